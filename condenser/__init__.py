@@ -1,0 +1,1 @@
+"""Train dense retrievers the Condenser / coCondenser way: everything that needs no Snakemake."""

@@ -1,0 +1,47 @@
+"""Randomness as a pure function of where it is used.
+
+No generator is carried along: a number depends on (seed, stream, epoch, position, column) and on
+nothing else, so that resuming, other process counts and other batch cuts draw the same numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX_2 = np.uint64(0x94D049BB133111EB)
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014), elementwise on uint64."""
+    values = (values ^ (values >> np.uint64(30))) * _MIX_1
+    values = (values ^ (values >> np.uint64(27))) * _MIX_2
+    return values ^ (values >> np.uint64(31))
+
+
+def stream_key(seed: int, stream: str, epoch: int = 0) -> int:
+    """A 63-bit key for one named use of randomness in one epoch."""
+    text = f"{seed}/{stream}/{epoch}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
+
+
+def uniforms(seed: int, stream: str, epoch: int, positions: np.ndarray, *, columns: int) -> np.ndarray:
+    """Independent numbers in [0, 1): float64 [position, column].
+
+    Row i depends on `positions[i]` alone, column j on j alone: a wider call begins with the
+    narrower call's numbers.
+    """
+    with np.errstate(over="ignore"):
+        rows = _mixed(positions.astype(np.uint64) * _GOLDEN + np.uint64(stream_key(seed, stream, epoch)))
+        steps = (np.arange(columns, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
+        bits = _mixed(rows[:, None] + steps[None, :])
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def permutation(seed: int, stream: str, epoch: int, count: int) -> np.ndarray:
+    """A permutation of 0..count-1 for this seed, stream and epoch: int64 [count]."""
+    keys = np.random.Generator(np.random.Philox(key=stream_key(seed, stream, epoch)))
+    return keys.permutation(count)

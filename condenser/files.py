@@ -1,0 +1,142 @@
+"""Files that become visible only when complete, and digests of them.
+
+Every writer of the project goes through this module: bytes are written beside their final
+place, flushed to disk and renamed, so that a reader sees the old file, the new file, or none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+_CHUNK_BYTES = 1 << 20
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.partial-{os.getpid()}")
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
+    """A binary file that appears at `path` only if the block ends without an error."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = _beside(path)
+    try:
+        with partial.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
+    _flush_folder(path.parent)
+
+
+@contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """An empty folder to fill, which takes the place of `path` only if the block ends well.
+
+    An old folder at `path` is replaced whole.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = _beside(path)
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        yield partial
+        for file in sorted(partial.rglob("*")):
+            if file.is_file():
+                with file.open("rb") as opened:
+                    os.fsync(opened.fileno())
+        old = path.with_name(f".{path.name}.old-{os.getpid()}")
+        if path.exists():
+            path.rename(old)
+        partial.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    _flush_folder(path.parent)
+
+
+def write_json(path: str | Path, value: Any) -> None:
+    """Write `value` as indented JSON with sorted keys and a final newline."""
+    with atomic_write(path) as file:
+        file.write(canonical_json(value, indent=2).encode() + b"\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        ValueError: the file is not JSON; the message names file and line.
+    """
+    try:
+        return json.loads(Path(path).read_bytes())
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        line = getattr(error, "lineno", 1)
+        raise ValueError(f"{path}:{line}: expected JSON, got something else ({error}).") from error
+
+
+def canonical_json(value: Any, *, indent: int | None = None) -> str:
+    """JSON whose bytes depend on the value alone: sorted keys, no NaN, no spaces unless indented."""
+    separators = (",", ": ") if indent else (",", ":")
+    return json.dumps(
+        value, sort_keys=True, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
+    )
+
+
+def save_npy(path: str | Path, array: np.ndarray) -> None:
+    """Write an array as NPY, without pickle."""
+    with atomic_write(path) as file:
+        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+
+
+def load_npy(path: str | Path, *, mapped: bool = True) -> np.ndarray:
+    """Read an NPY file without pickle, memory-mapped read-only unless `mapped` is false.
+
+    Raises:
+        ValueError: the file is no NPY array, is cut short, or holds pickled objects.
+    """
+    try:
+        if mapped and Path(path).stat().st_size > 0:
+            try:
+                return np.load(path, mmap_mode="r", allow_pickle=False)
+            except ValueError:
+                pass  # an array of zero elements cannot be mapped: read it
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{path}: expected a complete NPY array without pickle ({error}).") from error
+
+
+def sha256_file(path: str | Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sha256_text(text: str) -> str:
+    """SHA-256 of a text in UTF-8, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
