@@ -1,0 +1,50 @@
+# One command each; .venv is set up by itself, once.
+#
+#   make results/msmarco/table2.tsv     the whole road on the embedded default
+#   make test                           all tests
+#   make lint                           ruff, snakefmt, snakemake --lint, mypy
+#   make verify                         re-check every result against its manifest and the config
+
+SHELL := /bin/bash
+PYTHON ?= python3
+CORES ?= $(shell nproc 2>/dev/null || echo 2)
+SNAKEMAKE_ARGS ?=
+BIN := $(CURDIR)/.venv/bin
+READY := .venv/ready
+
+export PATH := $(BIN):$(PATH)
+export PYTHONNOUSERSITE := 1
+
+.PHONY: setup test lint verify faults bench clean-env FORCE
+.DEFAULT_GOAL := help
+
+help:
+	@sed -n '3,6s/^# *//p' Makefile
+
+setup: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; try make PYTHON=python3.12 ...")'
+	@echo "Setting up .venv (once; some minutes) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+results/%: $(READY) FORCE
+	@snakemake --cores $(CORES) $@ $(SNAKEMAKE_ARGS)
+
+test: $(READY)
+	python -m pytest
+
+lint: $(READY)
+	ruff check .
+	ruff format --check .
+	snakefmt --check Snakefile rules
+	snakemake --lint
+	mypy
+
+verify: $(READY)
+	@snakemake --cores 1 verify
+
+FORCE:

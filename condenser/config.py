@@ -1,0 +1,397 @@
+"""The configuration, validated before anything runs.
+
+One model a block of config.yaml. Nothing here reads a file but to see that a named one exists;
+every wrong key, type, range, missing file or impossible combination gives one line that names the
+key, what is allowed and what came.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+NotNegative = Annotated[float, Field(ge=0.0)]
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+
+
+class Block(BaseModel):
+    """A block of the configuration: strict types, no key that is not declared."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Compute(Block):
+    threads: Count
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16", "fp16"]
+
+
+class Safety(Block):
+    checkpoint_every_s: Whole
+    checkpoints_kept: Count
+    bad_loss_patience: Whole
+
+
+class Downloads(Block):
+    mirror: str | None
+    retries: Whole
+    timeout_s: Positive
+
+
+class Dataset(Block):
+    """What every source shares; the two splits name the train and the evaluation queries."""
+
+    bad_rows: Literal["strict", "skip"] = "strict"
+    train_split: Name = "train"
+    eval_split: Name = "dev"
+
+    @model_validator(mode="after")
+    def _splits_differ(self) -> Dataset:
+        if self.train_split == self.eval_split:
+            raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
+        return self
+
+
+class PydocDataset(Dataset):
+    source: Literal["pydoc"]
+    packages: Annotated[list[str], Field(min_length=1)]
+    query_words: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    passage_words: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    eval_queries: Count
+    held_out: Literal["none", "train"]
+
+
+class MsmarcoDataset(Dataset):
+    source: Literal["msmarco"]
+    titles: Literal["rocketqa", "none"] = "rocketqa"
+    triples: bool = False
+
+
+class BeirDataset(Dataset):
+    source: Literal["beir"]
+    path: str
+
+
+class TsvDataset(Dataset):
+    source: Literal["tsv"]
+    path: str
+
+
+class HubTextPart(Block):
+    """One collection of texts on the hub (or a folder in its layout)."""
+
+    id: str
+    config: str | None = None
+    split: str = "train"
+    column: str = "text"
+    revision: str | None = None
+
+
+class HubTextDataset(Block):
+    """Texts without queries, for the first stage of pre-training."""
+
+    source: Literal["hub_text"]
+    parts: Annotated[list[HubTextPart], Field(min_length=1)]
+    bad_rows: Literal["strict", "skip"] = "skip"
+
+
+class EmbeddedBackbone(Block):
+    source: Literal["embedded"]
+
+
+class HubBackbone(Block):
+    source: Literal["hub"]
+    id: str
+    revision: str = "main"
+
+
+class FolderBackbone(Block):
+    source: Literal["folder"]
+    path: str
+
+
+class ScratchBackbone(Block):
+    source: Literal["scratch"]
+    vocab_size: Annotated[int, Field(ge=64)]
+    hidden_size: Count
+    num_layers: Annotated[int, Field(ge=2)]
+    num_heads: Count
+    intermediate_size: Count
+    max_positions: Count = 512
+
+    @model_validator(mode="after")
+    def _heads_divide(self) -> ScratchBackbone:
+        if self.hidden_size % self.num_heads:
+            raise ValueError(f"hidden_size {self.hidden_size} is no multiple of num_heads {self.num_heads}")
+        return self
+
+
+class Tokens(Block):
+    shards: Count
+
+
+class Lengths(Block):
+    query: Annotated[int, Field(ge=3, le=512)]
+    passage: Annotated[int, Field(ge=3, le=512)]
+
+
+class Optimiser(Block):
+    """What every training shares."""
+
+    learning_rate: Positive
+    weight_decay: NotNegative
+    warmup_ratio: Share
+    max_grad_norm: Positive
+
+
+class Condenser(Optimiser):
+    corpus: str
+    skip_from: Whole
+    num_head_layers: Count
+    late_mlm_weight: NotNegative
+    max_tokens: Annotated[int, Field(ge=1, le=510)]
+    short_probability: Share
+    mask_probability: Share
+    batch_size: Count
+    rows_per_chunk: Count
+    epochs: Count
+
+
+class CoCondenser(Optimiser):
+    corpus: str
+    min_span_tokens: Count
+    span_tokens: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    short_probability: Share
+    mask_probability: Share
+    mlm_weight: NotNegative
+    contrastive_weight: NotNegative
+    batch_size: Annotated[int, Field(ge=2)]
+    rows_per_chunk: Count
+    gradient_cache: Literal["auto", "always", "never"]
+    memory_gb: Positive
+    epochs: Count
+
+    @model_validator(mode="after")
+    def _spans_fit(self) -> CoCondenser:
+        shortest, longest = self.span_tokens
+        if not self.min_span_tokens <= shortest <= longest <= 510:
+            raise ValueError(
+                "expected min_span_tokens <= span_tokens[0] <= span_tokens[1] <= 510, "
+                f"got {self.min_span_tokens}, {shortest}, {longest}"
+            )
+        return self
+
+
+class Bm25(Block):
+    k1: NotNegative
+    b: Share
+    depth: Count
+
+
+class Negatives(Block):
+    depth: Count
+    sample: Count
+    positive_in_run: bool
+
+
+class Finetune(Optimiser):
+    batch_size: Count
+    passages_per_query: Annotated[int, Field(ge=2)]
+    epochs: Annotated[list[Count], Field(min_length=1)]
+
+
+class Encode(Block):
+    batch_tokens: Annotated[int, Field(ge=512)]
+    block_rows: Count
+    shards: Count
+
+
+class Search(Block):
+    depth: Count
+
+
+class Tables(Block):
+    pretrained: Annotated[list[Literal["backbone", "condenser", "cocondenser"]], Field(min_length=1)]
+    rounds: Count
+
+
+AnyDataset = Annotated[
+    PydocDataset | MsmarcoDataset | BeirDataset | TsvDataset | HubTextDataset, Field(discriminator="source")
+]
+AnyBackbone = Annotated[
+    EmbeddedBackbone | HubBackbone | FolderBackbone | ScratchBackbone, Field(discriminator="source")
+]
+
+
+class Config(Block):
+    """The whole of config.yaml with its overlays."""
+
+    seed: Whole
+    compute: Compute
+    safety: Safety
+    downloads: Downloads
+    datasets: dict[Name, AnyDataset]
+    backbone: AnyBackbone
+    tokens: Tokens
+    lengths: Lengths
+    condenser: Condenser
+    cocondenser: CoCondenser
+    bm25: Bm25
+    negatives: Negatives
+    finetune: Finetune
+    encode: Encode
+    search: Search
+    tables: Tables
+
+
+def validated(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration as plain values, with the defaults of data set entries filled in.
+
+    Raises:
+        ValueError: something is wrong; one line, `key: what is allowed, what came`.
+    """
+    try:
+        checked = Config.model_validate(dict(config))
+    except ValidationError as error:
+        raise ValueError(_first_line(error)) from None
+    _check_together(checked)
+    return checked.model_dump()
+
+
+def _check_together(config: Config) -> None:
+    """Refuse combinations of keys that cannot work, and paths that are not there."""
+    for stage in ("condenser", "cocondenser"):
+        corpus = getattr(config, stage).corpus
+        if corpus != "collection" and corpus not in config.datasets:
+            raise ValueError(
+                f"{stage}.corpus: expected 'collection' or one of {_listed(config.datasets)}, got {corpus!r}."
+            )
+    if config.tables.rounds > len(config.finetune.epochs):
+        raise ValueError(
+            f"tables.rounds: {config.tables.rounds} rounds, but finetune.epochs names "
+            f"{len(config.finetune.epochs)}. Give one number of epochs a round."
+        )
+    if config.negatives.depth > config.search.depth or config.negatives.depth > config.bm25.depth:
+        raise ValueError(
+            f"negatives.depth: {config.negatives.depth} is deeper than the runs it reads "
+            f"(search.depth {config.search.depth}, bm25.depth {config.bm25.depth})."
+        )
+    if isinstance(config.backbone, ScratchBackbone):
+        if config.condenser.skip_from >= config.backbone.num_layers:
+            raise ValueError(
+                f"condenser.skip_from: expected less than backbone.num_layers {config.backbone.num_layers}, "
+                f"got {config.condenser.skip_from}."
+            )
+        longest = max(config.lengths.passage, config.condenser.max_tokens + 2, config.lengths.query)
+        if longest > config.backbone.max_positions:
+            raise ValueError(
+                f"backbone.max_positions: expected at least {longest} (the longest text of the other blocks), "
+                f"got {config.backbone.max_positions}."
+            )
+    if isinstance(config.backbone, FolderBackbone) and not Path(config.backbone.path, "config.json").is_file():
+        raise ValueError(
+            f"backbone.path: expected a Hugging Face folder with config.json, found none at {config.backbone.path!r}."
+        )
+    for name, dataset in config.datasets.items():
+        if isinstance(dataset, BeirDataset | TsvDataset) and not Path(dataset.path).is_dir():
+            raise ValueError(
+                f"datasets.{name}.path: expected a folder, found none at {dataset.path!r} "
+                "(relative to where snakemake runs)."
+            )
+        if isinstance(dataset, PydocDataset):
+            for key in ("query_words", "passage_words"):
+                shortest, longest = getattr(dataset, key)
+                if shortest > longest:
+                    raise ValueError(f"datasets.{name}.{key}: expected [least, most], got [{shortest}, {longest}].")
+    if config.downloads.mirror is not None and not Path(config.downloads.mirror).is_dir():
+        raise ValueError(f"downloads.mirror: expected a folder, found none at {config.downloads.mirror!r}.")
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(name) for name in names)
+
+
+def _first_line(error: ValidationError) -> str:
+    """The first error as one line that says the key, what is allowed and what came."""
+    details = error.errors()
+    first = next((one for one in details if one["type"] == "extra_forbidden"), details[0])
+    key = _key_of(first["loc"])
+    came = first.get("input")
+    kind, context = first["type"], first.get("ctx", {})
+    more = f" ({len(details) - 1} more)" if len(details) > 1 else ""
+    if kind == "extra_forbidden":
+        known = _keys_beside(first["loc"])
+        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(known)}."
+        return f"{key}: unknown key.{hint}{more}"
+    if kind == "missing":
+        return f"{key}: missing.{more}"
+    if kind == "union_tag_invalid":
+        return f"{key}.source: expected {context['expected_tags']}, got {context['tag']!r}.{more}"
+    if kind == "union_tag_not_found":
+        return f"{key}.source: missing. It says where the {key.split('.')[0]} entry comes from.{more}"
+    if isinstance(came, str) and kind in ("float_type", "int_type"):
+        try:
+            float(came)
+        except ValueError:
+            pass
+        else:
+            return (
+                f"{key}: expected a number, got the text {came!r}; "
+                f"YAML reads an exponent as a number only with a dot: write {_with_dot(came)}.{more}"
+            )
+    expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
+    expected = expected[:1].lower() + expected[1:]
+    if kind == "value_error":
+        return f"{key}: {expected}.{more}"
+    return f"{key}: expected {expected}, got {came!r}.{more}"
+
+
+def _with_dot(text: str) -> str:
+    mantissa, _, exponent = text.lower().partition("e")
+    if not exponent:
+        return mantissa
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
+
+
+_TAGS = {"pydoc", "msmarco", "beir", "tsv", "hub_text", "embedded", "hub", "folder", "scratch"}
+
+
+def _key_of(location: tuple[int | str, ...]) -> str:
+    """`('datasets', 'mine', 'beir', 'path')` -> `datasets.mine.path`: the tag is not part of the key."""
+    parts: list[str] = []
+    for index, part in enumerate(location):
+        is_tag = part in _TAGS and (
+            (index == 2 and location[0] == "datasets") or (index == 1 and location[0] == "backbone")
+        )
+        if isinstance(part, int):
+            parts[-1] += f"[{part}]"
+        elif not is_tag and part != "[key]":
+            parts.append(part)
+    return ".".join(parts) or "config"
+
+
+def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
+    """The keys declared where the unknown one stands."""
+    models: dict[str, type[BaseModel]] = {
+        "compute": Compute, "safety": Safety, "downloads": Downloads, "tokens": Tokens, "lengths": Lengths,
+        "condenser": Condenser, "cocondenser": CoCondenser, "bm25": Bm25, "negatives": Negatives,
+        "finetune": Finetune, "encode": Encode, "search": Search, "tables": Tables,
+        "pydoc": PydocDataset, "msmarco": MsmarcoDataset, "beir": BeirDataset, "tsv": TsvDataset,
+        "hub_text": HubTextDataset, "parts": HubTextPart, "embedded": EmbeddedBackbone, "hub": HubBackbone,
+        "folder": FolderBackbone, "scratch": ScratchBackbone,
+    }  # fmt: skip
+    for index in range(len(location) - 2, -1, -1):
+        part = location[index]
+        is_dataset_name = index == 1 and location[0] == "datasets"
+        if isinstance(part, str) and part in models and not is_dataset_name:
+            return list(models[part].model_fields)
+    return list(Config.model_fields)

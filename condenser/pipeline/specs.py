@@ -1,0 +1,184 @@
+"""The canonical spec of every job: what its result depends on, and nothing else.
+
+A spec holds the stage, its wildcards, the settings it uses, digests of its code, versions of the
+packages that matter, digests of the user's own files, and its lineage: the hashes of the specs of
+the jobs above it, so that a result stays out of date until all above it has really been remade.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
+from condenser.pipeline.code import code_digests
+from condenser.pipeline.stages import STAGES, Job, system_parts
+
+
+class Specs:
+    """The specs of all jobs of one validated configuration."""
+
+    def __init__(self, config: dict[str, Any], *, root: Path, digest_cache: Path) -> None:
+        """
+        Args:
+            config: from `condenser.config.validated`.
+            root: the folder with `condenser/` and `workflow_scripts/`.
+            digest_cache: a JSON file that remembers digests of the user's files by path, size and
+                time of change, so that a large collection is read once.
+        """
+        self._config, self._root = config, root
+        self._specs: dict[str, dict[str, Any]] = {}
+        self._hashes: dict[str, str] = {}
+        self._code: dict[tuple, dict[str, str]] = {}
+        self._contents = _ContentDigests(digest_cache)
+
+    def spec(self, stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
+        """The spec of one job."""
+        key = canonical_json([stage, wildcards])
+        if key not in self._specs:
+            declared = STAGES[stage]
+            config, seed = self._settings(stage, wildcards)
+            spec: dict[str, Any] = {
+                "stage": stage,
+                "wildcards": wildcards,
+                "config": config,
+                "code": self._code_of(stage, tuple(declared.modules(self._config, wildcards))),
+                "versions": {name: _version(name) for name in declared.packages},
+                "lineage": self._lineage(declared.parents(self._config, wildcards)),
+            }
+            if seed is not None:
+                spec["seed"] = seed
+            contents = self._user_contents(stage, wildcards)
+            if contents:
+                spec["contents"] = contents
+            self._specs[key] = spec
+        return self._specs[key]
+
+    def text(self, stage: str, wildcards: dict[str, str]) -> str:
+        """The spec as canonical JSON: a rule's one param."""
+        return canonical_json(self.spec(stage, wildcards))
+
+    def hash(self, stage: str, wildcards: dict[str, str]) -> str:
+        """SHA-256 of the spec's canonical JSON."""
+        key = canonical_json([stage, wildcards])
+        if key not in self._hashes:
+            self._hashes[key] = sha256_text(self.text(stage, wildcards))
+        return self._hashes[key]
+
+    def _settings(self, stage: str, wildcards: dict[str, str]) -> tuple[dict[str, Any], int | None]:
+        settings: dict[str, Any] = {}
+        seed = None
+        for key in STAGES[stage].keys:
+            value = value_at(self._config, key, wildcards)
+            name = key.removesuffix("[round]").rsplit(".", 1)[-1]
+            if key == "seed":
+                seed = value
+            elif name == "*":
+                settings.update(value)
+            else:
+                settings[name] = value
+        return settings, seed
+
+    def _code_of(self, stage: str, modules: tuple[str, ...]) -> dict[str, str]:
+        key = (stage, modules)
+        if key not in self._code:
+            program = self._root / "workflow_scripts" / f"{stage}.py"
+            self._code[key] = code_digests(program, root=self._root, modules=modules)
+        return self._code[key]
+
+    def _lineage(self, parents: list[Job]) -> dict[str, str]:
+        """Hash by stage (and system, split); the shards of one stage share one entry."""
+        groups: dict[str, list[str]] = {}
+        for stage, wildcards in parents:
+            parts = [wildcards[name] for name in ("system", "split", "file") if name in wildcards]
+            groups.setdefault(" ".join([stage, *parts]), []).append(self.hash(stage, wildcards))
+        return {
+            name: hashes[0][:16] if len(hashes) == 1 else sha256_text(" ".join(hashes))[:16]
+            for name, hashes in groups.items()
+        }
+
+    def _user_contents(self, stage: str, wildcards: dict[str, str]) -> dict[str, str]:
+        if stage == "collect":
+            dataset = self._config["datasets"][wildcards["dataset"]]
+            if dataset["source"] in ("beir", "tsv"):
+                source = importlib.import_module(f"condenser.data.sources.{dataset['source']}")
+                files = source.local_files(dataset)
+                return {file.name: self._contents.digest(file) for file in files if file.is_file()}
+            if dataset["source"] == "pydoc":
+                return {name: _version(name) for name in dataset["packages"]}
+        backbone = self._config["backbone"]
+        if stage == "backbone" and backbone["source"] == "folder":
+            files = sorted(file for file in Path(backbone["path"]).iterdir() if file.is_file())
+            return {file.name: self._contents.digest(file) for file in files}
+        return {}
+
+
+def value_at(config: dict[str, Any], key: str, wildcards: dict[str, str]) -> Any:
+    """The value of a declared key for one job; see `condenser.pipeline.stages`."""
+    value: Any = config
+    parts = key.removesuffix("[round]").removesuffix(".*").split(".")
+    for part in parts:
+        value = value[wildcards["dataset"] if part == "{dataset}" else part]
+    if key.endswith("[round]"):
+        value = value[system_parts(wildcards["system"])[1] - 1]
+    return value
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name).split("+")[0]  # 2.13.0+cpu is 2.13.0: the build is the device's matter
+    except PackageNotFoundError:
+        raise ValueError(
+            f"package {name}: not installed in this environment. Run `make setup`, or correct the config."
+        ) from None
+
+
+class _ContentDigests:
+    """SHA-256 of the user's files, remembered by size and time of change."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache_file = cache
+        try:
+            self._known = read_json(cache) if cache.is_file() else {}
+        except ValueError:
+            self._known = {}
+
+    def digest(self, file: Path) -> str:
+        status = file.stat()
+        key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns]
+        known = self._known.get(key)
+        if known is None or known[0] != state:
+            self._known[key] = known = [state, sha256_file(file)]
+            write_json(self._cache_file, self._known)
+        return known[1]
+
+
+def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
+    """What changed between two specs of one job, in words, most telling first."""
+    found = []
+    stage = new.get("stage", "")
+    for part, say in (
+        ("config", "setting {name} of {stage}: {old} -> {new}"),
+        ("code", "module {name}"),
+        ("versions", "package {name}: {old} -> {new}"),
+        ("contents", "file {name}"),
+        ("lineage", "above it: {name}"),
+    ):
+        before, now = old.get(part, {}), new.get(part, {})
+        for name in sorted({*before, *now}):
+            if before.get(name) != now.get(name):
+                values = {"old": json.dumps(before.get(name)), "new": json.dumps(now.get(name))}
+                found.append(say.format(name=name, stage=stage, **values))
+    if old.get("seed") != new.get("seed"):
+        found.insert(0, f"setting seed: {old.get('seed')} -> {new.get('seed')}")
+    return found
+
+
+def declared_leaf(key: str) -> re.Pattern[str]:
+    """A pattern that matches the leaf keys of a configuration covered by a declared key."""
+    pattern = re.escape(key).replace(r"\{dataset\}", r"[^.]+").replace(r"\[round\]", r"\[\d+\]")
+    return re.compile(pattern.replace(r"\.\*", r"\..+") + r"(\[\d+\].*|\..*)?")
