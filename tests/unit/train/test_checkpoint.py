@@ -1,0 +1,177 @@
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from condenser.train.checkpoint import (
+    LOG_NAME,
+    Checkpoint,
+    LogPosition,
+    StepLog,
+    load_newest_checkpoint,
+    locked_work_folder,
+    remove_checkpoints,
+    save_checkpoint,
+)
+
+_EMPTY_LOG = LogPosition(0, hashlib.sha256(b"").hexdigest())
+
+
+def _checkpoint(step: int, log: LogPosition = _EMPTY_LOG) -> Checkpoint:
+    weights = {"layer.weight": torch.full((2, 3), float(step)), "layer.bias": torch.arange(3.0)}
+    moments = {
+        "layer.weight/exp_avg": torch.full((2, 3), step / 7),
+        "layer.weight/step": torch.tensor(float(step)),
+    }
+    return Checkpoint(step, weights, moments, {"loss_scale": 1.0}, log)
+
+
+def _save(folder: Path, step: int, *, keep: int = 2, log: LogPosition = _EMPTY_LOG) -> Path:
+    return save_checkpoint(folder, _checkpoint(step, log), fingerprint="abc", keep=keep)
+
+
+def _load(folder: Path) -> Checkpoint | None:
+    return load_newest_checkpoint(folder, fingerprint="abc", device="cpu")
+
+
+def _steps(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("step-*"))
+
+
+def test_what_was_saved_comes_back_bit_by_bit(tmp_path: Path) -> None:
+    _save(tmp_path, 5)
+    loaded, saved = _load(tmp_path), _checkpoint(5)
+    assert loaded is not None and (loaded.step, loaded.state, loaded.log) == (5, saved.state, saved.log)
+    for mine, theirs in ((loaded.weights, saved.weights), (loaded.optimiser, saved.optimiser)):
+        assert mine.keys() == theirs.keys()
+        assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_an_empty_work_folder_has_no_checkpoint(tmp_path: Path) -> None:
+    assert _load(tmp_path) is None
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 30):
+        _save(tmp_path, step)
+    assert _steps(tmp_path) == ["step-00000002", "step-00000030"]
+    _save(tmp_path, 31, keep=1)
+    assert _steps(tmp_path) == ["step-00000031"]
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimiser.safetensors", "meta.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+def test_a_damaged_checkpoint_is_named_and_the_one_before_is_taken(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, damage: str
+) -> None:
+    _save(tmp_path, 1)
+    path = _save(tmp_path, 2) / name
+    content = path.read_bytes()
+    if damage == "remove":
+        path.unlink()
+    else:
+        middle = len(content) // 2
+        flipped = content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :]
+        path.write_bytes(flipped if damage == "flip" else content[:middle])
+    loaded = _load(tmp_path)
+    assert loaded is not None and loaded.step == 1
+    assert "step-00000002 is damaged" in caplog.text
+
+
+def test_a_later_checkpoint_that_was_passed_over_goes_when_history_is_rewritten(tmp_path: Path) -> None:
+    for step in (1, 2):
+        _save(tmp_path, step)
+    (tmp_path / "step-00000002" / "meta.json").write_text("{}")
+    _save(tmp_path, 1)
+    assert _steps(tmp_path) == ["step-00000001"]
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+    _save(tmp_path, 1)
+    with pytest.raises(ValueError, match="meta.json: expected a checkpoint of this very training"):
+        load_newest_checkpoint(tmp_path, fingerprint="other", device="cpu")
+
+
+def test_a_checkpoint_whose_log_was_changed_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = StepLog(tmp_path / LOG_NAME, num_bytes=0)
+    for step in (1, 2):
+        log.append({"step": step})
+        _save(tmp_path, step, log=log.position())
+    log.close()
+    (tmp_path / LOG_NAME).write_text('{"step":1}\n{"step":3}\n')
+    loaded = _load(tmp_path)
+    assert loaded is not None and loaded.step == 1
+    assert "does not begin as it did" in caplog.text
+
+
+def test_the_log_is_cut_where_the_checkpoint_was_and_its_digest_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / LOG_NAME
+    log = StepLog(path, num_bytes=0)
+    log.append({"step": 0, "loss": 2.5})
+    first = log.position()
+    log.append({"step": 1, "loss": 2.25})
+    whole = log.position()
+    log.close()
+    again = StepLog(path, num_bytes=first.num_bytes)
+    assert path.read_text() == '{"loss":2.5,"step":0}\n'
+    again.append({"step": 1, "loss": 2.25})
+    assert again.position() == whole
+    assert whole.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    again.close()
+
+
+def test_checkpoints_hold_tensors_and_json_and_nothing_else(tmp_path: Path) -> None:
+    folder = _save(tmp_path, 3)
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "meta.json",
+        "optimiser.safetensors",
+        "weights.safetensors",
+    ]
+    assert json.loads((folder / "meta.json").read_text())["step"] == 3
+
+
+def test_a_work_folder_in_use_is_refused_and_tells_by_whom(tmp_path: Path) -> None:
+    program = (
+        "import sys, time; from condenser.train.checkpoint import locked_work_folder\n"
+        "with locked_work_folder(sys.argv[1]): print('locked', flush=True); time.sleep(60)"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
+        with (
+            pytest.raises(ValueError, match=f"lock:1: .* process {holder.pid} on "),
+            locked_work_folder(tmp_path),
+        ):
+            pass
+    finally:
+        holder.kill()
+        holder.communicate()
+    with locked_work_folder(tmp_path):  # the lock went with the killed process
+        assert f"process {os.getpid()} on " in (tmp_path / "lock").read_text()
+
+
+def test_what_a_killed_process_left_half_written_is_swept(tmp_path: Path) -> None:
+    (tmp_path / ".step-00000004.partial-77").mkdir()
+    with locked_work_folder(tmp_path) as folder:
+        assert [path.name for path in folder.iterdir()] == ["lock"]
+
+
+def test_checkpoints_can_be_removed_while_the_log_stays(tmp_path: Path) -> None:
+    _save(tmp_path, 1)
+    (tmp_path / LOG_NAME).touch()
+    remove_checkpoints(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [LOG_NAME]
+
+
+def test_keeping_no_checkpoint_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="checkpoints_kept: expected 1 or more, got 0"):
+        _save(tmp_path, 1, keep=0)

@@ -1,0 +1,43 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import get_linear_schedule_with_warmup
+
+from condenser.train.schedule import linear_factor, num_warmup_steps
+
+
+@settings(deadline=None)
+@given(num_steps=st.integers(1, 60), warmup=st.integers(0, 60))
+def test_the_factor_is_that_of_hugging_faces_linear_schedule(num_steps: int, warmup: int) -> None:
+    optimiser = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    schedule = get_linear_schedule_with_warmup(optimiser, warmup, num_steps)
+    for step in range(num_steps):
+        assert linear_factor(step, num_steps=num_steps, num_warmup_steps=warmup) == pytest.approx(
+            schedule.get_last_lr()[0], abs=1e-15
+        )
+        optimiser.step()
+        schedule.step()
+
+
+def test_without_warm_up_the_first_step_has_the_full_rate_and_the_last_has_some() -> None:
+    assert [linear_factor(step, num_steps=4, num_warmup_steps=0) for step in range(5)] == [
+        1,
+        0.75,
+        0.5,
+        0.25,
+        0,
+    ]
+
+
+def test_warm_up_steps_are_rounded_up_from_the_ratio_as_it_was_written() -> None:
+    assert num_warmup_steps(70, warmup_ratio=0.1) == 7  # 70 * 0.1 is 7.000000000000001
+    assert num_warmup_steps(71, warmup_ratio=0.1) == 8
+    assert num_warmup_steps(5, warmup_ratio=0.0) == 0
+    assert num_warmup_steps(5, warmup_ratio=1.0) == 5
+
+
+@pytest.mark.parametrize("ratio", [-0.1, 1.5])
+def test_a_ratio_beyond_0_and_1_is_refused(ratio: float) -> None:
+    with pytest.raises(ValueError, match="warmup_ratio"):
+        num_warmup_steps(10, warmup_ratio=ratio)
