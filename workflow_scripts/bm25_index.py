@@ -1,0 +1,44 @@
+"""Index a collection for BM25.
+
+    python workflow_scripts/bm25_index.py --spec '{"config": {"threads": 2}, ...}' \\
+        --collection results/msmarco/data/collection.jsonl --heap-mb 1000 \\
+        --output results/msmarco/bm25/index --manifest results/msmarco/bm25/index.manifest.json
+
+Reads the collection; writes a Lucene index (a folder) and the manifest. Settings: `threads`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--collection", type=Path, required=True)
+    parser.add_argument("--heap-mb", type=int, required=True, help="memory Java may use; changes no result")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the index")
+    parser.add_argument("--manifest", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=[arguments.collection])
+
+    from condenser.retrieve.bm25 import index_collection
+
+    counts = index_collection(
+        arguments.collection,
+        arguments.output,
+        threads=arguments.spec["config"]["threads"],
+        heap_mb=arguments.heap_mb,
+    )
+    manifest.write(outputs=[arguments.output], counts=counts)
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,57 @@
+"""Search a BM25 index with every query of a split.
+
+    python workflow_scripts/bm25_run.py --spec '{"config": {"k1": 0.82, "b": 0.68, "depth": 1000, ...}, ...}' \\
+        --index results/msmarco/bm25/index --queries results/msmarco/data/queries.dev.jsonl \\
+        --heap-mb 1500 --work-folder results/.work/bm25_run-0123 \\
+        --output results/msmarco/runs/bm25.dev.trec --manifest results/msmarco/runs/bm25.dev.manifest.json
+
+Reads the index and the queries; writes a TREC run and the manifest. Finished blocks of queries
+are kept in the work folder until the run is whole. Settings: `k1`, `b`, `depth`, `threads`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--index", type=Path, required=True)
+    parser.add_argument("--queries", type=Path, required=True)
+    parser.add_argument("--heap-mb", type=int, required=True, help="memory Java may use; changes no result")
+    parser.add_argument("--work-folder", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True, help="the run")
+    parser.add_argument("--manifest", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    config = arguments.spec["config"]
+    manifest = program.Manifest(
+        arguments.manifest, arguments.spec, inputs=[arguments.index, arguments.queries]
+    )
+
+    from condenser.retrieve.bm25 import search_bm25
+
+    counts = search_bm25(
+        arguments.index,
+        arguments.queries,
+        arguments.output,
+        k1=config["k1"],
+        b=config["b"],
+        depth=config["depth"],
+        threads=config["threads"],
+        heap_mb=arguments.heap_mb,
+        work_folder=arguments.work_folder / arguments.output.name,
+        system="bm25",
+    )
+    manifest.write(outputs=[arguments.output], counts=counts)
+
+
+if __name__ == "__main__":
+    program.run(main)
