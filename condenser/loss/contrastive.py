@@ -1,0 +1,64 @@
+"""Contrastive losses over the representations of a whole batch.
+
+Neither has a temperature and neither normalises its vectors: the papers' have none and do not.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from condenser.loss.precision import at_least_float32
+
+
+def _inner_products(left: Tensor, right: Tensor) -> Tensor:
+    with torch.autocast(left.device.type, enabled=False):  # a bfloat16 product would round the scores
+        return at_least_float32(left) @ at_least_float32(right).T
+
+
+def span_contrastive_loss(spans: Float[Tensor, "span dim"]) -> Float[Tensor, ""]:
+    """Mean cross-entropy of each span against every other span of the batch.
+
+    Spans come as d1s1, d1s2, d2s1, ...: the positive of span i is its twin, the other span of its
+    document (1, 0, 3, 2, ...). A span is no candidate of its own.
+    Source: coCondenser, eq. 6.
+
+    Raises:
+        ValueError: the number of spans is odd, or there is none.
+
+    >>> span_contrastive_loss(torch.eye(4))  # every candidate scores 0: ln 3
+    tensor(1.0986)
+    """
+    num_spans = len(spans)
+    if num_spans == 0 or num_spans % 2:
+        raise ValueError(f"spans: expected two of each document, got {num_spans} in all.")
+    itself = torch.eye(num_spans, dtype=torch.bool, device=spans.device)
+    scores = _inner_products(spans, spans).masked_fill(itself, float("-inf"))
+    twins = torch.arange(num_spans, device=spans.device) ^ 1
+    return functional.cross_entropy(scores, twins)
+
+
+def in_batch_loss(
+    queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy of each query against every passage of the batch.
+
+    The positive of query i is passage i * group, group = passages per query; the other passages,
+    its own negatives and those of all queries, are its negatives.
+    Source: coCondenser, §3.4 and A.1 (8 queries with 8 passages each: 64 candidates).
+
+    Raises:
+        ValueError: the passages do not divide evenly among the queries.
+
+    >>> in_batch_loss(torch.eye(2), torch.eye(2))
+    tensor(0.3133)
+    """
+    if len(queries) == 0 or len(passages) == 0 or len(passages) % len(queries):
+        raise ValueError(
+            f"passages: expected the same number for each of {len(queries)} queries, got {len(passages)}."
+        )
+    group = len(passages) // len(queries)
+    positives = torch.arange(len(queries), device=queries.device) * group
+    return functional.cross_entropy(_inner_products(queries, passages), positives)

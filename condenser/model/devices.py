@@ -1,0 +1,159 @@
+"""Where and how exactly tensors are computed: device, precision, determinism, a free GPU."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import torch
+
+
+def choose_device(name: str) -> torch.device:
+    """The device that the config's "auto", "cpu" or "cuda" means here.
+
+    Raises:
+        ValueError: the name is another, or there is no GPU where one is demanded.
+    """
+    if name not in ("auto", "cpu", "cuda"):
+        raise ValueError(f"compute.device: expected auto, cpu or cuda, got {name!r}.")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError("compute.device: expected a GPU, PyTorch finds none. Set it to auto or cpu.")
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def choose_precision(name: str, device: torch.device) -> str:
+    """The precision that the config's "auto", "fp32", "bf16" or "fp16" means on this device.
+
+    auto: bf16 where the hardware multiplies it (a GPU from Ampere on; a CPU with AVX512-BF16 or AMX),
+    else fp16 with a loss scaler on a GPU, else fp32.
+
+    Raises:
+        ValueError: the name is another, or fp16 is asked of a CPU.
+    """
+    if name not in ("auto", "fp32", "bf16", "fp16"):
+        raise ValueError(f"compute.precision: expected auto, fp32, bf16 or fp16, got {name!r}.")
+    if name == "fp16" and device.type != "cuda":
+        raise ValueError("compute.precision: expected fp32 or bf16 on a CPU, got fp16. Set it to auto.")
+    if name != "auto":
+        return name
+    if device.type == "cuda":
+        major, _ = torch.cuda.get_device_capability(device)
+        return "bf16" if major >= 8 else "fp16"
+    return "bf16" if cpu_multiplies_bf16(Path("/proc/cpuinfo")) else "fp32"
+
+
+def cpu_multiplies_bf16(cpuinfo: Path) -> bool:
+    """Whether the processor has bfloat16 products, by Linux's list of its features."""
+    if not cpuinfo.is_file():
+        return False
+    for line in cpuinfo.read_text().splitlines():
+        if line.startswith("flags"):
+            return bool({"avx512_bf16", "amx_bf16"} & set(line.split()))
+    return False
+
+
+def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
+    """A context in which matrix products are computed in `precision`; nothing for fp32.
+
+    Enter it anew for each chunk: see condenser.train.gradient_cache.
+    """
+    if precision == "fp32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype={"bf16": torch.bfloat16, "fp16": torch.float16}[precision])
+
+
+def make_deterministic(*, threads: int) -> None:
+    """Same inputs, same bits: fixed thread count, deterministic kernels, no TF32.
+
+    Call it before the first tensor is on a GPU: cuBLAS reads its workspace setting once.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.set_num_threads(threads)
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of this machine and the memory in use on it."""
+
+    uuid: str
+    used_mb: int
+
+
+def list_gpus() -> list[Gpu]:
+    """The machine's GPUs by nvidia-smi; none where there is no such program."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    query = ["nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits"]
+    done = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
+    return parse_gpus(done.stdout) if done.returncode == 0 else []
+
+
+def parse_gpus(listing: str) -> list[Gpu]:
+    """GPUs from nvidia-smi's lines `uuid, MiB in use`."""
+    gpus = []
+    for line in listing.splitlines():
+        uuid, _, used = line.partition(",")
+        if uuid.strip() and used.strip().isdigit():
+            gpus.append(Gpu(uuid.strip(), int(used)))
+    return gpus
+
+
+def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tuple[Gpu, IO[str]]]:
+    """The `count` GPUs with the least memory in use that no other job of ours has claimed.
+
+    A claim is a lock on a file for each GPU, held as long as the file given back stays open and let
+    go by the system when the process ends, however it ends.
+
+    Raises:
+        ValueError: fewer than `count` are free.
+    """
+    claimed: list[tuple[Gpu, IO[str]]] = []
+    lock_folder.mkdir(parents=True, exist_ok=True)
+    for gpu in sorted(gpus, key=lambda gpu: (gpu.used_mb, gpu.uuid)):
+        if len(claimed) == count:
+            break
+        descriptor = os.open(lock_folder / f"condenser-{gpu.uuid}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        file = os.fdopen(descriptor, "r+")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            continue
+        claimed.append((gpu, file))
+    if len(claimed) < count:
+        for _, file in claimed:
+            file.close()
+        raise ValueError(
+            f"GPUs: expected {count} free, got {len(claimed)} of {len(gpus)}. "
+            "Run fewer jobs at once (resources: gpu=...), or wait."
+        )
+    return claimed
+
+
+def claim_visible_gpus(*, count: int) -> list[IO[str]]:
+    """Make this process see `count` free GPUs when nobody has assigned any; gives what holds the claim.
+
+    Does nothing where a scheduler has set CUDA_VISIBLE_DEVICES, where torchrun started this process
+    (its parent claimed) or where there is no GPU. Call it before CUDA is first used, and keep the result
+    for the life of the process.
+    """
+    if "CUDA_VISIBLE_DEVICES" in os.environ or "LOCAL_RANK" in os.environ:
+        return []
+    gpus = list_gpus()
+    if not gpus:
+        return []
+    claimed = claim_gpus(gpus, count=count, lock_folder=Path(tempfile.gettempdir()))
+    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu, _ in claimed)
+    return [file for _, file in claimed]

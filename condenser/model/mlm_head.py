@@ -1,0 +1,48 @@
+"""The masked language model's head, shared by BERT's last layer and the Condenser's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
+
+from condenser.model.weights import load_exactly
+
+MLM_HEAD_FILE = "mlm_head.safetensors"
+
+
+class MaskedLanguageHead(nn.Module):
+    """Logits over the vocabulary: dense, activation, LayerNorm, then the word embeddings and a bias.
+
+    The projection is the embedding matrix itself, given at each call: it is tied by having no
+    weight of its own. Parameters are named as in BERT's `cls.predictions`.
+    """
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.transform = BertPredictionHeadTransform(config)
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+    def forward(
+        self, states: Float[Tensor, "position dim"], word_embeddings: Float[Tensor, "vocab dim"]
+    ) -> Float[Tensor, "position vocab"]:
+        """Logits of each position."""
+        return nn.functional.linear(self.transform(states), word_embeddings, self.bias)
+
+    @classmethod
+    def load(cls, folder: str | Path, config: BertConfig) -> MaskedLanguageHead:
+        """Read a folder's `mlm_head.safetensors`.
+
+        Raises:
+            ValueError: the file is missing or does not fit the backbone.
+        """
+        path = Path(folder) / MLM_HEAD_FILE
+        if not path.is_file():
+            raise ValueError(f"{path}: no such file. Was this folder made by the stage backbone?")
+        head = cls(config)
+        load_exactly(head, path)
+        return head

@@ -1,0 +1,182 @@
+"""The Condenser: a BERT whose masked words must be guessed through its last [CLS] vector.
+
+Source: "Condenser: a Pre-training Architecture for Dense Retrieval", §3.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import BertModel
+from transformers.models.bert.modeling_bert import BertLayer
+
+from condenser.files import atomic_folder
+from condenser.model.backbone import load_backbone, write_backbone
+from condenser.model.layers import broadcast_mask, full_layer, layer_at
+from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
+from condenser.model.weights import initialise, load_exactly, read_settings, write_weights
+
+log = logging.getLogger(__name__)
+
+CONDENSER_HEAD_FILE = "condenser_head.safetensors"
+
+
+@dataclass
+class CondenserOutput:
+    """What one forward pass gives; logits stand in the order of `masked_positions`."""
+
+    head_logits: Float[Tensor, "masked vocab"]
+    late_logits: Float[Tensor, "masked vocab"] | None
+    cls: Float[Tensor, "row dim"]
+
+
+class Condenser(nn.Module):
+    """A backbone and a short head that sees late information through [CLS] alone.
+
+    The head's layers are fed with [late CLS ; early tokens] (eq. 8), early being the output of
+    layer `skip_from` (0: the embeddings). Both the head's and the last layer's masked language
+    model go through one projection, tied to the word embeddings (eq. 9-11).
+
+    Departs from luyug/Condenser in cost alone: logits, and all of the last layers but attention,
+    are computed at masked positions only.
+    """
+
+    def __init__(
+        self,
+        backbone: BertModel,
+        mlm_head: MaskedLanguageHead,
+        *,
+        num_head_layers: int,
+        skip_from: int,
+        use_late_mlm: bool,
+        seed: int,
+    ) -> None:
+        """A Condenser with a new head, drawn from `seed`.
+
+        Raises:
+            ValueError: `skip_from` is no layer below the last, or there is no head layer.
+        """
+        super().__init__()
+        num_layers = len(backbone.encoder.layer)
+        if not 0 <= skip_from < num_layers:
+            raise ValueError(
+                f"skip_from: expected a layer below the last, 0 to {num_layers - 1}, got {skip_from}. "
+                "Half of the backbone's layers is the paper's choice."
+            )
+        if num_head_layers < 1:
+            raise ValueError(f"num_head_layers: expected 1 or more, got {num_head_layers}.")
+        self.backbone = backbone
+        self.mlm_head = mlm_head
+        with torch.random.fork_rng(devices=[]):  # building layers draws numbers that we overwrite
+            self.head = nn.ModuleList(BertLayer(backbone.config) for _ in range(num_head_layers))
+        initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
+        self.skip_from = skip_from
+        self.use_late_mlm = use_late_mlm
+
+    def _before_last_layer(
+        self, input_ids: Tensor, mask: Tensor | None
+    ) -> tuple[Float[Tensor, "row token dim"], Float[Tensor, "row token dim"]]:
+        """Early states, and the input of the last layer."""
+        states = early = self.backbone.embeddings(input_ids)
+        for number, layer in enumerate(self.backbone.encoder.layer[:-1], start=1):
+            states = full_layer(layer, states, mask)
+            if number == self.skip_from:
+                early = states
+        return early, states
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "row token"],
+        attention_mask: Bool[Tensor, "row token"] | None,
+        masked_positions: Int[Tensor, " masked"],
+    ) -> CondenserOutput:
+        """Logits at the masked positions (flat, into row * token) and the late [CLS] of each row."""
+        mask = broadcast_mask(attention_mask)
+        early, states = self._before_last_layer(input_ids, mask)
+        # [CLS] comes first and by itself, as in late_cls: the gradient cache replays its dropout
+        wanted = ["cls", masked_positions] if self.use_late_mlm else ["cls"]
+        cls, *late_masked = layer_at(self.backbone.encoder.layer[-1], states, mask, wanted)
+
+        head_states = torch.cat([cls[:, None].to(early.dtype), early[:, 1:]], dim=1)  # eq. 8
+        *layers, last = self.head
+        for layer in layers:
+            head_states = full_layer(layer, head_states, mask)
+        head_masked = layer_at(last, head_states, mask, [masked_positions])
+
+        # one product with the vocabulary for both
+        word_embeddings = self.backbone.embeddings.word_embeddings.weight
+        logits = self.mlm_head(torch.cat([*head_masked, *late_masked]), word_embeddings)
+        head_logits, *late_logits = logits.split(len(masked_positions)) if len(logits) else (logits, logits)
+        return CondenserOutput(head_logits, late_logits[0] if self.use_late_mlm else None, cls)
+
+    def late_cls(
+        self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
+    ) -> Float[Tensor, "row dim"]:
+        """The late [CLS] alone: no head, no logits. Draws the dropout that `forward` draws for it."""
+        mask = broadcast_mask(attention_mask)
+        _, states = self._before_last_layer(input_ids, mask)
+        (cls,) = layer_at(self.backbone.encoder.layer[-1], states, mask, ["cls"])
+        return cls
+
+    def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
+        """Write the backbone as a Hugging Face folder, with both heads in files beside it."""
+        with atomic_folder(folder) as partial:
+            write_backbone(self.backbone, tokenizer_folder, partial)
+            write_weights(partial / MLM_HEAD_FILE, self.mlm_head, settings=None)
+            settings = {"num_head_layers": len(self.head), "skip_from": self.skip_from}
+            write_weights(partial / CONDENSER_HEAD_FILE, self.head, settings=settings)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        num_head_layers: int,
+        skip_from: int,
+        use_late_mlm: bool,
+        missing_head: Literal["refuse", "random"],
+        seed: int,
+        dropout: float | None,
+    ) -> Condenser:
+        """Read a folder that `save` or the stage backbone wrote.
+
+        A backbone without a Condenser head is refused unless `missing_head` is "random": a new
+        head, drawn from `seed`, on a backbone that was trained with another one corrupts it
+        (luyug/Condenser#11). `dropout` replaces the folder's own probability, None keeps it.
+
+        Raises:
+            ValueError: no head and none asked for, or a head of another shape.
+        """
+        backbone = load_backbone(folder, dropout=dropout)
+        model = cls(
+            backbone,
+            MaskedLanguageHead.load(folder, backbone.config),
+            num_head_layers=num_head_layers,
+            skip_from=skip_from,
+            use_late_mlm=use_late_mlm,
+            seed=seed,
+        )
+        path = Path(folder) / CONDENSER_HEAD_FILE
+        if not path.is_file():
+            if missing_head != "random":
+                raise ValueError(
+                    f"{path}: no such file. Further pre-training needs the head that the backbone was "
+                    "trained with; begin with the stage condenser, or ask for a random head."
+                )
+            log.info("%s has no Condenser head: a new one is drawn from seed %d", folder, seed)
+            return model
+        settings = read_settings(path)
+        for name, asked in (("num_head_layers", num_head_layers), ("skip_from", skip_from)):
+            stored = settings.get(name)
+            if stored != asked:
+                raise ValueError(
+                    f"{path}: expected {name} {asked}, got {stored}. Set it to {stored}, as the head was trained."
+                )
+        load_exactly(model.head, path)
+        return model

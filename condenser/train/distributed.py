@@ -1,0 +1,160 @@
+"""Several processes that compute one batch together, as torchrun starts them.
+
+Losses are normalised by the counts of the whole batch, so what processes exchange is summed and
+never averaged. Every collective is a sum over a buffer of the same shape everywhere, which all
+processes see bit for bit alike.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float, Int
+from torch import Tensor
+
+BUCKET_ELEMENTS = 1 << 25
+"""Gradients are summed in pieces of so many numbers, to bound the memory of the copy."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those of the run.
+
+    `rank` counts over all machines and decides who does what; `local_rank` counts on this machine
+    and names its GPU, nothing else.
+    """
+
+    rank: int
+    world_size: int
+    local_rank: int
+    device: torch.device
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and speaks for all."""
+        return self.rank == 0
+
+    def mine(self, count: int) -> range:
+        """Which of `count` chunks this process computes: they are dealt in turn."""
+        return range(self.rank, count, self.world_size)
+
+    def _sum(self, values: Tensor) -> None:
+        if self.world_size > 1:
+            dist.all_reduce(values)
+
+    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Replace each gradient by its sum over the processes.
+
+        A process without a gradient (it had no chunk) counts as zero; a parameter without one
+        anywhere keeps none, as in a single process.
+        """
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        if self.world_size == 1 or not trained:
+            return
+        present = torch.tensor([float(p.grad is not None) for p in trained], device=self.device)
+        self._sum(present)
+        wanted = [p for p, count in zip(trained, present.tolist(), strict=True) if count]
+        for bucket in _buckets(wanted):
+            flat = torch.cat(
+                [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in bucket]
+            )
+            self._sum(flat)
+            for parameter, summed in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+                parameter.grad = summed.view_as(parameter).clone()
+
+    def gather_rows(
+        self, rows: Float[Tensor, "row dim"], indices: Int[Tensor, " row"], *, num_rows: int
+    ) -> Float[Tensor, "num_rows dim"]:
+        """Every process's rows, each at its index of the whole batch; no gradient passes.
+
+        The order is that of a single process with the whole batch, whoever computed what.
+        """
+        assert len(rows) == len(indices)
+        # the last column counts how often each row was given
+        gathered = torch.zeros(num_rows, rows.shape[1] + 1, dtype=rows.dtype, device=rows.device)
+        gathered[indices, :-1] = rows.detach()
+        gathered[:, -1].index_add_(0, indices, torch.ones_like(indices, dtype=rows.dtype))
+        self._sum(gathered)
+        assert bool((gathered[:, -1] == 1).all()), "a row of the batch was computed never or twice"
+        return gathered[:, :-1].contiguous()
+
+    def sum_floats(self, values: Mapping[str, float]) -> dict[str, float]:
+        """The sum over the processes of each named number; all give the same names."""
+        names = sorted(values)
+        numbers = torch.tensor([values[name] for name in names], dtype=torch.float64, device=self.device)
+        self._sum(numbers)
+        return dict(zip(names, numbers.tolist(), strict=True))
+
+    def any(self, claim: bool) -> bool:
+        """Whether any process claims it (to be asked to stop, say): the same answer everywhere."""
+        return self.sum_floats({"claims": float(claim)})["claims"] > 0
+
+    def barrier(self) -> None:
+        """Wait until every process is here."""
+        self.any(False)
+
+
+def _buckets(parameters: Sequence[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
+    """Parameters in order, cut where the type changes or a piece is large enough."""
+    bucket: list[torch.nn.Parameter] = []
+    for parameter in parameters:
+        size = sum(p.numel() for p in bucket)
+        if bucket and (parameter.dtype != bucket[0].dtype or size + parameter.numel() > BUCKET_ELEMENTS):
+            yield bucket
+            bucket = []
+        bucket.append(parameter)
+    if bucket:
+        yield bucket
+
+
+def alone(device: torch.device) -> Processes:
+    """A run of one process."""
+    return Processes(rank=0, world_size=1, local_rank=0, device=device)
+
+
+@contextmanager
+def joined(device_type: str, *, timeout_s: float) -> Iterator[Processes]:
+    """The processes of this run, by torchrun's variables; without them, one process.
+
+    gloo on a CPU; nccl on GPUs, GPU `local_rank` for each. A process that waits longer than
+    `timeout_s` for the others (one died on another machine) fails; keep it above the longest time
+    that one process works alone, writing a checkpoint.
+
+    Raises:
+        ValueError: a variable of torchrun is missing or no number, or there are fewer GPUs than processes.
+    """
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
+        yield alone(torch.device(device_type))
+        return
+    rank, world_size, local_rank = (_number(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    if device_type == "cuda":
+        if local_rank >= torch.cuda.device_count():
+            raise ValueError(
+                f"LOCAL_RANK {local_rank}: expected a GPU for each process of this machine, "
+                f"got {torch.cuda.device_count()}. Start fewer processes."
+            )
+        torch.cuda.set_device(local_rank)
+        device = torch.device("cuda", local_rank)
+    else:
+        device = torch.device(device_type)
+    if world_size == 1:
+        yield Processes(rank, world_size, local_rank, device)
+        return
+    dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=timedelta(seconds=timeout_s))
+    try:
+        yield Processes(rank, world_size, local_rank, device)
+    finally:
+        dist.destroy_process_group()
+
+
+def _number(name: str) -> int:
+    value = os.environ.get(name, "")
+    if not value.isdigit():
+        raise ValueError(f"{name}: expected a number, got {value!r}. Start several processes with torchrun.")
+    return int(value)

@@ -1,0 +1,137 @@
+"""Contrastive gradients of a batch of any size in the memory of one chunk.
+
+Source: coCondenser, §3.3, eq. 8-12 (Gao et al., "Scaling Deep Contrastive Learning Batch Size under
+Memory Limited Setup"). The loss needs all representations at once, an encoder's backward pass only
+its own rows' share of the gradient: so representations are computed first, then d loss / d
+representation, then each chunk again with its share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from condenser.train.distributed import Processes
+
+Inputs = TypeVar("Inputs")
+
+
+@dataclass(frozen=True)
+class Chunk(Generic[Inputs]):
+    """Rows that are computed together.
+
+    `group` names their representations ("spans"; "queries", "passages"), `rows` are their places in
+    that group's whole batch, `seed` is that of their dropout: one for each (seed, step, chunk).
+    """
+
+    group: str
+    rows: Int[Tensor, " row"]
+    inputs: Inputs
+    seed: int
+
+
+def contrastive_backward(
+    chunks: Sequence[Chunk[Inputs]],
+    encode: Callable[[Inputs], Tensor],
+    loss: Callable[..., Tensor],
+    *,
+    num_rows: Mapping[str, int],
+    dim: int,
+    encode_with_losses: Callable[[Inputs], tuple[Tensor, Mapping[str, Tensor]]] | None,
+    loss_names: Sequence[str],
+    keep_graphs: bool,
+    processes: Processes,
+    scale: float,
+) -> dict[str, float]:
+    """Add the gradient of the whole batch's loss to the parameters; gives the losses by name.
+
+    The loss is `loss(**representations)`, one tensor [num_rows[group], dim] a group, plus the losses
+    that chunks have by themselves (a masked language model's, already divided by the counts of the
+    whole batch). Each process passes its own chunks, maybe none; afterwards its gradients hold its
+    own rows' part, to be summed over the processes.
+
+    With `keep_graphs` every chunk is computed once and its graph kept until the loss is known. Without,
+    it is computed twice, with the same dropout: first by `encode`, without a graph, then by
+    `encode_with_losses` (or by `encode` when there are no other losses). Both give the same gradient.
+
+    Args:
+        encode: gives [row, dim]. It enters autocast by itself.
+        encode_with_losses: gives the same representations, drawing the same dropout for them, and the
+            chunk's own losses under `loss_names`.
+        scale: what losses are multiplied by before the backward pass (fp16's loss scaler); 1 otherwise.
+    """
+    # autocast keeps the weights it has cast: cast without a graph, they would get no gradient in
+    # the second pass
+    for device_type in {"cpu", processes.device.type}:
+        assert not torch.is_autocast_enabled(device_type), "enter autocast inside encode"
+
+    def compute(chunk: Chunk[Inputs]) -> tuple[Tensor, Mapping[str, Tensor]]:
+        torch.manual_seed(chunk.seed)  # the CPU's generator and every GPU's
+        return encode_with_losses(chunk.inputs) if encode_with_losses else (encode(chunk.inputs), {})
+
+    def compute_alone(chunk: Chunk[Inputs]) -> Tensor:
+        torch.manual_seed(chunk.seed)
+        with torch.no_grad():
+            return encode(chunk.inputs)
+
+    kept = [compute(chunk) for chunk in chunks] if keep_graphs else []
+    first_pass = [pair[0] for pair in kept] if keep_graphs else [compute_alone(chunk) for chunk in chunks]
+
+    whole = _gathered(chunks, first_pass, num_rows=num_rows, dim=dim, processes=processes)
+    with torch.enable_grad():
+        contrastive = loss(**whole)
+        gradients = dict(
+            zip(whole, torch.autograd.grad(contrastive * scale, list(whole.values())), strict=True)
+        )
+
+    sums = {name: torch.zeros((), device=processes.device) for name in loss_names}
+    for number, chunk in enumerate(chunks):
+        representations, losses = kept[number] if keep_graphs else compute(chunk)
+        assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
+        share = gradients[chunk.group].index_select(0, chunk.rows).to(representations.dtype)
+        own = [value for value in losses.values() if value.requires_grad]
+        # the same as the backward pass of (representations * share).sum() + scale * the chunk's losses
+        torch.autograd.backward(
+            [representations, *own], [share, *(torch.full_like(value, scale) for value in own)]
+        )
+        for name, value in losses.items():
+            sums[name] += value.detach()
+        if keep_graphs:
+            kept[number] = (representations.detach(), {})  # lets the graph go
+    totals = processes.sum_floats({name: float(value) for name, value in sums.items()})
+    return {"contrastive": float(contrastive), **totals}
+
+
+def _gathered(
+    chunks: Sequence[Chunk[Inputs]],
+    representations: Sequence[Tensor],
+    *,
+    num_rows: Mapping[str, int],
+    dim: int,
+    processes: Processes,
+) -> dict[str, Tensor]:
+    """Each group's representations of the whole batch, as leaves that take a gradient."""
+    dtypes = {tensor.dtype for tensor in representations}
+    # a process without chunks must bring the type of the others
+    widest = torch.float64 if processes.any(torch.float64 in dtypes) else torch.float32
+    whole = {}
+    for group in sorted(num_rows):  # the same order of collectives in every process
+        own = [
+            (chunk.rows, tensor.detach().to(widest))
+            for chunk, tensor in zip(chunks, representations, strict=True)
+            if chunk.group == group
+        ]
+        device = processes.device
+        rows = (
+            torch.cat([pair[0] for pair in own]) if own else torch.zeros(0, dtype=torch.int64, device=device)
+        )
+        values = (
+            torch.cat([pair[1] for pair in own]) if own else torch.zeros(0, dim, dtype=widest, device=device)
+        )
+        whole[group] = processes.gather_rows(values, rows, num_rows=num_rows[group]).requires_grad_(True)
+    return whole
