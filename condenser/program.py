@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import os
 import platform
 import signal
 import sys
@@ -50,8 +51,8 @@ class Manifest:
     """The record kept beside a result: what made it, from what, when and where.
 
     Fields: spec (configuration, code digests, versions, seed, lineage), inputs and outputs with
-    their SHA-256, counts, wall time in seconds, device. Only wall time, device and date differ
-    between two runs of the same spec.
+    their SHA-256, counts, wall time in seconds, device, and the SHA-256 of all that. Only wall
+    time, device and date differ between two runs of the same spec.
     """
 
     def __init__(self, path: str | Path, spec: dict[str, Any], *, inputs: Sequence[str | Path]) -> None:
@@ -61,26 +62,21 @@ class Manifest:
 
     def write(self, *, outputs: Sequence[str | Path], counts: dict[str, Any], device: str = "cpu") -> None:
         """Digest the files and write the manifest; call it last, when all outputs are in place."""
-        write_json(
-            self._path,
-            {
-                "spec": self._spec,
-                "spec_sha256": sha256_text(canonical_json(self._spec)),
-                "inputs": self._digests(self._inputs),
-                "outputs": self._digests([Path(file) for file in outputs]),
-                "counts": counts,
-                "wall_time_s": round(time.monotonic() - self._began, 3),
-                "device": device,
-                "python": platform.python_version(),
-                "machine": platform.machine(),
-                "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-            },
-        )
+        record = {
+            "spec": self._spec,
+            "inputs": self._digests(self._inputs),
+            "outputs": self._digests([Path(file) for file in outputs]),
+            "counts": counts,
+            "wall_time_s": round(time.monotonic() - self._began, 3),
+            "device": device,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        write_json(self._path, {**record, "sha256": sha256_text(canonical_json(record))})
 
     def _digests(self, paths: Sequence[Path]) -> dict[str, str]:
         """SHA-256 by path relative to the manifest's folder, so that a moved folder still verifies."""
-        import os
-
         digests = {}
         for path in paths:
             files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]

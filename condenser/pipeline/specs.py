@@ -7,7 +7,6 @@ the jobs above it, so that a result stays out of date until all above it has rea
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +15,7 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
 from condenser.pipeline.code import code_digests
-from condenser.pipeline.stages import STAGES, Job, system_parts
+from condenser.pipeline.stages import STAGES, Job, local_files, system_parts
 
 
 class Specs:
@@ -104,9 +103,8 @@ class Specs:
     def _user_contents(self, stage: str, wildcards: dict[str, str]) -> dict[str, str]:
         if stage == "collect":
             dataset = self._config["datasets"][wildcards["dataset"]]
-            if dataset["source"] in ("beir", "tsv"):
-                source = importlib.import_module(f"condenser.data.sources.{dataset['source']}")
-                files = source.local_files(dataset)
+            files = local_files(dataset)
+            if files:
                 return {file.name: self._contents.digest(file) for file in files if file.is_file()}
             if dataset["source"] == "pydoc":
                 return {name: _version(name) for name in dataset["packages"]}

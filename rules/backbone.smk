@@ -1,0 +1,33 @@
+# Needs: the network for a hub id, the collection for a scratch vocabulary, else nothing.
+# Makes: the backbone as a Hugging Face folder, with an MLM head in a file of its own.
+
+
+def backbone_inputs(wildcards):
+    if config["backbone"]["source"] == "scratch":
+        return {"collection": f"results/{wildcards.dataset}/data/collection.jsonl"}
+    return {}
+
+
+rule backbone:
+    input:
+        unpack(backbone_inputs),
+    output:
+        model="results/{dataset}/models/backbone/model.safetensors",
+        config="results/{dataset}/models/backbone/config.json",
+        tokenizer="results/{dataset}/models/backbone/tokenizer.json",
+        mlm_head="results/{dataset}/models/backbone/mlm_head.safetensors",
+        manifest="results/{dataset}/models/backbone.manifest.json",
+    params:
+        spec=spec("backbone"),
+        collection=lambda wildcards, input: (
+            f"--collection {input.collection}" if "collection" in input.keys() else ""
+        ),
+        mirror=config["downloads"]["mirror"] or "",
+    log:
+        "results/{dataset}/logs/backbone.log",
+    conda:
+        "../envs/torch.yaml"
+    shell:
+        "python {PROGRAMS}/backbone.py --spec {params.spec:q} {params.collection}"
+        " --mirror {params.mirror:q} --output $(dirname {output.model:q})"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

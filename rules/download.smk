@@ -1,0 +1,23 @@
+# Needs: the network, or a mirror folder. Makes: official files, checked, under results/downloads/.
+
+
+rule download:
+    output:
+        file="results/downloads/{file}",
+        manifest="results/downloads/{file}.manifest.json",
+    params:
+        spec=spec("download"),
+        mirror=config["downloads"]["mirror"] or "",
+        retries=config["downloads"]["retries"],
+        timeout_s=config["downloads"]["timeout_s"],
+    wildcard_constraints:
+        file=r"(?!.*\.manifest\.json).+",
+    log:
+        "results/downloads/logs/{file}.log",
+    retries: 1
+    conda:
+        "../envs/data.yaml"
+    shell:
+        "python {PROGRAMS}/download.py --spec {params.spec:q} --output {output.file:q}"
+        " --mirror {params.mirror:q} --retries {params.retries} --timeout-s {params.timeout_s}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

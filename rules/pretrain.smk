@@ -1,0 +1,71 @@
+# Needs: token shards and the backbone. Makes: the Condenser, and from it the coCondenser,
+# each a Hugging Face folder with its heads in files of their own.
+
+
+rule condenser:
+    input:
+        tokens=token_files,
+        backbone=weights("backbone"),
+    output:
+        model="results/{dataset}/models/condenser/model.safetensors",
+        config="results/{dataset}/models/condenser/config.json",
+        head="results/{dataset}/models/condenser/condenser_head.safetensors",
+        mlm_head="results/{dataset}/models/condenser/mlm_head.safetensors",
+        losses="results/{dataset}/models/condenser/losses.jsonl",
+        manifest="results/{dataset}/models/condenser.manifest.json",
+    params:
+        spec=spec("condenser"),
+        work=work("condenser"),
+        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
+    log:
+        "results/{dataset}/logs/condenser.log",
+    benchmark:
+        "results/{dataset}/benchmarks/condenser.tsv"
+    threads: THREADS
+    resources:
+        gpu=1,
+    conda:
+        "../envs/torch.yaml"
+    shell:
+        "python {PROGRAMS}/condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        " --backbone $(dirname {input.backbone:q}) --output $(dirname {output.model:q})"
+        " --work-folder {params.work:q} --manifest {output.manifest:q}"
+        " --checkpoint-every-s {SAFETY[checkpoint_every_s]}"
+        " --checkpoints-kept {SAFETY[checkpoints_kept]}"
+        " --bad-loss-patience {SAFETY[bad_loss_patience]} 2>&1 | tee {log:q}"
+
+
+rule cocondenser:
+    input:
+        tokens=token_files,
+        initial=weights("condenser"),
+        initial_head=lambda wildcards: (
+            f"{model_folder(wildcards.dataset, 'condenser')}/condenser_head.safetensors"
+        ),
+    output:
+        model="results/{dataset}/models/cocondenser/model.safetensors",
+        config="results/{dataset}/models/cocondenser/config.json",
+        head="results/{dataset}/models/cocondenser/condenser_head.safetensors",
+        mlm_head="results/{dataset}/models/cocondenser/mlm_head.safetensors",
+        losses="results/{dataset}/models/cocondenser/losses.jsonl",
+        manifest="results/{dataset}/models/cocondenser.manifest.json",
+    params:
+        spec=spec("cocondenser"),
+        work=work("cocondenser"),
+        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
+    log:
+        "results/{dataset}/logs/cocondenser.log",
+    benchmark:
+        "results/{dataset}/benchmarks/cocondenser.tsv"
+    threads: THREADS
+    resources:
+        gpu=1,
+    conda:
+        "../envs/torch.yaml"
+    shell:
+        "python {PROGRAMS}/cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        " --initial $(dirname {input.initial:q}) --output $(dirname {output.model:q})"
+        " --work-folder {params.work:q} --manifest {output.manifest:q}"
+        " --checkpoint-every-s {SAFETY[checkpoint_every_s]}"
+        " --checkpoints-kept {SAFETY[checkpoints_kept]}"
+        " --bad-loss-patience {SAFETY[bad_loss_patience]} 2>&1 | tee {log:q}"

@@ -1,0 +1,49 @@
+# Needs: the collection and a tokenizer. Makes: memory-mapped 16-bit token shards.
+
+
+rule tokens:
+    input:
+        collection=data("collection.jsonl"),
+        doc_ids=data("doc_ids.txt"),
+        tokenizer=lambda wildcards: (
+            f"{model_folder(wildcards.dataset, 'backbone')}/tokenizer.json"
+        ),
+    output:
+        token_parts("results/{dataset}/tokens/collection.{shard}"),
+        manifest="results/{dataset}/tokens/collection.{shard}.manifest.json",
+    params:
+        spec=spec("tokens"),
+    log:
+        "results/{dataset}/logs/tokens.{shard}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/tokens.{shard}.tsv"
+    threads: THREADS
+    conda:
+        "../envs/torch.yaml"
+    shell:
+        "python {PROGRAMS}/tokens.py --spec {params.spec:q} --collection {input.collection:q}"
+        " --doc-ids {input.doc_ids:q} --backbone $(dirname {input.tokenizer:q})"
+        " --output-prefix results/{wildcards.dataset}/tokens/collection.{wildcards.shard}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+
+
+rule query_tokens:
+    input:
+        queries=data("queries.{split}.jsonl"),
+        tokenizer=lambda wildcards: (
+            f"{model_folder(wildcards.dataset, 'backbone')}/tokenizer.json"
+        ),
+    output:
+        token_parts("results/{dataset}/tokens/queries.{split}"),
+        manifest="results/{dataset}/tokens/queries.{split}.manifest.json",
+    params:
+        spec=spec("query_tokens"),
+    log:
+        "results/{dataset}/logs/query_tokens.{split}.log",
+    conda:
+        "../envs/torch.yaml"
+    shell:
+        "python {PROGRAMS}/query_tokens.py --spec {params.spec:q} --queries {input.queries:q}"
+        " --backbone $(dirname {input.tokenizer:q})"
+        " --output-prefix results/{wildcards.dataset}/tokens/queries.{wildcards.split}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,9 @@
+# Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding.
+
+
+rule verify:
+    params:
+        config=lambda wildcards: json.dumps(config, sort_keys=True),
+    shell:
+        "config=$(mktemp) && printf %s {params.config:q} > $config"
+        " && python {PROGRAMS}/verify.py --results results --config $config --root {workflow.basedir:q}"
