@@ -1,0 +1,196 @@
+"""Exhaustive search by inner product, with FAISS, over embeddings that need not fit in memory.
+
+A result depends on the embeddings alone. Ties go to the lower row, also at the last rank; and as
+float addition is not associative, every score comes from a matrix product of the same shape
+however many shards and reads there are: FAISS is told to multiply `QUERIES_PER_PRODUCT` queries by
+`block_rows` passages at a time, and shards are cut at multiples of `block_rows`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import faiss
+import numpy as np
+from jaxtyping import Float32, Int64
+
+from condenser.data.records import ScoredDoc
+from condenser.files import atomic_write, load_npy, save_npy
+from condenser.progress import Progress
+
+QUERIES_PER_PRODUCT = 4096
+READ_BYTES = 1 << 27  # passages of one read; with depth 1000 a search stays under 1 GB
+
+Rows = Int64[np.ndarray, "query rank"]
+Scores = Float32[np.ndarray, "query rank"]
+
+
+def search_shard(
+    embeddings_file: Path,
+    queries_file: Path,
+    rows_file: Path,
+    scores_file: Path,
+    *,
+    first_row: int,
+    depth: int,
+    block_rows: int,
+    threads: int,
+    work_folder: Path,
+) -> dict[str, int]:
+    """The `depth` passages of one embedding shard that score highest with each query, best first.
+
+    Writes `rows` (int64, counted over the whole collection; the shard begins at `first_row`) and
+    `scores` (float32), both [query, min(depth, rows of the shard)]. Blocks of queries that are
+    finished stay in `work_folder`: an interrupted search goes on behind them.
+
+    Raises:
+        ValueError: the two files differ in dimension, hold something else than float32, or the
+            shard is not cut at a multiple of `block_rows`.
+    """
+    embeddings, queries = load_npy(embeddings_file), load_npy(queries_file)
+    for file, array in ((embeddings_file, embeddings), (queries_file, queries)):
+        if array.ndim != 2 or array.dtype != np.float32:
+            raise ValueError(
+                f"{file}: expected float32 [row, dim], got {array.dtype} {list(array.shape)}. "
+                "Was this file made by this workflow?"
+            )
+    if embeddings.shape[1] != queries.shape[1]:
+        raise ValueError(
+            f"{queries_file}: expected vectors of {embeddings.shape[1]} numbers as in {embeddings_file}, "
+            f"got {queries.shape[1]}. Encode both with one retriever."
+        )
+    if first_row % block_rows:
+        raise ValueError(
+            f"{embeddings_file}: expected a shard that begins at a multiple of {block_rows}, got row "
+            f"{first_row}. Encode again with this block_rows."
+        )
+    work_folder.mkdir(parents=True, exist_ok=True)
+    blocks = []
+    pairs = len(queries) * len(embeddings)
+    with Progress("search", total=pairs // 1_000_000, unit="million pairs") as progress:
+        for start in range(0, len(queries), QUERIES_PER_PRODUCT):
+            block = np.array(queries[start : start + QUERIES_PER_PRODUCT])
+            files = tuple(work_folder / f"{part}-{start:09}.npy" for part in ("rows", "scores"))
+            if not all(file.exists() for file in files):
+                rows, scores = top_passages(
+                    embeddings, block, depth=depth, block_rows=block_rows, threads=threads
+                )
+                save_npy(files[0], rows + first_row)
+                save_npy(files[1], scores)
+            blocks.append(files)
+            done = min(start + QUERIES_PER_PRODUCT, len(queries)) * len(embeddings)
+            progress.advance(done // 1_000_000 - start * len(embeddings) // 1_000_000)
+    width = min(depth, len(embeddings))
+    _join([rows for rows, _ in blocks], rows_file, shape=(len(queries), width), dtype=np.int64)
+    _join([scores for _, scores in blocks], scores_file, shape=(len(queries), width), dtype=np.float32)
+    shutil.rmtree(work_folder)
+    return {"queries": len(queries), "passages": len(embeddings), "depth": width}
+
+
+def top_passages(
+    embeddings: Float32[np.ndarray, "passage dim"],
+    queries: Float32[np.ndarray, "query dim"],
+    *,
+    depth: int,
+    block_rows: int,
+    threads: int,
+) -> tuple[Rows, Scores]:
+    """Rows and scores of the `depth` best passages of each query: score descending, row ascending.
+
+    Never more ranks than passages, and no -1 among the rows. `embeddings` may be a memory map: it
+    is read in pieces of whole blocks.
+    """
+    faiss.omp_set_num_threads(threads)
+    faiss.cvar.distance_compute_blas_threshold = 0  # below it FAISS adds in another order
+    faiss.cvar.distance_compute_blas_query_bs = QUERIES_PER_PRODUCT
+    faiss.cvar.distance_compute_blas_database_bs = block_rows
+    rows = np.empty((len(queries), 0), np.int64)
+    scores = np.empty((len(queries), 0), np.float32)
+    block_bytes = block_rows * embeddings.shape[1] * embeddings.itemsize
+    step = block_rows * max(1, READ_BYTES // max(block_bytes, 1))
+    buffer = np.empty((min(step, len(embeddings)), embeddings.shape[1]), np.float32)  # one for all reads
+    for start in range(0, len(embeddings), step):
+        piece = buffer[: min(step, len(embeddings) - start)]
+        piece[:] = embeddings[start : start + step]
+        more_rows, more_scores = _top_of_piece(piece, queries, depth)
+        rows, scores = best_of(
+            np.concatenate([rows, more_rows + start], axis=1),
+            np.concatenate([scores, more_scores], axis=1),
+            depth=depth,
+        )
+    return rows, scores
+
+
+def _top_of_piece(
+    piece: Float32[np.ndarray, "passage dim"], queries: Float32[np.ndarray, "query dim"], depth: int
+) -> tuple[Rows, Scores]:
+    """As `top_passages`, for what is in memory.
+
+    FAISS keeps any of several passages that tie at the last rank. It is therefore asked for more
+    than `depth`, until every passage that ties with the last one is seen.
+    """
+    asked = min(depth + 8, len(piece))
+    while True:
+        scores, rows = faiss.knn(queries, piece, asked, metric=faiss.METRIC_INNER_PRODUCT)
+        if asked == len(piece) or not (scores[:, depth - 1] == scores[:, -1]).any():
+            break
+        asked = min(2 * asked, len(piece))
+    tied = (scores[:, 1:] == scores[:, :-1]).any(axis=1)
+    if tied.any():
+        order = np.lexsort((rows[tied], -scores[tied]), axis=1)
+        rows[tied] = np.take_along_axis(rows[tied], order, axis=1)
+        scores[tied] = np.take_along_axis(scores[tied], order, axis=1)
+    return rows[:, :depth], scores[:, :depth]
+
+
+def best_of(rows: Rows, scores: Scores, *, depth: int) -> tuple[Rows, Scores]:
+    """The first `depth` columns after sorting by score, descending; ties keep their order."""
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
+    return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def merged_run(
+    parts: Sequence[tuple[Path, Path]], query_ids: Sequence[str], doc_ids: Sequence[str], *, depth: int
+) -> Iterator[ScoredDoc]:
+    """The run of all shards together: `depth` best of each query, ties to the lower row.
+
+    `parts` are the (rows, scores) files of the shards, in the order of the shards.
+
+    Raises:
+        ValueError: a file does not fit the others, the queries or the collection.
+    """
+    arrays = [(load_npy(rows), load_npy(scores)) for rows, scores in parts]
+    for (file, _), (rows, scores) in zip(parts, arrays, strict=True):
+        if rows.shape != scores.shape or len(rows) != len(query_ids):
+            raise ValueError(
+                f"{file}: expected hits of {len(query_ids):,} queries, got {len(rows):,} rows and "
+                f"{len(scores):,} of scores. Search again."
+            )
+    step = max(1, (1 << 22) // max(1, sum(rows.shape[1] for rows, _ in arrays)))
+    for start in range(0, len(query_ids), step):
+        block_rows, block_scores = best_of(
+            np.concatenate([rows[start : start + step] for rows, _ in arrays], axis=1),
+            np.concatenate([scores[start : start + step] for _, scores in arrays], axis=1),
+            depth=depth,
+        )
+        if block_rows.size and not 0 <= block_rows.min() <= block_rows.max() < len(doc_ids):
+            raise ValueError(
+                f"{parts[0][0]}: expected rows below {len(doc_ids):,}, the size of the collection, got "
+                f"{block_rows.min():,} to {block_rows.max():,}. Encode and search this collection again."
+            )
+        for offset, (found, values) in enumerate(zip(block_rows.tolist(), block_scores.tolist(), strict=True)):
+            query_id = query_ids[start + offset]
+            for row, score in zip(found, values, strict=True):
+                yield ScoredDoc(query_id, doc_ids[row], score)
+
+
+def _join(files: Sequence[Path], output: Path, *, shape: tuple[int, int], dtype: type) -> None:
+    """One NPY file of the arrays in `files`, one below the other."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+    with atomic_write(output) as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for part in files:
+            file.write(np.ascontiguousarray(load_npy(part)).tobytes())

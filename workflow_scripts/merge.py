@@ -1,0 +1,57 @@
+"""Merge the hits of all shards of a collection into one run.
+
+    python workflow_scripts/merge.py --spec '{"config": {"depth": 1000}, ...}' --system condenser-round1 \\
+        --rows results/msmarco/search/condenser-round1.dev.{0,1}-of-2.rows.npy \\
+        --scores results/msmarco/search/condenser-round1.dev.{0,1}-of-2.scores.npy \\
+        --doc-ids results/msmarco/data/doc_ids.txt --queries results/msmarco/data/queries.dev.jsonl \\
+        --output results/msmarco/runs/condenser-round1.dev.trec \\
+        --manifest results/msmarco/runs/condenser-round1.dev.manifest.json
+
+Reads rows and scores of the shards, in order, and the ids; writes a TREC run and the manifest.
+Setting: `depth`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--system", required=True)
+    parser.add_argument("--rows", type=Path, nargs="+", required=True)
+    parser.add_argument("--scores", type=Path, nargs="+", required=True)
+    parser.add_argument("--doc-ids", type=Path, required=True)
+    parser.add_argument("--queries", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True, help="the run")
+    parser.add_argument("--manifest", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    if len(arguments.rows) != len(arguments.scores):
+        parser.error(f"{len(arguments.rows)} files of rows, but {len(arguments.scores)} of scores")
+    inputs = [*arguments.rows, *arguments.scores, arguments.doc_ids, arguments.queries]
+    manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=inputs)
+
+    from condenser.data.records import read_doc_ids, read_queries, write_run
+    from condenser.retrieve.search import merged_run
+
+    query_ids = [query.query_id for query in read_queries(arguments.queries)]
+    run = merged_run(
+        list(zip(arguments.rows, arguments.scores, strict=True)),
+        query_ids,
+        read_doc_ids(arguments.doc_ids),
+        depth=arguments.spec["config"]["depth"],
+    )
+    num_hits = write_run(arguments.output, run, system=arguments.system)
+    manifest.write(outputs=[arguments.output], counts={"queries": len(query_ids), "hits": num_hits})
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,68 @@
+"""Search one shard of embeddings exhaustively with every query of a split.
+
+    python workflow_scripts/search.py --spec '{"config": {"depth": 1000, "block_rows": 1024, ...}, ...}' \\
+        --embeddings results/msmarco/embeddings/condenser-round1/collection.0-of-2.npy --shard 0-of-2 \\
+        --doc-ids results/msmarco/data/doc_ids.txt \\
+        --queries results/msmarco/embeddings/condenser-round1/queries.dev.npy \\
+        --work-folder results/.work/search-0123 --rows ....0-of-2.rows.npy --scores ....0-of-2.scores.npy \\
+        --manifest ....0-of-2.manifest.json
+
+Reads the embeddings of the shard and of the queries; writes the best rows (int64, counted over the
+whole collection) and their scores (float32), [query, rank], and the manifest. Finished blocks of
+queries are kept in the work folder. Settings: `depth`, `block_rows`, `threads`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--embeddings", type=Path, required=True)
+    parser.add_argument("--shard", required=True, help="for example 0-of-2")
+    parser.add_argument("--doc-ids", type=Path, required=True)
+    parser.add_argument("--queries", type=Path, required=True, help="their embeddings")
+    parser.add_argument("--work-folder", type=Path, required=True)
+    parser.add_argument("--rows", type=Path, required=True)
+    parser.add_argument("--scores", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    config = arguments.spec["config"]
+    manifest = program.Manifest(
+        arguments.manifest,
+        arguments.spec,
+        inputs=[arguments.embeddings, arguments.queries, arguments.doc_ids],
+    )
+
+    from condenser.data.records import read_doc_ids
+    from condenser.retrieve.encode import shard_rows
+    from condenser.retrieve.search import search_shard
+
+    first_row, _ = shard_rows(
+        len(read_doc_ids(arguments.doc_ids)), arguments.shard, block_rows=config["block_rows"]
+    )
+    counts = search_shard(
+        arguments.embeddings,
+        arguments.queries,
+        arguments.rows,
+        arguments.scores,
+        first_row=first_row,
+        depth=config["depth"],
+        block_rows=config["block_rows"],
+        threads=config["threads"],
+        work_folder=arguments.work_folder / arguments.rows.name,
+    )
+    manifest.write(outputs=[arguments.rows, arguments.scores], counts=counts)
+
+
+if __name__ == "__main__":
+    program.run(main)
