@@ -19,7 +19,7 @@ from transformers import BertConfig, BertModel
 
 from condenser.files import atomic_folder, read_json, sha256_file
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
-from condenser.model.weights import initialise, load_exactly, read_weights, write_weights
+from condenser.model.weights import fill, initialise, read_weights, write_weights
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def prepare_backbone(
             in `mirror`/`hub_id` first), "folder" (`path`) or "scratch" (`shape`, and a WordPiece
             vocabulary learnt from `texts`).
         seed: of what is new: all of a backbone from scratch, else at most head and pooler.
-        shape: hidden_size, num_layers, num_heads, intermediate_size, vocab_size.
+        shape: hidden_size, num_layers, num_heads, intermediate_size, vocab_size, max_positions.
 
     Returns:
         source, parameters, layers, hidden size, vocabulary size, and "from checkpoint" or "new" for
@@ -59,7 +59,7 @@ def prepare_backbone(
     Raises:
         ValueError: the source is unknown, incomplete, no BERT, or asks to run code.
     """
-    needs = {
+    needs: dict[str, dict[str, Any]] = {
         "embedded": {},
         "hub": {"id": hub_id},
         "folder": {"path": path},
@@ -98,11 +98,7 @@ def load_backbone(folder: str | Path, *, dropout: float | None) -> BertModel:
     if dropout is not None:
         config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
     model = _empty_model(config)
-    try:
-        model.load_state_dict(tensors)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{Path(folder) / WEIGHTS_FILE}: does not fit config.json ({reason}).") from error
+    fill(model, tensors, origin=Path(folder) / WEIGHTS_FILE)
     return model
 
 
@@ -251,14 +247,15 @@ def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int
     if outcome.unexpected_keys or len(new) < len(outcome.missing_keys):
         missing = [name for name in outcome.missing_keys if name not in new]
         raise ValueError(
-            f"{origin / WEIGHTS_FILE}: expected a BERT; missing {missing[:3]}, unknown {outcome.unexpected_keys[:3]}."
+            f"{origin / WEIGHTS_FILE}: expected a BERT's weights; "
+            f"missing {missing[:3]}, unknown {outcome.unexpected_keys[:3]}."
         )
 
     mlm_head = MaskedLanguageHead(config)
     initialise(mlm_head, standard_deviation=config.initializer_range, seed=seed)
     beside = origin / MLM_HEAD_FILE
     if beside.is_file():
-        load_exactly(mlm_head, beside)
+        fill(mlm_head, read_weights(beside), origin=beside)
     elif head_tensors:
         try:
             mlm_head.load_state_dict(head_tensors)
@@ -346,6 +343,7 @@ def _from_scratch(
         num_hidden_layers=shape["num_layers"],
         num_attention_heads=shape["num_heads"],
         intermediate_size=shape["intermediate_size"],
+        max_position_embeddings=shape["max_positions"],
     )
     model = _empty_model(config)
     initialise(model, standard_deviation=config.initializer_range, seed=seed)

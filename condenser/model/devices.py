@@ -125,7 +125,7 @@ def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tu
         if len(claimed) == count:
             break
         descriptor = os.open(lock_folder / f"condenser-{gpu.uuid}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        file = os.fdopen(descriptor, "r+")
+        file: IO[str] = os.fdopen(descriptor, "r+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
-from condenser.model.weights import load_exactly
+from condenser.model.weights import fill, read_weights
 
 MLM_HEAD_FILE = "mlm_head.safetensors"
 
@@ -44,5 +44,5 @@ class MaskedLanguageHead(nn.Module):
         if not path.is_file():
             raise ValueError(f"{path}: no such file. Was this folder made by the stage backbone?")
         head = cls(config)
-        load_exactly(head, path)
+        fill(head, read_weights(path), origin=path)
         return head

@@ -18,9 +18,9 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import atomic_folder
 from condenser.model.backbone import load_backbone, write_backbone
-from condenser.model.layers import broadcast_mask, full_layer, layer_at
+from condenser.model.layers import Positions, broadcast_mask, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
-from condenser.model.weights import initialise, load_exactly, read_settings, write_weights
+from condenser.model.weights import fill, initialise, read_settings, read_weights, write_weights
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Condenser(nn.Module):
         mask = broadcast_mask(attention_mask)
         early, states = self._before_last_layer(input_ids, mask)
         # [CLS] comes first and by itself, as in late_cls: the gradient cache replays its dropout
-        wanted = ["cls", masked_positions] if self.use_late_mlm else ["cls"]
+        wanted: list[Positions] = ["cls", masked_positions] if self.use_late_mlm else ["cls"]
         cls, *late_masked = layer_at(self.backbone.encoder.layer[-1], states, mask, wanted)
 
         head_states = torch.cat([cls[:, None].to(early.dtype), early[:, 1:]], dim=1)  # eq. 8
@@ -176,7 +176,7 @@ class Condenser(nn.Module):
             stored = settings.get(name)
             if stored != asked:
                 raise ValueError(
-                    f"{path}: expected {name} {asked}, got {stored}. Set it to {stored}, as the head was trained."
+                    f"{path}: expected {name} {asked}, got {stored}. Set it to {stored}, as it was trained."
                 )
-        load_exactly(model.head, path)
+        fill(model.head, read_weights(path), origin=path)
         return model

@@ -65,14 +65,14 @@ def read_settings(path: str | Path) -> dict[str, Any]:
         raise ValueError(f"{path}: expected a complete safetensors file ({error}).") from error
 
 
-def load_exactly(module: nn.Module, path: str | Path) -> None:
-    """Fill a module from a safetensors file that must hold its weights, all and no others.
+def fill(module: nn.Module, tensors: Mapping[str, Tensor], *, origin: str | Path) -> None:
+    """Fill a module with tensors that must be its weights, all and no others; `origin` is for the error.
 
     Raises:
         ValueError: a weight is missing, too many or of another shape.
     """
     try:
-        module.load_state_dict(read_weights(path))
+        module.load_state_dict(tensors)
     except RuntimeError as error:
         reason = " ".join(str(error).split())
-        raise ValueError(f"{path}: does not fit the backbone beside it ({reason}).") from error
+        raise ValueError(f"{origin}: does not fit the configuration it came with ({reason}).") from error

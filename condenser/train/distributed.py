@@ -8,7 +8,7 @@ processes see bit for bit alike.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -44,29 +44,10 @@ class Processes:
         """Which of `count` chunks this process computes: they are dealt in turn."""
         return range(self.rank, count, self.world_size)
 
-    def _sum(self, values: Tensor) -> None:
+    def sum_in_place(self, values: Tensor) -> None:
+        """Replace a tensor, of one shape everywhere, by its sum over the processes."""
         if self.world_size > 1:
             dist.all_reduce(values)
-
-    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
-        """Replace each gradient by its sum over the processes.
-
-        A process without a gradient (it had no chunk) counts as zero; a parameter without one
-        anywhere keeps none, as in a single process.
-        """
-        trained = [parameter for parameter in parameters if parameter.requires_grad]
-        if self.world_size == 1 or not trained:
-            return
-        present = torch.tensor([float(p.grad is not None) for p in trained], device=self.device)
-        self._sum(present)
-        wanted = [p for p, count in zip(trained, present.tolist(), strict=True) if count]
-        for bucket in _buckets(wanted):
-            flat = torch.cat(
-                [(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in bucket]
-            )
-            self._sum(flat)
-            for parameter, summed in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
-                parameter.grad = summed.view_as(parameter).clone()
 
     def gather_rows(
         self, rows: Float[Tensor, "row dim"], indices: Int[Tensor, " row"], *, num_rows: int
@@ -80,24 +61,42 @@ class Processes:
         gathered = torch.zeros(num_rows, rows.shape[1] + 1, dtype=rows.dtype, device=rows.device)
         gathered[indices, :-1] = rows.detach()
         gathered[:, -1].index_add_(0, indices, torch.ones_like(indices, dtype=rows.dtype))
-        self._sum(gathered)
+        self.sum_in_place(gathered)
         assert bool((gathered[:, -1] == 1).all()), "a row of the batch was computed never or twice"
         return gathered[:, :-1].contiguous()
 
-    def sum_floats(self, values: Mapping[str, float]) -> dict[str, float]:
-        """The sum over the processes of each named number; all give the same names."""
-        names = sorted(values)
-        numbers = torch.tensor([values[name] for name in names], dtype=torch.float64, device=self.device)
-        self._sum(numbers)
-        return dict(zip(names, numbers.tolist(), strict=True))
+    def sum_floats(self, values: Sequence[float]) -> list[float]:
+        """The sum over the processes of each number; all give as many."""
+        numbers = torch.tensor(list(values), dtype=torch.float64, device=self.device)
+        self.sum_in_place(numbers)
+        return numbers.tolist()
 
     def any(self, claim: bool) -> bool:
         """Whether any process claims it (to be asked to stop, say): the same answer everywhere."""
-        return self.sum_floats({"claims": float(claim)})["claims"] > 0
+        return self.sum_floats([float(claim)])[0] > 0
 
     def barrier(self) -> None:
         """Wait until every process is here."""
         self.any(False)
+
+
+def sum_gradients(parameters: Iterable[torch.nn.Parameter], processes: Processes) -> None:
+    """Replace each gradient by its sum over the processes.
+
+    A process without a gradient (it had no chunk) counts as zero; a parameter without one anywhere
+    keeps none, as in a single process.
+    """
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    if processes.world_size == 1 or not trained:
+        return
+    present = torch.tensor([float(p.grad is not None) for p in trained], device=processes.device)
+    processes.sum_in_place(present)
+    wanted = [p for p, count in zip(trained, present.tolist(), strict=True) if count]
+    for bucket in _buckets(wanted):
+        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).reshape(-1) for p in bucket])
+        processes.sum_in_place(flat)
+        for parameter, summed in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+            parameter.grad = summed.view_as(parameter).clone()
 
 
 def _buckets(parameters: Sequence[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:

@@ -48,7 +48,7 @@ def contrastive_backward(
     processes: Processes,
     scale: float,
 ) -> dict[str, float]:
-    """Add the gradient of the whole batch's loss to the parameters; gives the losses by name.
+    """Add the gradient of the whole batch's loss to the parameters; gives that loss's parts by name.
 
     The loss is `loss(**representations)`, one tensor [num_rows[group], dim] a group, plus the losses
     that chunks have by themselves (a masked language model's, already divided by the counts of the
@@ -63,7 +63,11 @@ def contrastive_backward(
         encode: gives [row, dim]. It enters autocast by itself.
         encode_with_losses: gives the same representations, drawing the same dropout for them, and the
             chunk's own losses under `loss_names`.
+        dim: width of a representation, for a process that has none.
         scale: what losses are multiplied by before the backward pass (fp16's loss scaler); 1 otherwise.
+
+    Returns:
+        "contrastive" and each of `loss_names`, of the whole batch, the same in every process, unscaled.
     """
     # autocast keeps the weights it has cast: cast without a graph, they would get no gradient in
     # the second pass
@@ -103,8 +107,8 @@ def contrastive_backward(
             sums[name] += value.detach()
         if keep_graphs:
             kept[number] = (representations.detach(), {})  # lets the graph go
-    totals = processes.sum_floats({name: float(value) for name, value in sums.items()})
-    return {"contrastive": float(contrastive), **totals}
+    totals = processes.sum_floats([float(sums[name]) for name in loss_names])
+    return {"contrastive": float(contrastive), **dict(zip(loss_names, totals, strict=True))}
 
 
 def _gathered(
@@ -116,22 +120,17 @@ def _gathered(
     processes: Processes,
 ) -> dict[str, Tensor]:
     """Each group's representations of the whole batch, as leaves that take a gradient."""
-    dtypes = {tensor.dtype for tensor in representations}
     # a process without chunks must bring the type of the others
-    widest = torch.float64 if processes.any(torch.float64 in dtypes) else torch.float32
+    exact = processes.any(any(tensor.dtype == torch.float64 for tensor in representations))
+    dtype = torch.float64 if exact else torch.float32
     whole = {}
     for group in sorted(num_rows):  # the same order of collectives in every process
-        own = [
-            (chunk.rows, tensor.detach().to(widest))
-            for chunk, tensor in zip(chunks, representations, strict=True)
-            if chunk.group == group
-        ]
-        device = processes.device
-        rows = (
-            torch.cat([pair[0] for pair in own]) if own else torch.zeros(0, dtype=torch.int64, device=device)
-        )
-        values = (
-            torch.cat([pair[1] for pair in own]) if own else torch.zeros(0, dim, dtype=widest, device=device)
-        )
-        whole[group] = processes.gather_rows(values, rows, num_rows=num_rows[group]).requires_grad_(True)
+        rows = [torch.zeros(0, dtype=torch.int64, device=processes.device)]
+        values = [torch.zeros(0, dim, dtype=dtype, device=processes.device)]
+        for chunk, tensor in zip(chunks, representations, strict=True):
+            if chunk.group == group:
+                rows.append(chunk.rows)
+                values.append(tensor.detach().to(dtype))
+        gathered = processes.gather_rows(torch.cat(values), torch.cat(rows), num_rows=num_rows[group])
+        whole[group] = gathered.requires_grad_(True)
     return whole
