@@ -1,0 +1,136 @@
+"""Batches: which items a step takes, in what chunks, as padded `[CLS] tokens [SEP]`.
+
+The order is a pure function of (seed, epoch, position), so a resumed run and any number of
+processes see the same batches.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Int
+
+from condenser.data.randomness import permutation, uniforms
+from condenser.data.tokens import TokenShards
+
+_WIDTH_MULTIPLE = 8  # what matrix units of GPUs like
+
+
+def num_steps(num_items: int, *, batch_size: int, epochs: int) -> int:
+    """Steps of a training: every epoch ends with a shorter batch where the items do not divide."""
+    return epochs * _steps_per_epoch(num_items, batch_size)
+
+
+def step_items(
+    num_items: int, *, batch_size: int, step: int, seed: int, stream: str
+) -> tuple[int, Int[np.ndarray, " item"], Int[np.ndarray, " item"]]:
+    """Epoch, positions in the epoch's order, and items of the whole batch of a step, from step 0.
+
+    Every item comes once an epoch; the last batch of an epoch holds what is left. `stream` names
+    the training, so that two trainings of one seed differ in order.
+    """
+    epoch, batch = divmod(step, _steps_per_epoch(num_items, batch_size))
+    positions = np.arange(batch * batch_size, min((batch + 1) * batch_size, num_items))
+    return epoch, positions, _order(num_items, seed, stream, epoch)[positions]
+
+
+def _steps_per_epoch(num_items: int, batch_size: int) -> int:
+    if num_items < 1 or batch_size < 1:
+        raise ValueError(
+            f"expected at least one item and a batch of at least one, got {num_items}, {batch_size}"
+        )
+    return -(-num_items // batch_size)
+
+
+@lru_cache(maxsize=2)  # a shuffle of millions takes longer than a step
+def _order(num_items: int, seed: int, stream: str, epoch: int) -> np.ndarray:
+    order = permutation(seed, f"order of {stream}", epoch, num_items)
+    order.setflags(write=False)
+    return order
+
+
+def length_chunks(
+    lengths: Int[np.ndarray, " row"], *, rows_per_chunk: int
+) -> list[Int[np.ndarray, " chunk"]]:
+    """Indices into a batch, cut into chunks of rows of like length, shortest first.
+
+    Rows of equal length keep their order; the last chunk may be shorter.
+
+    >>> [chunk.tolist() for chunk in length_chunks(np.array([9, 5, 7]), rows_per_chunk=2)]
+    [[1, 2], [0]]
+    """
+    order = np.argsort(lengths, kind="stable")
+    return [order[begin : begin + rows_per_chunk] for begin in range(0, len(order), rows_per_chunk)]
+
+
+def row_windows(
+    shards: TokenShards, rows: Int[np.ndarray, " row"], *, max_tokens: int
+) -> tuple[Int[np.ndarray, " row"], Int[np.ndarray, " row"]]:
+    """Starts and lengths of queries or passages: title and text, cut to `max_tokens` with specials.
+
+    Source: coCondenser, A.1: 32 tokens for a query, 128 for a passage.
+    """
+    starts = shards.row_starts[rows]
+    return starts, np.minimum(shards.row_starts[rows + 1] - starts, max_tokens - 2)
+
+
+def pack_texts(
+    shards: TokenShards,
+    starts: Int[np.ndarray, " row"],
+    lengths: Int[np.ndarray, " row"],
+    *,
+    cls_id: int,
+    sep_id: int,
+    pad_id: int,
+) -> tuple[Int[np.ndarray, "row token"], Int[np.ndarray, " row"]]:
+    """`[CLS] tokens [SEP]` of each stretch, padded to a common multiple of 8, and the lengths with specials.
+
+    The lengths tell padding from text: a pad token may stand inside a text.
+    """
+    whole = lengths + 2
+    width = -(-int(whole.max(initial=2)) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+    ids = np.full((len(starts), width), pad_id, dtype=np.int64)
+    ids[:, 0] = cls_id
+    ids[:, 1:-1] = shards.read(starts, lengths, width=width - 2, fill=pad_id)
+    ids[np.arange(len(starts)), whole - 1] = sep_id
+    return ids, whole
+
+
+def attention_mask(lengths: Int[np.ndarray, " row"], *, width: int) -> Int[np.ndarray, "row width"]:
+    """1 where a row has a token, 0 where it is padded."""
+    return (np.arange(width) < lengths[:, None]).astype(np.int64)
+
+
+def positive_index(item: int, num_positives: int, *, seed: int, epoch: int) -> int:
+    """Which of an item's positives stands for it in an epoch: (item + seed + epoch) mod n.
+
+    Source: texttron/tevatron's training set, as used for coCondenser.
+    """
+    if num_positives < 1:
+        raise ValueError(f"train example {item}: expected at least one positive, got none")
+    return (item + seed + epoch) % num_positives
+
+
+def negative_window(
+    num_negatives: int, size: int, *, seed: int, item: int, epoch: int
+) -> Int[np.ndarray, " size"]:
+    """Which of an item's negatives it brings in an epoch.
+
+    A window of `size` moves by its own size each epoch over the item's shuffled list and wraps
+    around at its end. A list shorter than `size` is drawn from with replacement, anew each epoch.
+    Source: texttron/tevatron's training set, whose shuffle and draws these are in distribution.
+
+    Raises:
+        ValueError: negatives are wanted and there are none.
+    """
+    if size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if num_negatives < 1:
+        raise ValueError(f"train example {item}: expected at least one negative, got none")
+    if num_negatives < size:
+        draws = uniforms(seed, "few negatives", epoch, np.array([item]), columns=size)[0]
+        return (draws * num_negatives).astype(np.int64)
+    ranks = uniforms(seed, "negatives", 0, np.array([item]), columns=num_negatives)[0]
+    window = (epoch * size + np.arange(size)) % num_negatives
+    return np.argsort(ranks)[window]

@@ -1,0 +1,91 @@
+"""Blocks: whole sentences of one row packed together, the texts of Condenser pre-training.
+
+Source: Condenser, section 4.1, and the authors' data preparation: blocks of 126 tokens (128 with
+the two specials) that never cross paragraphs, one in ten with a shorter target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int
+
+from condenser.data.randomness import uniforms
+from condenser.data.tokens import TokenShards
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks in the order of their text, and what became of the rows."""
+
+    starts: Int[np.ndarray, " block"]  # flat token positions
+    lengths: Int[np.ndarray, " block"]
+    num_rows: int
+    num_empty_rows: int  # without a token behind the title: they give no block
+    num_long: int  # one sentence longer than a block may be
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+
+def pack_blocks(shards: TokenShards, *, max_tokens: int, short_probability: float, seed: int) -> Blocks:
+    """Pack the sentences behind every row's title greedily into blocks.
+
+    A block takes the next sentence of its row as long as its target length is not passed; a
+    sentence that passes it by itself is a block by itself. The target is `max_tokens`, or, with
+    `short_probability`, drawn from 1..max_tokens; the draw belongs to the block's first sentence.
+
+    The authors' code closes a block only once its target is reached and so cuts off what passes
+    the limit; here only a sentence longer than `max_tokens` is ever cut (`block_windows`).
+    """
+    starts, first = shards.sentence_starts, shards.first_sentence
+    opens = np.zeros(len(starts), dtype=bool)
+    opens[first] = True  # titles, and the end
+    num_sentences = np.diff(first) - 1
+    # All rows advance together, sentence by sentence; longest rows first, so that those which
+    # still have a sentence of the current rank are a prefix.
+    rows = np.argsort(-num_sentences, kind="stable")
+    ranks = np.arange(1, num_sentences.max(initial=0) + 1)
+    num_active = np.searchsorted(-num_sentences[rows], -ranks, side="right")
+    filled = np.zeros(shards.num_rows, dtype=np.int64)
+    targets = np.zeros(shards.num_rows, dtype=np.int64)
+    for rank, active in zip(ranks, num_active, strict=True):
+        sentences = first[rows[:active]] + rank
+        lengths = starts[sentences + 1] - starts[sentences]
+        grown = filled[:active] + lengths
+        is_new = (grown > targets[:active]) | (rank == 1)
+        filled[:active] = np.where(is_new, lengths, grown)
+        new = np.flatnonzero(is_new)
+        opens[sentences[new]] = True
+        draws = uniforms(seed, "block targets", 0, sentences[new], columns=2)
+        short = 1 + (draws[:, 1] * max_tokens).astype(np.int64)
+        targets[new] = np.where(draws[:, 0] < short_probability, short, max_tokens)
+    bounds = np.flatnonzero(opens)
+    is_text = np.ones(len(bounds), dtype=bool)
+    is_text[np.searchsorted(bounds, first)] = False
+    block_starts = starts[bounds[is_text]]
+    block_lengths = starts[bounds[1:]][is_text[:-1]] - block_starts
+    kept = block_lengths > 0
+    ends = shards.row_starts[1:]
+    return Blocks(
+        starts=block_starts[kept],
+        lengths=block_lengths[kept],
+        num_rows=shards.num_rows,
+        num_empty_rows=int(np.count_nonzero(ends - shards.row_starts[:-1] == shards.title_lengths)),
+        num_long=int(np.count_nonzero(block_lengths > max_tokens)),
+    )
+
+
+def block_windows(
+    blocks: Blocks, items: Int[np.ndarray, " item"], *, max_tokens: int, seed: int, epoch: int
+) -> tuple[Int[np.ndarray, " item"], Int[np.ndarray, " item"]]:
+    """Starts and lengths of the tokens that blocks give in one epoch.
+
+    A block longer than `max_tokens` gives one random window. Ids and mask are both made from it,
+    where the authors' code cuts them from two different windows.
+    """
+    starts, lengths = blocks.starts[items], blocks.lengths[items]
+    spare = np.maximum(lengths - max_tokens, 0)
+    draws = uniforms(seed, "block windows", epoch, items, columns=1)[:, 0]
+    return starts + (draws * (spare + 1)).astype(np.int64), np.minimum(lengths, max_tokens)

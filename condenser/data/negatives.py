@@ -1,0 +1,115 @@
+"""Training examples: a run minus the judged positives gives the negatives, for BM25 and dense alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+
+from condenser.data.randomness import permutation
+from condenser.data.records import TrainExample, read_qrels, read_queries, read_run, write_examples
+from condenser.progress import Progress
+
+COUNTS = (
+    "queries",
+    "without_positives",
+    "without_run",
+    "without_positive_in_run",
+    "without_negatives",
+    "examples",
+    "fewer_negatives_than_sample",
+    "positives_removed",
+    "negatives",
+)
+
+
+def make_examples(
+    run: str | Path,
+    queries: str | Path,
+    qrels: str | Path,
+    output: str | Path,
+    *,
+    depth: int,
+    sample: int,
+    positive_in_run: bool,
+    seed: int,
+) -> dict[str, int]:
+    """Write one example for each train query that has positives and negatives; gives the counts.
+
+    Positives are the documents judged above 0, in the order of the judgements. Negatives are
+    `sample` of the first `depth` documents of the query's run that are left without them, drawn
+    by (seed, query_id) and written in order of rank; all of them where they are fewer. With
+    `positive_in_run` only queries stay whose run holds a positive. Source: coCondenser, A.1.
+
+    The run is read once, a query at a time, and never held: it must come in the queries' order.
+    Of the counts, `queries` is the sum of the five that follow it; the last three are of examples.
+
+    Raises:
+        ValueError: the run names an unknown query, leaves the queries' order, or names a
+            document twice for one query; or no query is left.
+    """
+    counts = dict.fromkeys(COUNTS, 0)
+    positives: dict[str, dict[str, None]] = {}
+    for qrel in read_qrels(qrels):
+        if qrel.grade > 0:
+            positives.setdefault(qrel.query_id, {})[qrel.doc_id] = None
+
+    def examples() -> Iterator[TrainExample]:
+        for query_id, ranked in _runs_by_query(run, queries):
+            judged = positives.get(query_id, {})
+            negatives = [doc_id for doc_id in ranked if doc_id not in judged]
+            counts["queries"] += 1
+            if not judged:
+                counts["without_positives"] += 1
+            elif not ranked:
+                counts["without_run"] += 1
+            elif positive_in_run and len(negatives) == len(ranked):
+                counts["without_positive_in_run"] += 1
+            elif not negatives:
+                counts["without_negatives"] += 1
+            else:
+                top = negatives[:depth]
+                drawn = np.sort(permutation(seed, f"negatives of {query_id}", 0, len(top))[:sample])
+                counts["examples"] += 1
+                counts["fewer_negatives_than_sample"] += len(drawn) < sample
+                counts["positives_removed"] += len(ranked) - len(negatives)
+                counts["negatives"] += len(drawn)
+                yield TrainExample(query_id, tuple(judged), tuple(top[index] for index in drawn))
+        if counts["examples"] == 0:
+            reasons = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+            raise ValueError(
+                f"{run}: expected a train query with positives and negatives, got none ({reasons}). "
+                "Do run, queries and judgements belong together?"
+            )
+
+    write_examples(output, examples())
+    return counts
+
+
+def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Every query with the documents of its run, best first; none where the run leaves it out."""
+    lines = enumerate(read_run(run), start=1)
+    groups = groupby(lines, key=lambda line: line[1].query_id)
+    waiting = next(groups, None)
+    with Progress("examples", total=None, unit="queries") as progress:
+        for query in read_queries(queries):
+            ranked: dict[str, None] = {}
+            if waiting is not None and waiting[0] == query.query_id:
+                for number, row in waiting[1]:
+                    if row.doc_id in ranked:
+                        raise ValueError(
+                            f"{run}:{number}: expected each document once for query {row.query_id}, "
+                            f"got {row.doc_id} again. Make the run anew."
+                        )
+                    ranked[row.doc_id] = None
+                waiting = next(groups, None)
+            yield query.query_id, list(ranked)
+            progress.advance()
+    if waiting is not None:
+        number, row = next(waiting[1])
+        raise ValueError(
+            f"{run}:{number}: expected the order of {queries}, each query in one piece; query "
+            f"{row.query_id} is not in it, or comes again or too late. Sort the run as the queries are."
+        )

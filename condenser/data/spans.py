@@ -1,0 +1,112 @@
+"""Span pairs: two stretches of one document, the positives of coCondenser's contrastive loss.
+
+Source: coCondenser, section 3.2. The authors' span script is lost; recipe: two non-overlapping
+stretches of about 80 to 128 tokens, one in ten short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from condenser.data.randomness import uniforms
+from condenser.data.tokens import TokenShards
+
+
+@dataclass(frozen=True)
+class SpanDocuments:
+    """The rows, title left out, with room for two spans."""
+
+    rows: Int[np.ndarray, " document"]
+    starts: Int[np.ndarray, " document"]  # flat position of the first token behind the title
+    lengths: Int[np.ndarray, " document"]
+    num_left_out: int  # rows without room
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def span_documents(shards: TokenShards, *, min_tokens: int) -> SpanDocuments:
+    """The rows that hold two spans of `min_tokens` behind their title.
+
+    Raises:
+        ValueError: fewer than two do, so that no span would have a negative.
+    """
+    starts = shards.row_starts[:-1] + shards.title_lengths
+    lengths = shards.row_starts[1:] - starts
+    rows = np.flatnonzero(lengths >= 2 * min_tokens)
+    if len(rows) < 2:
+        raise ValueError(
+            f"expected at least 2 documents of {2 * min_tokens} tokens or more, got {len(rows)} among "
+            f"{shards.num_rows}. Lower cocondenser.min_span_tokens, or take a corpus of longer texts."
+        )
+    return SpanDocuments(rows, starts[rows], lengths[rows], shards.num_rows - len(rows))
+
+
+def sample_spans(
+    shards: TokenShards,
+    documents: SpanDocuments,
+    items: Int[np.ndarray, " item"],
+    *,
+    is_continuation: Bool[np.ndarray, " vocab"],
+    min_tokens: int,
+    lengths: Sequence[int],
+    short_probability: float,
+    seed: int,
+    epoch: int,
+) -> tuple[Int[np.ndarray, " two_items"], Int[np.ndarray, " two_items"]]:
+    """Starts and lengths of two spans of each document: d1s1, d1s2, d2s1, ...
+
+    A pure function of (seed, epoch, row). Each span's length is drawn from lengths[0]..lengths[1],
+    or with `short_probability` from min_tokens..lengths[0], and cut to half the document. Of all
+    places where the two fit without overlap each is as likely; which of them comes first in the
+    text is open. A span that would begin inside a word moves on to the next word, and keeps its
+    length where there is room; only a span that is one word throughout begins inside it.
+    """
+    shortest, longest = lengths
+    if not 1 <= min_tokens <= shortest <= longest:
+        raise ValueError(
+            f"expected 1 <= min_span_tokens <= span_tokens[0] <= span_tokens[1], got {min_tokens}, "
+            f"{shortest}, {longest}. Correct the config's block cocondenser."
+        )
+    rows, begins, sizes = documents.rows[items], documents.starts[items], documents.lengths[items]
+    draws = uniforms(seed, "spans", epoch, rows, columns=7)
+    is_short = draws[:, 0:2] < short_probability
+    lowest = np.where(is_short, min_tokens, shortest)
+    highest = np.where(is_short, shortest, longest)
+    targets = lowest + (draws[:, 2:4] * (highest - lowest + 1)).astype(np.int64)
+    targets = np.minimum(targets, sizes[:, None] // 2)  # [item, place in the text]
+
+    # The free tokens lie in three gaps: before, between, behind. A choice of two of the free + 2
+    # places of "free tokens and spans in a row" is a choice of gaps; choose the two uniformly.
+    free = sizes - targets.sum(axis=1)
+    one = (draws[:, 4] * (free + 2)).astype(np.int64)
+    other = (draws[:, 5] * (free + 1)).astype(np.int64)
+    other += other >= one
+    earlier = np.minimum(one, other)
+    later = np.maximum(one, other) - 1 + targets[:, 0]
+    starts = begins[:, None] + np.stack([earlier, later], axis=1)
+
+    limits = np.stack([starts[:, 1], begins + sizes], axis=1)
+    shifts = _tokens_to_next_word(shards, starts.ravel(), targets.ravel(), is_continuation).reshape(-1, 2)
+    starts = starts + shifts
+    targets = np.minimum(targets, limits - starts)
+
+    swapped = np.where(draws[:, 6:7] < 0.5, [[1, 0]], [[0, 1]])
+    return (
+        np.take_along_axis(starts, swapped, axis=1).ravel(),
+        np.take_along_axis(targets, swapped, axis=1).ravel(),
+    )
+
+
+def _tokens_to_next_word(
+    shards: TokenShards, starts: np.ndarray, lengths: np.ndarray, is_continuation: np.ndarray
+) -> np.ndarray:
+    """Tokens before the first word start of each stretch; 0 where it has none."""
+    width = int(lengths.max(initial=1))
+    ids = shards.read(starts, lengths, width=width, fill=0)
+    is_word_start = ~is_continuation[ids] & (np.arange(width) < lengths[:, None])
+    return np.where(is_word_start.any(axis=1), is_word_start.argmax(axis=1), 0)

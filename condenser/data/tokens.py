@@ -1,0 +1,341 @@
+"""Token shards: a collection tokenised once, written as flat arrays, read through memory maps.
+
+A shard is three NPY files behind one prefix. `tokens` holds the tokens of all rows end to end,
+without [CLS] and [SEP] around them; `num_sentences` [row] and `sentence_lengths` [sentence] cut
+them up. Sentence 0 of every row is its title with its [SEP], of length 0 where there is none, so
+that a row read from its start is the passage `title [SEP] text` (coCondenser, A.1).
+
+Tokens are uint16 unless the vocabulary needs uint32; so are the counts unless one of them does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from jaxtyping import Bool, Int, Integer
+
+from condenser.data.records import read_passages, read_queries
+from condenser.data.sentences import split_sentences
+from condenser.files import atomic_write, load_npy, save_npy
+from condenser.progress import Progress
+
+PARTS = ("tokens", "sentence_lengths", "num_sentences")
+_MAX_UINT16 = 2**16 - 1
+
+
+def shard_files(prefix: str | Path) -> list[Path]:
+    """The files of the shard behind a prefix, in the order of `PARTS`."""
+    prefix = Path(prefix)
+    return [prefix.with_name(f"{prefix.name}.{part}.npy") for part in PARTS]
+
+
+def shard_bounds(num_rows: int, *, num_shards: int, multiple_of: int = 1) -> list[tuple[int, int]]:
+    """First row and end of every shard: they cover every row once, in order.
+
+    Inner bounds are multiples of `multiple_of`; sizes differ by one such multiple at most, but
+    for the last rows that do not fill one. With more shards than multiples some are empty.
+
+    >>> shard_bounds(10, num_shards=3)
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    if num_shards < 1 or multiple_of < 1:
+        raise ValueError(f"expected at least one shard and multiple, got {num_shards} and {multiple_of}")
+    multiples = -(-num_rows // multiple_of)
+    bounds = [min(index * multiples // num_shards * multiple_of, num_rows) for index in range(num_shards + 1)]
+    return list(pairwise(bounds))
+
+
+class Tokenizer:
+    """A WordPiece tokenizer of a Hugging Face folder, as arrays that need no transformers.
+
+    Attributes:
+        cls_id, sep_id, pad_id, mask_id, vocab_size: whole numbers.
+        is_continuation: bool [vocab], pieces that continue a word.
+        random_ids: ids that may stand for a masked token: all but the special ones.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        from transformers import AutoTokenizer
+
+        folder = Path(folder)
+        if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+            raise ValueError(f"{folder}: expected a folder with tokenizer.json or vocab.txt, found neither.")
+        whole = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._backend = whole.backend_tokenizer
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        self._backend.encode_special_tokens = False
+        prefix = getattr(self._backend.model, "continuing_subword_prefix", None)
+        specials = (whole.cls_token_id, whole.sep_token_id, whole.pad_token_id, whole.mask_token_id)
+        if type(self._backend.model).__name__ != "WordPiece" or not prefix or None in specials:
+            raise ValueError(
+                f"{folder}: expected a WordPiece tokenizer with [CLS], [SEP], [PAD] and [MASK], got "
+                f"{type(self._backend.model).__name__} with ids {specials}. Choose a BERT backbone."
+            )
+        self.cls_id, self.sep_id, self.pad_id, self.mask_id = specials
+        vocabulary = self._backend.get_vocab(with_added_tokens=True)
+        self.vocab_size = max(vocabulary.values()) + 1
+        self.is_continuation: Bool[np.ndarray, " vocab"] = np.zeros(self.vocab_size, dtype=bool)
+        self.is_continuation[[i for piece, i in vocabulary.items() if piece.startswith(prefix)]] = True
+        self.random_ids: Int[np.ndarray, " ids"] = np.setdiff1d(
+            np.fromiter(vocabulary.values(), np.int64), whole.all_special_ids
+        )
+
+    @property
+    def dtype(self) -> type[np.unsignedinteger]:
+        """The smallest type of ours that holds every id."""
+        return np.uint16 if self.vocab_size <= _MAX_UINT16 + 1 else np.uint32
+
+    def encode(self, texts: Sequence[str]) -> list[Integer[np.ndarray, " token"]]:
+        """Ids of each text, without specials around it and uncut."""
+        ids, lengths = self.encode_flat(texts)
+        return np.split(ids, np.cumsum(lengths)[:-1]) if len(texts) else []
+
+    def encode_flat(
+        self, texts: Sequence[str]
+    ) -> tuple[Integer[np.ndarray, " token"], Int[np.ndarray, " text"]]:
+        """Ids of all texts end to end, and the number of each text's."""
+        encoded = [one.ids for one in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
+        lengths = np.fromiter(map(len, encoded), np.int64, count=len(encoded))
+        return np.fromiter(chain.from_iterable(encoded), self.dtype, count=int(lengths.sum())), lengths
+
+
+def write_token_shard(
+    texts: Iterable[tuple[str, str]],
+    prefix: str | Path,
+    tokenizer: Tokenizer,
+    *,
+    batch_size: int,
+    split: bool,
+) -> dict[str, int]:
+    """Tokenise (title, text) pairs into the shard behind `prefix`; gives its counts.
+
+    Rows go through the tokenizer `batch_size` at a time and straight to disk, so that memory
+    holds one batch and the sentence counts; neither the batch size nor the number of threads
+    (RAYON_NUM_THREADS) changes a byte. With `split` false the whole text is one sentence.
+    Sentences without tokens are left out; a row without tokens stays, and is counted.
+    """
+    tokens_file, lengths_file, nums_file = shard_files(prefix)
+    all_lengths, all_nums = [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
+    counts = dict.fromkeys(("rows", "rows_with_title", "rows_without_tokens", "sentences", "tokens"), 0)
+    texts = iter(texts)
+    with (
+        atomic_write(tokens_file) as file,
+        Progress(f"tokens {Path(prefix).name}", total=None, unit="rows") as progress,
+    ):
+        _write_header(file, 0, tokenizer.dtype)
+        while batch := list(islice(texts, batch_size)):
+            ids, lengths, nums = _encode_rows(batch, tokenizer, split=split)
+            file.write(ids.tobytes())
+            all_lengths.append(lengths.astype(np.uint32))
+            all_nums.append(nums.astype(np.uint32))
+            first = np.cumsum(nums) - nums
+            counts["rows"] += len(batch)
+            counts["rows_with_title"] += int(np.count_nonzero(lengths[first]))
+            counts["rows_without_tokens"] += int(np.count_nonzero(np.add.reduceat(lengths, first) == 0))
+            counts["sentences"] += len(lengths) - len(batch)
+            counts["tokens"] += len(ids)
+            progress.advance(len(batch))
+        _write_header(file, counts["tokens"], tokenizer.dtype)
+        save_npy(lengths_file, _smallest(np.concatenate(all_lengths)))
+        save_npy(nums_file, _smallest(np.concatenate(all_nums)))
+    return counts
+
+
+def _encode_rows(
+    batch: Sequence[tuple[str, str]], tokenizer: Tokenizer, *, split: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids end to end, sentence lengths and sentences per row of one batch, titles closed by [SEP]."""
+    pieces: list[str] = []
+    nums = np.empty(len(batch), np.int64)
+    for row, (title, text) in enumerate(batch):
+        sentences = split_sentences(text) if split else [text]
+        pieces.append(title)
+        pieces += sentences
+        nums[row] = 1 + len(sentences)
+    ids, lengths = tokenizer.encode_flat(pieces)
+    is_title = np.zeros(len(pieces), dtype=bool)
+    is_title[np.cumsum(nums) - nums] = True
+    is_closed = is_title & (lengths > 0)
+    ids = np.insert(ids, np.cumsum(lengths)[is_closed], tokenizer.sep_id)
+    lengths[is_closed] += 1
+    kept = is_title | (lengths > 0)
+    return ids, lengths[kept], np.add.reduceat(kept.astype(np.int64), np.cumsum(nums) - nums)
+
+
+def _smallest(counts: np.ndarray) -> np.ndarray:
+    return counts.astype(np.uint16) if counts.max(initial=0) <= _MAX_UINT16 else counts
+
+
+def _write_header(file: IO[bytes], count: int, dtype: type[np.unsignedinteger]) -> None:
+    """An NPY header at the front of the file; numpy leaves it room to grow, so any count fits."""
+    file.seek(0)
+    header = {
+        "descr": np.lib.format.dtype_to_descr(np.dtype(dtype)),
+        "fortran_order": False,
+        "shape": (count,),
+    }
+    np.lib.format.write_array_header_1_0(file, header)
+
+
+class TokenShards:
+    """The ordered shards of one collection, read as one.
+
+    Attributes (positions are flat, over all shards):
+        num_rows: rows of all shards.
+        row_starts: int64 [row + 1].
+        title_lengths: int64 [row], with the [SEP].
+        sentence_starts: int64 [sentence + 1], each row's sentence 0 included.
+        first_sentence: int64 [row + 1], indices into `sentence_starts`.
+    """
+
+    def __init__(self, prefixes: Sequence[str | Path]) -> None:
+        """
+        Raises:
+            ValueError: a shard is missing, out of order, or its files do not fit together.
+        """
+        _refuse_gaps(prefixes)
+        loaded = [_load_shard(prefix) for prefix in prefixes]
+        self._tokens = [tokens for tokens, _, _ in loaded]
+        nums = np.concatenate([nums for _, _, nums in loaded])
+        self.num_rows = len(nums)
+        self._shard_starts = _starts([len(tokens) for tokens in self._tokens])
+        self.first_sentence: Int[np.ndarray, " rows_and_end"] = _starts(nums)
+        self.sentence_starts: Int[np.ndarray, " sentences_and_end"] = _starts(
+            np.concatenate([lengths for _, lengths, _ in loaded])
+        )
+        self.row_starts: Int[np.ndarray, " rows_and_end"] = self.sentence_starts[self.first_sentence]
+        titles = self.first_sentence[:-1]
+        self.title_lengths: Int[np.ndarray, " row"] = (
+            self.sentence_starts[titles + 1] - self.sentence_starts[titles]
+        )
+
+    def read(
+        self,
+        starts: Int[np.ndarray, " row"],
+        lengths: Int[np.ndarray, " row"],
+        *,
+        width: int,
+        fill: int,
+    ) -> Int[np.ndarray, "row width"]:
+        """`lengths[i]` tokens from flat position `starts[i]`, each row filled up on the right.
+
+        A stretch lies within one shard, as every stretch of a row does.
+        """
+        assert lengths.max(initial=0) <= width, "the caller chooses a width that holds its rows"
+        out = np.full((len(starts), width), fill, dtype=np.int64)
+        shard_of = np.searchsorted(self._shard_starts, starts, side="right") - 1
+        shard_of = np.minimum(shard_of, len(self._tokens) - 1)  # an empty stretch at the very end
+        assert (starts + lengths <= self._shard_starts[shard_of + 1]).all(), "a stretch crosses shards"
+        columns = np.arange(width)
+        for shard in np.unique(shard_of):
+            rows = np.flatnonzero(shard_of == shard)
+            inside = columns < lengths[rows, None]
+            positions = ((starts[rows] - self._shard_starts[shard])[:, None] + columns)[inside]
+            part = np.full((len(rows), width), fill, dtype=np.int64)
+            part[inside] = self._tokens[shard][positions]
+            out[rows] = part
+        return out
+
+
+def _starts(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
+    starts = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    return starts
+
+
+def _refuse_gaps(prefixes: Sequence[str | Path]) -> None:
+    """Where prefixes end in `.<i>-of-<n>`, all n must be there, in order."""
+    if not prefixes:
+        raise ValueError("expected at least one token shard, got none")
+    matches = [re.fullmatch(r"(.*)\.(\d+)-of-(\d+)", str(prefix)) for prefix in prefixes]
+    numbered = [match for match in matches if match]
+    if not numbered:
+        return
+    stem, num_shards = numbered[0][1], int(numbered[0][3])
+    expected = [f"{stem}.{index}-of-{num_shards}" for index in range(num_shards)]
+    for position, name in enumerate(expected):
+        came = str(prefixes[position]) if position < len(prefixes) else "nothing"
+        if came != name:
+            raise ValueError(f"{name}: expected this token shard in place {position}, got {came}.")
+    if len(prefixes) > num_shards:
+        raise ValueError(f"{prefixes[num_shards]}: expected {num_shards} token shards, got {len(prefixes)}.")
+
+
+def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    files = shard_files(prefix)
+    for file in files:
+        if not file.is_file():
+            raise ValueError(
+                f"{file}: expected this file of a token shard, found none. Run rule tokens again."
+            )
+    tokens, lengths, nums = (
+        load_npy(file, mapped=part == "tokens") for file, part in zip(files, PARTS, strict=True)
+    )
+    for file, counts, total in ((files[2], nums, len(lengths)), (files[1], lengths, len(tokens))):
+        if counts.ndim != 1 or int(counts.sum(dtype=np.int64)) != total:
+            raise ValueError(
+                f"{file}: expected counts that add up to {total}, got {int(counts.sum(dtype=np.int64))}. "
+                "The shard's files do not belong together: run rule tokens again."
+            )
+    if nums.min(initial=1) < 1:
+        raise ValueError(f"{files[2]}: expected a title sentence in every row, got a row without sentences.")
+    return tokens, lengths, nums
+
+
+def tokenise_collection(
+    collection: str | Path,
+    doc_ids: str | Path,
+    prefix: str | Path,
+    tokenizer: Tokenizer,
+    *,
+    shard: int,
+    num_shards: int,
+    batch_size: int,
+) -> dict[str, int]:
+    """Write shard number `shard` of a collection; gives its counts.
+
+    Raises:
+        ValueError: there is no such shard, or collection and ids do not match line by line.
+    """
+    if not 0 <= shard < num_shards:
+        raise ValueError(f"shard {shard}: expected a number from 0 to {num_shards - 1}")
+    begin, end = shard_bounds(_count_lines(doc_ids), num_shards=num_shards)[shard]
+
+    def texts() -> Iterator[tuple[str, str]]:
+        passages = islice(read_passages(collection), begin, None)
+        with Path(doc_ids).open("rb") as file:
+            for row, line in enumerate(islice(file, begin, end), start=begin):
+                doc_id, passage = line.rstrip(b"\n").decode(), next(passages, None)
+                if passage is None or passage.doc_id != doc_id:
+                    came = "the end" if passage is None else repr(passage.doc_id)
+                    raise ValueError(
+                        f"{collection}:{row + 1}: expected passage {doc_id!r} as in {doc_ids}, got {came}. "
+                        "Run rule collect again."
+                    )
+                yield passage.title, passage.text
+        if shard == num_shards - 1 and next(passages, None) is not None:
+            raise ValueError(
+                f"{collection}:{end + 1}: expected the end after {end} passages as in {doc_ids}, "
+                "got one more. Run rule collect again."
+            )
+
+    return write_token_shard(texts(), prefix, tokenizer, batch_size=batch_size, split=True)
+
+
+def tokenise_queries(
+    queries: str | Path, prefix: str | Path, tokenizer: Tokenizer, *, batch_size: int
+) -> dict[str, int]:
+    """Write the shard of one split's queries; gives its counts."""
+    texts = (("", query.text) for query in read_queries(queries))
+    return write_token_shard(texts, prefix, tokenizer, batch_size=batch_size, split=False)
+
+
+def _count_lines(path: str | Path) -> int:
+    with Path(path).open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))

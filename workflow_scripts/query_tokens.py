@@ -1,0 +1,45 @@
+"""Tokenise the queries of one split.
+
+    python workflow_scripts/query_tokens.py --spec '{"config": {}}' --queries data/queries.dev.jsonl \\
+        --backbone models/backbone --output-prefix tokens/queries.dev \\
+        --manifest tokens/queries.dev.manifest.json
+
+Reads the queries and the backbone's tokenizer. Writes PREFIX.tokens.npy,
+PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy (a query is one sentence behind an empty
+title) and the manifest with the counts of rows, rows without tokens and tokens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+
+BATCH_ROWS = 4096  # changes no byte
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--queries", type=Path, required=True, help="queries.SPLIT.jsonl")
+    parser.add_argument("--backbone", type=Path, required=True, help="folder with the tokenizer")
+    parser.add_argument("--output-prefix", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    args = parser.parse_args(argv)
+
+    from condenser.data.tokens import Tokenizer, shard_files, tokenise_queries
+
+    manifest = program.Manifest(args.manifest, args.spec, inputs=[args.queries])
+    counts = tokenise_queries(
+        args.queries, args.output_prefix, Tokenizer(args.backbone), batch_size=BATCH_ROWS
+    )
+    manifest.write(outputs=shard_files(args.output_prefix), counts=counts)
+
+
+if __name__ == "__main__":
+    program.run(main)
