@@ -66,7 +66,7 @@ class StepLog:
     def __init__(self, path: str | Path, *, num_bytes: int) -> None:
         self._digest = hashlib.sha256(_first_bytes(Path(path), num_bytes))
         self._num_bytes = num_bytes
-        self._file = Path(path).open("ab")
+        self._file = Path(path).open("ab")  # noqa: SIM115 - open as long as the training runs
         self._file.truncate(num_bytes)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -128,9 +128,8 @@ def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerpr
     final = work_folder / f"step-{checkpoint.step:08d}"
     with atomic_folder(final) as folder:
         for name, tensors in zip(_TENSOR_FILES, (checkpoint.weights, checkpoint.optimiser), strict=True):
-            save_file(
-                {key: value.detach().cpu().contiguous() for key, value in tensors.items()}, folder / name
-            )
+            on_cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
+            save_file(on_cpu, folder / name)
         write_json(
             folder / "meta.json",
             {
@@ -167,7 +166,7 @@ def load_newest_checkpoint(
         if found != fingerprint:
             raise ValueError(
                 f"{folder / 'meta.json'}: expected a checkpoint of this very training "
-                f"({fingerprint[:16]}), got one of another ({found[:16]}). Use another work folder, or remove it."
+                f"({fingerprint[:16]}), got one of another ({found[:16]}). Remove it, or use another folder."
             )
         return checkpoint
     return None
@@ -192,10 +191,8 @@ def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:
     if folder.name != f"step-{meta['step']:08d}":
         raise ValueError(f"meta.json is of step {meta['step']}")
     position = LogPosition(**meta["log"])
-    if (
-        hashlib.sha256(_first_bytes(folder.parent / LOG_NAME, position.num_bytes)).hexdigest()
-        != position.sha256
-    ):
+    logged = _first_bytes(folder.parent / LOG_NAME, position.num_bytes)
+    if hashlib.sha256(logged).hexdigest() != position.sha256:
         raise ValueError(f"{LOG_NAME} does not begin as it did then")
     weights, optimiser = (load_file(folder / name, device=str(device)) for name in _TENSOR_FILES)
     return Checkpoint(meta["step"], weights, optimiser, meta["state"], position), meta["fingerprint"]

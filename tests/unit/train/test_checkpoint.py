@@ -93,7 +93,7 @@ def test_a_later_checkpoint_that_was_passed_over_goes_when_history_is_rewritten(
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     _save(tmp_path, 1)
-    with pytest.raises(ValueError, match="meta.json: expected a checkpoint of this very training"):
+    with pytest.raises(ValueError, match="expected a checkpoint of this very training"):
         load_newest_checkpoint(tmp_path, fingerprint="other", device="cpu")
 
 

@@ -1,0 +1,334 @@
+"""The one training loop: optimiser, schedule, clipping, checkpoints, resuming, stopping.
+
+What is trained and how its gradient comes about is the caller's business, given as two functions;
+the loop knows no model, no loss and no file format but its own checkpoints.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from condenser.progress import Progress
+from condenser.train.checkpoint import (
+    LOG_NAME,
+    Checkpoint,
+    StepLog,
+    load_newest_checkpoint,
+    save_checkpoint,
+)
+from condenser.train.distributed import Processes, sum_gradients
+from condenser.train.schedule import linear_factor, num_warmup_steps
+
+log = logging.getLogger(__name__)
+
+
+Content = TypeVar("Content")
+
+
+@dataclass(frozen=True)
+class Batch(Generic[Content]):
+    """The global batch of one step, the same on every process: a function of (seed, step)."""
+
+    content: Content
+    epoch: int
+    num_items: int
+    num_tokens: int  # real tokens, specials included, padding not
+    describe: Callable[[], str]  # where a person finds these items
+
+
+def train(
+    model: nn.Module,
+    prepare: Callable[[int], Batch[Content]],
+    backward: Callable[[Content, int, float], Mapping[str, float]],
+    *,
+    num_steps: int,
+    learning_rate: float,
+    weight_decay: float,
+    warmup_ratio: float,
+    max_grad_norm: float,
+    use_loss_scale: bool,
+    fingerprint: str,
+    work_folder: Path,
+    checkpoint_every_s: int,
+    checkpoints_kept: int,
+    bad_loss_patience: int,
+    processes: Processes,
+    title: str,
+) -> None:
+    """Train `model` in place for `num_steps` updates, from the newest checkpoint where there is one.
+
+    Args:
+        prepare: gives the global batch of a step; a pure function, called one step ahead in a
+            thread of its own.
+        backward: `backward(content, step, loss_scale)` adds this process's part of the gradient of
+            `loss_scale * loss` to the weights' `grad` and gives figures of the whole batch for the
+            log, "loss" among them, the same on every process.
+        max_grad_norm: the gradient of all weights together is scaled down to this norm; 0 leaves it.
+        use_loss_scale: scale the loss for float16, doubling every 2,000 good steps, halving and
+            skipping the update when a gradient overflows.
+        fingerprint: stands for all that the result depends on; checkpoints of another are refused.
+        work_folder: held by `locked_work_folder` of process 0.
+        checkpoint_every_s: seconds between checkpoints, 0 for one after every step. The last step
+            always gets one.
+        bad_loss_patience: updates in a row that are skipped because loss or gradient is no number;
+            the next one stops the training.
+
+    Order, masks and dropout are functions of the step, so a training that was stopped and resumed,
+    however often, ends in the same bytes as one that was not (same machine, threads, processes).
+    SIGTERM and Ctrl-C let the running step finish and save a checkpoint first.
+
+    Raises:
+        ValueError: too many updates in a row without a number for a loss. The newest checkpoint,
+            and the one before it, are as they were.
+        SystemExit: with status 143, after SIGTERM on any process.
+        KeyboardInterrupt: after Ctrl-C.
+    """
+    weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    device = next(iter(weights.values())).device
+    optimiser = torch.optim.AdamW(
+        weight_groups(model, weight_decay=weight_decay),
+        lr=learning_rate,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        fused=True,  # one elementwise kernel: the quickest, and its result does not depend on a reduction
+    )
+    start, state, log_bytes = 0, _initial_state(use_loss_scale), 0
+    checkpoint = load_newest_checkpoint(work_folder, fingerprint=fingerprint, device=device)
+    if checkpoint is not None:
+        _restore(checkpoint, weights, optimiser)
+        start, state, log_bytes = checkpoint.step, checkpoint.state, checkpoint.log.num_bytes
+        log.info("%s: resuming after step %d of %d", title, start, num_steps)
+    if processes.sum_floats([float(start)])[0] != start * processes.world_size:
+        raise ValueError(
+            f"{work_folder}: expected every process to find the checkpoint of step {start}, "
+            "some found another. Is the work folder on a file system that all machines share?"
+        )
+    warmup = num_warmup_steps(num_steps, warmup_ratio=warmup_ratio)
+
+    with ExitStack() as stack:
+        step_log = progress = None
+        if processes.is_first:
+            step_log = StepLog(work_folder / LOG_NAME, num_bytes=log_bytes)
+            stack.callback(step_log.close)
+            progress = stack.enter_context(Progress(title, total=num_steps, unit="steps", start=start))
+        stop = stack.enter_context(_stop_signals())
+        pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="prepare")
+        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        upcoming: Future[Batch[Content]] | None = pool.submit(prepare, start) if start < num_steps else None
+        began = last_saved = time.monotonic()
+        waited_s, num_tokens = 0.0, 0
+
+        for step in range(start, num_steps):
+            assert upcoming is not None
+            waiting_since = time.monotonic()
+            batch = upcoming.result()
+            waited_s += time.monotonic() - waiting_since
+            upcoming = pool.submit(prepare, step + 1) if step + 1 < num_steps else None
+
+            rate = learning_rate * linear_factor(step, num_steps=num_steps, num_warmup_steps=warmup)
+            for group in optimiser.param_groups:
+                group["lr"] = rate
+            losses = backward(batch.content, step, state["loss_scale"])
+            sum_gradients(weights.values(), processes)
+            due = step_log is not None and time.monotonic() - last_saved >= checkpoint_every_s
+            num_stopping, num_due = processes.sum_floats([float(stop.signal != 0), float(due)])
+            norm = _unscale_and_clip(weights.values(), state["loss_scale"], max_grad_norm)
+            outcome = _judge(losses["loss"], norm, state, use_loss_scale=use_loss_scale)
+            if outcome == "updated":
+                optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+
+            if step_log is not None and progress is not None:
+                step_log.append(_record(step, batch, losses, norm, rate, outcome))
+                progress.advance(note=f"loss {losses['loss']:.4f}")
+            num_tokens += batch.num_tokens
+            if state["bad_streak"] > bad_loss_patience:
+                raise ValueError(
+                    f"{work_folder / LOG_NAME}:{step + 1}: expected a number for loss and gradient norm, "
+                    f"got {losses['loss']} and {norm} at step {step} ({state['bad_streak']} in a row), on "
+                    f"{batch.describe()}. Look at these texts, or lower learning_rate."
+                )
+            if num_stopping or num_due or step + 1 == num_steps:
+                if step_log is not None:
+                    save_checkpoint(
+                        work_folder,
+                        _checkpoint(step + 1, weights, optimiser, state, step_log),
+                        fingerprint=fingerprint,
+                        keep=checkpoints_kept,
+                    )
+                last_saved = time.monotonic()
+            if num_stopping and step + 1 < num_steps:
+                log.info("%s: stopped after step %d of %d, to be resumed there", title, step + 1, num_steps)
+                if stop.signal == signal.SIGINT:
+                    raise KeyboardInterrupt
+                raise SystemExit(128 + signal.SIGTERM)
+    if start < num_steps:
+        elapsed_s = max(time.monotonic() - began, 1e-9)
+        log.info(
+            "%s: %.0f tokens a second, %.1f %% of the time waiting for data",
+            title, num_tokens / elapsed_s, 100 * waited_s / elapsed_s,
+        )  # fmt: skip
+
+
+def weight_groups(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
+    """The weights that are trained, in two groups: with weight decay, and without it.
+
+    Biases and LayerNorms are spared, as by the authors' trainer (Hugging Face's); frozen weights
+    are in neither group.
+    """
+    norms = {
+        id(weight)
+        for module in model.modules()
+        if isinstance(module, nn.LayerNorm)
+        for weight in module.parameters()
+    }
+    decayed: list[nn.Parameter] = []
+    spared: list[nn.Parameter] = []
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            (spared if id(weight) in norms or name.rpartition(".")[2] == "bias" else decayed).append(weight)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
+
+
+def log_totals(path: str | Path) -> dict[str, int]:
+    """Sums over a training log: steps, items and tokens (each as often as it was seen), updates skipped.
+
+    Counted from the log and not while training, so that a resumed training gives the same.
+    """
+    totals = {"steps": 0, "items_seen": 0, "tokens_seen": 0, "updates_skipped": 0}
+    with Path(path).open("rb") as file:
+        for line in file:
+            record = json.loads(line)
+            totals["steps"] += 1
+            totals["items_seen"] += record["items"]
+            totals["tokens_seen"] += record["tokens"]
+            totals["updates_skipped"] += record["outcome"] != "updated"
+    return totals
+
+
+_FIRST_LOSS_SCALE, _GOOD_STEPS_TO_DOUBLE = 2.0**16, 2000  # what torch.amp.GradScaler begins with
+
+
+def _initial_state(use_loss_scale: bool) -> dict[str, Any]:
+    return {"loss_scale": _FIRST_LOSS_SCALE if use_loss_scale else 1.0, "good_steps": 0, "bad_streak": 0}
+
+
+def _judge(loss: float, norm: float, state: dict[str, Any], *, use_loss_scale: bool) -> str:
+    """What becomes of an update; brings `state` (loss scale, counters) up to date.
+
+    A finite loss whose scaled gradient overflows is float16's everyday business: the scale is
+    halved and the update skipped, which does not count as a bad loss.
+    """
+    if math.isfinite(loss) and math.isfinite(norm):
+        state["bad_streak"] = 0
+        state["good_steps"] += 1
+        if use_loss_scale and state["good_steps"] % _GOOD_STEPS_TO_DOUBLE == 0:
+            state["loss_scale"] *= 2
+        return "updated"
+    state["good_steps"] = 0
+    if math.isfinite(loss) and state["loss_scale"] > 1.0:
+        state["loss_scale"] /= 2
+        return "overflowed"
+    state["bad_streak"] += 1
+    return "skipped"
+
+
+def _unscale_and_clip(weights: Any, loss_scale: float, max_grad_norm: float) -> float:
+    """Undo the loss scale (a power of two: exactly), clip, and give the norm from before clipping."""
+    gradients = [weight.grad for weight in weights if weight.grad is not None]
+    if loss_scale != 1.0:
+        torch._foreach_mul_(gradients, 1.0 / loss_scale)
+    norm = float(nn.utils.get_total_norm(gradients))
+    if max_grad_norm > 0 and math.isfinite(norm):
+        factor = max_grad_norm / (norm + 1e-6)  # torch's clip_grad_norm_, without another wait for the device
+        if factor < 1.0:
+            torch._foreach_mul_(gradients, factor)
+    return norm
+
+
+def _record(
+    step: int, batch: Batch[Any], losses: Mapping[str, float], norm: float, rate: float, outcome: str
+) -> dict[str, Any]:
+    def number(value: float) -> float | None:
+        return value if math.isfinite(value) else None  # JSON knows no NaN
+
+    return {
+        "step": step,
+        "epoch": batch.epoch,
+        "items": batch.num_items,
+        "tokens": batch.num_tokens,
+        **{name: number(value) for name, value in losses.items()},
+        "grad_norm": number(norm),
+        "learning_rate": rate,
+        "outcome": outcome,
+    }
+
+
+def _checkpoint(
+    step: int,
+    weights: Mapping[str, Tensor],
+    optimiser: torch.optim.Optimizer,
+    state: dict[str, Any],
+    step_log: StepLog,
+) -> Checkpoint:
+    moments = {
+        f"{name}/{key}": value
+        for name, weight in weights.items()
+        for key, value in optimiser.state[weight].items()
+    }
+    return Checkpoint(step, dict(weights), moments, state, step_log.position())
+
+
+def _restore(checkpoint: Checkpoint, weights: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
+    if checkpoint.weights.keys() != weights.keys():
+        odd = sorted(checkpoint.weights.keys() ^ weights.keys())
+        raise ValueError(
+            f"checkpoint of step {checkpoint.step}: expected this model's weights, {odd[0]} differs. "
+            "Remove the work folder."
+        )
+    with torch.no_grad():
+        for name, weight in weights.items():
+            weight.copy_(checkpoint.weights[name])
+    for key, value in checkpoint.optimiser.items():
+        name, _, moment = key.rpartition("/")
+        optimiser.state[weights[name]][moment] = value
+
+
+class _Stop:
+    signal = 0
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_Stop]:
+    """Notes SIGTERM and Ctrl-C instead of dying of them; a second Ctrl-C is not waited for."""
+    stop = _Stop()
+    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+        yield stop
+        return
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def note(number: int, _: object) -> None:
+        stop.signal = number
+        signal.signal(signal.SIGINT, handlers[signal.SIGINT])
+
+    for number in handlers:
+        signal.signal(number, note)
+    try:
+        yield stop
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)

@@ -1,0 +1,338 @@
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_with_warmup
+
+from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint
+from condenser.train.distributed import alone
+from condenser.train.loop import Batch, log_totals, train, weight_groups
+
+torch.set_num_threads(1)
+_ALONE = alone(torch.device("cpu"))
+_NUM_STEPS = 12
+
+
+@dataclass
+class _Points:
+    step: int
+    inputs: Tensor
+    targets: Tensor
+
+
+def _points(step: int) -> _Points:
+    generator = torch.Generator().manual_seed(step)
+    inputs = torch.randn(5, 4, generator=generator)
+    return _Points(step, inputs, inputs @ torch.arange(12.0).view(4, 3) * (1 + step % 3))
+
+
+def _batch(step: int) -> Batch[_Points]:
+    return Batch(_points(step), epoch=0, num_items=5, num_tokens=20, describe=lambda: f"points {step}")
+
+
+class _Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng():
+            torch.manual_seed(1)
+            self.hidden = nn.Linear(4, 8)
+            self.norm = nn.LayerNorm(8)
+            self.out = nn.Linear(8, 3)
+            self.frozen = nn.Linear(2, 2).requires_grad_(False)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return self.out(torch.tanh(self.norm(self.hidden(inputs))))
+
+
+def _squares(net: _Net, batch: _Points) -> Tensor:
+    return ((net(batch.inputs) - batch.targets) ** 2).mean()
+
+
+def _train(
+    folder: Path,
+    *,
+    prepare: Callable[[int], Batch[_Points]] = _batch,
+    loss_of: Callable[[_Net, _Points], Tensor] = _squares,
+    **changes: Any,
+) -> _Net:
+    folder.mkdir(exist_ok=True)
+    net = _Net()
+
+    def backward(batch: _Points, step: int, loss_scale: float) -> dict[str, float]:
+        assert batch.step == step
+        loss = loss_of(net, batch)
+        (loss * loss_scale).backward()
+        return {"loss": loss.item()}
+
+    settings: dict[str, Any] = {
+        "num_steps": _NUM_STEPS,
+        "learning_rate": 0.1,
+        "weight_decay": 0.05,
+        "warmup_ratio": 0.25,
+        "max_grad_norm": 1.0,
+        "use_loss_scale": False,
+        "fingerprint": "f",
+        "work_folder": folder,
+        "checkpoint_every_s": 0,
+        "checkpoints_kept": 2,
+        "bad_loss_patience": 0,
+        "processes": _ALONE,
+        "title": "test",
+    }
+    train(net, prepare, backward, **(settings | changes))
+    return net
+
+
+def _same(one: nn.Module, other: nn.Module) -> bool:
+    others = other.state_dict()
+    return all(torch.equal(value, others[name]) for name, value in one.state_dict().items())
+
+
+def _fail_at(step: int) -> Callable[[_Net, _Points], Tensor]:
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        if batch.step == step:
+            raise RuntimeError("the power went")
+        return _squares(net, batch)
+
+    return loss_of
+
+
+def _signal_at(step: int, number: int) -> Callable[[_Net, _Points], Tensor]:
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        if batch.step == step:
+            os.kill(os.getpid(), number)
+        return _squares(net, batch)
+
+    return loss_of
+
+
+def _no_number_at(*steps: int) -> Callable[[_Net, _Points], Tensor]:
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        return _squares(net, batch) * (float("nan") if batch.step in steps else 1.0)
+
+    return loss_of
+
+
+def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(tmp_path: Path) -> None:
+    plain = _Net()
+    optimiser = torch.optim.AdamW(
+        [
+            {"params": [plain.hidden.weight, plain.out.weight], "weight_decay": 0.05},
+            {
+                "params": [plain.hidden.bias, plain.norm.weight, plain.norm.bias, plain.out.bias],
+                "weight_decay": 0.0,
+            },
+        ],
+        lr=0.1,
+    )
+    schedule = get_linear_schedule_with_warmup(optimiser, 3, _NUM_STEPS)
+    norms = []
+    for step in range(_NUM_STEPS):
+        optimiser.zero_grad()
+        _squares(plain, _points(step)).backward()
+        norms.append(float(nn.utils.clip_grad_norm_(plain.parameters(), 1.0)))
+        optimiser.step()
+        schedule.step()
+
+    trained = _train(tmp_path)
+
+    assert max(norms) > 1.0  # clipping took part
+    for name, weight in trained.named_parameters():
+        torch.testing.assert_close(weight, plain.get_parameter(name), rtol=1e-5, atol=1e-6)
+    records = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
+    assert [record["grad_norm"] for record in records] == pytest.approx(norms, rel=1e-5)
+
+
+def test_without_a_limit_the_gradient_is_not_clipped(tmp_path: Path) -> None:
+    assert not _same(_train(tmp_path / "a", max_grad_norm=0.0), _train(tmp_path / "b"))
+    assert _same(_train(tmp_path / "c", max_grad_norm=0.0), _train(tmp_path / "d", max_grad_norm=1e9))
+
+
+@pytest.mark.parametrize("step", [0, 1, 7, _NUM_STEPS - 1])
+def test_a_training_that_died_and_was_resumed_gives_the_same_bytes(tmp_path: Path, step: int) -> None:
+    whole = _train(tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="the power went"):
+        _train(tmp_path / "cut", loss_of=_fail_at(step))
+    assert _same(_train(tmp_path / "cut"), whole)
+    assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
+
+
+def test_steps_after_the_last_checkpoint_are_taken_again_and_logged_once(tmp_path: Path) -> None:
+    whole = _train(tmp_path / "whole")
+    seldom = {"checkpoint_every_s": 3600}
+    with pytest.raises(SystemExit):
+        _train(tmp_path / "cut", loss_of=_signal_at(2, signal.SIGTERM), **seldom)
+    with pytest.raises(RuntimeError):
+        _train(tmp_path / "cut", loss_of=_fail_at(9), **seldom)
+    assert len((tmp_path / "cut" / LOG_NAME).read_bytes().splitlines()) == 9
+    assert _same(_train(tmp_path / "cut", **seldom), whole)
+    assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("number", "error"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
+)
+def test_a_signal_lets_the_step_finish_saves_it_and_gives_the_handlers_back(
+    tmp_path: Path, number: int, error: type[BaseException]
+) -> None:
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    with pytest.raises(error) as raised:
+        _train(tmp_path, loss_of=_signal_at(4, number), checkpoint_every_s=3600)
+    if isinstance(raised.value, SystemExit):
+        assert raised.value.code == 143
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    checkpoint = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
+    assert checkpoint is not None and checkpoint.step == 5
+    assert _same(_train(tmp_path), _train(tmp_path / "whole"))
+
+
+def test_resuming_from_the_checkpoint_before_a_damaged_one_gives_the_same_bytes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = _train(tmp_path / "whole")
+    with pytest.raises(RuntimeError):
+        _train(tmp_path / "cut", loss_of=_fail_at(7))
+    weights = tmp_path / "cut" / "step-00000007" / "weights.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with caplog.at_level(logging.INFO):
+        assert _same(_train(tmp_path / "cut"), whole)
+    assert "step-00000007 is damaged" in caplog.text
+    assert "resuming after step 6 of 12" in caplog.text
+    assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
+
+
+def test_a_finished_training_is_not_taken_up_again(tmp_path: Path) -> None:
+    whole = _train(tmp_path)
+
+    def prepare(step: int) -> Batch[_Points]:
+        raise AssertionError("no batch is needed")
+
+    assert _same(_train(tmp_path, prepare=prepare), whole)
+
+
+def test_a_loss_that_is_no_number_skips_its_update(tmp_path: Path) -> None:
+    _train(tmp_path, loss_of=_no_number_at(5, 6), bad_loss_patience=2, num_steps=7)
+    before = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
+    _train(tmp_path / "to five", loss_of=_no_number_at(5, 6), num_steps=7, bad_loss_patience=2)
+    assert before is not None
+    records = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
+    assert [record["outcome"] for record in records] == ["updated"] * 5 + ["skipped"] * 2
+    assert records[5]["loss"] is None
+    with pytest.raises(RuntimeError):
+        _train(tmp_path / "before", loss_of=_fail_at(5), num_steps=7)
+    fifth = load_newest_checkpoint(tmp_path / "before", fingerprint="f", device="cpu")
+    assert fifth is not None and fifth.step == 5
+    assert all(torch.equal(before.weights[name], fifth.weights[name]) for name in fifth.weights)
+    assert log_totals(tmp_path / LOG_NAME)["updates_skipped"] == 2
+
+
+def test_too_many_bad_losses_in_a_row_stop_the_training_and_name_step_and_items(tmp_path: Path) -> None:
+    bad = _no_number_at(3, 5, 6)
+    with pytest.raises(ValueError, match=r"log.jsonl:7: .* got nan .* at step 6 .*, on points 6") as raised:
+        _train(tmp_path, loss_of=bad, bad_loss_patience=1)
+    assert "\n" not in str(raised.value)
+    checkpoint = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
+    assert checkpoint is not None and checkpoint.step == 6
+    assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())
+    with pytest.raises(ValueError, match="at step 6"):  # patience counts across a restart
+        _train(tmp_path, loss_of=bad, bad_loss_patience=1)
+
+
+def test_an_infinite_gradient_counts_as_a_bad_loss(tmp_path: Path) -> None:
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        loss = _squares(net, batch)
+        if batch.step == 2:
+            loss.register_hook(lambda gradient: gradient * float("inf"))
+        return loss
+
+    with pytest.raises(ValueError, match="at step 2"):
+        _train(tmp_path, loss_of=loss_of)
+
+
+def test_a_scaled_loss_gives_the_weights_of_an_unscaled_one(tmp_path: Path) -> None:
+    assert _same(_train(tmp_path / "scaled", use_loss_scale=True), _train(tmp_path / "plain"))
+
+
+def test_an_overflow_halves_the_loss_scale_and_is_not_a_bad_loss(tmp_path: Path) -> None:
+    scales = []
+
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        def overflow_as_float16_would(gradient: Tensor) -> Tensor:
+            scales.append(float(gradient))
+            return gradient * (float("inf") if float(gradient) > 20000 else 1.0)
+
+        loss = _squares(net, batch)
+        loss.register_hook(overflow_as_float16_would)
+        return loss
+
+    _train(tmp_path / "whole", loss_of=loss_of, use_loss_scale=True)
+    assert scales == [65536, 32768] + [16384] * 10
+    assert log_totals(tmp_path / "whole" / LOG_NAME)["updates_skipped"] == 2
+    with pytest.raises(SystemExit):
+        _train(
+            tmp_path / "cut",
+            use_loss_scale=True,
+            loss_of=lambda net, batch: (_signal_at(1, signal.SIGTERM)(net, batch), loss_of(net, batch))[1],
+        )
+    scales.clear()
+    _train(tmp_path / "cut", loss_of=loss_of, use_loss_scale=True)
+    assert scales == [16384] * 10  # the scale was resumed too
+    assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
+
+
+def test_an_error_while_preparing_a_batch_comes_through(tmp_path: Path) -> None:
+    def prepare(step: int) -> Batch[_Points]:
+        if step == 3:
+            raise ValueError("tokens.npy: cut short")
+        return _batch(step)
+
+    with pytest.raises(ValueError, match="cut short"):
+        _train(tmp_path, prepare=prepare)
+
+
+def test_another_training_does_not_resume_from_this_ones_checkpoints(tmp_path: Path) -> None:
+    _train(tmp_path)
+    with pytest.raises(ValueError, match="expected a checkpoint of this very training"):
+        _train(tmp_path, fingerprint="g")
+
+
+def test_the_log_tells_each_step_and_sums_up(tmp_path: Path) -> None:
+    _train(tmp_path)
+    records = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
+    assert [record["step"] for record in records] == list(range(_NUM_STEPS))
+    rates = [record["learning_rate"] for record in records[:5]]
+    assert rates == pytest.approx([0, 0.1 / 3, 0.2 / 3, 0.1, 0.8 / 9])
+    assert log_totals(tmp_path / LOG_NAME) == {
+        "steps": 12,
+        "items_seen": 60,
+        "tokens_seen": 240,
+        "updates_skipped": 0,
+    }
+
+
+def test_weight_decay_spares_what_hugging_faces_trainer_spares() -> None:
+    config = BertConfig(
+        vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
+    )
+    model = BertModel(config)
+    decayed_there = set(Trainer.get_decay_parameter_names(None, model))  # type: ignore[arg-type]
+    names = {id(weight): name for name, weight in model.named_parameters()}
+    decayed, spared = weight_groups(model, weight_decay=0.3)
+    assert {names[id(weight)] for weight in decayed["params"]} == decayed_there
+    assert {names[id(weight)] for weight in spared["params"]} == set(names.values()) - decayed_there
+    assert (decayed["weight_decay"], spared["weight_decay"]) == (0.3, 0.0)
+
+
+def test_frozen_weights_are_left_out() -> None:
+    groups = weight_groups(_Net(), weight_decay=0.1)
+    assert [len(group["params"]) for group in groups] == [2, 4]
