@@ -1,10 +1,10 @@
 """Index a collection for BM25.
 
-    python workflow_scripts/bm25_index.py --spec '{"config": {"threads": 2}, ...}' \\
-        --collection results/msmarco/data/collection.jsonl --heap-mb 1000 \\
+    python workflow_scripts/bm25_index.py --spec '{"stage": "bm25_index", ...}' \\
+        --collection results/msmarco/data/collection.jsonl --threads 2 --heap-mb 1000 \\
         --output results/msmarco/bm25/index --manifest results/msmarco/bm25/index.manifest.json
 
-Reads the collection; writes a Lucene index (a folder) and the manifest. Settings: `threads`.
+Reads the collection; writes a Lucene index (a folder) and the manifest.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--collection", type=Path, required=True)
+    parser.add_argument("--threads", type=int, required=True, help="changes no result")
     parser.add_argument("--heap-mb", type=int, required=True, help="memory Java may use; changes no result")
     parser.add_argument("--output", type=Path, required=True, help="folder of the index")
     parser.add_argument("--manifest", type=Path, required=True)
@@ -34,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     counts = index_collection(
         arguments.collection,
         arguments.output,
-        threads=arguments.spec["config"]["threads"],
+        threads=arguments.threads,
         heap_mb=arguments.heap_mb,
     )
     manifest.write(outputs=[arguments.output], counts=counts)

@@ -1,12 +1,12 @@
 """Search a BM25 index with every query of a split.
 
-    python workflow_scripts/bm25_run.py --spec '{"config": {"k1": 0.82, "b": 0.68, "depth": 1000, ...}, ...}' \\
+    python workflow_scripts/bm25_run.py --spec '{"config": {"k1": 0.82, "b": 0.68, "depth": 1000}, ...}' \\
         --index results/msmarco/bm25/index --queries results/msmarco/data/queries.dev.jsonl \\
-        --heap-mb 1500 --work-folder results/.work/bm25_run-0123 \\
+        --threads 2 --heap-mb 1500 --work-folder results/.work/bm25_run-0123 \\
         --output results/msmarco/runs/bm25.dev.trec --manifest results/msmarco/runs/bm25.dev.manifest.json
 
 Reads the index and the queries; writes a TREC run and the manifest. Finished blocks of queries
-are kept in the work folder until the run is whole. Settings: `k1`, `b`, `depth`, `threads`.
+are kept in the work folder until the run is whole. Settings: `k1`, `b`, `depth`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--index", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
+    parser.add_argument("--threads", type=int, required=True, help="changes no result")
     parser.add_argument("--heap-mb", type=int, required=True, help="memory Java may use; changes no result")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="the run")
@@ -45,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         k1=config["k1"],
         b=config["b"],
         depth=config["depth"],
-        threads=config["threads"],
+        threads=arguments.threads,
         heap_mb=arguments.heap_mb,
         work_folder=arguments.work_folder / arguments.output.name,
         system="bm25",

@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_run
@@ -69,15 +69,20 @@ def find_anserini() -> Path:
     raise ValueError("expected Anserini's JAR inside pyserini, found none. Is pyserini 1.6 installed?")
 
 
-def run_anserini(program: str, arguments: list[str], *, heap_mb: int) -> str:
-    """Run a main class of Anserini to its end; gives its log.
+def run_anserini(
+    program: str, options: Mapping[str, object], *, switches: Sequence[str], heap_mb: int
+) -> str:
+    """Run a main class of Anserini to its end, in at most `heap_mb` MB of Java heap; gives its log.
 
     Raises:
         ValueError: Java ended with an error or Anserini refused its arguments.
     """
     command = [str(find_java()), f"-Xmx{heap_mb}m", "-cp", str(find_anserini()), f"io.anserini.{program}"]
+    for name, value in options.items():
+        command += [f"-{name}", str(value)]
+    command += [f"-{name}" for name in switches]
     done = subprocess.run(
-        command + arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     if "OutOfMemoryError" in done.stdout:
         raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB. Give it a larger heap.")
@@ -97,7 +102,7 @@ def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: i
     Gives counts: `passages`, `indexed`, and `empty` (no text: they cannot be found).
 
     Raises:
-        ValueError: a doc_id that a run file cannot hold, or passages lost on the way.
+        ValueError: passages were lost on the way.
     """
     with atomic_folder(folder) as partial:
         texts, index = partial / "texts", partial / "index"
@@ -105,9 +110,15 @@ def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: i
         num_passages = _write_texts(collection, texts)
         log = run_anserini(
             "index.IndexCollection",
-            ["-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator", "-input"]
-            + [str(texts), "-index", str(index), "-threads", str(threads), "-optimize"]
-            + ["-memoryBuffer", str(max(16, heap_mb // 4))],
+            {
+                "collection": "JsonCollection",
+                "generator": "DefaultLuceneDocumentGenerator",
+                "input": texts,
+                "index": index,
+                "threads": threads,
+                "memoryBuffer": max(16, heap_mb // 4),
+            },
+            switches=["optimize"],
             heap_mb=heap_mb,
         )
         counts = {name: int(number.replace(",", "")) for name, number in _COUNTER.findall(log)}
@@ -126,17 +137,12 @@ def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: i
 
 
 def _write_texts(collection: Path, folder: Path) -> int:
-    passages = enumerate(read_passages(collection), start=1)
+    passages = read_passages(collection)
     count = 0
     with Progress("writing texts to index", total=None, unit="passages") as progress:
         while block := list(itertools.islice(passages, PASSAGES_PER_FILE)):
             with (folder / f"{count // PASSAGES_PER_FILE:05}.jsonl").open("w", encoding="utf-8") as file:
-                for number, passage in block:
-                    if len(passage.doc_id.split()) != 1:
-                        raise ValueError(
-                            f"{collection}:{number}: expected a doc_id without white space, "
-                            f"got {passage.doc_id!r}: a run file could not hold it. Rename it."
-                        )
+                for passage in block:
                     text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
                     file.write(json.dumps({"id": passage.doc_id, "contents": text}) + "\n")
             count += len(block)
@@ -167,12 +173,10 @@ def search_bm25(
     Gives counts: `queries`, `queries_without_hits`, `hits`.
 
     Raises:
-        ValueError: a query_id occurs twice, or Lucene refuses a query.
+        ValueError: Lucene refuses a query, or the index is not complete.
     """
     work_folder.mkdir(parents=True, exist_ok=True)
     queries = list(read_queries(queries_file))
-    if len({query.query_id for query in queries}) != len(queries):
-        raise ValueError(f"{queries_file}: expected each query_id once. Remove the duplicates.")
     per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
     blocks = []
     with Progress("BM25", total=len(queries), unit="queries") as progress:
@@ -214,8 +218,17 @@ def _search_block(
     topics.write_text("".join(lines), encoding="utf-8")
     log = run_anserini(
         "search.SearchCollection",
-        ["-index", str(index), "-topics", str(topics), "-topicReader", "TsvInt", "-output", str(partial)]
-        + ["-bm25", "-bm25.k1", str(k1), "-bm25.b", str(b), "-hits", str(depth), "-threads", str(threads)],
+        {
+            "index": index,
+            "topics": topics,
+            "topicReader": "TsvInt",
+            "output": partial,
+            "bm25.k1": k1,
+            "bm25.b": b,
+            "hits": depth,
+            "threads": threads,
+        },
+        switches=["bm25"],
         heap_mb=heap_mb,
     )
     if "TooManyClauses" in log:

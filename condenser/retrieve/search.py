@@ -8,7 +8,6 @@ however many shards and reads there are: FAISS is told to multiply `QUERIES_PER_
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -181,7 +180,9 @@ def merged_run(
                 f"{parts[0][0]}: expected rows below {len(doc_ids):,}, the size of the collection, got "
                 f"{block_rows.min():,} to {block_rows.max():,}. Encode and search this collection again."
             )
-        for offset, (found, values) in enumerate(zip(block_rows.tolist(), block_scores.tolist(), strict=True)):
+        for offset, (found, values) in enumerate(
+            zip(block_rows.tolist(), block_scores.tolist(), strict=True)
+        ):
             query_id = query_ids[start + offset]
             for row, score in zip(found, values, strict=True):
                 yield ScoredDoc(query_id, doc_ids[row], score)

@@ -1,0 +1,195 @@
+"""Embeddings of passages and queries, cut into shards whose number changes nothing.
+
+Rows are taken in blocks that lie at multiples of `block_rows` of the whole collection. A block is
+sorted by length and cut into batches for itself, so that a row meets the same neighbours, the same
+padding and the same matrix shapes in whatever shard it is computed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+
+from condenser.data.batches import pack_texts, row_windows
+from condenser.data.tokens import Tokenizer, TokenShards, shard_bounds
+from condenser.files import atomic_write, read_json, write_json
+from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
+from condenser.model.layers import padding_mask
+from condenser.model.retriever import Retriever
+from condenser.progress import Progress
+
+SAVE_EVERY_S = 15.0
+
+
+def shard_rows(num_rows: int, shard: str, *, block_rows: int) -> tuple[int, int]:
+    """First row and end of an embedding shard such as `0-of-2`.
+
+    Raises:
+        ValueError: there is no such shard.
+    """
+    match = re.fullmatch(r"(\d+)-of-(\d+)", shard)
+    if match is None or not int(match[1]) < int(match[2]):
+        raise ValueError(f"shard: expected <i>-of-<n> with i from 0 to n - 1, got {shard!r}.")
+    return shard_bounds(num_rows, num_shards=int(match[2]), multiple_of=block_rows)[int(match[1])]
+
+
+def encode_shard(
+    retriever_folder: Path,
+    token_prefixes: Sequence[Path],
+    output: Path,
+    *,
+    shard: str,
+    max_tokens: int,
+    batch_tokens: int,
+    block_rows: int,
+    threads: int,
+    device: str,
+    precision: str,
+    work_folder: Path,
+    name_of_row: Callable[[int], str],
+) -> tuple[dict[str, int], str]:
+    """Write the embeddings of one shard of rows, float32 [row, dim]; gives counts and the device.
+
+    A text is its first tokens, `max_tokens` with [CLS] and [SEP]; `batch_tokens` bounds the padded
+    tokens of one forward pass. Finished blocks stay in `work_folder`: an interrupted encoding goes
+    on behind them. Counts: `rows`, `tokens` (with specials), `rows_cut` (longer than `max_tokens`).
+
+    Raises:
+        ValueError: an embedding holds NaN or infinity; `name_of_row` says whose it is.
+    """
+    make_deterministic(threads=threads)
+    shards = TokenShards(token_prefixes)
+    tokenizer = Tokenizer(retriever_folder)
+    place = choose_device(device)
+    kind = choose_precision(precision, place)
+    retriever = Retriever.load(retriever_folder, dropout=None).to(place).eval()
+    dim = retriever.backbone.config.hidden_size
+    first, end = shard_rows(shards.num_rows, shard, block_rows=block_rows)
+    with (
+        _BlockFile(work_folder, rows_of_block=block_rows, dim=dim) as blocks,
+        Progress(
+            f"encode {output.stem}", total=end - first, unit="rows", start=blocks.num_done * block_rows
+        ) as progress,
+    ):
+        for start in range(first + blocks.num_done * block_rows, end, block_rows):
+            rows = np.arange(start, min(start + block_rows, end))
+            starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
+            embeddings = torch.empty(len(rows), dim, device=place)
+            for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
+                ids, whole = pack_texts(
+                    shards,
+                    starts[batch],
+                    lengths[batch],
+                    cls_id=tokenizer.cls_id,
+                    sep_id=tokenizer.sep_id,
+                    pad_id=tokenizer.pad_id,
+                )
+                vectors = _encode_batch(retriever, ids, whole, place, autocast(place, kind))
+                embeddings[torch.from_numpy(batch).to(place)] = vectors
+            block = embeddings.cpu().numpy()
+            wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
+            if len(wrong):
+                raise ValueError(
+                    f"{retriever_folder}: expected finite embeddings, got NaN or infinity for "
+                    f"{name_of_row(int(rows[wrong[0]]))} and {len(wrong) - 1} more of its block. "
+                    f"Precision is {kind}: set compute.precision to fp32, or train again."
+                )
+            blocks.append(block)
+            progress.advance(len(rows))
+        blocks.finish(output, num_rows=end - first)
+    lengths = np.diff(shards.row_starts[first : end + 1])
+    counts = {
+        "rows": end - first,
+        "tokens": int(np.minimum(lengths + 2, max_tokens).sum()),
+        "rows_cut": int((lengths + 2 > max_tokens).sum()),
+    }
+    return counts, f"{place.type} {kind}"
+
+
+def token_batches(
+    lengths: Int64[np.ndarray, " row"], *, batch_tokens: int
+) -> Iterator[Int64[np.ndarray, " batch"]]:
+    """Indices of rows of like length, longest first, at most `batch_tokens` padded tokens together.
+
+    A row longer than that comes alone. Rows of equal length keep their order.
+
+    >>> [batch.tolist() for batch in token_batches(np.array([5, 30, 16, 7]), batch_tokens=32)]
+    [[1], [2], [3, 0]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    begin = 0
+    while begin < len(order):
+        width = -(-int(lengths[order[begin]]) // 8) * 8
+        size = max(1, batch_tokens // width)
+        yield order[begin : begin + size]
+        begin += size
+
+
+@torch.inference_mode()
+def _encode_batch(
+    retriever: Retriever,
+    ids: np.ndarray,
+    lengths: np.ndarray,
+    device: torch.device,
+    precision: AbstractContextManager[object],
+) -> torch.Tensor:
+    mask = padding_mask(torch.from_numpy(lengths), width=ids.shape[1])
+    with precision:
+        vectors = retriever(torch.from_numpy(ids).to(device), None if mask is None else mask.to(device))
+    return vectors.float()
+
+
+class _BlockFile:
+    """Embeddings of finished blocks, end to end, and how many of them are safely on disk."""
+
+    def __init__(self, folder: Path, *, rows_of_block: int, dim: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._progress = folder, folder / "progress.json"
+        self._data, self._dim = folder / "embeddings.float32", dim
+        self._block_bytes = rows_of_block * dim * 4
+        self.num_done = read_json(self._progress)["blocks"] if self._progress.exists() else 0
+        self._count = self.num_done
+
+    def __enter__(self) -> _BlockFile:
+        self._file: IO[bytes] = self._data.open("r+b" if self._data.exists() else "w+b")
+        self._file.truncate(self.num_done * self._block_bytes)  # a block may be there in part
+        self._file.seek(0, os.SEEK_END)
+        self._saved = time.monotonic()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def append(self, block: Float32[np.ndarray, "row dim"]) -> None:
+        self._file.write(block.tobytes())
+        self._count += 1
+        if time.monotonic() - self._saved >= SAVE_EVERY_S:
+            self._save()
+
+    def _save(self) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        write_json(self._progress, {"blocks": self._count})
+        self._saved = time.monotonic()
+
+    def finish(self, output: Path, *, num_rows: int) -> None:
+        """Write the NPY file and remove the work folder."""
+        self._file.flush()
+        shape = (num_rows, self._dim)
+        assert self._data.stat().st_size == 4 * num_rows * self._dim, "every row is encoded once"
+        with atomic_write(output) as file, self._data.open("rb") as data:
+            np.lib.format.write_array_header_1_0(
+                file, {"descr": "<f4", "fortran_order": False, "shape": shape}
+            )
+            shutil.copyfileobj(data, file, 1 << 20)
+        shutil.rmtree(self._folder)
