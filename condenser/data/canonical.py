@@ -1,0 +1,331 @@
+"""The canonical files of one data set: every record checked, every row accounted for.
+
+One place decides what is let in, whatever the source: non-empty texts, unique ids without white
+space, judgements that name what is there. The files become visible together, when all is well.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, TypeVar
+
+from condenser.data.parsing import (
+    MAX_LINE_BYTES,
+    Row,
+    Unfit,
+    check_id,
+    check_passage,
+    check_query,
+    parse_rows,
+    preview,
+    text_lines,
+)
+from condenser.data.records import Passage, Qrel, Query, write_passages, write_qrels, write_queries
+from condenser.files import atomic_write
+from condenser.progress import track
+
+Record = TypeVar("Record", Passage, Query, Qrel)
+
+_MAX_BITMAP_ID = 1 << 28
+_DECIMAL = re.compile(r"0|[1-9][0-9]{0,8}")
+
+
+class IdSet:
+    """A set of ids that holds small decimal ids, as MS MARCO's, in a bit each."""
+
+    def __init__(self) -> None:
+        self._bits, self._others, self._count = bytearray(), set[str](), 0
+
+    def _number(self, value: str) -> int | None:
+        if _DECIMAL.fullmatch(value) and value.isascii() and int(value) < _MAX_BITMAP_ID:
+            return int(value)
+        return None
+
+    def add(self, value: str) -> bool:
+        """Add an id; false where it was there already."""
+        if value in self:
+            return False
+        number = self._number(value)
+        if number is None:
+            self._others.add(value)
+        else:
+            if number >> 3 >= len(self._bits):
+                self._bits.extend(bytes((number >> 3) + 1 - len(self._bits) + len(self._bits) // 8))
+            self._bits[number >> 3] |= 1 << (number & 7)
+        self._count += 1
+        return True
+
+    def __contains__(self, value: str) -> bool:
+        number = self._number(value)
+        if number is None:
+            return value in self._others
+        byte = number >> 3
+        return byte < len(self._bits) and bool(self._bits[byte] >> (number & 7) & 1)
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class CanonicalFiles:
+    """Writes `collection.jsonl`, `doc_ids.txt`, `queries.<split>.jsonl`, `qrels.<split>.tsv` and
+    `rejected.jsonl` of one data set into `folder`.
+
+    Used as a context: the files appear in the folder only if the block ends without an error. With
+    `bad_rows` "strict" the first row that does not fit ends the work with file and line; with "skip"
+    it is left out, counted, and listed in `rejected.jsonl` (file, line, expected, got).
+
+    `counts` has, by file, `rows` = `kept` + `rejected` + what is no fault: `without_judgement`
+    (queries) and `repeated` (the same judgement again); blank lines are no rows.
+
+    Raises:
+        ValueError: `bad_rows` is neither "strict" nor "skip".
+    """
+
+    def __init__(self, folder: str | Path, *, bad_rows: str) -> None:
+        if bad_rows not in ("strict", "skip"):
+            raise ValueError(f"expected bad_rows to be strict or skip, got {preview(bad_rows)}.")
+        self._folder, self._skips = Path(folder), bad_rows == "skip"
+        self._tallies: dict[str, Counter[str]] = {}
+        self._doc_ids = IdSet()
+        self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
+
+    def __enter__(self) -> CanonicalFiles:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._stack = ExitStack()
+        self.scratch = Path(
+            self._stack.enter_context(tempfile.TemporaryDirectory(dir=self._folder, prefix=".collect-"))
+        )
+        self._ready = self.scratch / "ready"
+        self._ready.mkdir()
+        self._reject_stack = ExitStack()
+        self._rejected: IO[bytes] = self._reject_stack.enter_context(
+            atomic_write(self._ready / "rejected.jsonl")
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._stack:
+            self._reject_stack.__exit__(kind, error, trace)
+            if kind is None:
+                for file in sorted(self._ready.iterdir()):
+                    file.replace(self._folder / file.name)
+
+    @property
+    def doc_ids(self) -> IdSet:
+        """The ids of the passages written so far."""
+        return self._doc_ids
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What came, what was kept and what was left out, by file and in all."""
+        rejected = sum(tally["rejected"] for tally in self._tallies.values())
+        files = {name: dict(sorted(tally.items())) for name, tally in sorted(self._tallies.items())}
+        return {"files": files, "rejected": rejected, **self._totals}
+
+    def tally(self, file: str | Path) -> Counter[str]:
+        """The counter of one file; named by the last part of its path, so that it is the same anywhere."""
+        return self._tallies.setdefault(Path(file).name, Counter(rows=0, kept=0, rejected=0))
+
+    def rows(self, path: str | Path, parse: Callable[[bytes], Record]) -> Iterator[Row[Record]]:
+        """The rows of a file, each line through `parse`."""
+        with Path(path).open("rb") as stream:
+            yield from self.stream_rows(str(path), stream, parse)
+
+    def stream_rows(
+        self, file: str, stream: IO[bytes], parse: Callable[[bytes], Record]
+    ) -> Iterator[Row[Record]]:
+        """The rows of an open stream, which messages and counts call `file`."""
+        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
+        return parse_rows(file, lines, parse)
+
+    def reject(self, file: str, line: int, unfit: Unfit) -> None:
+        """Leave a row out, or end the work there.
+
+        Raises:
+            ValueError: bad rows are not to be skipped.
+        """
+        if not self._skips:
+            raise unfit.at(file, line)
+        self.tally(file)["rejected"] += 1
+        record = {"file": Path(file).name, "line": line, "expected": unfit.expected, "got": unfit.got}
+        self._rejected.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+
+    def _fit(
+        self, rows: Iterable[Row[Record]], check: Callable[[Record], None]
+    ) -> Iterator[tuple[str, int, Record]]:
+        """File, line and record of the rows that pass `check`; the others are rejected."""
+        for row in rows:
+            self.tally(row.file)["rows"] += 1
+            record = row.record
+            if not isinstance(record, Unfit):
+                try:
+                    check(record)
+                except Unfit as unfit:
+                    self.reject(row.file, row.line, unfit)
+                else:
+                    yield row.file, row.line, record
+            else:
+                self.reject(row.file, row.line, record)
+
+    def write_collection(self, rows: Iterable[Row[Passage]]) -> None:
+        """Write the passages that fit, in the order they come; call it once, and first.
+
+        Raises:
+            ValueError: no passage is left, or a row does not fit and bad rows are not to be skipped.
+        """
+
+        def check(passage: Passage) -> None:
+            check_passage(passage)
+            if not self._doc_ids.add(passage.doc_id):
+                raise Unfit(
+                    "unique passage ids", f"{preview(passage.doc_id)} again", "Remove one of the two rows."
+                )
+
+        with atomic_write(self._ready / "doc_ids.txt") as ids:
+
+            def kept() -> Iterator[Passage]:
+                for file, _, passage in track(
+                    self._fit(rows, check), "collection", total=None, unit="passages"
+                ):
+                    ids.write(passage.doc_id.encode() + b"\n")
+                    self.tally(file)["kept"] += 1
+                    yield passage
+
+            self._totals["passages"] = write_passages(self._ready / "collection.jsonl", kept())
+        if not self._totals["passages"]:
+            raise ValueError(f"{self._names()}: expected passages, got none that fit. Is it the right file?")
+
+    def write_splits(
+        self,
+        qrels: Mapping[str, Iterable[Row[Qrel]]],
+        queries: Sequence[tuple[Sequence[str], Iterable[Row[Query]]]],
+    ) -> None:
+        """Write the judged queries and the judgements of every split; call it after the collection.
+
+        `queries` pairs each file's rows with the splits it serves (BEIR keeps all in one file). A
+        query without judgement in a split is not written to it; one without any is counted.
+
+        Raises:
+            ValueError: a split is left empty, or a row does not fit and bad rows are not to be skipped.
+        """
+        judgements = {split: self._known_passages(rows) for split, rows in qrels.items()}
+        judged = {split: {qrel.query_id for _, _, qrel in rows} for split, rows in judgements.items()}
+        written: dict[str, dict[str, Query]] = {split: {} for split in qrels}
+        for splits, rows in queries:
+            self._sort_queries(rows, {split: judged[split] for split in splits}, written)
+        for split, rows_of_split in judgements.items():
+            kept = list(self._known_queries(rows_of_split, written[split]))
+            if not kept:
+                raise ValueError(
+                    f"{self._names()}: expected queries with judgements in the split {split!r}, got none. "
+                    "Do the ids of queries and judgements agree?"
+                )
+            self._totals["queries"][split] = write_queries(
+                self._ready / f"queries.{split}.jsonl", written[split].values()
+            )
+            self._totals["qrels"][split] = write_qrels(self._ready / f"qrels.{split}.tsv", kept)
+        self._count_shared(written)
+
+    def _known_passages(self, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int, Qrel]]:
+        """The judgements of passages that exist, each pair once."""
+        grades: dict[tuple[str, str], int] = {}
+
+        def check(qrel: Qrel) -> None:
+            check_id("query id", qrel.query_id)
+            check_id("passage id", qrel.doc_id)
+            if qrel.doc_id not in self._doc_ids:
+                raise Unfit(
+                    "the id of a passage of the collection",
+                    preview(qrel.doc_id),
+                    "Do both files belong to the same collection?",
+                )
+            grade = grades.get((qrel.query_id, qrel.doc_id), qrel.grade)
+            if grade != qrel.grade:
+                raise Unfit(
+                    f"grade {grade} as above for query {preview(qrel.query_id)} "
+                    f"and passage {preview(qrel.doc_id)}",
+                    f"grade {qrel.grade}",
+                    "Keep one of the two rows.",
+                )
+
+        kept = []
+        for file, line, qrel in self._fit(rows, check):
+            if (qrel.query_id, qrel.doc_id) in grades:
+                self.tally(file)["repeated"] += 1
+            else:
+                grades[qrel.query_id, qrel.doc_id] = qrel.grade
+                kept.append((file, line, qrel))
+        return kept
+
+    def _sort_queries(
+        self,
+        rows: Iterable[Row[Query]],
+        judged: Mapping[str, set[str]],
+        written: Mapping[str, dict[str, Query]],
+    ) -> None:
+        """Put each query of one file under the splits that judge it."""
+        seen = IdSet()
+
+        def check(query: Query) -> None:
+            check_query(query)
+            if not seen.add(query.query_id):
+                raise Unfit(
+                    "unique query ids", f"{preview(query.query_id)} again", "Remove one of the two rows."
+                )
+
+        for file, _, query in self._fit(rows, check):
+            of_splits = [split for split, ids in judged.items() if query.query_id in ids]
+            self.tally(file)["kept" if of_splits else "without_judgement"] += 1
+            for split in of_splits:
+                written[split][query.query_id] = query
+
+    def _known_queries(
+        self, rows: Iterable[tuple[str, int, Qrel]], queries: Mapping[str, Query]
+    ) -> Iterator[Qrel]:
+        """The judgements whose query is there."""
+        for file, line, qrel in rows:
+            if qrel.query_id in queries:
+                self.tally(file)["kept"] += 1
+                yield qrel
+            else:
+                unfit = Unfit(
+                    "the id of a query that was kept",
+                    preview(qrel.query_id),
+                    "Is the query in the file of this split?",
+                )
+                self.reject(file, line, unfit)
+
+    def _count_shared(self, written: Mapping[str, dict[str, Query]]) -> None:
+        splits = sorted(written)
+        for index, first in enumerate(splits):
+            for second in splits[index + 1 :]:
+                if shared := len(written[first].keys() & written[second].keys()):
+                    self._totals.setdefault("queries_shared_by_splits", {})[f"{first}+{second}"] = shared
+
+    def _names(self) -> str:
+        return ", ".join(sorted(self._tallies)) or "the data"
+
+
+def check_splits(*splits: str) -> None:
+    """Let only names of splits pass that differ and can stand in a file name.
+
+    Raises:
+        ValueError: a name is used twice, or holds other than letters, digits, `-` and `_`.
+    """
+    for split in splits:
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", split):
+            raise ValueError(f"expected a split named with letters, digits, - or _, got {preview(split)}.")
+    if len(set(splits)) != len(splits):
+        raise ValueError(
+            f"expected different splits, got {preview(splits)}. Training and evaluating on the same queries "
+            "measures nothing."
+        )

@@ -1,0 +1,105 @@
+"""A collection of one's own in BEIR's layout.
+
+`corpus.jsonl` (`_id`, `text`, optional `title`), `queries.jsonl` (`_id`, `text`, optional
+`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated). Other fields
+are ignored. Source of the layout: Thakur et al. 2021, BEIR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.parsing import (
+    MAX_LINE_BYTES,
+    Row,
+    Unfit,
+    json_object,
+    parse_rows,
+    preview,
+    tab_columns,
+    text_field,
+    text_lines,
+    whole_grade,
+)
+from condenser.data.records import Passage, Qrel, Query
+
+_HEADER = ("query-id", "corpus-id", "score")
+
+
+def raw_files(settings: Mapping[str, Any]) -> list[str]:
+    """None: everything is the user's."""
+    return []
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """The corpus, the queries and the judgements of the two splits, in the folder `path`."""
+    path, splits = Path(settings["path"]), (settings["train_split"], settings["eval_split"])
+    return [
+        path / "corpus.jsonl",
+        path / "queries.jsonl",
+        *(path / "qrels" / f"{split}.tsv" for split in splits),
+    ]
+
+
+def collect(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    path: str | Path,
+    train_split: str,
+    eval_split: str,
+    bad_rows: str,
+    **_: Any,
+) -> dict[str, Any]:
+    """Write the canonical files of the BEIR folder `path` into `folder`; gives the counts.
+
+    Raises:
+        ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
+    """
+    check_splits(train_split, eval_split)
+    path = Path(path)
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        files.write_collection(files.rows(path / "corpus.jsonl", _passage))
+        splits = (train_split, eval_split)
+        qrels = {split: _qrel_rows(path / "qrels" / f"{split}.tsv", files) for split in splits}
+        files.write_splits(qrels, [(splits, files.rows(path / "queries.jsonl", _query))])
+        return files.counts
+
+
+def _qrel_rows(path: Path, files: CanonicalFiles) -> Iterator[Row[Qrel]]:
+    with path.open("rb") as stream:
+        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=files.tally(path))
+        number, header = next(lines, (1, b""))
+        if header != "\t".join(_HEADER).encode():
+            # without a header the first judgement would be lost in silence
+            raise Unfit(
+                f"the header {' '.join(_HEADER)}, tab-separated", preview(header), "Add it as the first line."
+            ).at(str(path), number)
+        yield from parse_rows(str(path), lines, _qrel)
+
+
+def _passage(line: bytes) -> Passage:
+    record = json_object(line)
+    return Passage(
+        text_field(record, "_id", absent=None),
+        text_field(record, "title", absent=""),
+        text_field(record, "text", absent=None),
+    )
+
+
+def _query(line: bytes) -> Query:
+    record = json_object(line)
+    answers = record.get("answers", [])
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        raise Unfit('a list of strings in "answers"', preview(answers), 'For instance ["Paris"].')
+    return Query(
+        text_field(record, "_id", absent=None), text_field(record, "text", absent=None), tuple(answers)
+    )
+
+
+def _qrel(line: bytes) -> Qrel:
+    query_id, doc_id, grade = tab_columns(line, names=_HEADER)
+    return Qrel(query_id, doc_id, whole_grade(grade))

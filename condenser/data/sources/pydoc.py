@@ -1,0 +1,251 @@
+"""The embedded collection: docstrings of pinned Python packages, summary against body.
+
+It stands in for MS MARCO where there is no network: the summary of a docstring is a query, the
+rest of the docstring its one relevant passage. The packages' source files are read and parsed,
+never imported. Titles stay empty: names of functions would give the query away.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.metadata
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.parsing import Row
+from condenser.data.records import Passage, Qrel, Query
+from condenser.progress import track
+
+_TEST_FOLDERS = {"test", "tests", "testing", "_tests", "_testing"}
+_ROLE = re.compile(r":[a-zA-Z][\w:+.-]*:`([^`]*)`")
+_TARGET = re.compile(r"\s*<[^<>`]*>$")
+_DIRECTIVE = re.compile(r"\.\. [\w:-]+::")
+_RULE = re.compile(r"[-=~^*#\"'`+_.]{3,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Docstring:
+    """A summary and the rest; `place` is `file:line` relative to where packages are installed."""
+
+    place: str
+    summary: str
+    body: str
+
+
+def raw_files(settings: Mapping[str, Any]) -> list[str]:
+    """None: the packages are installed."""
+    return []
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """None: the versions of the packages belong to the environment."""
+    return []
+
+
+def collect(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    packages: Sequence[str],
+    query_words: Sequence[int],
+    passage_words: Sequence[int],
+    eval_queries: int,
+    held_out: str,
+    train_split: str,
+    eval_split: str,
+    bad_rows: str,
+    **_: Any,
+) -> dict[str, Any]:
+    """Write the docstrings of `packages` as a collection with judged queries; gives the counts.
+
+    A summary of `query_words` (shortest, longest) words with a body of at least `passage_words[0]`
+    words is taken; a body is cut to `passage_words[1]` words. Of equal summaries or equal bodies
+    the first is taken. The `eval_queries` evaluation queries are those whose ids have the smallest
+    SHA-256, so the split depends on no seed. With `held_out` "train" these are set aside unused
+    and the next `eval_queries` take their place, for tuning on other queries than those reported.
+
+    Raises:
+        ValueError: a package is not installed, `held_out` is unknown, or too few docstrings remain.
+    """
+    check_splits(train_split, eval_split)
+    if held_out not in ("none", "train"):
+        raise ValueError(f"expected held_out to be none or train, got {held_out!r}.")
+    left_out: Counter[str] = Counter()
+    found = [
+        docstring
+        for package in track(sorted(packages), "docstrings", total=len(packages), unit="packages")
+        for docstring in package_docstrings(package, left_out)
+    ]
+    pairs = choose_pairs(found, left_out, query_words=query_words, passage_words=passage_words)
+    train, evaluation, unused = split_places(
+        [pair.place for pair in pairs], num_eval=eval_queries, held_out=held_out == "train"
+    )
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        files.write_collection(_row(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
+        qrels, queries = {}, []
+        for split, places in ((train_split, train), (eval_split, evaluation)):
+            of_split = [pair for pair in pairs if pair.place in places]
+            qrels[split] = [_row(pair, Qrel(_query_id(pair), pair.place, 1)) for pair in of_split]
+            queries.append(
+                ((split,), [_row(pair, Query(_query_id(pair), pair.summary)) for pair in of_split])
+            )
+        files.write_splits(qrels, queries)
+        counts = files.counts
+    del counts["files"]  # one entry for each of some thousand source files says nothing
+    words = sum(len(pair.body.split()) for pair in pairs), sum(len(pair.summary.split()) for pair in pairs)
+    return counts | {
+        "docstrings": len(found),
+        "left_out": dict(sorted(left_out.items())),
+        "queries_set_aside": len(unused),
+        "mean_passage_words": round(words[0] / len(pairs), 1),
+        "mean_query_words": round(words[1] / len(pairs), 1),
+        "packages": {package: importlib.metadata.version(package) for package in sorted(packages)},
+    }
+
+
+def _query_id(pair: Docstring) -> str:
+    """Unlike the passage's id: some evaluators drop a passage whose id is the query's."""
+    return f"summary:{pair.place}"
+
+
+def _row(pair: Docstring, record: Any) -> Row[Any]:
+    file, _, line = pair.place.rpartition(":")
+    return Row(file, int(line), record)
+
+
+def package_docstrings(package: str, left_out: Counter[str]) -> Iterator[Docstring]:
+    """The docstrings of an installed package, in order of file and line, tests left out.
+
+    `left_out` counts `files_unparsed` (not Python of this version).
+
+    Raises:
+        ValueError: the package is not installed, or its list of files is not known.
+    """
+    try:
+        distribution = importlib.metadata.distribution(package)
+    except importlib.metadata.PackageNotFoundError:
+        raise ValueError(
+            f"packages: expected {package} to be installed, got none. Install it, or take it off the list."
+        ) from None
+    paths = sorted(
+        (
+            path
+            for path in distribution.files or ()
+            if path.suffix == ".py"
+            and ".." not in path.parts
+            and not _TEST_FOLDERS.intersection(path.parts)
+            and not path.name.startswith(("test_", "conftest"))
+        ),
+        key=lambda path: path.as_posix(),
+    )
+    if not paths:
+        raise ValueError(
+            f"packages: expected {package} to list Python files, got none. Is it installed in editable mode?"
+        )
+    for path in paths:
+        source = Path(str(distribution.locate_file(path))).read_bytes()
+        if b'"""' not in source and b"'''" not in source:
+            continue
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # other people's escapes
+                tree = ast.parse(source)
+        except (SyntaxError, ValueError):
+            left_out["files_unparsed"] += 1
+            continue
+        yield from tree_docstrings(tree, path.as_posix())
+
+
+def tree_docstrings(tree: ast.AST, file: str) -> list[Docstring]:
+    """The docstrings of one parsed file in order of line, marked-up text made plain."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if text := ast.get_docstring(node):
+            summary, _, body = text.partition("\n\n")
+            line = getattr(node, "lineno", 1)
+            found.append((line, Docstring(f"{file}:{line}", plain_text(summary), plain_text(body))))
+    return [docstring for _, docstring in sorted(found, key=lambda pair: pair[0])]
+
+
+def plain_text(text: str) -> str:
+    """Text without what is not English: sessions of the interpreter, rules, roles, directives.
+
+    >>> plain_text("Like :func:`~a.b`.\\n\\nNotes\\n-----\\n\\n>>> 1 + 1\\n2\\n\\n.. note:: See ``c``.")
+    'Like b. Notes See c.'
+    """
+    kept, in_session = [], False
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(">>>"):
+            in_session = True
+        elif not stripped:
+            in_session = False
+        if in_session or _RULE.fullmatch(stripped):
+            continue
+        kept.append(_DIRECTIVE.sub("", stripped))
+    joined = _ROLE.sub(lambda match: _role_text(match[1]), "\n".join(kept))
+    return " ".join(joined.replace("`", "").replace("\0", "").split())
+
+
+def _role_text(content: str) -> str:
+    shown = _TARGET.sub("", content)
+    return shown.rpartition(".")[2] if shown.startswith(("~", ".")) else shown
+
+
+def choose_pairs(
+    docstrings: Sequence[Docstring],
+    left_out: Counter[str],
+    *,
+    query_words: Sequence[int],
+    passage_words: Sequence[int],
+) -> list[Docstring]:
+    """The docstrings that make a query and a passage, bodies cut, no summary and no body twice.
+
+    `left_out` counts, one reason each: `summary_length`, `body_short`, `equal_summary`, `equal_body`.
+    """
+    pairs: list[Docstring] = []
+    summaries, bodies = set[str](), set[str]()
+    for docstring in docstrings:
+        body_words = docstring.body.split()
+        body = " ".join(body_words[: passage_words[1]])
+        if not query_words[0] <= len(docstring.summary.split()) <= query_words[1]:
+            left_out["summary_length"] += 1
+        elif len(body_words) < passage_words[0]:
+            left_out["body_short"] += 1
+        elif docstring.summary.lower() in summaries:
+            left_out["equal_summary"] += 1
+        elif body.lower() in bodies:
+            left_out["equal_body"] += 1
+        else:
+            summaries.add(docstring.summary.lower())
+            bodies.add(body.lower())
+            pairs.append(Docstring(docstring.place, docstring.summary, body))
+    return pairs
+
+
+def split_places(
+    places: Sequence[str], *, num_eval: int, held_out: bool
+) -> tuple[set[str], set[str], set[str]]:
+    """Places for training, for evaluation, and set aside, by rank of their SHA-256.
+
+    Raises:
+        ValueError: there are not more places than are to be evaluated or set aside.
+    """
+    ranked = sorted(places, key=lambda place: hashlib.sha256(place.encode()).digest())
+    num_aside = num_eval if held_out else 0
+    if num_eval < 1 or len(ranked) <= num_aside + num_eval:
+        raise ValueError(
+            f"eval_queries: expected 1 to {max(0, (len(ranked) - 1) // (2 if held_out else 1)):,} for "
+            f"{len(ranked):,} docstrings, got {num_eval:,}. Choose fewer, or more packages."
+        )
+    aside, rest = ranked[:num_aside], ranked[num_aside:]
+    return set(rest[num_eval:]), set(rest[:num_eval]), set(aside)

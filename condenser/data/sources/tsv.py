@@ -1,0 +1,55 @@
+"""A collection of one's own in MS MARCO's plain form.
+
+`collection.tsv` (`id<tab>text`, or `id<tab>title<tab>text` all through), `queries.<split>.tsv`
+(`id<tab>text`), `qrels.<split>.tsv` (`query_id 0 doc_id grade`, by tabs or spaces). No headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.parsing import trec_qrel, tsv_passages, tsv_query
+
+
+def raw_files(settings: Mapping[str, Any]) -> list[str]:
+    """None: everything is the user's."""
+    return []
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """The collection, and queries and judgements of the two splits, in the folder `path`."""
+    path, splits = Path(settings["path"]), (settings["train_split"], settings["eval_split"])
+    return [
+        path / "collection.tsv",
+        *(path / f"queries.{split}.tsv" for split in splits),
+        *(path / f"qrels.{split}.tsv" for split in splits),
+    ]
+
+
+def collect(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    path: str | Path,
+    train_split: str,
+    eval_split: str,
+    bad_rows: str,
+    **_: Any,
+) -> dict[str, Any]:
+    """Write the canonical files of the folder `path` into `folder`; gives the counts.
+
+    Raises:
+        ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
+    """
+    check_splits(train_split, eval_split)
+    path, splits = Path(path), (train_split, eval_split)
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        files.write_collection(files.rows(path / "collection.tsv", tsv_passages()))
+        files.write_splits(
+            {split: files.rows(path / f"qrels.{split}.tsv", trec_qrel) for split in splits},
+            [((split,), files.rows(path / f"queries.{split}.tsv", tsv_query)) for split in splits],
+        )
+        return files.counts

@@ -1,0 +1,47 @@
+"""Turn a source's files into the canonical files of a data set, every row checked and counted.
+
+    python workflow_scripts/collect.py --spec '{"config": {"source": "beir", "path": "../mine", \
+"train_split": "train", "eval_split": "dev", "bad_rows": "strict"}, ...}' \\
+        --raw ../mine/corpus.jsonl ../mine/queries.jsonl ../mine/qrels/train.tsv ../mine/qrels/dev.tsv \\
+        --output results/mine/data --manifest results/mine/data/manifest.json
+
+The settings are the data set's block of the configuration. Reads what the source needs: the user's
+files under `path`, installed packages, or the official files among `--raw`, known by their names.
+Writes collection.jsonl, doc_ids.txt, queries.<split>.jsonl, qrels.<split>.tsv, rejected.jsonl (the
+rows left out under bad_rows: skip), counts.json, and the manifest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--raw", type=Path, nargs="*", default=[], help="the files it is made from")
+    parser.add_argument("--output", type=Path, required=True, help="folder of the canonical files")
+    parser.add_argument("--manifest", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=arguments.raw)
+
+    from condenser.data import sources
+
+    counts = sources.collect(
+        arguments.output, {path.name: path for path in arguments.raw}, arguments.spec["config"]
+    )
+    names = ["collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"]
+    for split in counts["queries"]:
+        names += [f"queries.{split}.jsonl", f"qrels.{split}.tsv"]
+    manifest.write(outputs=[arguments.output / name for name in names], counts=counts)
+
+
+if __name__ == "__main__":
+    program.run(main)
