@@ -178,35 +178,25 @@ def search_bm25(
     work_folder.mkdir(parents=True, exist_ok=True)
     queries = list(read_queries(queries_file))
     per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
+    options = {"index": index, "bm25.k1": k1, "bm25.b": b, "hits": depth, "threads": threads}
     blocks = []
     with Progress("BM25", total=len(queries), unit="queries") as progress:
         for start in range(0, len(queries), per_block):
             block = work_folder / f"queries-{start:09}-depth-{depth}.trec"
             count = min(per_block, len(queries) - start)
             if not block.exists():
-                _search_block(
-                    index, queries[start : start + count], block, k1, b, depth, threads, heap_mb, queries_file
-                )
+                _search_block(queries[start : start + count], queries_file, block, options, heap_mb=heap_mb)
             blocks.append(block)
             progress.advance(count)
     found: set[str] = set()
     hits = track(_read_blocks(blocks, queries, found), "writing the run", total=None, unit="hits")
     num_hits = write_run(run_file, hits, system=system)
-    for block in blocks:
-        block.unlink()
+    shutil.rmtree(work_folder)
     return {"queries": len(queries), "queries_without_hits": len(queries) - len(found), "hits": num_hits}
 
 
 def _search_block(
-    index: Path,
-    queries: list[Query],
-    block: Path,
-    k1: float,
-    b: float,
-    depth: int,
-    threads: int,
-    heap_mb: int,
-    queries_file: Path,
+    queries: list[Query], queries_file: Path, block: Path, options: Mapping[str, object], *, heap_mb: int
 ) -> None:
     """Search some queries; topics are numbered so that Anserini's order is ours."""
     topics, partial = block.with_suffix(".topics"), block.with_suffix(".partial")
@@ -218,16 +208,7 @@ def _search_block(
     topics.write_text("".join(lines), encoding="utf-8")
     log = run_anserini(
         "search.SearchCollection",
-        {
-            "index": index,
-            "topics": topics,
-            "topicReader": "TsvInt",
-            "output": partial,
-            "bm25.k1": k1,
-            "bm25.b": b,
-            "hits": depth,
-            "threads": threads,
-        },
+        {**options, "topics": topics, "topicReader": "TsvInt", "output": partial},
         switches=["bm25"],
         heap_mb=heap_mb,
     )
@@ -241,7 +222,7 @@ def _search_block(
     exceptions = [line for line in log.splitlines() if "Exception" in line]
     if exceptions or not partial.exists() or not processed or max(processed) != len(lines):
         raise ValueError(
-            f"{index}: expected an answer to {len(lines):,} queries, got {max(processed, default=0):,} "
+            f"{options['index']}: expected an answer to {len(lines):,} queries, got {max(processed, default=0):,} "
             f"({(exceptions or log.splitlines() or ['no log'])[0]}). Is this a complete index?"
         )
     topics.unlink()

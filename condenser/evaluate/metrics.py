@@ -1,0 +1,193 @@
+"""The measures of a run: MRR@10 as MS MARCO's official script, the others as trec_eval.
+
+Every mean is over all queries with judgements, like the official script's and `trec_eval -c`: a
+query that the run misses counts 0, a query of the run without judgements counts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from math import fsum, log2
+from pathlib import Path
+
+import numpy as np
+
+from condenser.data.records import Qrel, read_qrels
+from condenser.files import write_json
+
+Grades = Mapping[str, Mapping[str, int]]  # query_id -> doc_id -> grade
+Ranking = tuple[str, list[str], list[float]]  # query_id, doc_ids in order of the run, scores
+
+
+def grades_of(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
+    """Judgements by query and passage.
+
+    Raises:
+        ValueError: a passage is judged twice for one query, with different grades.
+    """
+    grades: dict[str, dict[str, int]] = {}
+    for qrel in qrels:
+        of_query = grades.setdefault(qrel.query_id, {})
+        if of_query.setdefault(qrel.doc_id, qrel.grade) != qrel.grade:
+            raise ValueError(
+                f"query {qrel.query_id}: expected one grade for passage {qrel.doc_id}, got "
+                f"{of_query[qrel.doc_id]} and {qrel.grade}. Correct the qrels."
+            )
+    return grades
+
+
+def read_rankings(run_file: Path) -> Iterator[Ranking]:
+    """The rankings of a run, query by query, in file order.
+
+    Raises:
+        ValueError: a line has not six columns or no number as score, a query's lines do not stand
+            together, or a passage stands twice in a query's list.
+    """
+    done: set[str] = set()
+    with Path(run_file).open("rb") as file:
+        for query_id, lines in groupby(_columns(file, run_file), key=lambda row: row[1]):
+            rows = list(lines)
+            number = rows[0][0]
+            if query_id in done:
+                raise ValueError(
+                    f"{run_file}:{number}: expected all lines of query {query_id} together, got more of "
+                    "them behind another query. Sort the run by query."
+                )
+            done.add(query_id)
+            doc_ids = [row[2] for row in rows]
+            if len(set(doc_ids)) != len(doc_ids):
+                seen: set[str] = set()
+                number, doc_id = next((row[0], row[2]) for row in rows if row[2] in seen or seen.add(row[2]))
+                raise ValueError(
+                    f"{run_file}:{number}: expected each passage once for query {query_id}, got {doc_id} "
+                    "again. Remove the duplicate."
+                )
+            yield query_id, doc_ids, [row[3] for row in rows]
+
+
+def _columns(file: Iterable[bytes], run_file: Path) -> Iterator[tuple[int, str, str, float]]:
+    for number, line in enumerate(file, start=1):
+        columns = line.decode().split()
+        try:
+            query_id, _, doc_id, _, score, _ = columns
+            yield number, query_id, doc_id, float(score)
+        except ValueError as error:
+            raise ValueError(
+                f"{run_file}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a "
+                f"number as score, got {line.decode().strip()[:80]!r}. Is this a TREC run?"
+            ) from error
+
+
+def trec_order(doc_ids: Sequence[str], scores: Sequence[float]) -> list[str]:
+    """The passages as trec_eval ranks them, whatever order the run has.
+
+    By score in float32, descending; ties by doc_id as bytes, descending.
+    """
+    exact = np.asarray(scores, dtype=np.float32).tolist()
+    pairs = sorted(zip(exact, (doc_id.encode() for doc_id in doc_ids), strict=True), reverse=True)
+    return [doc_id.decode() for _, doc_id in pairs]
+
+
+def reciprocal_rank(doc_ids: Sequence[str], relevant: frozenset[str], *, depth: int) -> float:
+    """1 / rank of the first relevant passage among the first `depth`, else 0."""
+    for rank, doc_id in enumerate(doc_ids[:depth], start=1):
+        if doc_id in relevant:
+            return 1 / rank
+    return 0.0
+
+
+def recall(doc_ids: Sequence[str], relevant: frozenset[str], *, depth: int) -> float:
+    """Share of the relevant passages among the first `depth`; 0 where nothing is relevant."""
+    return len(relevant.intersection(doc_ids[:depth])) / len(relevant) if relevant else 0.0
+
+
+def ndcg(doc_ids: Sequence[str], grades: Mapping[str, int], *, depth: int) -> float:
+    """Normalised discounted gain of the first `depth`: gain = grade, discount = log2(rank + 1).
+
+    Source: trec_eval's ndcg_cut (Järvelin and Kekäläinen 2002); negative grades gain nothing.
+    """
+    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
+    best = _discounted(ideal[:depth])
+    return _discounted([max(grades.get(doc_id, 0), 0) for doc_id in doc_ids[:depth]]) / best if best else 0.0
+
+
+def _discounted(gains: Sequence[int]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1) if gain)
+
+
+def measure_run(
+    rankings: Iterable[Ranking], grades: Grades, *, relevant_grade: int
+) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
+    """Each judged query's MRR@10, R@100, R@1000 and nDCG@10, and counts.
+
+    A passage is relevant from `relevant_grade` on (nDCG: the grade itself). Reciprocal ranks follow
+    the order of the run, as the official script follows its ranks; the others trec_eval's order.
+
+    Counts: `queries` (judged), `queries_missing` (judged, not in the run), `queries_without_relevant`
+    (judged, nothing reaches the grade), `queries_unjudged` (in the run alone), `hits`.
+    """
+    zero = {"MRR@10": 0.0, "R@100": 0.0, "R@1000": 0.0, "nDCG@10": 0.0}
+    values = {query_id: dict(zero) for query_id in grades}
+    relevant = {
+        query_id: frozenset(doc_id for doc_id, grade in of_query.items() if grade >= relevant_grade)
+        for query_id, of_query in grades.items()
+    }
+    num_found = num_unjudged = num_hits = 0
+    for query_id, doc_ids, scores in rankings:
+        num_hits += len(doc_ids)
+        if query_id not in grades:
+            num_unjudged += 1
+            continue
+        num_found += 1
+        ordered = trec_order(doc_ids, scores)
+        values[query_id] = {
+            "MRR@10": reciprocal_rank(doc_ids, relevant[query_id], depth=10),
+            "R@100": recall(ordered, relevant[query_id], depth=100),
+            "R@1000": recall(ordered, relevant[query_id], depth=1000),
+            "nDCG@10": ndcg(ordered, grades[query_id], depth=10),
+        }
+    counts = {
+        "queries": len(grades),
+        "queries_missing": len(grades) - num_found,
+        "queries_without_relevant": sum(not passages for passages in relevant.values()),
+        "queries_unjudged": num_unjudged,
+        "hits": num_hits,
+    }
+    return values, counts
+
+
+def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The mean of every measure over the queries.
+
+    Raises:
+        ValueError: there is no query.
+    """
+    if not values:
+        raise ValueError("expected judged queries, got none. Is the qrels file empty?")
+    measures = next(iter(values.values()))
+    return {name: fsum(one[name] for one in values.values()) / len(values) for name in measures}
+
+
+def evaluate(
+    run_file: Path, qrels_file: Path, metrics_file: Path, *, system: str, relevant_grade: int
+) -> dict[str, int]:
+    """Measure a run file and write means, counts and every query's values as JSON; gives the counts.
+
+    `per_query` holds columns of equal length, in the order of the qrels: `query_id` and the measures.
+    """
+    grades = grades_of(read_qrels(qrels_file))
+    values, counts = measure_run(read_rankings(run_file), grades, relevant_grade=relevant_grade)
+    averages = means(values)
+    per_query: dict[str, list] = {name: [one[name] for one in values.values()] for name in averages}
+    write_json(
+        metrics_file,
+        {
+            "system": system,
+            "relevant_grade": relevant_grade,
+            "measures": averages,
+            "counts": counts,
+            "per_query": {"query_id": list(values), **per_query},
+        },
+    )
+    return counts
