@@ -30,6 +30,11 @@ EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
+UNWANTED_TOKENIZER_SETTINGS = (
+    *("max_length", "truncation_strategy", "stride", "pad_to_multiple_of", "pad_token_type_id"),
+    *("is_local", "local_files_only", "name_or_path"),
+)
+
 
 def prepare_backbone(
     source: str,
@@ -318,6 +323,8 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
     tokenizer = AutoTokenizer.from_pretrained(str(origin), trust_remote_code=False, use_fast=True)
     tokenizer.backend_tokenizer.no_truncation()  # MiniLM's file silently cuts at 128
     tokenizer.backend_tokenizer.no_padding()
+    for name in UNWANTED_TOKENIZER_SETTINGS:
+        tokenizer.init_kwargs.pop(name, None)
     tokenizer.model_max_length = config.max_position_embeddings
     if len(tokenizer) > config.vocab_size:
         raise ValueError(

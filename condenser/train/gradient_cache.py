@@ -93,12 +93,12 @@ def contrastive_backward(
             zip(whole, torch.autograd.grad(contrastive * scale, list(whole.values())), strict=True)
         )
 
-    sums = {name: torch.zeros((), device=processes.device) for name in loss_names}
+    sums = {name: torch.zeros((), dtype=torch.float64, device=processes.device) for name in loss_names}
     for number, chunk in enumerate(chunks):
         representations, losses = kept[number] if keep_graphs else compute(chunk)
         assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
         share = gradients[chunk.group].index_select(0, chunk.rows).to(representations.dtype)
-        own = [value for value in losses.values() if value.requires_grad]
+        own = list(losses.values())
         # the same as the backward pass of (representations * share).sum() + scale * the chunk's losses
         torch.autograd.backward(
             [representations, *own], [share, *(torch.full_like(value, scale) for value in own)]
@@ -108,7 +108,7 @@ def contrastive_backward(
         if keep_graphs:
             kept[number] = (representations.detach(), {})  # lets the graph go
     totals = processes.sum_floats([float(sums[name]) for name in loss_names])
-    return {"contrastive": float(contrastive), **dict(zip(loss_names, totals, strict=True))}
+    return {"contrastive": float(contrastive.detach()), **dict(zip(loss_names, totals, strict=True))}
 
 
 def _gathered(

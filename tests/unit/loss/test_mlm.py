@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import math
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from condenser.loss.mlm import masked_cross_entropy_sum
+
+
+def test_hand_worked_sum() -> None:
+    # softmax of (0, ln 3) is (1/4, 3/4)
+    logits = torch.tensor([[0.0, math.log(3)], [0.0, math.log(3)]])
+    loss = masked_cross_entropy_sum(logits, torch.tensor([0, 1]))
+    assert math.isclose(loss.item(), math.log(4) + math.log(4 / 3), rel_tol=1e-6)
+
+
+@given(st.integers(0, 12), st.integers(2, 9), st.integers(0, 12), st.integers(0, 1000))
+@settings(max_examples=40, deadline=None)
+def test_chunks_add_up_to_the_whole_and_to_a_slow_loop(rows: int, vocab: int, cut: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(rows, vocab, generator=generator, dtype=torch.float64)
+    labels = torch.randint(vocab, (rows,), generator=generator)
+    slow = 0.0
+    for row, label in zip(logits.tolist(), labels.tolist(), strict=True):
+        slow += math.log(sum(math.exp(score) for score in row)) - row[label]
+    whole = masked_cross_entropy_sum(logits, labels)
+    parts = masked_cross_entropy_sum(logits[:cut], labels[:cut]) + masked_cross_entropy_sum(
+        logits[cut:], labels[cut:]
+    )
+    assert math.isclose(whole.item(), slow, rel_tol=1e-12, abs_tol=1e-12)
+    assert math.isclose(parts.item(), slow, rel_tol=1e-12, abs_tol=1e-12)
+
+
+def test_bfloat16_logits_are_summed_in_float32() -> None:
+    logits = torch.zeros(1000, 4, dtype=torch.bfloat16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = masked_cross_entropy_sum(logits, torch.zeros(1000, dtype=torch.int64))
+    assert loss.dtype == torch.float32
+    # a bfloat16 sum would be 1384 (8 bits of mantissa)
+    assert math.isclose(loss.item(), 1000 * math.log(4), rel_tol=1e-5)

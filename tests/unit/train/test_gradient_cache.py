@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
+from condenser.loss.mlm import masked_cross_entropy_sum
+from condenser.model.pretraining import Condenser
+from condenser.model.retriever import Retriever
+from condenser.train.distributed import alone
+from condenser.train.gradient_cache import Chunk, contrastive_backward
+from small_models import small_backbone, small_condenser
+
+torch.set_num_threads(1)
+NUM_SPANS, WIDTH, NUM_MASKED = 8, 10, 16
+CPU = torch.device("cpu")
+
+
+def span_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Ids, mask, two masked columns of each row, labels."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 40, (NUM_SPANS, WIDTH), generator=generator)
+    lengths = torch.randint(5, WIDTH + 1, (NUM_SPANS,), generator=generator)
+    columns = torch.tensor([[1, 3]] * NUM_SPANS)
+    return ids, torch.arange(WIDTH) < lengths[:, None], columns, ids[:, 4:6]
+
+
+def span_chunks(rows_per_chunk: int, *, seed: int = 100) -> list[Chunk[Tensor]]:
+    """Rows in another order than the batch's, as chunks of like length come."""
+    order = torch.tensor([5, 0, 7, 2, 1, 6, 3, 4])
+    return [
+        Chunk("spans", rows, rows, seed + number) for number, rows in enumerate(order.split(rows_per_chunk))
+    ]
+
+
+def cocondenser_gradient(
+    model: Condenser,
+    chunks: list[Chunk[Tensor]],
+    *,
+    keep_graphs: bool,
+    scale: float = 1.0,
+    precision: torch.dtype | None = None,
+) -> tuple[dict[str, float], dict[str, Tensor]]:
+    ids, mask, columns, labels = span_batch()
+
+    def context():
+        return nullcontext() if precision is None else torch.autocast("cpu", dtype=precision)
+
+    def encode(rows: Tensor) -> Tensor:
+        with context():
+            return model.late_cls(ids[rows], mask[rows])
+
+    def encode_with_losses(rows: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+        flat = (columns[rows] + WIDTH * torch.arange(len(rows))[:, None]).flatten()
+        with context():
+            output = model(ids[rows], mask[rows], flat)
+        chosen = labels[rows].flatten()
+        assert output.late_logits is not None
+        return output.cls, {
+            "head": masked_cross_entropy_sum(output.head_logits, chosen) / NUM_MASKED,
+            "late": masked_cross_entropy_sum(output.late_logits, chosen) / NUM_MASKED,
+        }
+
+    model.zero_grad(set_to_none=True)
+    losses = contrastive_backward(
+        chunks,
+        encode,
+        span_contrastive_loss,
+        num_rows={"spans": NUM_SPANS},
+        dim=12,
+        encode_with_losses=encode_with_losses,
+        loss_names=["head", "late"],
+        keep_graphs=keep_graphs,
+        processes=alone(CPU),
+        scale=scale,
+    )
+    return losses, gradients(model)
+
+
+def gradients(model: nn.Module) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+
+def plain_gradient(model: Condenser) -> tuple[dict[str, float], dict[str, Tensor]]:
+    """The whole batch at once, by one call of backward."""
+    ids, mask, columns, labels = span_batch()
+    flat = (columns + WIDTH * torch.arange(NUM_SPANS)[:, None]).flatten()
+    output = model(ids, mask, flat)
+    assert output.late_logits is not None
+    losses = {
+        "contrastive": span_contrastive_loss(output.cls),
+        "head": nn.functional.cross_entropy(output.head_logits, labels.flatten()),
+        "late": nn.functional.cross_entropy(output.late_logits, labels.flatten()),
+    }
+    model.zero_grad(set_to_none=True)
+    torch.stack(list(losses.values())).sum().backward()
+    return {name: value.item() for name, value in losses.items()}, gradients(model)
+
+
+def assert_same(ours: dict[str, Tensor], theirs: dict[str, Tensor], *, relative: float) -> None:
+    assert ours.keys() == theirs.keys()
+    scale = max(gradient.abs().max().item() for gradient in theirs.values())
+    assert scale > 1e-3
+    for name, gradient in ours.items():
+        torch.testing.assert_close(gradient, theirs[name], rtol=relative, atol=relative * scale, msg=name)
+
+
+@pytest.mark.parametrize("keep_graphs", [False, True])
+@pytest.mark.parametrize("rows_per_chunk", [1, 2, 3, NUM_SPANS])
+def test_without_dropout_the_gradient_is_the_plain_one(rows_per_chunk: int, keep_graphs: bool) -> None:
+    model = small_condenser()
+    losses, ours = cocondenser_gradient(model, span_chunks(rows_per_chunk), keep_graphs=keep_graphs)
+    expected_losses, expected = plain_gradient(model)
+    assert losses == pytest.approx(expected_losses, rel=1e-12)
+    assert_same(ours, expected, relative=1e-10)
+    assert not any(name.startswith("backbone.pooler.") for name in ours)
+
+
+@pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("rows_per_chunk", [1, 3, NUM_SPANS])
+def test_with_dropout_recomputed_chunks_give_the_gradient_of_kept_ones(
+    rows_per_chunk: int, dtype: torch.dtype, relative: float
+) -> None:
+    model = small_condenser(dropout=0.1).to(dtype).train()
+    chunks = span_chunks(rows_per_chunk)
+    cached_losses, cached = cocondenser_gradient(model, chunks, keep_graphs=False)
+    kept_losses, kept = cocondenser_gradient(model, chunks, keep_graphs=True)
+    assert cached_losses == pytest.approx(kept_losses, rel=relative)
+    assert_same(cached, kept, relative=relative)
+    # the masks are those of the seeds: others give another gradient
+    _, other = cocondenser_gradient(model, span_chunks(rows_per_chunk, seed=900), keep_graphs=False)
+    name = "backbone.embeddings.word_embeddings.weight"
+    assert (other[name] - cached[name]).abs().max() > 1e-4
+
+
+def test_with_dropout_kept_graphs_are_those_of_one_backward_call() -> None:
+    """The plain way with the same chunks: each seeded, all kept, one loss, one backward."""
+    model = small_condenser(dropout=0.1).train()
+    chunks = span_chunks(3)
+    _, ours = cocondenser_gradient(model, chunks, keep_graphs=False)
+
+    ids, mask, columns, labels = span_batch()
+    spans = torch.zeros(NUM_SPANS, 12, dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64)
+    for chunk in chunks:
+        torch.manual_seed(chunk.seed)
+        flat = (columns[chunk.rows] + WIDTH * torch.arange(len(chunk.rows))[:, None]).flatten()
+        output = model(ids[chunk.rows], mask[chunk.rows], flat)
+        spans = spans.index_copy(0, chunk.rows, output.cls)
+        for logits in (output.head_logits, output.late_logits):
+            total = total + masked_cross_entropy_sum(logits, labels[chunk.rows].flatten()) / NUM_MASKED
+    model.zero_grad(set_to_none=True)
+    (total + span_contrastive_loss(spans)).backward()
+    assert_same(ours, gradients(model), relative=1e-12)
+
+
+def test_under_autocast_recomputed_chunks_still_train_every_weight() -> None:
+    """Weights cast without a graph in the first pass must not be reused in the second."""
+    model = small_condenser(dropout=0.1).float().train()
+    _, cached = cocondenser_gradient(model, span_chunks(3), keep_graphs=False, precision=torch.bfloat16)
+    _, kept = cocondenser_gradient(model, span_chunks(3), keep_graphs=True, precision=torch.bfloat16)
+    assert_same(cached, kept, relative=1e-5)
+
+
+def test_autocast_around_the_whole_is_our_mistake() -> None:
+    model = small_condenser().float()
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(AssertionError, match="inside encode"):
+        cocondenser_gradient(model, span_chunks(3), keep_graphs=False)
+
+
+def test_a_loss_scale_multiplies_gradients_and_leaves_the_losses_told() -> None:
+    model = small_condenser()
+    losses, plain = cocondenser_gradient(model, span_chunks(3), keep_graphs=False)
+    scaled_losses, scaled = cocondenser_gradient(model, span_chunks(3), keep_graphs=False, scale=1024.0)
+    assert scaled_losses == losses
+    assert_same({name: value / 1024 for name, value in scaled.items()}, plain, relative=1e-12)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("rows_per_chunk", [1, 4, 9])
+def test_queries_and_passages_are_groups_of_their_own(rows_per_chunk: int, tied: bool) -> None:
+    queries_model = Retriever(small_backbone(num_layers=2))
+    passages_model = queries_model if tied else Retriever(small_backbone(num_layers=2, seed=5))
+    models = nn.ModuleDict({"queries": queries_model, "passages": passages_model})
+    generator = torch.Generator().manual_seed(3)
+    ids = {
+        "queries": torch.randint(5, 40, (3, 6), generator=generator),
+        "passages": torch.randint(5, 40, (9, 8), generator=generator),
+    }
+    expected_loss = in_batch_loss(queries_model(ids["queries"], None), passages_model(ids["passages"], None))
+    expected_loss.backward()
+    expected = gradients(models)
+    models.zero_grad(set_to_none=True)
+
+    chunks = [
+        Chunk(group, rows, (group, rows), 0)
+        for group in ("queries", "passages")
+        for rows in torch.arange(len(ids[group])).split(rows_per_chunk)
+    ]
+    losses = contrastive_backward(
+        chunks,
+        lambda inputs: models[inputs[0]](ids[inputs[0]][inputs[1]], None),
+        in_batch_loss,
+        num_rows={"queries": 3, "passages": 9},
+        dim=12,
+        encode_with_losses=None,
+        loss_names=[],
+        keep_graphs=False,
+        processes=alone(CPU),
+        scale=1.0,
+    )
+    assert losses == pytest.approx({"contrastive": expected_loss.item()}, rel=1e-12)
+    assert_same(gradients(models), expected, relative=1e-10)
+
+
+def test_a_row_left_out_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="never or twice"):
+        cocondenser_gradient(small_condenser(), span_chunks(3)[:-1], keep_graphs=False)
+
+
+def test_gradients_add_to_those_already_there() -> None:
+    model = small_condenser()
+    _, once = cocondenser_gradient(model, span_chunks(3), keep_graphs=True)
+    model.zero_grad = lambda **_: None  # type: ignore[method-assign, assignment]
+    _, twice = cocondenser_gradient(model, span_chunks(3), keep_graphs=True)
+    assert_same(twice, {name: 2 * value for name, value in once.items()}, relative=1e-12)
