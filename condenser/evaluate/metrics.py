@@ -48,20 +48,18 @@ def read_rankings(run_file: Path) -> Iterator[Ranking]:
     with Path(run_file).open("rb") as file:
         for query_id, lines in groupby(_columns(file, run_file), key=lambda row: row[1]):
             rows = list(lines)
-            number = rows[0][0]
             if query_id in done:
                 raise ValueError(
-                    f"{run_file}:{number}: expected all lines of query {query_id} together, got more of "
+                    f"{run_file}:{rows[0][0]}: expected all lines of query {query_id} together, got more of "
                     "them behind another query. Sort the run by query."
                 )
             done.add(query_id)
             doc_ids = [row[2] for row in rows]
             if len(set(doc_ids)) != len(doc_ids):
-                seen: set[str] = set()
-                number, doc_id = next((row[0], row[2]) for row in rows if row[2] in seen or seen.add(row[2]))
+                repeated = next(index for index, doc_id in enumerate(doc_ids) if doc_id in doc_ids[:index])
                 raise ValueError(
-                    f"{run_file}:{number}: expected each passage once for query {query_id}, got {doc_id} "
-                    "again. Remove the duplicate."
+                    f"{run_file}:{rows[repeated][0]}: expected each passage once for query {query_id}, got "
+                    f"{doc_ids[repeated]} again. Remove the duplicate."
                 )
             yield query_id, doc_ids, [row[3] for row in rows]
 

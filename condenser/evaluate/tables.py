@@ -13,7 +13,8 @@ from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_PASSAGES
 from condenser.files import atomic_write, read_json
 
 COLUMNS = (
-    "method", "batch_size", "MRR@10", "R@1000", "origin", "collection", "passages", "queries", "backbone", "seeds",
+    "method", "batch_size", "MRR@10", "R@1000",
+    "origin", "collection", "passages", "queries", "backbone", "seeds",
 )  # fmt: skip
 _PRETRAINED = {"condenser": "Condenser", "cocondenser": "coCondenser", "backbone": "Backbone"}
 

@@ -220,9 +220,10 @@ def _search_block(
         )
     processed = [int(number.replace(",", "")) for number in _PROCESSED.findall(log)]
     exceptions = [line for line in log.splitlines() if "Exception" in line]
-    if exceptions or not partial.exists() or not processed or max(processed) != len(lines):
+    num_answered = max(processed, default=0)
+    if exceptions or not partial.exists() or num_answered != len(lines):
         raise ValueError(
-            f"{options['index']}: expected an answer to {len(lines):,} queries, got {max(processed, default=0):,} "
+            f"{options['index']}: expected an answer to {len(lines):,} queries, got {num_answered:,} "
             f"({(exceptions or log.splitlines() or ['no log'])[0]}). Is this a complete index?"
         )
     topics.unlink()
