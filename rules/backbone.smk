@@ -17,16 +17,16 @@ rule backbone:
         tokenizer="results/{dataset}/models/backbone/tokenizer.json",
         mlm_head="results/{dataset}/models/backbone/mlm_head.safetensors",
         manifest="results/{dataset}/models/backbone.manifest.json",
+    log:
+        "results/{dataset}/logs/backbone.log",
+    conda:
+        "../envs/torch.yaml"
     params:
         spec=spec("backbone"),
         collection=lambda wildcards, input: (
             f"--collection {input.collection}" if "collection" in input.keys() else ""
         ),
         mirror=config["downloads"]["mirror"] or "",
-    log:
-        "results/{dataset}/logs/backbone.log",
-    conda:
-        "../envs/torch.yaml"
     shell:
         "python {PROGRAMS}/backbone.py --spec {params.spec:q} {params.collection}"
         " --mirror {params.mirror:q} --output $(dirname {output.model:q})"

@@ -7,40 +7,44 @@ rule bm25_index:
     output:
         index=directory("results/{dataset}/bm25/index"),
         manifest="results/{dataset}/bm25/index.manifest.json",
-    params:
-        spec=spec("bm25_index"),
     log:
         "results/{dataset}/logs/bm25_index.log",
     benchmark:
         "results/{dataset}/benchmarks/bm25_index.tsv"
-    threads: THREADS
     conda:
         "../envs/bm25.yaml"
+    threads: THREADS
+    resources:
+        mem_mb=4000,
+    params:
+        spec=spec("bm25_index"),
     shell:
         "python {PROGRAMS}/bm25_index.py --spec {params.spec:q} --collection {input.collection:q}"
-        " --output {output.index:q} --threads {threads} --manifest {output.manifest:q}"
+        " --threads {threads} --heap-mb $(( {resources.mem_mb} / 2 )) --output {output.index:q}"
+        " --manifest {output.manifest:q}"
         " 2>&1 | tee {log:q}"
 
 
 rule bm25_run:
     input:
         index="results/{dataset}/bm25/index",
-        collection=data("collection.jsonl"),
         queries=data("queries.{split}.jsonl"),
     output:
         run="results/{dataset}/runs/bm25.{split}.trec",
         manifest="results/{dataset}/runs/bm25.{split}.trec.manifest.json",
-    params:
-        spec=spec("bm25_run"),
-        work=work("bm25_run"),
     log:
         "results/{dataset}/logs/bm25_run.{split}.log",
     benchmark:
         "results/{dataset}/benchmarks/bm25_run.{split}.tsv"
-    threads: THREADS
     conda:
         "../envs/bm25.yaml"
+    threads: THREADS
+    resources:
+        mem_mb=4000,
+    params:
+        spec=spec("bm25_run"),
+        work=work("bm25_run"),
     shell:
         "python {PROGRAMS}/bm25_run.py --spec {params.spec:q} --index {input.index:q}"
-        " --queries {input.queries:q} --output {output.run:q} --threads {threads}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        " --queries {input.queries:q} --threads {threads} --heap-mb $(( {resources.mem_mb} / 2 )) --work-folder {params.work:q}"
+        " --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

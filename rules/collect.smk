@@ -7,8 +7,8 @@
 def collect_inputs(dataset):
     """The files a data set is made from: official downloads and the user's own."""
     entry = config["datasets"][dataset]
-    downloads = [f"results/downloads/{name}" for name in stages.raw_files(entry)]
-    return [*downloads, *map(str, stages.local_files(entry))]
+    downloads = [f"results/downloads/{name}" for name in sources.raw_files(entry)]
+    return [*downloads, *map(str, sources.local_files(entry))]
 
 
 def collect_outputs(dataset):
@@ -30,15 +30,17 @@ for name in config["datasets"]:
         output:
             collect_outputs(name),
             manifest=f"results/{name}/data/manifest.json",
-        params:
-            spec=lambda wildcards, dataset=name: SPECS.text("collect", {"dataset": dataset}),
-            folder=f"results/{name}/data",
         log:
             f"results/{name}/logs/collect.log",
         benchmark:
             f"results/{name}/benchmarks/collect.tsv"
         conda:
             "../envs/data.yaml"
+        params:
+            spec=lambda wildcards, dataset=name: SPECS.text(
+                "collect", {"dataset": dataset}
+            ),
+            folder=f"results/{name}/data",
         shell:
             "python {PROGRAMS}/collect.py --spec {params.spec:q} --raw {input:q}"
             " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

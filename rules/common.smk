@@ -4,10 +4,13 @@ import os
 import sys
 
 from condenser.config import validated
+from condenser.data import sources
 from condenser.pipeline import reasons, specs, stages
 
 # The programs run with the interpreter that runs Snakemake, and find the package from any folder.
-os.environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+os.environ["PATH"] = os.pathsep.join(
+    [os.path.dirname(sys.executable), os.environ["PATH"]]
+)
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(workflow.basedir), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
@@ -49,7 +52,9 @@ def spec(stage):
 
 def work(stage):
     """The folder in which a long job keeps what it has done so far, keyed by its spec."""
-    return lambda wildcards: f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
+    return (
+        lambda wildcards: f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
+    )
 
 
 def data(name):
@@ -63,13 +68,16 @@ def split_of(dataset, which):
 
 def token_parts(prefix):
     """The three files of one token shard."""
-    return multiext(prefix, ".tokens.npy", ".sentence_lengths.npy", ".num_sentences.npy")
+    return multiext(
+        prefix, ".tokens.npy", ".sentence_lengths.npy", ".num_sentences.npy"
+    )
 
 
 def token_prefixes(dataset):
     """The shard prefixes of a data set's collection, in row order."""
     return [
-        f"results/{dataset}/tokens/collection.{shard}" for shard in stages.shards(config, "tokens")
+        f"results/{dataset}/tokens/collection.{shard}"
+        for shard in stages.shards(config, "tokens")
     ]
 
 

@@ -5,18 +5,18 @@ rule download:
     output:
         file="results/downloads/{file}",
         manifest="results/downloads/{file}.manifest.json",
+    log:
+        "results/downloads/logs/{file}.log",
+    wildcard_constraints:
+        file=r"(?!.*\.manifest\.json).+",
+    retries: 1
+    conda:
+        "../envs/data.yaml"
     params:
         spec=spec("download"),
         mirror=config["downloads"]["mirror"] or "",
         retries=config["downloads"]["retries"],
         timeout_s=config["downloads"]["timeout_s"],
-    wildcard_constraints:
-        file=r"(?!.*\.manifest\.json).+",
-    log:
-        "results/downloads/logs/{file}.log",
-    retries: 1
-    conda:
-        "../envs/data.yaml"
     shell:
         "python {PROGRAMS}/download.py --spec {params.spec:q} --output {output.file:q}"
         " --mirror {params.mirror:q} --retries {params.retries} --timeout-s {params.timeout_s}"

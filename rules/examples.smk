@@ -10,16 +10,18 @@ rule examples:
         queries=lambda wildcards: data(
             f"queries.{split_of(wildcards.dataset, 'train')}.jsonl"
         ),
-        qrels=lambda wildcards: data(f"qrels.{split_of(wildcards.dataset, 'train')}.tsv"),
+        qrels=lambda wildcards: data(
+            f"qrels.{split_of(wildcards.dataset, 'train')}.tsv"
+        ),
     output:
         examples="results/{dataset}/examples/{system}.jsonl",
         manifest="results/{dataset}/examples/{system}.jsonl.manifest.json",
-    params:
-        spec=spec("examples"),
     log:
         "results/{dataset}/logs/examples.{system}.log",
     conda:
         "../envs/data.yaml"
+    params:
+        spec=spec("examples"),
     shell:
         "python {PROGRAMS}/examples.py --spec {params.spec:q} --run {input.run:q}"
         " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"

@@ -13,19 +13,19 @@ rule condenser:
         mlm_head="results/{dataset}/models/condenser/mlm_head.safetensors",
         losses="results/{dataset}/models/condenser/losses.jsonl",
         manifest="results/{dataset}/models/condenser.manifest.json",
-    params:
-        spec=spec("condenser"),
-        work=work("condenser"),
-        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     log:
         "results/{dataset}/logs/condenser.log",
     benchmark:
         "results/{dataset}/benchmarks/condenser.tsv"
+    conda:
+        "../envs/torch.yaml"
     threads: THREADS
     resources:
         gpu=1,
-    conda:
-        "../envs/torch.yaml"
+    params:
+        spec=spec("condenser"),
+        work=work("condenser"),
+        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
         "python {PROGRAMS}/condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --backbone $(dirname {input.backbone:q}) --output $(dirname {output.model:q})"
@@ -49,19 +49,19 @@ rule cocondenser:
         mlm_head="results/{dataset}/models/cocondenser/mlm_head.safetensors",
         losses="results/{dataset}/models/cocondenser/losses.jsonl",
         manifest="results/{dataset}/models/cocondenser.manifest.json",
-    params:
-        spec=spec("cocondenser"),
-        work=work("cocondenser"),
-        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     log:
         "results/{dataset}/logs/cocondenser.log",
     benchmark:
         "results/{dataset}/benchmarks/cocondenser.tsv"
+    conda:
+        "../envs/torch.yaml"
     threads: THREADS
     resources:
         gpu=1,
-    conda:
-        "../envs/torch.yaml"
+    params:
+        spec=spec("cocondenser"),
+        work=work("cocondenser"),
+        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
         "python {PROGRAMS}/cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --initial $(dirname {input.initial:q}) --output $(dirname {output.model:q})"

@@ -4,7 +4,9 @@
 
 rule retriever:
     input:
-        initial=lambda wildcards: weights(stages.system_parts(wildcards.system)[0])(wildcards),
+        initial=lambda wildcards: weights(stages.system_parts(wildcards.system)[0])(
+            wildcards
+        ),
         tokens=token_files,
         query_tokens=lambda wildcards: (
             f"results/{wildcards.dataset}/tokens/"
@@ -23,20 +25,22 @@ rule retriever:
         config="results/{dataset}/models/{system}/config.json",
         losses="results/{dataset}/models/{system}/losses.jsonl",
         manifest="results/{dataset}/models/{system}.manifest.json",
-    params:
-        spec=spec("retriever"),
-        work=work("retriever"),
-        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
-        query_prefix=lambda wildcards, input: input.query_tokens.removesuffix(".tokens.npy"),
     log:
         "results/{dataset}/logs/retriever.{system}.log",
     benchmark:
         "results/{dataset}/benchmarks/retriever.{system}.tsv"
+    conda:
+        "../envs/torch.yaml"
     threads: THREADS
     resources:
         gpu=1,
-    conda:
-        "../envs/torch.yaml"
+    params:
+        spec=spec("retriever"),
+        work=work("retriever"),
+        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
+        query_prefix=lambda wildcards, input: input.query_tokens.removesuffix(
+            ".tokens.npy"
+        ),
     shell:
         "python {PROGRAMS}/retriever.py --spec {params.spec:q} --initial $(dirname {input.initial:q})"
         " --collection-tokens {params.prefixes:q} --query-tokens {params.query_prefix:q}"

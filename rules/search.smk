@@ -9,23 +9,23 @@ rule encode:
     output:
         embeddings="results/{dataset}/embeddings/{system}/collection.{shard}.npy",
         manifest="results/{dataset}/embeddings/{system}/collection.{shard}.manifest.json",
-    params:
-        spec=spec("encode"),
-        work=work("encode"),
-        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     log:
         "results/{dataset}/logs/encode.{system}.{shard}.log",
     benchmark:
         "results/{dataset}/benchmarks/encode.{system}.{shard}.tsv"
+    conda:
+        "../envs/torch.yaml"
     threads: THREADS
     resources:
         gpu=1,
-    conda:
-        "../envs/torch.yaml"
+    params:
+        spec=spec("encode"),
+        work=work("encode"),
+        prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python {PROGRAMS}/encode.py --spec {params.spec:q} --model $(dirname {input.model:q})"
-        " --tokens {params.prefixes:q} --ids {input.doc_ids:q} --output {output.embeddings:q}"
-        " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        "python {PROGRAMS}/encode.py --spec {params.spec:q} --retriever $(dirname {input.model:q})"
+        " --tokens {params.prefixes:q} --shard {wildcards.shard} --doc-ids {input.doc_ids:q}"
+        " --output {output.embeddings:q} --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
 rule encode_queries:
@@ -36,22 +36,22 @@ rule encode_queries:
     output:
         embeddings="results/{dataset}/embeddings/{system}/queries.{split}.npy",
         manifest="results/{dataset}/embeddings/{system}/queries.{split}.manifest.json",
-    params:
-        spec=spec("encode_queries"),
-        work=work("encode_queries"),
-        prefix=lambda wildcards, input: input.tokens.removesuffix(".tokens.npy"),
     log:
         "results/{dataset}/logs/encode_queries.{system}.{split}.log",
     benchmark:
         "results/{dataset}/benchmarks/encode_queries.{system}.{split}.tsv"
+    conda:
+        "../envs/torch.yaml"
     threads: THREADS
     resources:
         gpu=1,
-    conda:
-        "../envs/torch.yaml"
+    params:
+        spec=spec("encode_queries"),
+        work=work("encode_queries"),
+        prefix=lambda wildcards, input: input.tokens.removesuffix(".tokens.npy"),
     shell:
         "python {PROGRAMS}/encode_queries.py --spec {params.spec:q}"
-        " --model $(dirname {input.model:q}) --tokens {params.prefix:q}"
+        " --retriever $(dirname {input.model:q}) --tokens {params.prefix:q}"
         " --queries {input.queries:q} --output {output.embeddings:q}"
         " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
@@ -60,24 +60,25 @@ rule search:
     input:
         embeddings="results/{dataset}/embeddings/{system}/collection.{shard}.npy",
         queries="results/{dataset}/embeddings/{system}/queries.{split}.npy",
+        doc_ids=data("doc_ids.txt"),
     output:
         rows="results/{dataset}/search/{system}.{split}.{shard}.rows.npy",
         scores="results/{dataset}/search/{system}.{split}.{shard}.scores.npy",
         manifest="results/{dataset}/search/{system}.{split}.{shard}.manifest.json",
-    params:
-        spec=spec("search"),
-        work=work("search"),
     log:
         "results/{dataset}/logs/search.{system}.{split}.{shard}.log",
     benchmark:
         "results/{dataset}/benchmarks/search.{system}.{split}.{shard}.tsv"
-    threads: THREADS
     conda:
         "../envs/search.yaml"
+    threads: THREADS
+    params:
+        spec=spec("search"),
+        work=work("search"),
     shell:
         "python {PROGRAMS}/search.py --spec {params.spec:q} --embeddings {input.embeddings:q}"
-        " --queries {input.queries:q} --output-rows {output.rows:q}"
-        " --output-scores {output.scores:q} --work-folder {params.work:q}"
+        " --shard {wildcards.shard} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"
+        " --rows {output.rows:q} --scores {output.scores:q} --work-folder {params.work:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
@@ -96,15 +97,15 @@ rule merge:
     output:
         run="results/{dataset}/runs/{system}.{split}.trec",
         manifest="results/{dataset}/runs/{system}.{split}.trec.manifest.json",
-    params:
-        spec=spec("merge"),
-    wildcard_constraints:
-        system=r"(backbone|condenser|cocondenser)-round[1-9]\d*",
     log:
         "results/{dataset}/logs/merge.{system}.{split}.log",
+    wildcard_constraints:
+        system=r"(backbone|condenser|cocondenser)-round[1-9]\d*",
     conda:
         "../envs/search.yaml"
+    params:
+        spec=spec("merge"),
     shell:
-        "python {PROGRAMS}/merge.py --spec {params.spec:q} --rows {input.rows:q}"
+        "python {PROGRAMS}/merge.py --spec {params.spec:q} --system {wildcards.system} --rows {input.rows:q}"
         " --scores {input.scores:q} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"
         " --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -8,12 +8,12 @@ rule metrics:
     output:
         metrics="results/{dataset}/metrics/{system}.{split}.json",
         manifest="results/{dataset}/metrics/{system}.{split}.json.manifest.json",
-    params:
-        spec=spec("metrics"),
     log:
         "results/{dataset}/logs/metrics.{system}.{split}.log",
     conda:
         "../envs/search.yaml"
+    params:
+        spec=spec("metrics"),
     shell:
         "python {PROGRAMS}/metrics.py --spec {params.spec:q} --run {input.run:q}"
         " --qrels {input.qrels:q} --output {output.metrics:q} --manifest {output.manifest:q}"
@@ -23,7 +23,9 @@ rule metrics:
 def table2_metrics(wildcards):
     split = split_of(wildcards.dataset, "eval")
     return {
-        system.replace("-", "_"): f"results/{wildcards.dataset}/metrics/{system}.{split}.json"
+        system.replace(
+            "-", "_"
+        ): f"results/{wildcards.dataset}/metrics/{system}.{split}.json"
         for system in [*stages.systems(config), "bm25"]
     }
 
@@ -35,16 +37,16 @@ rule table2:
     output:
         table="results/{dataset}/table2.tsv",
         manifest="results/{dataset}/table2.tsv.manifest.json",
+    log:
+        "results/{dataset}/logs/table2.log",
+    conda:
+        "../envs/search.yaml"
     params:
         spec=spec("table2"),
         metrics=lambda wildcards, input: [
             f"{name.replace('_', '-')}={file}"
             for name, file in table2_metrics(wildcards).items()
         ],
-    log:
-        "results/{dataset}/logs/table2.log",
-    conda:
-        "../envs/search.yaml"
     shell:
         "python {PROGRAMS}/table2.py --spec {params.spec:q} --metrics {params.metrics:q}"
         " --counts {input.counts:q} --output {output.table:q} --manifest {output.manifest:q}"

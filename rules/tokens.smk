@@ -11,15 +11,15 @@ rule tokens:
     output:
         token_parts("results/{dataset}/tokens/collection.{shard}"),
         manifest="results/{dataset}/tokens/collection.{shard}.manifest.json",
-    params:
-        spec=spec("tokens"),
     log:
         "results/{dataset}/logs/tokens.{shard}.log",
     benchmark:
         "results/{dataset}/benchmarks/tokens.{shard}.tsv"
-    threads: THREADS
     conda:
         "../envs/torch.yaml"
+    threads: THREADS
+    params:
+        spec=spec("tokens"),
     shell:
         "python {PROGRAMS}/tokens.py --spec {params.spec:q} --collection {input.collection:q}"
         " --doc-ids {input.doc_ids:q} --backbone $(dirname {input.tokenizer:q})"
@@ -36,12 +36,12 @@ rule query_tokens:
     output:
         token_parts("results/{dataset}/tokens/queries.{split}"),
         manifest="results/{dataset}/tokens/queries.{split}.manifest.json",
-    params:
-        spec=spec("query_tokens"),
     log:
         "results/{dataset}/logs/query_tokens.{split}.log",
     conda:
         "../envs/torch.yaml"
+    params:
+        spec=spec("query_tokens"),
     shell:
         "python {PROGRAMS}/query_tokens.py --spec {params.spec:q} --queries {input.queries:q}"
         " --backbone $(dirname {input.tokenizer:q})"

@@ -13,9 +13,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from condenser.data import sources
 from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
 from condenser.pipeline.code import code_digests
-from condenser.pipeline.stages import STAGES, Job, local_files, system_parts
+from condenser.pipeline.stages import STAGES, Job, system_parts
 
 
 class Specs:
@@ -103,7 +104,7 @@ class Specs:
     def _user_contents(self, stage: str, wildcards: dict[str, str]) -> dict[str, str]:
         if stage == "collect":
             dataset = self._config["datasets"][wildcards["dataset"]]
-            files = local_files(dataset)
+            files = sources.local_files(dataset)
             if files:
                 return {file.name: self._contents.digest(file) for file in files if file.is_file()}
             if dataset["source"] == "pydoc":

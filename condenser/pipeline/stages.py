@@ -8,12 +8,12 @@ in `.*` for a whole block. A new experiment is a new entry here, a new rule and 
 
 from __future__ import annotations
 
-import importlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from condenser.data import sources
 
 Config = dict[str, Any]
 Wildcards = dict[str, str]
@@ -135,23 +135,7 @@ def _source_module(config: Config, wildcards: Wildcards) -> list[str]:
 
 
 def _downloads(config: Config, wildcards: Wildcards) -> list[Job]:
-    return [("download", {"file": name}) for name in raw_files(config["datasets"][wildcards["dataset"]])]
-
-
-def raw_files(dataset: Config) -> list[str]:
-    """The official files a data set is made of, by name; empty for local and embedded ones."""
-    if dataset["source"] != "msmarco":
-        return []
-    source = importlib.import_module("condenser.data.sources.msmarco")
-    return list(source.raw_files(dataset))
-
-
-def local_files(dataset: Config) -> list[Path]:
-    """The user's own files a data set is made of, as the configuration points at them."""
-    if dataset["source"] not in ("beir", "tsv"):
-        return []
-    source = importlib.import_module(f"condenser.data.sources.{dataset['source']}")
-    return list(source.local_files(dataset))
+    return [("download", {"file": name}) for name in sources.raw_files(config["datasets"][wildcards["dataset"]])]
 
 
 STAGES: dict[str, Stage] = {

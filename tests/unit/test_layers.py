@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "train": {"train", "data", "model", "loss"},
     "retrieve": {"retrieve", "data", "model"},
     "evaluate": {"evaluate", "data"},
-    "pipeline": {"pipeline"},
+    "pipeline": {"pipeline", "data"},
 }
 
 
