@@ -1,0 +1,148 @@
+"""Members of archives, by expected name, as streams: nothing is unpacked to a path an archive names.
+
+Every stream has a limit on its bytes, so that a small archive cannot fill disk or memory, and is
+read to the archive's end, where the checksums stand, so that a cut or changed archive never passes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from condenser.files import atomic_write
+
+_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+_CHUNK_BYTES = 1 << 20
+
+
+class _Limited(io.RawIOBase):
+    """A stream of at most so many bytes, whose faults name the file they come from."""
+
+    def __init__(self, inner: Any, *, name: str, max_bytes: int) -> None:
+        self._inner, self._name, self._max, self._read = inner, name, max_bytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with _named_faults(self._name):
+            data = self._inner.read(len(buffer))
+        self._read += len(data)
+        if self._read > self._max:
+            raise ValueError(
+                f"{self._name}: expected at most {self._max:,} bytes unpacked, got more. "
+                "Is it the right file?"
+            )
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@contextmanager
+def _named_faults(name: str) -> Iterator[None]:
+    try:
+        yield
+    except _BROKEN as error:
+        raise ValueError(
+            f"{name}: expected a complete archive, got a damaged or shortened one ({error}). "
+            "Delete it and download it again."
+        ) from error
+
+
+def _limited(inner: Any, *, name: str, max_bytes: int) -> io.BufferedReader:
+    return io.BufferedReader(_Limited(inner, name=name, max_bytes=max_bytes), _CHUNK_BYTES)
+
+
+@contextmanager
+def open_gzip(path: str | Path, *, max_bytes: int) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of a gzip file.
+
+    Raises:
+        ValueError: the file is no gzip, is damaged or cut short, or unpacks to more than `max_bytes`.
+    """
+    with gzip.open(path) as inner:
+        stream = _limited(inner, name=str(path), max_bytes=max_bytes)
+        yield stream
+
+
+def tar_members(
+    path: str | Path, names: Collection[str], *, max_bytes: int
+) -> Iterator[tuple[str, IO[bytes]]]:
+    """The wanted members of a tar.gz, as (name, stream) in the archive's order, in one pass.
+
+    A member is wanted when its path is one of `names`, or ends in one behind a folder; each stream
+    must be used before the next is asked for. Other members are read past, never written.
+
+    Raises:
+        ValueError: the archive is damaged, a wanted member is missing, comes twice or is no plain
+            file, or the archive unpacks to more than `max_bytes`.
+    """
+    missing = set(names)
+    with open_gzip(path, max_bytes=max_bytes) as unpacked, _named_faults(str(path)):
+        with tarfile.open(fileobj=unpacked, mode="r|") as archive:
+            for member in archive:
+                name = _wanted_name(member.name, names)
+                if name is None:
+                    continue
+                if name not in missing:
+                    raise ValueError(f"{path}: expected one member {name}, got a second, {member.name!r}.")
+                if not member.isreg():
+                    raise ValueError(
+                        f"{path}: expected {member.name!r} to be a plain file, got a link or folder."
+                    )
+                missing.remove(name)
+                inner = archive.extractfile(member)
+                assert inner is not None
+                yield name, _limited(inner, name=f"{path}:{name}", max_bytes=max_bytes)
+        while unpacked.read(_CHUNK_BYTES):  # to the end, where gzip keeps its checksum
+            pass
+    if missing:
+        raise ValueError(
+            f"{path}: expected the members {', '.join(sorted(missing))}, got none. Is it the right file?"
+        )
+
+
+def zip_members(
+    path: str | Path, names: Collection[str], *, max_bytes: int
+) -> Iterator[tuple[str, IO[bytes]]]:
+    """The wanted members of a zip, as (name, stream), in the order of `names`; otherwise as `tar_members`.
+
+    Raises:
+        ValueError: the archive is damaged, a wanted member is missing or comes twice, or a member
+            unpacks to more than `max_bytes`.
+    """
+    with _named_faults(str(path)), zipfile.ZipFile(path) as archive:
+        for name in names:
+            found = [info for info in archive.infolist() if _wanted_name(info.filename, [name])]
+            if len(found) != 1:
+                raise ValueError(
+                    f"{path}: expected one member {name}, got {len(found)}. Is it the right file?"
+                )
+            with archive.open(found[0]) as inner:
+                yield name, _limited(inner, name=f"{path}:{name}", max_bytes=max_bytes)
+
+
+def extract_tar_members(
+    path: str | Path, names: Collection[str], folder: Path, *, max_bytes: int
+) -> dict[str, Path]:
+    """Copy the wanted members of a tar.gz to `folder`, under our own names; gives their paths."""
+    extracted = {}
+    for name, stream in tar_members(path, names, max_bytes=max_bytes):
+        extracted[name] = folder / name
+        with atomic_write(extracted[name]) as file:
+            while chunk := stream.read(_CHUNK_BYTES):
+                file.write(chunk)
+    return extracted
+
+
+def _wanted_name(member: str, names: Collection[str]) -> str | None:
+    """The last part of a member's path if it is wanted."""
+    last = PurePosixPath(member).name
+    return last if last in names else None

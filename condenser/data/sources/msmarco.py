@@ -1,0 +1,239 @@
+"""MS MARCO passage ranking from its official files, with RocketQA's titles where wanted.
+
+Splits: `train` (queries.train.tsv, qrels.train.tsv), `dev` (the 6,980 queries of dev.small) and
+`dl19` (TREC Deep Learning 2019; graded 0-3, of 200 topics 43 are judged). Source of the counts:
+microsoft.github.io/msmarco and the files' owners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from condenser.data.archives import extract_tar_members, open_gzip, tar_members
+from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.parsing import (
+    MAX_LINE_BYTES,
+    Row,
+    Unfit,
+    preview,
+    tab_columns,
+    trec_qrel,
+    tsv_query,
+)
+from condenser.data.records import Passage
+
+ARCHIVE = "collectionandqueries.tar.gz"
+TITLED = "marco.tar.gz"
+DL19_QUERIES, DL19_QRELS = "msmarco-test2019-queries.tsv.gz", "2019qrels-pass.txt"
+TRIPLES = "qidpidtriples.train.full.2.tsv.gz"
+
+SPLITS = {
+    "train": ("queries.train.tsv", "qrels.train.tsv"),
+    "dev": ("queries.dev.small.tsv", "qrels.dev.small.tsv"),
+    "dl19": (DL19_QUERIES, DL19_QRELS),
+}
+
+OFFICIAL_ROWS = {
+    "collection.tsv": 8_841_823,
+    "para.txt": 8_841_823,
+    "queries.train.tsv": 808_731,
+    "qrels.train.tsv": 532_761,
+    "queries.dev.small.tsv": 6_980,
+    "qrels.dev.small.tsv": 7_437,
+    DL19_QUERIES: 200,
+    DL19_QRELS: 9_260,
+}
+
+_MAX_UNPACKED = 16 << 30
+
+
+def raw_files(settings: Mapping[str, Any]) -> list[str]:
+    """The official archive, and what titles, the splits and the triples need besides."""
+    splits = (settings["train_split"], settings["eval_split"])
+    return [
+        ARCHIVE,
+        *([TITLED] if settings["titles"] == "rocketqa" else []),
+        *([DL19_QUERIES, DL19_QRELS] if "dl19" in splits else []),
+        *([TRIPLES] if settings.get("triples") else []),
+    ]
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """None: everything is downloaded."""
+    return []
+
+
+def collect(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    titles: str,
+    train_split: str,
+    eval_split: str,
+    bad_rows: str,
+    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
+    **_: Any,
+) -> dict[str, Any]:
+    """Write the canonical files into `folder`; gives the counts.
+
+    With `titles` "rocketqa" passages and titles come from RocketQA's archive (coC A.1), row for row
+    the official ids; a passage without a title there has an empty one, counted.
+
+    Raises:
+        ValueError: an unknown split or kind of titles; a file is damaged, has a row that does not
+            fit, or another number of rows than the official one (`official_rows`).
+    """
+    check_splits(train_split, eval_split)
+    splits = (train_split, eval_split)
+    if unknown := [split for split in splits if split not in SPLITS]:
+        raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}.")
+    if titles not in ("rocketqa", "none"):
+        raise ValueError(f"expected titles to be rocketqa or none, got {preview(titles)}.")
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        counts: dict[str, Any] = {}
+        if titles == "rocketqa":
+            collection = _titled_rows(raw[TITLED], files, counts)
+        else:
+            collection = _plain_rows(raw[ARCHIVE], files)
+        files.write_collection(collection)
+        names = [name for split in splits for name in SPLITS[split]]
+        in_archive = [name for name in names if name not in (DL19_QUERIES, DL19_QRELS)]
+        paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch, max_bytes=_MAX_UNPACKED)
+        paths |= {name: raw[name] for name in names if name not in paths}
+        files.write_splits(
+            {split: _file_rows(paths[SPLITS[split][1]], trec_qrel, files) for split in splits},
+            [((split,), _file_rows(paths[SPLITS[split][0]], tsv_query, files)) for split in splits],
+        )
+        counts |= files.counts
+        _check_rows(
+            counts["files"], ["para.txt" if titles == "rocketqa" else "collection.tsv", *names], official_rows
+        )
+    return counts
+
+
+def _check_rows(
+    files: Mapping[str, Mapping[str, int]], names: Sequence[str], official: Mapping[str, int]
+) -> None:
+    for name in names:
+        if files[name]["rows"] != official[name]:
+            raise ValueError(
+                f"{name}: expected the official {official[name]:,} rows, got {files[name]['rows']:,}. "
+                "Delete the download and fetch it again; if that does not help, the file has been changed."
+            )
+
+
+def _file_rows(path: Path, parse: Any, files: CanonicalFiles) -> Iterator[Row[Any]]:
+    if path.suffix != ".gz":
+        yield from files.rows(path, parse)
+        return
+    with open_gzip(path, max_bytes=_MAX_UNPACKED) as stream:
+        yield from files.stream_rows(str(path), stream, parse)
+
+
+def _plain_rows(archive: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:
+    """The passages of collection.tsv, without titles."""
+    for name, stream in tar_members(archive, ["collection.tsv"], max_bytes=_MAX_UNPACKED):
+        yield from files.stream_rows(f"{archive}/{name}", stream, _untitled)
+
+
+def _untitled(line: bytes) -> Passage:
+    doc_id, text = tab_columns(line, names=("id", "text"))
+    return Passage(doc_id, "", text)
+
+
+def _titled_rows(archive: Path, files: CanonicalFiles, counts: dict[str, Any]) -> Iterator[Row[Passage]]:
+    """The passages of para.txt, each with its title from para.title.txt."""
+    name = "para.title.txt"
+    path = extract_tar_members(archive, [name], files.scratch, max_bytes=_MAX_UNPACKED)[name]
+    with _Titles(path, files) as titles:
+        for member, stream in tar_members(archive, ["para.txt"], max_bytes=_MAX_UNPACKED):
+            for row in files.stream_rows(f"{archive}/{member}", stream, _untitled):
+                if isinstance(row.record, Passage):
+                    passage = row.record
+                    titled = Passage(passage.doc_id, titles.of(passage.doc_id), passage.text)
+                    row = Row(row.file, row.line, titled)
+                yield row
+        titles.reject_unused()
+        counts["passages_without_title"] = titles.num_missing
+
+
+class _Titles:
+    """The titles of para.title.txt by id: eight bytes an id in memory, the texts stay in the file."""
+
+    def __init__(self, path: Path, files: CanonicalFiles) -> None:
+        self._path, self._files = path, files
+        self._begins = np.full(1 << 20, -1, dtype=np.int64)  # where the line of each id begins
+        self.num_missing = 0
+
+    def __enter__(self) -> _Titles:
+        for number, begin, line in self._lines():
+            self._files.tally(self._path)["rows"] += 1
+            try:
+                self._note(line, begin)
+            except Unfit as unfit:
+                self._files.reject(str(self._path), number, unfit)
+        self._used = np.zeros(len(self._begins), dtype=bool)
+        self._file = self._path.open("rb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """Number, place and content of each line."""
+        begin, number = 0, 0
+        with self._path.open("rb") as stream:
+            while line := stream.readline(MAX_LINE_BYTES):
+                number += 1
+                yield number, begin, line
+                begin += len(line)
+
+    def _note(self, line: bytes, begin: int) -> None:
+        number, _ = _title(line)
+        if number >= len(self._begins):
+            more = max(number + 1 - len(self._begins), len(self._begins))
+            self._begins = np.concatenate([self._begins, np.full(more, -1, dtype=np.int64)])
+        if self._begins[number] >= 0:
+            raise Unfit("one title a passage", f"a second for {number}", "Fetch the archive again.")
+        self._begins[number] = begin
+
+    def of(self, doc_id: str) -> str:
+        """The title of a passage; empty, and counted, where there is none."""
+        number = int(doc_id) if _is_number(doc_id) else -1
+        title = ""
+        if 0 <= number < len(self._begins) and self._begins[number] >= 0:
+            self._used[number] = True
+            self._file.seek(self._begins[number])
+            _, title = _title(self._file.readline(MAX_LINE_BYTES))
+        self.num_missing += not title
+        return title
+
+    def reject_unused(self) -> None:
+        """Count the titles that passages took, and reject those that none did."""
+        tally = self._files.tally(self._path)
+        tally["kept"] = int(self._used.sum())
+        if tally["kept"] + tally["rejected"] == tally["rows"]:
+            return
+        for number, begin, line in self._lines():
+            try:
+                doc_id, _ = _title(line)
+            except Unfit:
+                continue  # rejected before
+            if self._begins[doc_id] == begin and not self._used[doc_id]:
+                unfit = Unfit("the id of a passage of para.txt", str(doc_id), "Fetch the archive again.")
+                self._files.reject(str(self._path), number, unfit)
+
+
+def _title(line: bytes) -> tuple[int, str]:
+    doc_id, title = tab_columns(line.rstrip(b"\r\n"), names=("id", "title"))
+    if not _is_number(doc_id):
+        raise Unfit("a passage number", preview(doc_id), "Fetch the archive again.")
+    return int(doc_id), title.strip()
+
+
+def _is_number(doc_id: str) -> bool:
+    return doc_id.isascii() and doc_id.isdecimal() and len(doc_id) <= 8

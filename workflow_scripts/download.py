@@ -1,0 +1,57 @@
+"""Fetch one official file, checked by length and MD5; an interrupted download goes on where it ended.
+
+    python workflow_scripts/download.py --spec '{"wildcards": {"file": "qrels.train.tsv"}, ...}' \\
+        --output results/downloads/qrels.train.tsv --mirror /data/mirror --retries 5 --timeout-s 60 \\
+        --manifest results/downloads/qrels.train.tsv.manifest.json
+
+Reads the file of that name in the mirror folder (`--mirror`, else CONDENSER_MIRROR), else from the
+network; addresses and sums stand in condenser/data/official.py. Writes the file and the manifest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--mirror", required=True, help="a folder, or an empty text for none")
+    parser.add_argument("--retries", type=int, required=True, help="attempts after the first")
+    parser.add_argument("--timeout-s", type=float, required=True, help="how long the server may be silent")
+    parser.add_argument("--manifest", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=[])
+
+    from condenser.data.download import download
+    from condenser.data.official import official_file
+
+    official = official_file(arguments.spec["wildcards"]["file"])
+    mirror = arguments.mirror or os.environ.get("CONDENSER_MIRROR")
+    done = download(
+        official.url,
+        arguments.output,
+        num_bytes=official.num_bytes,
+        md5=official.md5,
+        mirror=Path(mirror) if mirror else None,
+        retries=arguments.retries,
+        timeout_s=arguments.timeout_s,
+    )
+    program.log.info(
+        "%s: %s, attempts %d, resumed %d", *(done[k] for k in ("url", "from", "attempts", "resumed"))
+    )
+    # how the bytes came belongs to the log: the manifest is the same for every run
+    manifest.write(outputs=[arguments.output], counts={key: done[key] for key in ("url", "bytes", "md5")})
+
+
+if __name__ == "__main__":
+    program.run(main)
