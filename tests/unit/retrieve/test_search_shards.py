@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from condenser.files import save_npy
+from condenser.retrieve import search
+from condenser.retrieve.search import best_of, merged_run, search_shard
+
+
+def embeddings(rows, dim=8, seed=1):
+    return np.random.default_rng(seed).standard_normal((rows, dim)).astype(np.float32)
+
+
+def searched(folder, *, first_row=0, depth=5):
+    return search_shard(
+        folder / "passages.npy",
+        folder / "queries.npy",
+        folder / "rows.npy",
+        folder / "scores.npy",
+        first_row=first_row,
+        depth=depth,
+        block_rows=8,
+        threads=1,
+        work_folder=folder / "work",
+    )
+
+
+def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
+    save_npy(tmp_path / "passages.npy", embeddings(30))
+    save_npy(tmp_path / "queries.npy", embeddings(10, seed=2))
+    searched(tmp_path)
+    whole = [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")]
+    real, done = search.top_passages, []
+
+    def interrupted(passages, queries, **settings):
+        done.append(len(queries))
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        return real(passages, queries, **settings)
+
+    monkeypatch.setattr(search, "top_passages", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        searched(tmp_path)
+    searched(tmp_path)
+    assert done == [4, 4, 4, 2]  # the first block was not computed again
+    assert [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")] == whole
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_shard_without_passages_has_no_hits(tmp_path):
+    save_npy(tmp_path / "passages.npy", embeddings(0))
+    save_npy(tmp_path / "queries.npy", embeddings(3))
+    assert searched(tmp_path, first_row=8) == {"queries": 3, "passages": 0, "depth": 0}
+    assert np.load(tmp_path / "rows.npy").shape == (3, 0)
+
+
+def test_vectors_of_another_length_or_type_are_refused(tmp_path):
+    save_npy(tmp_path / "passages.npy", embeddings(9))
+    save_npy(tmp_path / "queries.npy", embeddings(3, dim=7))
+    with pytest.raises(ValueError, match=r"queries\.npy: expected vectors of 8 numbers .* got 7"):
+        searched(tmp_path)
+    save_npy(tmp_path / "queries.npy", embeddings(3).astype(np.float16))
+    with pytest.raises(ValueError, match=r"queries\.npy: expected float32 \[row, dim\], got float16"):
+        searched(tmp_path)
+
+
+def test_a_shard_cut_between_blocks_is_refused(tmp_path):
+    save_npy(tmp_path / "passages.npy", embeddings(9))
+    save_npy(tmp_path / "queries.npy", embeddings(3))
+    with pytest.raises(ValueError, match="begins at a multiple of 8, got row 12"):
+        searched(tmp_path, first_row=12)
+
+
+def test_the_best_keep_the_order_of_ties():
+    rows, scores = best_of(
+        np.array([[4, 7, 1, 3]]), np.array([[1.0, 2.0, 2.0, 1.0]], np.float32), depth=3
+    )
+    assert rows.tolist() == [[7, 1, 4]]
+    assert scores.tolist() == [[2.0, 2.0, 1.0]]
+
+
+def test_merging_refuses_hits_of_other_queries_or_another_collection(tmp_path):
+    parts = [(tmp_path / "rows.npy", tmp_path / "scores.npy")]
+    save_npy(parts[0][0], np.array([[0, 9]]))
+    save_npy(parts[0][1], np.array([[1.0, 0.5]], np.float32))
+    with pytest.raises(ValueError, match=r"rows\.npy: expected hits of 2 queries, got 1"):
+        list(merged_run(parts, ["a", "b"], ["x"] * 10, depth=2))
+    with pytest.raises(ValueError, match="expected rows below 9"):
+        list(merged_run(parts, ["a"], ["x"] * 9, depth=2))
