@@ -90,7 +90,7 @@ def prepare_backbone(
     return _from_checkpoint(origin, folder, source=source, seed=seed)
 
 
-def load_backbone(folder: str | Path, *, dropout: float | None) -> BertModel:
+def load_backbone(folder: str | Path, *, dropout: float | int | None) -> BertModel:
     """The BERT of a Hugging Face folder: float32, sdpa attention, pooler present and frozen.
 
     The pooler is not trained, no objective of ours reads it; it is kept so that `AutoModel` finds

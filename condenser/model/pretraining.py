@@ -142,7 +142,7 @@ class Condenser(nn.Module):
         use_late_mlm: bool,
         missing_head: Literal["refuse", "random"],
         seed: int,
-        dropout: float | None,
+        dropout: float | int | None,
     ) -> Condenser:
         """Read a folder that `save` or the stage backbone wrote.
 

@@ -39,6 +39,6 @@ class Retriever(nn.Module):
         save_backbone(self.backbone, tokenizer_folder, folder)
 
     @classmethod
-    def load(cls, folder: str | Path, *, dropout: float | None) -> Retriever:
+    def load(cls, folder: str | Path, *, dropout: float | int | None) -> Retriever:
         """Read a Hugging Face folder; `dropout` replaces its own probability, None keeps it."""
         return cls(load_backbone(folder, dropout=dropout))

@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.pre_tokenizers import BertPreTokenizer, WhitespaceSplit
 from tokenizers.processors import BertProcessing
 from tokenizers.trainers import WordPieceTrainer
 from transformers import PreTrainedTokenizerFast
@@ -47,7 +47,8 @@ def learn_wordpieces(texts: Iterable[str], *, vocab_size: int) -> list[str]:
 
     def repeated() -> Iterator[str]:
         for word in sorted(counts):
-            yield from (word for _ in range(counts[word]))
+            for done in range(0, counts[word], 1000):
+                yield " ".join([word] * min(1000, counts[word] - done))
 
     trainer = WordPieceTrainer(
         vocab_size=vocab_size,
@@ -58,6 +59,7 @@ def learn_wordpieces(texts: Iterable[str], *, vocab_size: int) -> list[str]:
         show_progress=False,
     )
     learner = Tokenizer(WordPiece(unk_token="[UNK]"))
+    learner.pre_tokenizer = WhitespaceSplit()
     learner.train_from_iterator(repeated(), trainer)
     numbers = learner.get_vocab()
     return sorted(numbers, key=lambda word: numbers[word])

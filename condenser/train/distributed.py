@@ -118,7 +118,7 @@ def alone(device: torch.device) -> Processes:
 
 
 @contextmanager
-def joined(device_type: str, *, timeout_s: float) -> Iterator[Processes]:
+def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
     """The processes of this run, by torchrun's variables; without them, one process.
 
     gloo on a CPU; nccl on GPUs, GPU `local_rank` for each. A process that waits longer than

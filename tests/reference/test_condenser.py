@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from small_models import small_condenser
 from torch import Tensor
 
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.layers import padding_mask
 from condenser.model.pretraining import Condenser
-from small_models import small_condenser
 
 LENGTHS = torch.tensor([10, 6, 9])
 MASKED = torch.tensor([3, 8, 11, 14, 21, 27])  # flat, into 3 rows of 10
@@ -122,7 +122,7 @@ def test_another_batch_item_changes_no_row() -> None:
     assert mask is not None
     together = model(ids, mask, MASKED)
     for row in range(3):
-        inside = (MASKED // 10) == row
+        inside = torch.eq(MASKED // 10, row)
         single = model(ids[row : row + 1], mask[row : row + 1], MASKED[inside] - 10 * row)
         torch.testing.assert_close(single.cls[0], together.cls[row])
         torch.testing.assert_close(single.head_logits, together.head_logits[inside])

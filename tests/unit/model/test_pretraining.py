@@ -1,0 +1,150 @@
+"""Condenser folders; what it computes is held to its equations in tests/reference/test_condenser.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_models import small_condenser
+from transformers import AutoModel
+
+from condenser.model.backbone import prepare_backbone
+from condenser.model.pretraining import Condenser
+
+torch.set_num_threads(1)
+SHAPE = {"hidden_size": 12, "num_layers": 4, "num_heads": 3, "intermediate_size": 20, "max_positions": 16}
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "backbone"
+    prepare_backbone(
+        "scratch",
+        folder,
+        seed=1,
+        **{"hub_id": None, "revision": None, "mirror": None, "path": None},
+        shape={**SHAPE, "vocab_size": 40},
+        texts=["abc abd bcd abc"] * 3,
+    )
+    return folder
+
+
+def load(folder: Path, **changes: Any) -> Condenser:
+    settings: dict[str, Any] = {
+        "num_head_layers": 2,
+        "skip_from": 2,
+        "use_late_mlm": True,
+        "missing_head": "refuse",
+        "seed": 5,
+        "dropout": None,
+    }
+    return Condenser.load(folder, **{**settings, **changes})
+
+
+def test_saved_and_loaded_condenser_gives_the_same_bits(scratch: Path, tmp_path: Path) -> None:
+    model = load(scratch, missing_head="random").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
+    model.save(tmp_path / "condenser", scratch)
+    again = load(tmp_path / "condenser", seed=99).eval()
+    ids = torch.randint(5, model.backbone.config.vocab_size, (2, 8))
+    masked = torch.tensor([1, 9])
+    ours, theirs = model(ids, None, masked), again(ids, None, masked)
+    assert torch.equal(ours.head_logits, theirs.head_logits)
+    assert torch.equal(ours.late_logits, theirs.late_logits)
+    assert torch.equal(ours.cls, theirs.cls)
+    assert not any(parameter.requires_grad for parameter in again.backbone.pooler.parameters())
+
+
+def test_saved_backbone_is_a_drop_in_bert_without_the_head(scratch: Path, tmp_path: Path) -> None:
+    model = load(scratch, missing_head="random").eval()
+    model.save(tmp_path / "condenser", scratch)
+    drop_in, outcome = AutoModel.from_pretrained(tmp_path / "condenser", output_loading_info=True)
+    assert not any(outcome.values()), outcome
+    ids = torch.randint(5, drop_in.config.vocab_size, (3, 8))
+    attended = torch.tensor([[True] * 8, [True] * 5 + [False] * 3, [True] * 2 + [False] * 6])
+    plain = drop_in.eval()(ids, attention_mask=attended.long()).last_hidden_state[:, 0]
+    torch.testing.assert_close(model.late_cls(ids, attended), plain, rtol=0, atol=1e-6)
+    names = {file.name for file in (tmp_path / "condenser").iterdir()}
+    assert names == {
+        *("config.json", "model.safetensors", "mlm_head.safetensors", "condenser_head.safetensors"),
+        *("tokenizer.json", "tokenizer_config.json"),
+    }
+
+
+def test_saving_twice_gives_the_same_bytes(scratch: Path, tmp_path: Path) -> None:
+    for number in (1, 2):
+        load(scratch, missing_head="random").save(tmp_path / str(number), scratch)
+    for file in (tmp_path / "1").iterdir():
+        assert file.read_bytes() == (tmp_path / "2" / file.name).read_bytes(), file.name
+
+
+def test_warm_start_without_a_head_is_refused_unless_asked_for(scratch: Path) -> None:
+    with pytest.raises(ValueError, match=r"condenser_head\.safetensors: no such file.*random head"):
+        load(scratch)
+    load(scratch, missing_head="random")
+
+
+def test_a_random_head_asked_for_does_not_replace_one_that_is_there(scratch: Path, tmp_path: Path) -> None:
+    first = load(scratch, missing_head="random", seed=5)
+    first.save(tmp_path / "condenser", scratch)
+    again = load(tmp_path / "condenser", missing_head="random", seed=6)
+    assert torch.equal(first.head[0].output.dense.weight, again.head[0].output.dense.weight)
+
+
+def test_a_new_head_depends_on_its_seed_alone(scratch: Path) -> None:
+    torch.manual_seed(1)
+    first = load(scratch, missing_head="random", seed=5)
+    torch.manual_seed(2)
+    same, other = (load(scratch, missing_head="random", seed=seed) for seed in (5, 6))
+    for name, value in first.head.state_dict().items():
+        assert torch.equal(value, same.head.state_dict()[name]), name
+    assert not torch.equal(first.head[1].output.dense.weight, other.head[1].output.dense.weight)
+    # the two layers are not copies of one another
+    assert not torch.equal(first.head[0].output.dense.weight, first.head[1].output.dense.weight)
+
+
+@pytest.mark.parametrize(("name", "asked", "stored"), [("skip_from", 1, 2), ("num_head_layers", 1, 2)])
+def test_a_head_trained_otherwise_is_refused(
+    name: str, asked: int, stored: int, scratch: Path, tmp_path: Path
+) -> None:
+    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
+    with pytest.raises(ValueError, match=f"expected {name} {asked}, got {stored}. Set it to {stored}"):
+        load(tmp_path / "condenser", **{name: asked})
+
+
+def test_a_folder_without_masked_language_head_is_refused(scratch: Path, tmp_path: Path) -> None:
+    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
+    (tmp_path / "condenser" / "mlm_head.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"mlm_head\.safetensors: no such file"):
+        load(tmp_path / "condenser")
+
+
+def test_a_damaged_head_is_refused_in_one_line(scratch: Path, tmp_path: Path) -> None:
+    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
+    path = tmp_path / "condenser" / "condenser_head.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="expected a complete safetensors file") as caught:
+        load(tmp_path / "condenser")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("skip_from", [-1, 4, 6])
+def test_skip_from_must_be_below_the_last_layer(skip_from: int) -> None:
+    with pytest.raises(ValueError, match=f"0 to 3, got {skip_from}"):
+        small_condenser(skip_from=skip_from)
+
+
+def test_a_head_needs_a_layer() -> None:
+    with pytest.raises(ValueError, match="num_head_layers: expected 1 or more, got 0"):
+        small_condenser(num_head_layers=0)
+
+
+def test_head_file_holds_the_head_alone(scratch: Path, tmp_path: Path) -> None:
+    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
+    names = load_file(tmp_path / "condenser" / "condenser_head.safetensors")
+    assert {name.split(".")[0] for name in names} == {"0", "1"}

@@ -1,0 +1,197 @@
+"""Real gloo processes on this machine, started with torchrun's variables."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import multiprocessing
+
+from condenser.loss.contrastive import span_contrastive_loss
+from condenser.loss.mlm import masked_cross_entropy_sum
+from condenser.train.distributed import Processes, alone, joined, sum_gradients
+from condenser.train.gradient_cache import Chunk, contrastive_backward
+
+CPU = torch.device("cpu")
+NUM_SPANS, WIDTH = 8, 10
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def _child(work: Callable, rank: int, world_size: int, port: int, timeout_s: float, arguments: tuple) -> None:
+    # local ranks turned against the ranks, as on the second machine of a run
+    local_rank = (rank + 1) % world_size
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size), LOCAL_RANK=str(local_rank))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    torch.set_num_threads(1)
+    with joined("cpu", timeout_s=timeout_s) as processes:
+        work(processes, *arguments)
+
+
+def start(work: Callable, world_size: int, *arguments: object, timeout_s: float = 60.0) -> list[BaseProcess]:
+    context = multiprocessing.get_context("spawn")
+    port = _free_port()
+    children: list[BaseProcess] = [
+        context.Process(target=_child, args=(work, rank, world_size, port, timeout_s, arguments))
+        for rank in range(world_size)
+    ]
+    for child in children:
+        child.start()
+    return children
+
+
+def run(work: Callable, world_size: int, *arguments: object) -> None:
+    children = start(work, world_size, *arguments)
+    for child in children:
+        child.join(60)
+        if child.is_alive():
+            child.kill()
+    assert [child.exitcode for child in children] == [0] * world_size
+
+
+def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: float) -> np.ndarray:
+    from small_models import small_condenser  # transformers, which the other tests' processes spare
+
+    model = small_condenser(dropout=dropout).train()
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 40, (NUM_SPANS, WIDTH), generator=generator)
+    order = torch.tensor([5, 0, 7, 2, 1, 6, 3, 4]).split(rows_per_chunk)
+    chunks = [Chunk("spans", rows, rows, 50 + number) for number, rows in enumerate(order)]
+
+    def with_losses(rows):
+        flat = 2 + WIDTH * torch.arange(len(rows))
+        output = model(ids[rows], None, flat)
+        return output.cls, {"head": masked_cross_entropy_sum(output.head_logits, ids[rows, 2]) / NUM_SPANS}
+
+    losses = contrastive_backward(
+        [chunks[number] for number in processes.mine(len(chunks))],
+        lambda rows: model.late_cls(ids[rows], None),
+        span_contrastive_loss,
+        num_rows={"spans": NUM_SPANS},
+        dim=12,
+        encode_with_losses=with_losses,
+        loss_names=["head"],
+        keep_graphs=False,
+        processes=processes,
+        scale=1.0,
+    )
+    sum_gradients(model.parameters(), processes)
+    flat = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    return torch.cat([*flat, torch.tensor([losses["contrastive"], losses["head"]]).double()]).numpy()
+
+
+def _write_gradients(processes: Processes, folder: Path) -> None:
+    for rows_per_chunk, dropout in ((3, 0.0), (2, 0.1), (NUM_SPANS, 0.1)):
+        gradient = _cocondenser_gradient(processes, rows_per_chunk, dropout)
+        np.save(folder / f"{rows_per_chunk}.{processes.rank}.npy", gradient)
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_several_processes_have_the_gradient_of_one(world_size: int, tmp_path: Path) -> None:
+    """Three uneven chunks, four even ones, and one chunk that leaves the other processes without any."""
+    run(_write_gradients, world_size, tmp_path)
+    for rows_per_chunk, dropout in ((3, 0.0), (2, 0.1), (NUM_SPANS, 0.1)):
+        expected = _cocondenser_gradient(alone(CPU), rows_per_chunk, dropout)
+        assert np.abs(expected).max() > 1e-2
+        for rank in range(world_size):
+            ours = np.load(tmp_path / f"{rows_per_chunk}.{rank}.npy")
+            np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
+        first, last = (np.load(tmp_path / f"{rows_per_chunk}.{rank}.npy") for rank in (0, world_size - 1))
+        assert first.tobytes() == last.tobytes()  # or the processes' weights would drift apart
+
+
+def _check_collectives(processes: Processes) -> None:
+    rank, size = processes.rank, processes.world_size
+    assert processes.is_first == (rank == 0) and processes.local_rank == (rank + 1) % size
+    assert processes.sum_floats([rank, 1.0, 0.1]) == pytest.approx([sum(range(size)), size, 0.1 * size])
+    assert processes.any(rank == 1) and not processes.any(False)
+
+    # process r gives r rows, the first none, in falling order of their places
+    places = torch.tensor([row for row in range(sum(range(size))) if _owner(row) == rank], dtype=torch.int64)
+    places = places.flip(0)
+    rows = torch.stack([places * 10, places * 100], dim=1).double()
+    whole = processes.gather_rows(rows, places, num_rows=sum(range(size)))
+    assert whole.tolist() == [[10.0 * row, 100.0 * row] for row in range(sum(range(size)))]
+
+    # weights: one with a gradient everywhere, one in the last process alone, one nowhere, one frozen
+    weights = [torch.nn.Parameter(torch.zeros(2, 3)) for _ in range(4)]
+    weights[3].requires_grad_(False)
+    weights[0].grad = torch.full((2, 3), float(rank))
+    if rank == size - 1:
+        weights[1].grad = torch.full((2, 3), 7.0)
+    sum_gradients(weights, processes)
+    assert weights[0].grad.tolist() == [[float(sum(range(size)))] * 3] * 2
+    assert weights[1].grad is not None and weights[1].grad.tolist() == [[7.0] * 3] * 2
+    assert weights[2].grad is None and weights[3].grad is None
+    processes.barrier()
+
+
+def _owner(row: int) -> int:
+    """Rows 0 | 1 2 | 3 4 5 ... belong to processes 1, 2, 3 ..."""
+    owner = 1
+    while row >= owner:
+        row, owner = row - owner, owner + 1
+    return owner
+
+
+def test_collectives_of_processes_whose_local_ranks_are_not_their_ranks() -> None:
+    run(_check_collectives, 3)
+
+
+def _die_or_wait(processes: Processes, how: str) -> None:
+    processes.barrier()
+    if processes.rank == 1 and how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if processes.rank == 1 and how == "stuck":
+        time.sleep(600)
+    processes.barrier()
+
+
+@pytest.mark.parametrize(("how", "timeout_s"), [("killed", 600.0), ("stuck", 3.0)])
+def test_when_one_process_fails_the_others_end(how: str, timeout_s: float) -> None:
+    children = start(_die_or_wait, 3, how, timeout_s=timeout_s)
+    try:
+        for rank in (0, 2):
+            children[rank].join(50)
+            assert children[rank].exitcode not in (None, 0)
+    finally:
+        for child in children:
+            child.kill()
+            child.join(10)
+
+
+def test_chunks_are_dealt_in_turn_and_none_is_forgotten() -> None:
+    dealt = [list(Processes(rank, 3, 0, CPU).mine(8)) for rank in range(3)]
+    assert dealt == [[0, 3, 6], [1, 4, 7], [2, 5]]
+
+
+def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANK", raising=False)
+    with joined("cpu", timeout_s=60) as processes:
+        assert (processes.rank, processes.world_size, processes.device) == (0, 1, CPU)
+        assert processes.sum_floats([0.1]) == [0.1]
+        rows = torch.tensor([[1.0], [2.0]])
+        gathered = processes.gather_rows(rows, torch.tensor([1, 0]), num_rows=2)
+        assert gathered.tolist() == [[2.0], [1.0]]
+
+
+def test_a_rank_that_is_no_number_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "first")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with (
+        pytest.raises(ValueError, match="RANK: expected a number, got 'first'"),
+        joined("cpu", timeout_s=60),
+    ):
+        pass
