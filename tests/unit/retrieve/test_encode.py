@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
+from condenser.model.backbone import embedded_folder, load_backbone
+from condenser.model.retriever import Retriever
+from condenser.retrieve import encode
+from condenser.retrieve.encode import encode_shard, shard_rows, token_batches
+
+WORDS = "a retriever maps every passage to one vector and finds neighbours of the question".split()
+NUM_ROWS = 45
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[tuple[str, str]]:
+    """Titled, untitled, empty and over-long texts of many lengths."""
+    rng = np.random.default_rng(3)
+    made = [
+        (" ".join(rng.choice(WORDS, row % 3)), " ".join(rng.choice(WORDS, int(rng.integers(1, 40)))) + ".")
+        for row in range(NUM_ROWS)
+    ]
+    made[7] = ("", "")
+    made[11] = (made[11][0], " ".join(WORDS * 8))
+    return made
+
+
+@pytest.fixture(scope="module")
+def retriever(tmp_path_factory) -> Path:
+    """Two layers of the embedded backbone, as a retriever's folder."""
+    backbone = load_backbone(embedded_folder(), dropout=None)
+    backbone.encoder.layer = backbone.encoder.layer[:2]
+    backbone.config.num_hidden_layers = 2
+    folder = tmp_path_factory.mktemp("models") / "retriever"
+    Retriever(backbone).save(folder, embedded_folder())
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory, retriever, texts) -> list[Path]:
+    folder, tokenizer = tmp_path_factory.mktemp("tokens"), Tokenizer(retriever)
+    prefixes = []
+    for number, (begin, end) in enumerate(shard_bounds(NUM_ROWS, num_shards=2)):
+        prefixes.append(folder / f"collection.{number}-of-2")
+        write_token_shard(texts[begin:end], prefixes[-1], tokenizer, batch_size=10, split=True)
+    return prefixes
+
+
+@pytest.fixture(autouse=True)
+def no_lasting_settings():
+    """encode_shard makes PyTorch deterministic, for good: undo it behind each test."""
+    threads = torch.get_num_threads()
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+
+
+def encoded(folder: Path, retriever: Path, tokens: list[Path], *, shard="0-of-1", **changes) -> np.ndarray:
+    settings = {
+        "max_tokens": 32,
+        "batch_tokens": 128,
+        "block_rows": 8,
+        "threads": 1,
+        "device": "cpu",
+        "precision": "fp32",
+        "name_of_row": lambda row: f"passage d{row}",
+    } | changes
+    output = folder / f"{shard}.npy"
+    encode_shard(retriever, tokens, output, shard=shard, work_folder=folder / "work", **settings)
+    assert not (folder / "work").exists()
+    return np.load(output)
+
+
+def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retriever, tokens, texts):
+    ours = encoded(tmp_path, retriever, tokens)
+    tokenizer, model = AutoTokenizer.from_pretrained(retriever), AutoModel.from_pretrained(retriever).eval()
+    assert ours.shape == (NUM_ROWS, 384)
+    assert ours.dtype == np.float32
+    for row, (title, text) in enumerate(texts):
+        words = tokenizer.tokenize(title) + ([tokenizer.sep_token] if title else []) + tokenizer.tokenize(text)
+        ids = tokenizer.convert_tokens_to_ids([tokenizer.cls_token, *words[:30], tokenizer.sep_token])
+        with torch.inference_mode():
+            cls = model(torch.tensor([ids])).last_hidden_state[0, 0].numpy()
+        np.testing.assert_allclose(ours[row], cls, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, precision):
+    whole = encoded(tmp_path, retriever, tokens, precision=precision)
+    for num_shards in (2, 3, 7):  # six blocks: of seven shards one is empty
+        parts = [
+            encoded(tmp_path, retriever, tokens, shard=f"{index}-of-{num_shards}", precision=precision)
+            for index in range(num_shards)
+        ]
+        assert np.concatenate(parts).tobytes() == whole.tobytes()
+
+
+def test_an_interrupted_encoding_goes_on_behind_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
+    whole = encoded(tmp_path, retriever, tokens)
+    monkeypatch.setattr(encode, "SAVE_EVERY_S", 0.0)
+    real, blocks = encode.row_windows, []
+
+    def interrupted(shards, rows, *, max_tokens):
+        blocks.append(int(rows[0]))
+        if len(blocks) == 4:
+            raise KeyboardInterrupt
+        return real(shards, rows, max_tokens=max_tokens)
+
+    monkeypatch.setattr(encode, "row_windows", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        encoded(tmp_path, retriever, tokens)
+    with (tmp_path / "work" / "embeddings.float32").open("ab") as file:
+        file.write(b"half a block")  # written, but not known to be complete
+    assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
+    assert blocks == [0, 8, 16, 24, 24, 32, 40]
+
+
+def test_an_embedding_that_is_no_number_is_an_error_with_its_id(tmp_path, retriever, tokens):
+    model = Retriever.load(retriever, dropout=None)
+    with torch.no_grad():
+        model.backbone.embeddings.position_embeddings.weight[31] = float("nan")  # only long rows get there
+    model.save(tmp_path / "broken", retriever)
+    with pytest.raises(ValueError, match=r"broken: expected finite embeddings, .* passage d\d+ and \d+ more"):
+        encoded(tmp_path, tmp_path / "broken", tokens)
+
+
+def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, tokens, texts):
+    counts, device = encode_shard(
+        retriever,
+        tokens,
+        tmp_path / "out.npy",
+        shard="1-of-2",
+        max_tokens=32,
+        batch_tokens=64,
+        block_rows=8,
+        threads=1,
+        device="cpu",
+        precision="fp32",
+        work_folder=tmp_path / "work",
+        name_of_row=str,
+    )
+    tokenizer = Tokenizer(retriever)
+    lengths = [
+        len(tokenizer.encode([text])[0]) + (len(tokenizer.encode([title])[0]) + 1 if title else 0) + 2
+        for title, text in texts[24:]
+    ]
+    assert counts == {
+        "rows": NUM_ROWS - 24,
+        "tokens": sum(min(length, 32) for length in lengths),
+        "rows_cut": sum(length > 32 for length in lengths),
+    }
+    assert counts["rows_cut"] > 0
+    assert device == "cpu fp32"
+
+
+def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
+    lengths = np.random.default_rng(5).integers(2, 129, size=500)
+    batches = list(token_batches(lengths, batch_tokens=512))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(500))
+    assert all(len(batch) * (-(-lengths[batch].max() // 8) * 8) <= 512 for batch in batches)
+
+
+def test_a_row_longer_than_the_budget_comes_alone():
+    assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
+
+
+@pytest.mark.parametrize("shard", ["2-of-2", "1", "-1-of-2", "0-of-0"])
+def test_a_shard_that_is_none_is_refused(shard):
+    with pytest.raises(ValueError, match="expected <i>-of-<n>"):
+        shard_rows(100, shard, block_rows=8)
