@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from condenser.data.records import Passage, Query, write_passages, write_queries
+from condenser.data.sentences import _ends_word, split_sentences
+from condenser.data.tokens import (
+    Tokenizer,
+    TokenShards,
+    shard_bounds,
+    shard_files,
+    tokenise_collection,
+    tokenise_queries,
+    write_token_shard,
+)
+from condenser.files import load_npy, save_npy
+from tests.token_shards import hand_made_shards, real_tokenizer_folder, rows_of_lengths
+
+TEXTS = [
+    "Dr. Smith paid 3.5 dollars. He left at 5 p.m. Was it late? Yes!",
+    "你好。我很好。 Café naïve coöperation",
+    "",
+    "   \n\n  ",
+    "One line\u2028another. Control\x1cled.Words glued.Together",
+    "A literal [SEP] and a [MASK]. The end",
+    "electroencephalographically " * 60,
+    "x" * 300 + ". Next one.",
+    "\u200b\u200b",
+]
+
+
+@pytest.fixture(scope="module")
+def real() -> Tokenizer:
+    return Tokenizer(real_tokenizer_folder())
+
+
+def whole_ids(text: str) -> list[int]:
+    """Ids by transformers' own call, the independent truth."""
+    from transformers import AutoTokenizer
+
+    if not hasattr(whole_ids, "tokenizer"):
+        whole_ids.tokenizer = AutoTokenizer.from_pretrained(real_tokenizer_folder())  # type: ignore[attr-defined]
+    return whole_ids.tokenizer(text, add_special_tokens=False, verbose=False).input_ids  # type: ignore[attr-defined]
+
+
+def written(prefix: Path, rows: list[tuple[str, str]], tokenizer: Tokenizer, **options) -> TokenShards:
+    write_token_shard(rows, prefix, tokenizer, **{"batch_size": 2, "split": True, **options})
+    return TokenShards([prefix])
+
+
+def row_ids(shards: TokenShards, row: int) -> list[int]:
+    start, end = shards.row_starts[row : row + 2]
+    return shards.read(np.array([start]), np.array([end - start]), width=int(end - start), fill=-1)[
+        0
+    ].tolist()
+
+
+def tiny_vocabulary(folder: Path, pieces: list[str]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]
+    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
+    )
+    return folder
+
+
+def test_a_row_has_the_tokens_of_title_sep_text_tokenised_whole(tmp_path, real):
+    rows = [(title, text) for text in TEXTS for title in ("", "A Title. Of two sentences")]
+    shards = written(tmp_path / "t", rows, real)
+    for row, (title, text) in enumerate(rows):
+        whole = f"{title} [SEP] {text}" if title else text
+        assert row_ids(shards, row) == whole_ids(whole), (title, text)
+        assert shards.title_lengths[row] == (len(whole_ids(title)) + 1 if title else 0)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.text(
+        alphabet=st.sampled_from("aB1 .?!。,\n\t\x1c\x0b\x85\u00a0\u0301\u061d\u200b\u2028é東$[]'\""),
+        max_size=60,
+    )
+)
+def test_sentence_boundaries_change_no_token(real, text):
+    sentences = split_sentences(text)
+    assert "".join(sentences) == text
+    assert np.concatenate([*real.encode(sentences), np.zeros(0, int)]).tolist() == whole_ids(text)
+
+
+def test_sentences_are_those_a_reader_sees():
+    text = "Dr. Smith paid 3.5 dollars. He left. 你好。我很好。"
+    assert split_sentences(text) == ["Dr. Smith paid 3.5 dollars. ", "He left. ", "你好。", "我很好。"]
+
+
+def test_every_character_that_may_end_a_sentence_ends_a_word(real):
+    ends = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000 and _ends_word(chr(code))]
+    assert len(ends) > 300
+    together = real.encode([f"a{char}b" for char in ends])
+    apart = zip(real.encode([f"a{char}" for char in ends]), real.encode(["b"]) * len(ends), strict=True)
+    for char, whole, parts in zip(ends, together, apart, strict=True):
+        assert whole.tolist() == np.concatenate(parts).tolist(), repr(char)
+
+
+def test_a_paragraph_break_ends_a_sentence_behind_its_line_feeds():
+    assert split_sentences("no full stop\n\nnext") == ["no full stop\n\n", "next"]
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u0085", "\u2009", "\u2028", "\u3000"])
+def test_a_wide_space_behind_an_initial_is_no_trap(space):
+    # sentencex panics on this unless it sees a plain space
+    text = f"John F{space}. Kennedy spoke. Then he left."
+    assert split_sentences(text)[-1] == "Then he left."
+    assert "".join(split_sentences(text)) == text
+
+
+def test_sentence_lengths_are_those_of_each_sentence_alone(tmp_path, real):
+    shards = written(tmp_path / "t", [("Title", "First one here. Second. \n\n Third!")], real)
+    lengths = np.diff(shards.sentence_starts).tolist()
+    assert lengths == [2, 4, 2, 2]  # title [SEP] | first one here . | second . | third !
+
+
+def test_rows_without_tokens_stay_and_are_counted(tmp_path, real):
+    counts = write_token_shard(
+        [("", ""), ("Title", ""), ("", "\u200b"), ("", "word")],
+        tmp_path / "t",
+        real,
+        batch_size=3,
+        split=True,
+    )
+    assert counts == {
+        "rows": 4,
+        "rows_with_title": 1,
+        "rows_without_tokens": 2,
+        "sentences": 1,
+        "tokens": 3,
+    }
+    assert np.diff(TokenShards([tmp_path / "t"]).row_starts).tolist() == [0, 2, 0, 1]
+
+
+def test_the_batch_size_changes_no_byte(tmp_path, real):
+    rows = [("t", text) for text in TEXTS]
+    for size in (1, 4, 100):
+        write_token_shard(rows, tmp_path / str(size), real, batch_size=size, split=True)
+    for file, other in zip(shard_files(tmp_path / "1"), shard_files(tmp_path / "4"), strict=True):
+        assert file.read_bytes() == other.read_bytes()
+    for file, other in zip(shard_files(tmp_path / "1"), shard_files(tmp_path / "100"), strict=True):
+        assert file.read_bytes() == other.read_bytes()
+
+
+def test_a_shard_is_plain_npy_of_uint16(tmp_path, real):
+    write_token_shard([("", TEXTS[0])], tmp_path / "t", real, batch_size=8, split=True)
+    for file in shard_files(tmp_path / "t"):
+        assert np.load(file, allow_pickle=False).dtype == np.uint16
+    assert np.load(shard_files(tmp_path / "t")[0]).tolist() == whole_ids(TEXTS[0])
+
+
+def test_a_vocabulary_beyond_uint16_is_written_as_uint32(tmp_path):
+    words = [f"w{index}" for index in range(70_000)]
+    tokenizer = Tokenizer(tiny_vocabulary(tmp_path / "vocabulary", words))
+    shards = written(tmp_path / "t", [("", "w69999 w0")], tokenizer)
+    assert np.load(shard_files(tmp_path / "t")[0]).dtype == np.uint32
+    assert row_ids(shards, 0) == [70_004, 5]
+
+
+def test_a_sentence_beyond_uint16_keeps_its_length(tmp_path):
+    tokenizer = Tokenizer(tiny_vocabulary(tmp_path / "vocabulary", ["a"]))
+    shards = written(tmp_path / "t", [("", "a " * 70_000), ("", "a")], tokenizer)
+    assert np.diff(shards.row_starts).tolist() == [70_000, 1]
+
+
+def test_the_tokenizer_knows_continuations_and_specials(tmp_path):
+    tokenizer = Tokenizer(tiny_vocabulary(tmp_path, ["dense", "##ly", "re", "##trieve"]))
+    assert (tokenizer.pad_id, tokenizer.cls_id, tokenizer.sep_id, tokenizer.mask_id) == (0, 2, 3, 4)
+    assert [ids.tolist() for ids in tokenizer.encode(["Densely retrieve", "", "zzz"])] == [
+        [5, 6, 7, 8],
+        [],
+        [1],
+    ]
+    assert tokenizer.is_continuation.tolist() == [False] * 6 + [True, False, True]
+    assert tokenizer.random_ids.tolist() == [5, 6, 7, 8]
+
+
+def test_a_tokenizer_without_wordpieces_is_refused_in_one_line(tmp_path):
+    from tokenizers import Tokenizer as Backend
+    from tokenizers.models import BPE
+
+    Backend(BPE()).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ValueError, match=r"^.*expected a WordPiece tokenizer.*$"):
+        Tokenizer(tmp_path)
+    with pytest.raises(ValueError, match="found neither"):
+        Tokenizer(tmp_path / "nothing")
+
+
+@given(st.integers(0, 500), st.integers(1, 9), st.integers(1, 40))
+def test_shard_bounds_cover_every_row_once_at_multiples(num_rows, num_shards, multiple):
+    bounds = shard_bounds(num_rows, num_shards=num_shards, multiple_of=multiple)
+    assert len(bounds) == num_shards
+    assert [row for begin, end in bounds for row in range(begin, end)] == list(range(num_rows))
+    assert all(begin % multiple == 0 or begin == num_rows for begin, _ in bounds)
+
+
+def test_more_shards_than_rows_leave_some_empty():
+    assert sorted(shard_bounds(1, num_shards=3)) == [(0, 0), (0, 0), (0, 1)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=4), max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_any_number_of_shards_gives_the_same_answers(tmp_path_factory, lengths, random):
+    folder = tmp_path_factory.mktemp("shards")
+    rows = rows_of_lengths(lengths)
+    flat = [token for row in rows for sentence in row for token in sentence]
+    for num_shards in (1, 2, 3):
+        shards = hand_made_shards(folder / str(num_shards), rows, num_shards=num_shards)
+        assert shards.num_rows == len(rows)
+        assert shards.title_lengths.tolist() == [len(row[0]) for row in rows]
+        assert np.diff(shards.row_starts).tolist() == [sum(map(len, row)) for row in rows]
+        assert np.diff(shards.sentence_starts).tolist() == [len(s) for row in rows for s in row]
+        assert np.diff(shards.first_sentence).tolist() == [len(row) for row in rows]
+        wanted = np.array([random.randrange(len(rows)) for _ in range(5)] if rows else [], dtype=np.int64)
+        starts, sizes = shards.row_starts[wanted], np.diff(shards.row_starts)[wanted]
+        expected = [
+            flat[start : start + size] + [-7] * (30 - size) for start, size in zip(starts, sizes, strict=True)
+        ]
+        assert shards.read(starts, sizes, width=30, fill=-7).tolist() == expected
+
+
+def test_a_missing_shard_is_named(tmp_path):
+    hand_made_shards(tmp_path, rows_of_lengths([[0, 3]] * 4), num_shards=2)
+    prefixes = [tmp_path / "collection.0-of-2", tmp_path / "collection.1-of-2"]
+    for wrong in (prefixes[:1], prefixes[::-1], prefixes[1:]):
+        with pytest.raises(ValueError, match=r"collection\.[01]-of-2: expected this token shard"):
+            TokenShards(wrong)
+    with pytest.raises(ValueError, match="expected 2 token shards, got 3"):
+        TokenShards([*prefixes, prefixes[0]])
+    shard_files(prefixes[1])[2].unlink()
+    with pytest.raises(ValueError, match=r"collection\.1-of-2\.num_sentences\.npy: expected this file"):
+        TokenShards(prefixes)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+def test_a_shard_of_wrong_length_is_named(tmp_path, part):
+    prefix = tmp_path / "collection.0-of-1"
+    hand_made_shards(tmp_path, rows_of_lengths([[1, 3], [0, 2]]))
+    file = shard_files(prefix)[part]
+    save_npy(file, load_npy(file, mapped=False)[:-1])
+    with pytest.raises(ValueError, match=r"collection\.0-of-1.*expected counts that add up to"):
+        TokenShards([prefix])
+
+
+def test_shards_of_a_collection_hold_every_passage_once(tmp_path, real):
+    passages = [Passage(f"d{row}", "", f"number {row}") for row in range(7)]
+    write_passages(tmp_path / "collection.jsonl", passages)
+    (tmp_path / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
+    prefixes = [tmp_path / f"collection.{shard}-of-3" for shard in range(3)]
+    for shard, prefix in enumerate(prefixes):
+        tokenise_collection(
+            tmp_path / "collection.jsonl",
+            tmp_path / "doc_ids.txt",
+            prefix,
+            real,
+            shard=shard,
+            num_shards=3,
+            batch_size=2,
+        )
+    shards = TokenShards(prefixes)
+    assert [row_ids(shards, row) for row in range(shards.num_rows)] == [whole_ids(p.text) for p in passages]
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (["d0", "d9", "d2"], r"collection.jsonl:2: expected passage 'd9' .* got 'd1'"),
+        (["d0", "d1", "d2", "d3"], r"collection.jsonl:4: expected passage 'd3' .* got the end"),
+        (["d0", "d1"], r"collection.jsonl:3: expected the end after 2 passages"),
+    ],
+)
+def test_a_collection_that_does_not_match_its_ids_is_refused(tmp_path, real, ids, message):
+    write_passages(tmp_path / "collection.jsonl", [Passage(f"d{row}", "", "text") for row in range(3)])
+    (tmp_path / "doc_ids.txt").write_text("".join(f"{doc_id}\n" for doc_id in ids))
+    with pytest.raises(ValueError, match=message):
+        tokenise_collection(
+            tmp_path / "collection.jsonl",
+            tmp_path / "doc_ids.txt",
+            tmp_path / "t",
+            real,
+            shard=0,
+            num_shards=1,
+            batch_size=2,
+        )
+    assert not any(file.exists() for file in shard_files(tmp_path / "t"))
+
+
+def test_a_query_is_one_sentence_whatever_its_marks(tmp_path, real):
+    write_queries(tmp_path / "q.jsonl", [Query("1", "What? When. Why!"), Query("2", "")])
+    counts = tokenise_queries(tmp_path / "q.jsonl", tmp_path / "q", real, batch_size=8)
+    assert (counts["sentences"], counts["rows"], counts["rows_without_tokens"]) == (1, 2, 1)
+    assert row_ids(TokenShards([tmp_path / "q"]), 0) == whole_ids("What? When. Why!")
+
+
+def test_the_programs_write_shards_and_manifests(tmp_path):
+    from workflow_scripts import query_tokens, tokens
+
+    write_passages(tmp_path / "c.jsonl", [Passage("a", "Title", "Text. More."), Passage("b", "", "")])
+    (tmp_path / "ids.txt").write_text("a\nb\n")
+    write_queries(tmp_path / "q.jsonl", [Query("1", "question")])
+    common = ["--spec", '{"config": {}}', "--backbone", str(real_tokenizer_folder())]
+    arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0 --num-shards 1"
+    arguments += f" --output-prefix {tmp_path}/c.0-of-1 --manifest {tmp_path}/c.json"
+    tokens.main([*common, *arguments.split()])
+    arguments = f"--queries {tmp_path}/q.jsonl --output-prefix {tmp_path}/q --manifest {tmp_path}/q.json"
+    query_tokens.main([*common, *arguments.split()])
+    manifest = json.loads((tmp_path / "c.json").read_text())
+    assert manifest["counts"]["rows"] == 2 and manifest["counts"]["rows_without_tokens"] == 1
+    assert len(manifest["outputs"]) == 3
+    assert json.loads((tmp_path / "q.json").read_text())["counts"]["tokens"] == 1
