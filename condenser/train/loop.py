@@ -17,9 +17,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypedDict, TypeVar
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
 from condenser.progress import Progress
@@ -28,6 +30,7 @@ from condenser.train.checkpoint import (
     Checkpoint,
     StepLog,
     load_newest_checkpoint,
+    locked_work_folder,
     save_checkpoint,
 )
 from condenser.train.distributed import Processes, sum_gradients
@@ -48,6 +51,19 @@ class Batch(Generic[Content]):
     num_items: int
     num_tokens: int  # real tokens, specials included, padding not
     describe: Callable[[], str]  # where a person finds these items
+
+
+class LoopSettings(TypedDict):
+    """The arguments of `train` that a training passes on as they are; they are explained there."""
+
+    learning_rate: float
+    weight_decay: float
+    warmup_ratio: float
+    max_grad_norm: float
+    fingerprint: str
+    checkpoint_every_s: int
+    checkpoints_kept: int
+    bad_loss_patience: int
 
 
 def train(
@@ -218,6 +234,26 @@ def log_totals(path: str | Path) -> dict[str, int]:
             totals["tokens_seen"] += record["tokens"]
             totals["updates_skipped"] += record["outcome"] != "updated"
     return totals
+
+
+@contextmanager
+def held_work_folder(folder: str | Path, processes: Processes) -> Iterator[None]:
+    """The work folder, locked by the first process for all of them."""
+    with ExitStack() as stack:
+        if processes.is_first:
+            stack.enter_context(locked_work_folder(folder))
+        processes.barrier()
+        yield
+
+
+def row_names(rows: Int[np.ndarray, " row"], file: str | Path, *, most: int = 20) -> str:
+    """Where a person finds rows: their lines in the file they came from.
+
+    >>> row_names(np.array([4, 0]), "queries.jsonl")
+    'lines 5, 1 of queries.jsonl'
+    """
+    more = f" and {len(rows) - most} more" if len(rows) > most else ""
+    return f"lines {', '.join(str(row + 1) for row in rows[:most])}{more} of {file}"
 
 
 _FIRST_LOSS_SCALE, _GOOD_STEPS_TO_DOUBLE = 2.0**16, 2000  # what torch.amp.GradScaler begins with

@@ -1,0 +1,44 @@
+"""What a training program does before it trains: device, precision, determinism, processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
+from condenser.train.distributed import Processes, joined
+
+TIMEOUT_S = 600.0  # more than the first process needs to write a checkpoint of any BERT
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a training runs on."""
+
+    processes: Processes
+    precision: str
+    device_name: str
+
+
+@contextmanager
+def training_machine(*, device: str, precision: str, threads: int) -> Iterator[Machine]:
+    """The device and precision the config means here, and the processes torchrun started, if it did.
+
+    Raises:
+        ValueError: the machine has not what is asked for.
+    """
+    claim = claim_visible_gpus(count=1) if device != "cpu" else []
+    try:
+        chosen = choose_device(device)
+        make_deterministic(threads=threads)
+        with joined(chosen.type, timeout_s=TIMEOUT_S) as processes:
+            name = torch.cuda.get_device_name(processes.device) if chosen.type == "cuda" else "cpu"
+            if processes.world_size > 1:
+                name = f"{processes.world_size} x {name}"
+            yield Machine(processes, choose_precision(precision, processes.device), name)
+    finally:
+        for file in claim:
+            file.close()

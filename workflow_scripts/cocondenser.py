@@ -1,0 +1,101 @@
+"""Go on pre-training a Condenser on pairs of spans: coCondenser.
+
+    python workflow_scripts/cocondenser.py --spec '{"config": {"mlm_weight": 1.0, ...}, "seed": 42, ...}' \\
+        --tokens results/msmarco/tokens/collection.0-of-2 results/msmarco/tokens/collection.1-of-2 \\
+        --initial results/msmarco/models/condenser --output results/msmarco/models/cocondenser \\
+        --work-folder results/.work/cocondenser-0123456789abcdef --checkpoint-every-s 300 \\
+        --checkpoints-kept 2 --bad-loss-patience 0 --manifest results/msmarco/models/cocondenser.manifest.json
+
+Reads the token shards (by prefix, in order) and the folder of the first stage, its Condenser head
+included. Writes a Hugging Face folder with `mlm_head.safetensors`, `condenser_head.safetensors` and
+`losses.jsonl` (one line a step), and the manifest. Settings: the config's block `cocondenser` but
+`corpus`; `skip_from`, `num_head_layers` and `late_mlm_weight` of the block `condenser`; `threads`,
+`device`, `precision`.
+
+Several processes: `torchrun --nproc-per-node 4 workflow_scripts/cocondenser.py ...` with the same flags;
+the result is that of one process but for the order of additions. Stopped by SIGTERM or Ctrl-C, it
+saves a checkpoint; started again with the same spec, it goes on from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+from condenser.files import canonical_json, sha256_text
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--tokens", type=Path, nargs="+", required=True, help="prefixes of all shards")
+    parser.add_argument("--initial", type=Path, required=True, help="folder of the stage condenser")
+    parser.add_argument(
+        "--missing-head",
+        choices=["refuse", "random"],
+        default="refuse",
+        help="a folder without Condenser head is refused, unless a random one is asked for",
+    )
+    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
+    parser.add_argument("--work-folder", type=Path, required=True, help="of this spec's checkpoints")
+    parser.add_argument("--checkpoint-every-s", type=int, required=True)
+    parser.add_argument("--checkpoints-kept", type=int, required=True)
+    parser.add_argument("--bad-loss-patience", type=int, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    args = parser.parse_args(argv)
+    config = args.spec["config"]
+
+    from condenser.data.tokens import shard_files
+    from condenser.train.checkpoint import remove_checkpoints
+    from condenser.train.machine import training_machine
+    from condenser.train.pretrain import pretrain_cocondenser
+
+    tokens = [file for prefix in args.tokens for file in shard_files(prefix)]
+    manifest = program.Manifest(args.manifest, args.spec, inputs=[*tokens, args.initial])
+    with training_machine(
+        device=config["device"], precision=config["precision"], threads=config["threads"]
+    ) as machine:
+        counts = pretrain_cocondenser(
+            args.tokens,
+            args.initial,
+            args.output,
+            skip_from=config["skip_from"],
+            num_head_layers=config["num_head_layers"],
+            late_mlm_weight=config["late_mlm_weight"],
+            min_span_tokens=config["min_span_tokens"],
+            span_tokens=config["span_tokens"],
+            short_probability=config["short_probability"],
+            mask_probability=config["mask_probability"],
+            mlm_weight=config["mlm_weight"],
+            contrastive_weight=config["contrastive_weight"],
+            batch_size=config["batch_size"],
+            rows_per_chunk=config["rows_per_chunk"],
+            gradient_cache=config["gradient_cache"],
+            memory_gb=config["memory_gb"],
+            missing_head=args.missing_head,
+            epochs=config["epochs"],
+            seed=args.spec["seed"],
+            precision=machine.precision,
+            work_folder=args.work_folder,
+            processes=machine.processes,
+            learning_rate=config["learning_rate"],
+            weight_decay=config["weight_decay"],
+            warmup_ratio=config["warmup_ratio"],
+            max_grad_norm=config["max_grad_norm"],
+            fingerprint=sha256_text(canonical_json(args.spec)),
+            checkpoint_every_s=args.checkpoint_every_s,
+            checkpoints_kept=args.checkpoints_kept,
+            bad_loss_patience=args.bad_loss_patience,
+        )
+        if machine.processes.is_first:
+            manifest.write(outputs=[args.output], counts=counts, device=machine.device_name)
+            remove_checkpoints(args.work_folder)
+
+
+if __name__ == "__main__":
+    program.run(main)
