@@ -1,0 +1,117 @@
+"""Start a training as one process or as several, one for each GPU, that live and die together.
+
+The number of processes changes the speed of a training, never its batch (condenser.train.distributed),
+so it is a resource of the rule and no part of the spec.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+_BECOME_WORKER = (
+    "import sys; from condenser.train.launch import become_worker; become_worker(sys.argv[1], sys.argv[2:])"
+)
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def launch(command: Sequence[str], *, processes: int, device: str, stop_timeout_s: int) -> int:
+    """Run a Python program with its arguments as `processes` processes; gives its exit status.
+
+    One process takes the place of this one, so that nothing is given back. Several are started by
+    torchrun's agent, on this machine alone. Process i has GPU i of those a scheduler assigned
+    (CUDA_VISIBLE_DEVICES), else of the free ones, which are claimed; with `device` "cpu" there is
+    nothing to claim.
+
+    When a process fails, the others get SIGTERM and, 30 s later, SIGKILL. SIGTERM and Ctrl-C are
+    passed on, and the processes have `stop_timeout_s` seconds to save a checkpoint. When this process
+    itself is killed, they get SIGTERM.
+
+    The status is that of the process that failed first; 128 and the signal's number where a signal
+    ended it, or all of them.
+
+    Raises:
+        ValueError: the number is below 1, the program is missing, or too few GPUs are free.
+    """
+    if processes < 1:
+        raise ValueError(f"--processes: expected 1 or more, got {processes}.")
+    if not command or not Path(command[0]).is_file():
+        found = command[0] if command else "nothing"
+        raise ValueError(f"command: expected a Python program behind --, got {found}. Is the path right?")
+    if processes == 1:
+        log.info("1 process, %s", _assigned_gpus())
+        os.execv(sys.executable, [sys.executable, *command])
+
+    from condenser.model.devices import claim_visible_gpus
+
+    claims = claim_visible_gpus(count=processes) if device != "cpu" else []
+    log.info("%d processes, %s", processes, _assigned_gpus())
+    try:
+        return _run_agent(command, processes=processes, stop_timeout_s=stop_timeout_s)
+    finally:
+        for claim in claims:
+            claim.close()
+
+
+def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -> int:
+    # imported here: most jobs are one process, which starts a second sooner without
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
+    from torch.distributed.launcher.api import LaunchConfig, elastic_launch
+
+    # the agent reports a failure by a traceback of its own; what counts is the process's own message
+    agent_log = logging.getLogger("torch.distributed")
+    agent_log.handlers[:] = [logging.NullHandler()]
+    agent_log.propagate = False
+
+    worker = [sys.executable, "-c", _BECOME_WORKER, str(os.getpid()), *command]
+    with tempfile.TemporaryDirectory(prefix="condenser-launch-") as folder:
+        config = LaunchConfig(
+            min_nodes=1,
+            max_nodes=1,
+            nproc_per_node=processes,
+            run_id=f"condenser-{os.getpid()}",
+            rdzv_backend="c10d",
+            rdzv_endpoint="localhost:0",
+            local_addr="127.0.0.1",  # a compute node's own name may not resolve
+            max_restarts=0,
+            logs_specs=DefaultLogsSpecs(log_dir=folder),
+            shutdown_timeout=stop_timeout_s,
+        )
+        try:
+            elastic_launch(config, worker[0])(*worker[1:])
+        except ChildFailedError as error:
+            rank, failure = error.get_first_failure()
+            status = failure.exitcode if failure.exitcode > 0 else 128 - failure.exitcode
+            log.error("process %d of %d was the first to fail, with status %d", rank, processes, status)
+            return status
+        except SignalException as error:
+            return 128 + int(error.sigval)
+    return 0
+
+
+def become_worker(launcher_pid: str, command: Sequence[str]) -> None:
+    """Turn this process, started by `launch`, into the program, bound to end when the launcher does.
+
+    Where the system has no such bond (it is Linux's), only the other ways of stopping remain.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != int(launcher_pid):  # it was gone before the bond was made
+            sys.exit(128 + signal.SIGTERM)
+        # all processes are on this machine: gloo need not ask the network for its name
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    os.execv(sys.executable, [sys.executable, *command])
+
+
+def _assigned_gpus() -> str:
+    gpus = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return "no GPU assigned" if gpus is None else f"GPU {gpus or 'none'}"

@@ -1,0 +1,219 @@
+"""Real processes, started as the rules start them: by workflow_scripts/launch.py."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+# A program like the workflow's own. Steps of a fifth of a second; `what` says how it ends.
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+import torch
+from condenser import program
+from condenser.train.distributed import joined, sum_gradients
+from condenser.train.loop import Batch, train
+
+def main(argv):
+    what, folder, num_steps = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    with joined("cpu", timeout_s=60) as processes:
+        (folder / f"{processes.rank}.pid").write_text(str(os.getpid()))
+        if what == "fail" and processes.rank == 1:
+            raise ValueError("qrels.tsv:17: expected 4 columns, got 3.")
+        model = torch.nn.Linear(1, 1)
+        def backward(content, step, scale):
+            time.sleep(0.2)
+            model(torch.ones(1, 1)).sum().backward()
+            return {"loss": processes.sum_floats([processes.rank + 1.0])[0]}
+        train(
+            model, lambda step: Batch(None, 0, 1, 1, lambda: "nothing"), backward, num_steps=num_steps,
+            learning_rate=0.1, weight_decay=0.0, warmup_ratio=0.0, max_grad_norm=0.0,
+            use_loss_scale=False, fingerprint="test", work_folder=folder, checkpoint_every_s=1000,
+            checkpoints_kept=1, bad_loss_patience=0, processes=processes, title="test",
+        )
+
+program.run(main)
+"""
+
+# A program that needs no torch: it says what it sees.
+SIGHT = """
+import os
+print(os.getpid(), os.environ.get("WORLD_SIZE"), os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+"""
+
+
+@pytest.fixture
+def start(tmp_path: Path, root: Path) -> object:
+    """Starts the launcher on a program's text; kills at the end what is left."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(
+        text: str, *arguments: object, processes: int, device: str = "cpu", **environment: str
+    ) -> subprocess.Popen[str]:
+        program = tmp_path / "program.py"
+        program.write_text(text)
+        options = ["--processes", str(processes), "--device", device, "--stop-timeout-s", "60"]
+        launcher = [sys.executable, str(root / "workflow_scripts" / "launch.py"), *options]
+        inherited = {
+            name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "RANK")
+        }
+        started.append(
+            subprocess.Popen(
+                [*launcher, "--", str(program), *map(str, arguments)],
+                env={**inherited, "PYTHONPATH": str(root), **environment},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+def wait_for(claim: Callable[[], bool], *, timeout_s: float) -> float:
+    """Wait until the claim holds; gives the seconds it took."""
+    began = time.monotonic()
+    while not claim():
+        assert time.monotonic() - began < timeout_s, "waited in vain"
+        time.sleep(0.05)
+    return time.monotonic() - began
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def training_pids(folder: Path, count: int) -> list[int]:
+    """The ids of the processes, once the first step is done."""
+    log = folder / "log.jsonl"
+    wait_for(lambda: log.is_file() and log.stat().st_size > 0, timeout_s=60)
+    return [int((folder / f"{rank}.pid").read_text()) for rank in range(count)]
+
+
+def test_one_process_is_the_program_itself_and_not_a_child(start: Start) -> None:
+    process = start(SIGHT, processes=1)
+    out, _ = process.communicate(timeout=60)
+    assert out.split() == [str(process.pid), "None", "None"]
+    assert process.returncode == 0
+
+
+def test_a_rule_without_gpus_is_one_process(start: Start) -> None:
+    assert start(SIGHT, processes=0).communicate(timeout=60)[0].split()[1] == "None"
+
+
+def test_when_a_process_is_killed_all_end_within_a_minute_and_none_is_left(
+    start: Start, tmp_path: Path
+) -> None:
+    launcher = start(PROGRAM, "train", tmp_path, 10_000, processes=2)
+    pids = training_pids(tmp_path, 2)
+    os.kill(pids[1], signal.SIGKILL)
+    _, err = launcher.communicate(timeout=60)
+    assert launcher.returncode == 128 + signal.SIGKILL
+    assert "process 1 of 2 was the first to fail" in err
+    assert not any(map(is_alive, pids))
+
+
+def test_sigterm_lets_all_processes_save_and_the_next_start_resumes(start: Start, tmp_path: Path) -> None:
+    launcher = start(PROGRAM, "train", tmp_path, 30, processes=2)
+    pids = training_pids(tmp_path, 2)
+    launcher.terminate()
+    _, err = launcher.communicate(timeout=60)
+    assert launcher.returncode == 128 + signal.SIGTERM
+    assert not any(map(is_alive, pids))
+    stopped_after = re.search(r"stopped after step (\d+) of 30", err)
+    assert stopped_after
+
+    again = start(PROGRAM, "train", tmp_path, int(stopped_after[1]) + 1, processes=2)
+    _, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
+    assert f"resuming after step {stopped_after[1]} of" in err
+    losses = re.findall(r'"loss":(\S+?),', (tmp_path / "log.jsonl").read_text())
+    assert losses == ["3.0"] * (int(stopped_after[1]) + 1)  # 1 + 2: both processes, every step once
+
+
+def test_the_processes_end_when_their_launcher_is_killed(start: Start, tmp_path: Path) -> None:
+    launcher = start(PROGRAM, "train", tmp_path, 10_000, processes=2)
+    pids = training_pids(tmp_path, 2)
+    launcher.kill()
+    wait_for(lambda: not any(map(is_alive, pids)), timeout_s=60)
+
+
+def test_a_mistake_in_one_process_is_told_without_a_traceback(start: Start, tmp_path: Path) -> None:
+    launcher = start(PROGRAM, "fail", tmp_path, 10_000, processes=2)
+    _, err = launcher.communicate(timeout=60)
+    assert launcher.returncode == 1
+    assert err.count("error: qrels.tsv:17: expected 4 columns, got 3.") == 1
+    assert "Traceback" not in err
+
+
+@pytest.fixture
+def nvidia_smi(tmp_path: Path) -> dict[str, str]:
+    """An environment in which this machine claims to have two GPUs, the first of them in use."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    listing = f"GPU-busy-{os.getpid()}, 900\nGPU-idle-{os.getpid()}, 3\n"
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{listing}'\n")
+    (folder / "nvidia-smi").chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+
+
+def test_processes_see_the_free_gpus_when_none_is_assigned(start: Start, nvidia_smi: dict[str, str]) -> None:
+    out, _ = start(SIGHT, processes=2, device="auto", **nvidia_smi).communicate(timeout=60)
+    gpus = {line.split()[2] for line in out.splitlines()}
+    assert gpus == {f"GPU-idle-{os.getpid()},GPU-busy-{os.getpid()}"}
+
+
+def test_gpus_that_a_scheduler_assigned_are_kept(start: Start, nvidia_smi: dict[str, str]) -> None:
+    process = start(SIGHT, processes=1, device="auto", CUDA_VISIBLE_DEVICES="5", **nvidia_smi)
+    out, err = process.communicate(timeout=60)
+    assert out.split()[2] == "5"
+    assert "1 process, GPU 5" in err
+
+
+def test_more_processes_than_free_gpus_are_refused(start: Start, nvidia_smi: dict[str, str]) -> None:
+    process = start(SIGHT, processes=3, device="auto", **nvidia_smi)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert err == (
+        "error: GPUs: expected 3 free, got 2 of 2. Run fewer jobs at once (resources: gpu=...), or wait.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.py"], "expected a Python program behind --, got nothing.py. Is the path right?"),
+        ([], "the following arguments are required: command"),
+    ],
+)
+def test_a_missing_program_is_said_in_one_line(root: Path, arguments: list[str], message: str) -> None:
+    options = ["--processes", "1", "--device", "cpu", "--stop-timeout-s", "60", "--", *arguments]
+    done = subprocess.run(
+        [sys.executable, str(root / "workflow_scripts" / "launch.py"), *options],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode in (1, 2)
+    assert done.stderr.splitlines()[-1].endswith(message)
