@@ -34,5 +34,6 @@ def split_sentences(text: str) -> list[str]:
 @cache
 def _ends_word(char: str) -> bool:
     # BERT drops control characters, even those that Python takes for whitespace: they end no word.
-    # Unicode 3.2, since punctuation that is newer may be news to the tokenizer.
-    return char in "\t\n\r" or unicodedata.ucd_3_2_0.category(char)[0] in "PZ"
+    # By Unicode 3.2 too, since punctuation that is newer may be news to the tokenizer.
+    tables = (unicodedata, unicodedata.ucd_3_2_0)
+    return char in "\t\n\r" or all(table.category(char)[0] in "PZ" for table in tables)

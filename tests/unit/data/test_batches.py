@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from condenser.data.batches import (
+    attention_mask,
+    length_chunks,
+    negative_window,
+    num_steps,
+    pack_texts,
+    positive_index,
+    row_windows,
+    step_items,
+)
+from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
+from tests.token_shards import hand_made_shards, real_tokenizer_folder, rows_of_lengths
+
+SPECIALS = {"cls_id": 901, "sep_id": 902, "pad_id": 900}
+
+
+@settings(deadline=None)
+@given(st.integers(1, 60), st.integers(1, 70), st.integers(1, 3))
+def test_every_epoch_brings_every_item_once(num_items, batch_size, epochs):
+    seen: dict[int, list[int]] = {}
+    for step in range(num_steps(num_items, batch_size=batch_size, epochs=epochs)):
+        epoch, positions, items = step_items(num_items, batch_size=batch_size, step=step, seed=1, stream="s")
+        assert 1 <= len(items) == len(positions) <= batch_size
+        assert positions[0] == len(seen.get(epoch, []))
+        seen.setdefault(epoch, []).extend(items.tolist())
+    assert list(seen) == list(range(epochs))
+    assert all(sorted(items) == list(range(num_items)) for items in seen.values())
+
+
+def test_the_last_batch_of_an_epoch_holds_what_is_left():
+    sizes = [
+        len(step_items(10, batch_size=4, step=step, seed=1, stream="s")[2])
+        for step in range(num_steps(10, batch_size=4, epochs=2))
+    ]
+    assert sizes == [4, 4, 2, 4, 4, 2]
+
+
+def test_the_order_changes_with_epoch_seed_and_stream():
+    orders = [
+        tuple(step_items(50, batch_size=50, step=step, seed=seed, stream=stream)[2])
+        for step, seed, stream in ((0, 1, "a"), (1, 1, "a"), (0, 2, "a"), (0, 1, "b"))
+    ]
+    assert len(set(orders)) == 4
+
+
+def test_nothing_to_train_on_is_refused():
+    with pytest.raises(ValueError, match="expected at least one item"):
+        num_steps(0, batch_size=4, epochs=1)
+
+
+@given(st.lists(st.integers(0, 200), max_size=40), st.integers(1, 9))
+def test_chunks_hold_each_row_once_shortest_first(lengths, rows_per_chunk):
+    chunks = length_chunks(np.array(lengths, dtype=np.int64), rows_per_chunk=rows_per_chunk)
+    order = [int(row) for chunk in chunks for row in chunk]
+    assert order == sorted(range(len(lengths)), key=lambda row: lengths[row])  # Python's sort is stable
+    assert all(len(chunk) == rows_per_chunk for chunk in chunks[:-1])
+
+
+def test_texts_stand_between_cls_and_sep_padded_to_a_multiple_of_eight(tmp_path):
+    shards = hand_made_shards(tmp_path, rows_of_lengths([[0, 3], [0, 9], [0, 0], [0, 6]]))
+    starts, lengths = shards.row_starts[:-1], np.diff(shards.row_starts)
+    ids, whole = pack_texts(shards, starts, lengths, **SPECIALS)
+    assert whole.tolist() == [5, 11, 2, 8]
+    assert ids.tolist() == [
+        [901, 1, 2, 3, 902] + [900] * 11,
+        [901, *range(4, 13), 902] + [900] * 5,
+        [901, 902] + [900] * 14,
+        [901, *range(13, 19), 902] + [900] * 8,
+    ]
+    chunk = np.array([0, 3])
+    assert pack_texts(shards, starts[chunk], lengths[chunk], **SPECIALS)[0].shape == (2, 8)
+
+
+def test_the_attention_mask_covers_the_text_and_its_specials():
+    assert attention_mask(np.array([2, 4]), width=5).tolist() == [[1, 1, 0, 0, 0], [1, 1, 1, 1, 0]]
+
+
+def test_queries_and_passages_are_cut_with_their_specials_counted(tmp_path):
+    shards = hand_made_shards(tmp_path, rows_of_lengths([[4, 200], [0, 30], [0, 31], [0]]))
+    starts, lengths = row_windows(shards, np.arange(4), max_tokens=32)
+    assert lengths.tolist() == [30, 30, 30, 0]
+    ids, whole = pack_texts(shards, starts, lengths, **SPECIALS)
+    assert whole.tolist() == [32, 32, 32, 2]
+    assert ids[0, :3].tolist() == [901, 1, 2] and ids[0, 31] == 902  # a cut text ends in [SEP], too
+    assert row_windows(shards, np.array([0]), max_tokens=128)[1].tolist() == [126]
+
+
+def test_a_passage_is_what_transformers_makes_of_title_sep_text(tmp_path):
+    from transformers import AutoTokenizer
+
+    tokenizer = Tokenizer(real_tokenizer_folder())
+    rows = [("Dense Retrieval", "Encoders map text. " * 40), ("", "No title here."), ("Only a title", "")]
+    write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, split=True)
+    shards = TokenShards([tmp_path / "t"])
+    ids, whole = pack_texts(
+        shards,
+        *row_windows(shards, np.arange(3), max_tokens=128),
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        pad_id=tokenizer.pad_id,
+    )
+    expected = AutoTokenizer.from_pretrained(real_tokenizer_folder())(
+        [f"{title} [SEP] {text}" if title else text for title, text in rows],
+        truncation=True,
+        max_length=128,
+        padding="max_length",
+        return_tensors="np",
+    )
+    assert (ids == expected["input_ids"]).all()
+    assert (attention_mask(whole, width=128) == expected["attention_mask"]).all()
+
+
+def test_positives_take_turns_from_epoch_to_epoch():
+    assert [positive_index(4, 3, seed=42, epoch=epoch) for epoch in range(4)] == [1, 2, 0, 1]
+    with pytest.raises(ValueError, match="at least one positive"):
+        positive_index(4, 0, seed=42, epoch=0)
+
+
+def test_windows_of_seven_go_through_thirty_negatives_before_any_comes_again():
+    windows = [negative_window(30, 7, seed=1, item=5, epoch=epoch).tolist() for epoch in range(5)]
+    drawn = [index for window in windows for index in window]
+    assert len(set(drawn[:30])) == 30
+    assert drawn[30:] == drawn[:5]  # the fifth window wraps around
+    assert [len(set(window)) for window in windows] == [7] * 5
+
+
+def test_as_many_negatives_as_wanted_all_come_every_epoch():
+    for epoch in range(3):
+        assert sorted(negative_window(7, 7, seed=1, item=2, epoch=epoch)) == list(range(7))
+
+
+def test_items_shuffle_their_negatives_each_in_its_own_way():
+    first = Counter(int(negative_window(30, 7, seed=1, item=item, epoch=0)[0]) for item in range(3000))
+    assert len(first) == 30
+    assert sum((count - 100) ** 2 / 100 for count in first.values()) < 58.3  # chi2, 29 df, p .001
+
+
+def test_fewer_negatives_than_wanted_are_drawn_with_repeats_anew_each_epoch():
+    windows = [tuple(negative_window(3, 7, seed=1, item=2, epoch=epoch)) for epoch in range(50)]
+    assert len(set(windows)) > 40
+    counts = Counter(int(index) for window in windows for index in window)
+    assert set(counts) == {0, 1, 2}
+    assert windows[4] == tuple(negative_window(3, 7, seed=1, item=2, epoch=4))
+
+
+def test_an_item_without_negatives_is_refused_unless_none_are_wanted():
+    assert len(negative_window(0, 0, seed=1, item=2, epoch=0)) == 0
+    with pytest.raises(ValueError, match="train example 2: expected at least one negative"):
+        negative_window(0, 7, seed=1, item=2, epoch=0)

@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from condenser.data.negatives import make_examples
+from condenser.data.records import (
+    Qrel,
+    Query,
+    ScoredDoc,
+    TrainExample,
+    read_examples,
+    write_qrels,
+    write_queries,
+    write_run,
+)
+
+
+def made(
+    folder: Path,
+    run: dict[str, list[str]],
+    judged: dict[str, dict[str, int]],
+    *,
+    queries: list[str] | None = None,
+    **options,
+) -> tuple[dict[str, TrainExample], dict[str, int]]:
+    """Examples by query, and the counts, from files as the stages write them."""
+    rows = (
+        ScoredDoc(query, doc, float(-rank)) for query, docs in run.items() for rank, doc in enumerate(docs)
+    )
+    write_run(folder / "run.trec", rows, system="bm25")
+    write_queries(folder / "queries.jsonl", [Query(query, "text") for query in queries or run])
+    write_qrels(
+        folder / "qrels.tsv",
+        [Qrel(query, doc, grade) for query, grades in judged.items() for doc, grade in grades.items()],
+    )
+    counts = make_examples(
+        folder / "run.trec",
+        folder / "queries.jsonl",
+        folder / "qrels.tsv",
+        folder / "examples.jsonl",
+        **{"depth": 200, "sample": 30, "positive_in_run": False, "seed": 1, **options},
+    )
+    return {example.query_id: example for example in read_examples(folder / "examples.jsonl")}, counts
+
+
+def test_judged_positives_are_no_negatives_and_judged_zeros_are(tmp_path):
+    examples, counts = made(tmp_path, {"q": ["a", "b", "c", "d"]}, {"q": {"b": 1, "x": 2, "c": 0}})
+    assert examples["q"] == TrainExample("q", ("b", "x"), ("a", "c", "d"))
+    assert counts["positives_removed"] == 1
+
+
+def test_positives_are_removed_before_the_run_is_cut_at_its_depth(tmp_path):
+    examples, _ = made(tmp_path, {"q": ["p", "a", "b", "c"]}, {"q": {"p": 1}}, depth=2)
+    assert examples["q"].negative_doc_ids == ("a", "b")
+
+
+def test_only_with_positive_in_run_a_query_needs_its_positive_found(tmp_path):
+    run, judged = {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}}
+    examples, counts = made(tmp_path, run, judged, positive_in_run=True, depth=1)
+    assert list(examples) == ["q"]  # found below `depth`, yet found
+    assert counts["without_positive_in_run"] == 1
+    assert list(made(tmp_path, run, judged)[0]) == ["q", "r"]
+
+
+def test_every_query_is_accounted_for(tmp_path):
+    run = {"ok": ["p", "a"], "unjudged": ["a"], "zero": ["a"], "found": ["p"], "missed": ["a", "b"]}
+    judged = {"ok": {"p": 1}, "zero": {"p": 0}, "found": {"p": 1}, "missed": {"p": 1}, "silent": {"p": 1}}
+    order = ["ok", "unjudged", "zero", "silent", "found", "missed"]
+    examples, counts = made(tmp_path, run, judged, queries=order, positive_in_run=True, sample=2)
+    assert list(examples) == ["ok"]
+    assert counts == {
+        "queries": 6,
+        "without_positives": 2,
+        "without_run": 1,
+        "without_positive_in_run": 1,
+        "without_negatives": 1,
+        "examples": 1,
+        "fewer_negatives_than_sample": 1,
+        "positives_removed": 1,
+        "negatives": 1,
+    }
+
+
+def test_negatives_are_sampled_evenly_without_replacement_in_order_of_rank(tmp_path):
+    docs = [f"d{rank:03}" for rank in range(50)]
+    run = {f"q{number}": docs for number in range(600)}
+    examples, _ = made(tmp_path, run, {query: {"p": 1} for query in run}, depth=40, sample=10)
+    drawn = [example.negative_doc_ids for example in examples.values()]
+    assert all(len(set(ids)) == 10 and list(ids) == sorted(ids) for ids in drawn)
+    counts = np.bincount([int(doc[1:]) for ids in drawn for doc in ids], minlength=50)
+    assert (counts[40:] == 0).all()
+    # each of 40 is drawn with probability 1/4; sampling without replacement tightens the spread
+    assert (np.abs(counts[:40] - 150) < 5 * np.sqrt(600 * 0.25 * 0.75)).all()
+    assert len(set(drawn)) > 590
+
+
+def test_a_sample_depends_on_seed_and_query_and_not_on_other_queries(tmp_path):
+    docs = [f"d{rank}" for rank in range(100)]
+    judged = {query: {"p": 1} for query in "abc"}
+    whole, _ = made(tmp_path, {"a": docs, "b": docs, "c": docs}, judged)
+    alone, _ = made(tmp_path, {"c": docs}, judged)
+    other, _ = made(tmp_path, {"c": docs}, judged, seed=2)
+    assert alone["c"] == whole["c"] != other["c"]
+    assert whole["a"].negative_doc_ids != whole["b"].negative_doc_ids
+
+
+def test_a_document_twice_in_a_query_is_refused_by_line(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"run\.trec:4: expected each document once for query r, got a again"
+    ):
+        made(tmp_path, {"q": ["a"], "r": ["a", "b", "a"]}, {"q": {"p": 1}})
+    assert not (tmp_path / "examples.jsonl").exists()
+
+
+@pytest.mark.parametrize("order", [["r", "q"], ["q"], ["r"]])
+def test_a_run_out_of_the_queries_order_is_refused_by_line(tmp_path, order):
+    with pytest.raises(ValueError, match=r"run\.trec:[12]: expected the order of .*queries\.jsonl"):
+        made(tmp_path, {"q": ["a"], "r": ["a"]}, {"q": {"p": 1}, "r": {"p": 1}}, queries=order)
+    assert not (tmp_path / "examples.jsonl").exists()
+
+
+def test_a_query_in_two_pieces_is_refused(tmp_path):
+    made(tmp_path, {"q": ["a"], "r": ["a"]}, {"q": {"p": 1}, "r": {"p": 1}})
+    run = (tmp_path / "run.trec").read_text()
+    (tmp_path / "run.trec").write_text(run + "q Q0 b 2 -1 bm25\n")
+    with pytest.raises(ValueError, match=r"run\.trec:3: .* each query in one piece; query q"):
+        make_examples(
+            tmp_path / "run.trec",
+            tmp_path / "queries.jsonl",
+            tmp_path / "qrels.tsv",
+            tmp_path / "examples.jsonl",
+            depth=2,
+            sample=1,
+            positive_in_run=False,
+            seed=1,
+        )
+
+
+def test_a_run_that_leaves_no_example_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"got none \(queries 1, without_positives 1\)"):
+        made(tmp_path, {"q": ["a"]}, {"r": {"a": 1}})
+
+
+def test_the_program_filters_bm25_alone_by_found_positives(tmp_path):
+    from workflow_scripts import examples
+
+    made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
+    for system, expected in (("bm25", 1), ("condenser-round1", 2)):
+        spec = {
+            "config": {"depth": 200, "sample": 30, "positive_in_run": True},
+            "seed": 42,
+            "wildcards": {"system": system},
+        }
+        arguments = (
+            f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
+        )
+        arguments += f" --output {tmp_path}/{system}.jsonl --manifest {tmp_path}/{system}.json"
+        examples.main(["--spec", json.dumps(spec), *arguments.split()])
+        assert json.loads((tmp_path / f"{system}.json").read_text())["counts"]["examples"] == expected
