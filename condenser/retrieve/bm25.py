@@ -84,12 +84,13 @@ def run_anserini(
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
-    if "OutOfMemoryError" in done.stdout:
-        raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB. Give it a larger heap.")
-    refusals = [line for line in done.stdout.splitlines() if line.startswith("Error: ")]
+    if "OutOfMemoryError" in done.stdout or "too small" in done.stdout:
+        raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB of heap. Give it more.")
+    lines = done.stdout.splitlines() or ["nothing"]
+    refusals = [line for line in lines if line.startswith("Error: ")]
     if done.returncode != 0 or refusals:
-        last = (refusals or done.stdout.splitlines() or ["no output"])[-1]
-        raise ValueError(f"Anserini's {program} ended with status {done.returncode}: {last}")
+        said = (refusals + [line for line in lines if "Exception" in line] + lines)[0]
+        raise ValueError(f"Anserini's {program} failed (status {done.returncode}) and said: {said}")
     return done.stdout
 
 

@@ -31,18 +31,6 @@ from condenser.progress import Progress
 SAVE_EVERY_S = 15.0
 
 
-def shard_rows(num_rows: int, shard: str, *, block_rows: int) -> tuple[int, int]:
-    """First row and end of an embedding shard such as `0-of-2`.
-
-    Raises:
-        ValueError: there is no such shard.
-    """
-    match = re.fullmatch(r"(\d+)-of-(\d+)", shard)
-    if match is None or not int(match[1]) < int(match[2]):
-        raise ValueError(f"shard: expected <i>-of-<n> with i from 0 to n - 1, got {shard!r}.")
-    return shard_bounds(num_rows, num_shards=int(match[2]), multiple_of=block_rows)[int(match[1])]
-
-
 def encode_shard(
     retriever_folder: Path,
     token_prefixes: Sequence[Path],

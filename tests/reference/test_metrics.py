@@ -75,9 +75,7 @@ def official_mrr(qrels_file: Path, run_file: Path) -> float:
 @pytest.mark.parametrize("seed", [4, 5, 6])
 def test_mrr_equals_the_official_rule_with_ties_and_missing_queries(tmp_path, seed):
     run_file, qrels_file = made_up(tmp_path, seed=seed, depth=30, max_grade=1)
-    values, counts = measure_run(
-        read_rankings(run_file), grades_of(read_qrels(qrels_file)), relevant_grade=1
-    )
+    values, counts = measure_run(read_rankings(run_file), grades_of(read_qrels(qrels_file)), relevant_grade=1)
     expected = official_mrr(qrels_file, run_file)
     assert expected > 0
     assert means(values)["MRR@10"] == pytest.approx(expected, rel=1e-12)

