@@ -1,7 +1,7 @@
 """Tokenise one shard of a collection.
 
     python workflow_scripts/tokens.py --spec '{"config": {}}' --collection data/collection.jsonl \\
-        --doc-ids data/doc_ids.txt --backbone models/backbone --shard 0 --num-shards 2 \\
+        --doc-ids data/doc_ids.txt --backbone models/backbone --shard 0-of-2 \\
         --output-prefix tokens/collection.0-of-2 --manifest tokens/collection.0-of-2.manifest.json
 
 Reads the collection, its ids and the backbone's tokenizer. Writes PREFIX.tokens.npy,
@@ -29,8 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--collection", type=Path, required=True, help="collection.jsonl")
     parser.add_argument("--doc-ids", type=Path, required=True, help="doc_ids.txt")
     parser.add_argument("--backbone", type=Path, required=True, help="folder with the tokenizer")
-    parser.add_argument("--shard", type=int, required=True, help="this shard's number, from 0")
-    parser.add_argument("--num-shards", type=int, required=True)
+    parser.add_argument("--shard", required=True, help="for example 0-of-2")
     parser.add_argument("--output-prefix", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
@@ -44,7 +43,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.output_prefix,
         Tokenizer(args.backbone),
         shard=args.shard,
-        num_shards=args.num_shards,
         batch_size=BATCH_ROWS,
     )
     manifest.write(outputs=shard_files(args.output_prefix), counts=counts)

@@ -97,11 +97,6 @@ def pack_texts(
     return ids, whole
 
 
-def attention_mask(lengths: Int[np.ndarray, " row"], *, width: int) -> Int[np.ndarray, "row width"]:
-    """1 where a row has a token, 0 where it is padded."""
-    return (np.arange(width) < lengths[:, None]).astype(np.int64)
-
-
 def positive_index(item: int, num_positives: int, *, seed: int, epoch: int) -> int:
     """Which of an item's positives stands for it in an epoch: (item + seed + epoch) mod n.
 

@@ -50,6 +50,18 @@ def shard_bounds(num_rows: int, *, num_shards: int, multiple_of: int = 1) -> lis
     return list(pairwise(bounds))
 
 
+def shard_rows(num_rows: int, shard: str, *, multiple_of: int) -> tuple[int, int]:
+    """First row and end of a shard such as `0-of-2`.
+
+    Raises:
+        ValueError: there is no such shard.
+    """
+    match = re.fullmatch(r"(\d+)-of-(\d+)", shard)
+    if match is None or not int(match[1]) < int(match[2]):
+        raise ValueError(f"shard: expected <i>-of-<n> with i from 0 to n - 1, got {shard!r}.")
+    return shard_bounds(num_rows, num_shards=int(match[2]), multiple_of=multiple_of)[int(match[1])]
+
+
 class Tokenizer:
     """A WordPiece tokenizer of a Hugging Face folder, as arrays that need no transformers.
 
@@ -294,18 +306,16 @@ def tokenise_collection(
     prefix: str | Path,
     tokenizer: Tokenizer,
     *,
-    shard: int,
-    num_shards: int,
+    shard: str,
     batch_size: int,
 ) -> dict[str, int]:
-    """Write shard number `shard` of a collection; gives its counts.
+    """Write one shard of a collection, such as `0-of-2`; gives its counts.
 
     Raises:
         ValueError: there is no such shard, or collection and ids do not match line by line.
     """
-    if not 0 <= shard < num_shards:
-        raise ValueError(f"shard {shard}: expected a number from 0 to {num_shards - 1}")
-    begin, end = shard_bounds(_count_lines(doc_ids), num_shards=num_shards)[shard]
+    num_rows = _count_lines(doc_ids)
+    begin, end = shard_rows(num_rows, shard, multiple_of=1)
 
     def texts() -> Iterator[tuple[str, str]]:
         passages = islice(read_passages(collection), begin, None)
@@ -319,7 +329,7 @@ def tokenise_collection(
                         "Run rule collect again."
                     )
                 yield passage.title, passage.text
-        if shard == num_shards - 1 and next(passages, None) is not None:
+        if end == num_rows and next(passages, None) is not None:
             raise ValueError(
                 f"{collection}:{end + 1}: expected the end after {end} passages as in {doc_ids}, "
                 "got one more. Run rule collect again."

@@ -15,6 +15,7 @@ from condenser.data.tokens import (
     TokenShards,
     shard_bounds,
     shard_files,
+    shard_rows,
     tokenise_collection,
     tokenise_queries,
     write_token_shard,
@@ -267,8 +268,7 @@ def test_shards_of_a_collection_hold_every_passage_once(tmp_path, real):
             tmp_path / "doc_ids.txt",
             prefix,
             real,
-            shard=shard,
-            num_shards=3,
+            shard=f"{shard}-of-3",
             batch_size=2,
         )
     shards = TokenShards(prefixes)
@@ -292,11 +292,17 @@ def test_a_collection_that_does_not_match_its_ids_is_refused(tmp_path, real, ids
             tmp_path / "doc_ids.txt",
             tmp_path / "t",
             real,
-            shard=0,
-            num_shards=1,
+            shard="0-of-1",
             batch_size=2,
         )
     assert not any(file.exists() for file in shard_files(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("shard", ["2-of-2", "0", "-1-of-2", "a-of-b"])
+def test_a_shard_that_is_none_is_refused(shard):
+    with pytest.raises(ValueError, match="expected <i>-of-<n>"):
+        shard_rows(10, shard, multiple_of=1)
+    assert shard_rows(10, "1-of-2", multiple_of=4) == (4, 10)
 
 
 def test_a_query_is_one_sentence_whatever_its_marks(tmp_path, real):
@@ -313,7 +319,7 @@ def test_the_programs_write_shards_and_manifests(tmp_path):
     (tmp_path / "ids.txt").write_text("a\nb\n")
     write_queries(tmp_path / "q.jsonl", [Query("1", "question")])
     common = ["--spec", '{"config": {}}', "--backbone", str(real_tokenizer_folder())]
-    arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0 --num-shards 1"
+    arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0-of-1"
     arguments += f" --output-prefix {tmp_path}/c.0-of-1 --manifest {tmp_path}/c.json"
     tokens.main([*common, *arguments.split()])
     arguments = f"--queries {tmp_path}/q.jsonl --output-prefix {tmp_path}/q --manifest {tmp_path}/q.json"
