@@ -63,19 +63,17 @@ def download(
         if candidate.is_file():
             _copy(candidate, path, num_bytes=num_bytes, md5=md5)
             return done | {"from": "mirror", "attempts": 0, "resumed": 0}
-    resumed = 0
     with _Part(path, url) as part:
         for attempt in range(1, retries + 2):
             try:
                 was_resumed = _attempt(part, num_bytes=num_bytes, timeout_s=timeout_s)
-                resumed += was_resumed
                 _check_md5(part, md5, was_resumed=was_resumed)
             except _Interrupted as fault:
                 log.warning("%s: %s (attempt %d of %d)", url, fault, attempt, retries + 1)
                 reason = str(fault)
             else:
                 part.finish()
-                return done | {"from": "network", "attempts": attempt, "resumed": resumed}
+                return done | {"from": "network", "attempts": attempt, "resumed": part.num_resumed}
             if attempt <= retries:
                 time.sleep(min(wait_s * 2 ** (attempt - 1), _LONGEST_WAIT_S))
     raise ValueError(
@@ -95,7 +93,7 @@ class _Part:
     """What has come so far of one file, held by one process at a time."""
 
     def __init__(self, path: Path, url: str) -> None:
-        self.url, self._target = url, path
+        self.url, self._target, self.num_resumed = url, path, 0
         self.path = path.with_name(f"{path.name}.part")
         self._state_path = path.with_name(f"{path.name}.part.json")
 
@@ -106,7 +104,7 @@ class _Part:
         except BlockingIOError:
             self._lock.close()
             raise ValueError(
-                f"{self.path}: expected to be alone, got another process that downloads the file. Wait for it."
+                f"{self.path}: expected to be alone, got another process that downloads it. Wait for it."
             ) from None
         return self
 
@@ -169,6 +167,7 @@ def _attempt(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
                     f"{part.url}: expected {num_bytes:,} bytes, got the offer of {begin + int(length):,}. "
                     "The file has changed; set downloads.mirror to a folder that holds the old one."
                 )
+            part.num_resumed += begin > 0
             with part.open_at(begin, _validator(response.headers)) as file:
                 _receive(response, file, part, begin=begin, num_bytes=num_bytes)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:

@@ -1,0 +1,143 @@
+"""Members of archives: only those wanted, only whole, never more than allowed."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from condenser.data.archives import extract_tar_members, open_gzip, tar_members, zip_members
+
+LIMIT = 1 << 20
+
+
+def write_tar(path: Path, members: dict[str, bytes], *, links: dict[str, str] | None = None) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        for name, target in (links or {}).items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    return path
+
+
+def read_tar(path: Path, names: list[str], *, limit: int = LIMIT) -> dict[str, bytes]:
+    return {name: stream.read() for name, stream in tar_members(path, names, max_bytes=limit)}
+
+
+def test_wanted_members_come_with_their_bytes_whatever_folder_they_lie_in(tmp_path):
+    path = write_tar(tmp_path / "a.tar.gz", {"x/one.txt": b"1" * 50_000, "other": b"?", "./two.txt": b"22"})
+    assert read_tar(path, ["two.txt", "one.txt"]) == {"one.txt": b"1" * 50_000, "two.txt": b"22"}
+
+
+def test_a_member_may_be_left_half_read(tmp_path):
+    path = write_tar(tmp_path / "a.tar.gz", {"one": b"abc" * 9999, "two": b"second"})
+    first = {name: stream.readline(2) for name, stream in tar_members(path, ["one", "two"], max_bytes=LIMIT)}
+    assert first == {"one": b"ab", "two": b"se"}
+
+
+def test_members_are_written_under_our_names_and_nothing_is_written_elsewhere(tmp_path):
+    path = write_tar(
+        tmp_path / "a.tar.gz", {"../../out.txt": b"good", "../evil.txt": b"bad", "/tmp/evil2.txt": b"bad"}
+    )
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    extracted = extract_tar_members(path, ["out.txt"], tmp_path / "in" / "deep", max_bytes=LIMIT)
+    assert extracted["out.txt"] == tmp_path / "in" / "deep" / "out.txt"
+    assert extracted["out.txt"].read_bytes() == b"good"
+    assert sorted(file.name for file in tmp_path.rglob("*") if file.is_file()) == ["a.tar.gz", "out.txt"]
+
+
+def test_a_link_in_place_of_a_wanted_member_is_refused(tmp_path):
+    path = write_tar(tmp_path / "a.tar.gz", {}, links={"one": "/etc/passwd"})
+    with pytest.raises(ValueError, match="expected 'one' to be a plain file"):
+        read_tar(path, ["one"])
+
+
+@pytest.mark.parametrize(
+    ("members", "names", "message"),
+    [
+        ({"a": b""}, ["a", "b"], "expected the members b, got none"),
+        ({"x/a": b"1", "y/a": b"2"}, ["a"], "expected one member a, got a second, 'y/a'"),
+    ],
+)
+def test_missing_or_doubled_members_are_told(tmp_path, members, names, message):
+    with pytest.raises(ValueError, match=message):
+        read_tar(write_tar(tmp_path / "a.tar.gz", members), names)
+
+
+def test_an_archive_that_unpacks_to_more_than_allowed_is_stopped_whichever_member_is_large(tmp_path):
+    for names in (["small"], ["large"]):
+        path = write_tar(tmp_path / "a.tar.gz", {"large": bytes(4 * LIMIT), "small": b"1"})
+        with pytest.raises(ValueError, match="expected at most 1,048,576 bytes unpacked, got more"):
+            read_tar(path, names)
+
+
+def test_an_archive_cut_at_any_place_never_passes(tmp_path):
+    whole = write_tar(tmp_path / "a.tar.gz", {"one": bytes(range(256)) * 40, "two": b"2"}).read_bytes()
+    cut = tmp_path / "cut.tar.gz"
+    for length in range(0, len(whole), 7):
+        cut.write_bytes(whole[:length])
+        with pytest.raises(ValueError, match=r"cut\.tar\.gz: expected"):
+            read_tar(cut, ["one"])
+
+
+def test_a_changed_byte_is_found_by_the_checksum_or_changes_nothing(tmp_path):
+    content = b"abcdefgh" * 4
+    whole = write_tar(tmp_path / "a.tar.gz", {"one": content, "two": b"2"}).read_bytes()
+    changed = tmp_path / "changed.tar.gz"
+    after_header = whole.index(b"\0", 10) + 1  # the name in gzip's header is covered by no sum
+    num_refused = 0
+    for place in range(after_header, len(whole)):
+        changed.write_bytes(whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :])
+        try:
+            came = read_tar(changed, ["one"])
+        except ValueError as error:
+            assert str(error).startswith(str(changed))
+            num_refused += 1
+        else:
+            assert came == {"one": content}  # some bits of a deflate stream mean nothing
+    assert num_refused > 0.9 * (len(whole) - after_header)
+
+
+def test_a_gzip_file_is_streamed_and_its_cut_form_refused(tmp_path):
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(b"line\n" * 1000))
+    with open_gzip(path, max_bytes=LIMIT) as stream:
+        assert sum(1 for _ in stream) == 1000
+    path.write_bytes(path.read_bytes()[:-9])
+    with (
+        pytest.raises(ValueError, match=r"a\.gz: expected a complete archive"),
+        open_gzip(path, max_bytes=LIMIT) as stream,
+    ):
+        stream.read()
+
+
+def test_a_file_that_is_no_archive_is_told(tmp_path):
+    (tmp_path / "page.tar.gz").write_bytes(b"<html>Not found</html>")
+    with pytest.raises(ValueError, match=r"page\.tar\.gz: expected a complete archive"):
+        read_tar(tmp_path / "page.tar.gz", ["one"])
+    with pytest.raises(ValueError, match=r"page\.tar\.gz: expected a complete archive"):
+        list(zip_members(tmp_path / "page.tar.gz", ["one"], max_bytes=LIMIT))
+
+
+def test_members_of_a_zip_come_in_the_order_asked_for_and_within_the_limit(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x/one.csv", "1")
+        archive.writestr("two.csv", "22")
+        archive.writestr("bomb.csv", bytes(4 * LIMIT))
+    found = [
+        (name, stream.read())
+        for name, stream in zip_members(tmp_path / "a.zip", ["two.csv", "one.csv"], max_bytes=LIMIT)
+    ]
+    assert found == [("two.csv", b"22"), ("one.csv", b"1")]
+    with pytest.raises(ValueError, match="at most 1,048,576 bytes"):
+        [stream.read() for _, stream in zip_members(tmp_path / "a.zip", ["bomb.csv"], max_bytes=LIMIT)]
+    with pytest.raises(ValueError, match="expected one member gone, got 0"):
+        list(zip_members(tmp_path / "a.zip", ["gone"], max_bytes=LIMIT))

@@ -1,0 +1,305 @@
+"""Downloads from a real server on this machine that cuts, stalls, lies and changes its mind."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import random
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from condenser.data.download import download, mirror_places
+from condenser.data.official import OFFICIAL_FILES, official_file
+
+CONTENT = random.Random(1).randbytes(300_000)
+MD5 = hashlib.md5(CONTENT).hexdigest()
+
+
+@dataclass
+class Behaviour:
+    """What the server does with one request."""
+
+    status: int | None = None  # answer with this status and no file
+    cut_after: int | None = None  # close the connection after so many bytes
+    stall_after: int | None = None  # fall silent after so many bytes
+    content: bytes = CONTENT
+    etag: str | None = '"v1"'
+    ranges: bool = True
+    if_range: bool = True  # honours If-Range
+    length: bool = True  # tells Content-Length
+    shift: int = 0  # answers a range that begins so many bytes later
+
+
+@dataclass
+class Server:
+    url: str = ""
+    script: list[Behaviour] = field(default_factory=list)  # one a request; the last stays
+    requests: list[dict[str, str]] = field(default_factory=list)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    state = Server()
+    released = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            does = state.script.pop(0) if len(state.script) > 1 else state.script[0]
+            state.requests.append(dict(self.headers))
+            if does.status:
+                self.send_response(does.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            begin = 0
+            asked = self.headers.get("Range")
+            is_same = self.headers.get("If-Range") == does.etag or not does.if_range
+            if asked and does.ranges and is_same:
+                begin = int(asked.removeprefix("bytes=").rstrip("-")) + does.shift
+                if begin >= len(does.content):
+                    self.send_response(416)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
+                self.send_response(206)
+                last = len(does.content) - 1
+                self.send_header("Content-Range", f"bytes {begin}-{last}/{last + 1}")
+            else:
+                self.send_response(200)
+            body = does.content[begin:]
+            if does.length:
+                self.send_header("Content-Length", str(len(body)))
+            if does.etag:
+                self.send_header("ETag", does.etag)
+            self.end_headers()
+            limit = min(x for x in (does.cut_after, does.stall_after, len(body)) if x is not None)
+            try:
+                self.wfile.write(body[:limit])
+                self.wfile.flush()
+            except ConnectionError:
+                return  # the client has seen enough
+            if does.stall_after is not None:
+                released.wait(5)
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    http.daemon_threads = True
+    state.url = f"http://127.0.0.1:{http.server_port}/folder/file.bin"
+    thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    yield state
+    released.set()
+    http.shutdown()
+    http.server_close()
+    thread.join()
+
+
+def fetch(
+    server: Server, path: Path, *, retries: int = 3, md5: str | None = MD5, num_bytes: int = len(CONTENT)
+):
+    return download(
+        server.url,
+        path,
+        num_bytes=num_bytes,
+        md5=md5,
+        mirror=None,
+        retries=retries,
+        timeout_s=0.3,
+        wait_s=0.001,
+    )
+
+
+def assert_only(path: Path) -> None:
+    assert path.read_bytes() == CONTENT
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+MENDED = {
+    "whole": ([Behaviour()], 1, 0),
+    "cut at once": ([Behaviour(cut_after=0), Behaviour()], 2, 0),
+    "cut after a byte": ([Behaviour(cut_after=1), Behaviour()], 2, 1),
+    "cut twice": ([Behaviour(cut_after=70_000), Behaviour(cut_after=100_000), Behaviour()], 3, 2),
+    "cut before the last byte": ([Behaviour(cut_after=len(CONTENT) - 1), Behaviour()], 2, 1),
+    "silent": ([Behaviour(stall_after=100_000), Behaviour()], 2, 1),
+    "status 500": ([Behaviour(status=500), Behaviour(status=503), Behaviour()], 3, 0),
+    "status 429": ([Behaviour(status=429), Behaviour()], 2, 0),
+    "ranges ignored": ([Behaviour(cut_after=99_999), Behaviour(ranges=False)], 2, 0),
+    "changed": ([Behaviour(cut_after=9, content=bytes(300_000), etag='"v0"'), Behaviour()], 2, 0),
+    "changed, If-Range ignored": (
+        [Behaviour(cut_after=9, content=bytes(300_000), etag='"v0"'), Behaviour(if_range=False), Behaviour()],
+        3,
+        0,
+    ),
+    "changed under the same tag": (
+        [Behaviour(cut_after=70_000, content=bytes(300_000)), Behaviour(), Behaviour()],
+        3,
+        1,
+    ),
+    "no tag": ([Behaviour(cut_after=70_000, etag=None), Behaviour(etag=None)], 2, 0),
+    "weak tag": ([Behaviour(cut_after=70_000, etag='W/"v1"'), Behaviour(etag='W/"v1"')], 2, 0),
+    "no length, cut": ([Behaviour(cut_after=70_000, length=False), Behaviour(length=False)], 2, 1),
+    "another range than asked": ([Behaviour(cut_after=70_000), Behaviour(shift=5), Behaviour()], 3, 0),
+}
+
+
+@pytest.mark.parametrize("case", MENDED)
+def test_a_fault_that_can_be_mended_ends_in_the_right_file(server, tmp_path, case):
+    server.script, attempts, resumed = list(MENDED[case][0]), MENDED[case][1], MENDED[case][2]
+    done = fetch(server, tmp_path / "file.bin")
+    assert_only(tmp_path / "file.bin")
+    assert (done["attempts"], done["resumed"]) == (attempts, resumed)
+
+
+REFUSED = {
+    "status 404": ([Behaviour(status=404)], r"expected the file, got HTTP status 404 .*mirror", 1),
+    "status 403": ([Behaviour(status=403)], "got HTTP status 403", 1),
+    "longer": ([Behaviour(content=CONTENT + b"x")], r"expected 300,000 bytes, got the offer of 300,001", 1),
+    "shorter": ([Behaviour(content=CONTENT[:-1])], "got the offer of 299,999", 1),
+    "longer than told": (
+        [Behaviour(content=CONTENT + b"x", length=False)],
+        "expected 300,000 bytes, got more",
+        1,
+    ),
+    "other bytes": ([Behaviour(content=bytes(300_000))], f"expected the MD5 {MD5}, got ", 1),
+    "always cut": ([Behaviour(cut_after=0)], "within 4 attempts, got ", 4),
+    "always 500": ([Behaviour(status=500)], "within 4 attempts, got HTTP status 500", 4),
+    "always short": ([Behaviour(content=CONTENT[:-1], length=False, etag=None)], "got 299,999 bytes", 4),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_fault_that_cannot_be_mended_is_one_line_and_no_file(server, tmp_path, case):
+    server.script, message, num_requests = list(REFUSED[case][0]), REFUSED[case][1], REFUSED[case][2]
+    with pytest.raises(ValueError, match=message) as caught:
+        fetch(server, tmp_path / "file.bin")
+    assert "\n" not in str(caught.value) and str(caught.value).startswith(server.url)
+    assert not (tmp_path / "file.bin").exists()
+    assert len(server.requests) == num_requests
+
+
+def test_a_later_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
+    server.script = [Behaviour(cut_after=200_000)]
+    with pytest.raises(ValueError, match="What came is kept"):
+        fetch(server, tmp_path / "file.bin", retries=0)
+    kept = (tmp_path / "file.bin.part").stat().st_size
+    assert 0 < kept <= 200_000
+    server.script = [Behaviour()]
+    assert fetch(server, tmp_path / "file.bin")["resumed"] == 1
+    assert server.requests[-1]["Range"] == f"bytes={kept}-"
+    assert server.requests[-1]["If-Range"] == '"v1"'
+    assert_only(tmp_path / "file.bin")
+
+
+def test_a_part_of_another_address_is_not_gone_on_with(server, tmp_path):
+    (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
+    (tmp_path / "file.bin.part.json").write_text(json.dumps({"url": "http://other", "validator": '"v1"'}))
+    server.script = [Behaviour()]
+    assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 0
+    assert_only(tmp_path / "file.bin")
+
+
+def test_a_part_that_came_whole_before_the_end_is_checked_and_taken_without_asking(server, tmp_path):
+    (tmp_path / "file.bin.part").write_bytes(CONTENT)
+    (tmp_path / "file.bin.part.json").write_text(json.dumps({"url": server.url, "validator": '"v1"'}))
+    server.script = [Behaviour(status=404)]
+    fetch(server, tmp_path / "file.bin")
+    assert server.requests == []
+    assert_only(tmp_path / "file.bin")
+
+
+def test_every_request_has_the_header_that_msmarcos_host_wants(server, tmp_path):
+    server.script = [Behaviour()]
+    fetch(server, tmp_path / "file.bin")
+    assert server.requests[0]["X-Ms-Version"] == "2019-12-12"
+
+
+def test_a_second_process_does_not_write_into_the_first_ones_part(server, tmp_path):
+    server.script = [Behaviour(stall_after=1000), Behaviour()]
+    first = threading.Thread(target=fetch, args=(server, tmp_path / "file.bin"))
+    first.start()
+    while not server.requests:
+        time.sleep(0.005)
+    with pytest.raises(ValueError, match="expected to be alone"):
+        fetch(server, tmp_path / "file.bin")
+    first.join()
+    assert_only(tmp_path / "file.bin")
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1/folder/file.bin", "folder/file.bin", "file.bin"])
+def test_a_mirror_serves_a_file_by_host_path_or_name(tmp_path, place):
+    file = tmp_path / "mirror" / place
+    file.parent.mkdir(parents=True)
+    file.write_bytes(CONTENT)
+    done = download(
+        "http://127.0.0.1/folder/file.bin",
+        tmp_path / "out" / "file.bin",
+        num_bytes=len(CONTENT),
+        md5=MD5,
+        mirror=tmp_path / "mirror",
+        retries=0,
+        timeout_s=0.1,
+    )
+    assert done["from"] == "mirror"
+    assert_only(tmp_path / "out" / "file.bin")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(CONTENT[:-1], "299,999"), (bytes(300_000), "expected the MD5")]
+)
+def test_a_mirrors_file_is_checked_like_any_other(tmp_path, content, message):
+    (tmp_path / "file.bin").write_bytes(content)
+    with pytest.raises(ValueError, match=message) as caught:
+        download(
+            "http://127.0.0.1/file.bin",
+            tmp_path / "out" / "file.bin",
+            num_bytes=len(CONTENT),
+            md5=MD5,
+            mirror=tmp_path,
+            retries=0,
+            timeout_s=0.1,
+        )
+    assert str(tmp_path / "file.bin") in str(caught.value)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_url_cannot_name_a_place_outside_the_mirror():
+    for place in mirror_places("http://host/../%2e%2e/etc/../passwd", Path("/mirror")):
+        assert place.is_relative_to("/mirror") and ".." not in place.parts
+
+
+def test_the_official_files_are_those_of_the_published_list():
+    assert len(OFFICIAL_FILES) == 18
+    assert official_file("collectionandqueries.tar.gz").num_bytes == 1_057_717_952
+    assert [name for name, file in OFFICIAL_FILES.items() if file.md5 is None] == ["marco.tar.gz"]
+    assert all(len(file.md5) == 32 for file in OFFICIAL_FILES.values() if file.md5)
+    with pytest.raises(ValueError, match=r"expected a file out of .*, got 'passwd'"):
+        official_file("passwd")
+
+
+def test_the_program_takes_the_file_from_the_mirror_of_the_environment(tmp_path, root, monkeypatch):
+    spec = importlib.util.spec_from_file_location(
+        "download_program", root / "workflow_scripts" / "download.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    official = official_file("msmarco-test2019-queries.tsv.gz")
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "msmarco-test2019-queries.tsv.gz").write_bytes(bytes(official.num_bytes))
+    monkeypatch.setenv("CONDENSER_MIRROR", str(tmp_path / "mirror"))
+    with pytest.raises(ValueError, match=f"expected the MD5 {official.md5}"):
+        module.main(
+            ["--spec", '{"wildcards": {"file": "msmarco-test2019-queries.tsv.gz"}}']
+            + ["--output", str(tmp_path / "out"), "--mirror", "", "--retries", "0", "--timeout-s", "1"]
+            + ["--manifest", str(tmp_path / "manifest.json")]
+        )
+    assert not (tmp_path / "manifest.json").exists()

@@ -1,0 +1,161 @@
+"""MS MARCO's official files, small but in their exact forms."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from condenser.data import sources
+from condenser.data.official import OFFICIAL_FILES
+from condenser.data.records import Passage, Qrel, Query, read_doc_ids, read_passages, read_qrels, read_queries
+
+COLLECTION = '0\tThe first passage.\n1\tNA\n2\tIt\u2028goes "on.\n3\tLast.\n'
+IN_ARCHIVE = {
+    "collection.tsv": COLLECTION,
+    "qrels.dev.small.tsv": "20\t0\t2\t1\n21\t0\t0\t1\n",
+    "qrels.train.tsv": "10\t0\t0\t1\n10\t0\t1\t1\n",
+    "queries.dev.small.tsv": "20\twhat goes on\n21\tfirst?\n",
+    "queries.dev.tsv": "22\tnot small\n",
+    "queries.eval.tsv": "99\tunjudged\n",
+    "queries.train.tsv": "10\t)what was the first\n11\tnever judged\n",
+}
+TITLED = {
+    "marco/para.txt": COLLECTION,
+    "marco/para.title.txt": "0\tTitle \u00e9\n1\t\n3\tTitle 3\n",
+    "marco/qrels.train.addition.tsv": "10\t0\t3\t1\n",
+}
+ROWS = {
+    "collection.tsv": 4,
+    "para.txt": 4,
+    "queries.train.tsv": 2,
+    "qrels.train.tsv": 2,
+    "queries.dev.small.tsv": 2,
+    "qrels.dev.small.tsv": 2,
+    "msmarco-test2019-queries.tsv.gz": 2,
+    "2019qrels-pass.txt": 3,
+}
+SETTINGS = {
+    "source": "msmarco",
+    "train_split": "train",
+    "eval_split": "dev",
+    "titles": "none",
+    "bad_rows": "strict",
+    "official_rows": ROWS,
+}
+
+
+def write_tar(path: Path, members: dict[str, str]) -> Path:
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+@pytest.fixture
+def raw(tmp_path) -> dict[str, Path]:
+    topics = tmp_path / "msmarco-test2019-queries.tsv.gz"
+    topics.write_bytes(gzip.compress(b"30\tgraded\n31\tof the 157 without judgements\n"))
+    (tmp_path / "2019qrels-pass.txt").write_text("30 Q0 0 3\n30 Q0 1 0\n30 Q0 3 2\n")
+    return {
+        "collectionandqueries.tar.gz": write_tar(tmp_path / "collectionandqueries.tar.gz", IN_ARCHIVE),
+        "marco.tar.gz": write_tar(tmp_path / "marco.tar.gz", TITLED),
+        topics.name: topics,
+        "2019qrels-pass.txt": tmp_path / "2019qrels-pass.txt",
+    }
+
+
+def test_the_official_archive_gives_the_collection_and_the_judged_queries(tmp_path, raw):
+    counts = sources.collect(tmp_path / "out", raw, SETTINGS)
+    out = tmp_path / "out"
+    assert [passage.text for passage in read_passages(out / "collection.jsonl")] == [
+        "The first passage.",
+        "NA",
+        'It\u2028goes "on.',
+        "Last.",
+    ]
+    assert read_doc_ids(out / "doc_ids.txt") == ["0", "1", "2", "3"]
+    assert list(read_queries(out / "queries.train.jsonl")) == [Query("10", ")what was the first")]
+    assert list(read_qrels(out / "qrels.train.tsv")) == [Qrel("10", "0", 1), Qrel("10", "1", 1)]
+    assert [query.query_id for query in read_queries(out / "queries.dev.jsonl")] == ["20", "21"]
+    assert counts["files"]["queries.train.tsv"] == {
+        "rows": 2,
+        "kept": 1,
+        "rejected": 0,
+        "without_judgement": 1,
+    }
+    assert sorted(file.name for file in out.iterdir() if file.name.startswith(".")) == []
+
+
+def test_rocketqas_titles_are_joined_by_id_and_the_missing_ones_counted(tmp_path, raw):
+    counts = sources.collect(tmp_path / "out", raw, SETTINGS | {"titles": "rocketqa"})
+    passages = list(read_passages(tmp_path / "out" / "collection.jsonl"))
+    assert passages[0] == Passage("0", "Title \u00e9", "The first passage.")
+    assert [passage.title for passage in passages] == ["Title \u00e9", "", "", "Title 3"]
+    assert counts["passages_without_title"] == 2
+    assert counts["files"]["para.title.txt"] == {"rows": 3, "kept": 3, "rejected": 0}
+
+
+def test_titles_in_another_order_are_joined_all_the_same(tmp_path, raw):
+    write_tar(raw["marco.tar.gz"], TITLED | {"marco/para.title.txt": "3\tc\n2\tb\n0\ta\n"})
+    sources.collect(tmp_path / "out", raw, SETTINGS | {"titles": "rocketqa"})
+    assert [p.title for p in read_passages(tmp_path / "out" / "collection.jsonl")] == ["a", "", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("titles", "message"),
+    [
+        ("0\ta\n7000000\tb\n", r"para\.title\.txt:2: expected the id of a passage of para\.txt, got 7000000"),
+        ("0\ta\n0\tb\n", r"para\.title\.txt:2: expected one title a passage, got a second for 0"),
+        ("0\ta\nx\tb\n", r"para\.title\.txt:2: expected a passage number, got 'x'"),
+        ("0\ta\n1 b\n", r"para\.title\.txt:2: expected 2 tab-separated columns"),
+    ],
+)
+def test_a_title_that_fits_no_passage_is_an_error_and_can_be_skipped(tmp_path, raw, titles, message):
+    write_tar(raw["marco.tar.gz"], TITLED | {"marco/para.title.txt": titles})
+    with pytest.raises(ValueError, match=message):
+        sources.collect(tmp_path / "out", raw, SETTINGS | {"titles": "rocketqa"})
+    counts = sources.collect(tmp_path / "out", raw, SETTINGS | {"titles": "rocketqa", "bad_rows": "skip"})
+    assert counts["files"]["para.title.txt"] == {"rows": 2, "kept": 1, "rejected": 1}
+    assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["line"] == 2
+
+
+def test_deep_learning_2019_keeps_its_grades_and_only_judged_topics(tmp_path, raw):
+    sources.collect(tmp_path / "out", raw, SETTINGS | {"eval_split": "dl19"})
+    assert [q.query_id for q in read_queries(tmp_path / "out" / "queries.dl19.jsonl")] == ["30"]
+    assert [q.grade for q in read_qrels(tmp_path / "out" / "qrels.dl19.tsv")] == [3, 0, 2]
+
+
+def test_another_number_of_rows_than_the_official_one_is_an_error(tmp_path, raw):
+    for name in ("collection.tsv", "qrels.dev.small.tsv"):
+        with pytest.raises(ValueError, match=f"{name}: expected the official 5 rows, got"):
+            sources.collect(tmp_path / "out", raw, SETTINGS | {"official_rows": ROWS | {name: 5}})
+    with pytest.raises(ValueError, match="expected the official 8,841,823 rows, got 4"):
+        sources.collect(
+            tmp_path / "out", raw, {key: value for key, value in SETTINGS.items() if key != "official_rows"}
+        )
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_the_files_asked_for_are_official_and_those_that_are_read(raw):
+    named = sources.raw_files(SETTINGS | {"titles": "rocketqa", "eval_split": "dl19", "triples": True})
+    assert set(named) == set(raw) | {"qidpidtriples.train.full.2.tsv.gz"}
+    assert set(named) <= set(OFFICIAL_FILES)
+    assert sources.raw_files(SETTINGS) == ["collectionandqueries.tar.gz"]
+
+
+def test_a_raw_file_that_is_not_there_is_named(tmp_path, raw):
+    del raw["marco.tar.gz"]
+    with pytest.raises(ValueError, match=r"expected the files marco\.tar\.gz, got none"):
+        sources.collect(tmp_path / "out", raw, SETTINGS | {"titles": "rocketqa"})
+
+
+def test_a_split_that_msmarco_does_not_have_is_named(tmp_path, raw):
+    with pytest.raises(ValueError, match="expected splits out of train, dev, dl19, got 'test'"):
+        sources.collect(tmp_path / "out", raw, SETTINGS | {"eval_split": "test"})

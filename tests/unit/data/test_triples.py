@@ -1,0 +1,113 @@
+"""The official triples: parsed exactly, sampled evenly, whatever their order."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from condenser.data import triples as module
+from condenser.data.records import Qrel, Query, read_examples, write_qrels, write_queries
+from condenser.data.triples import make_triple_examples, sample_negatives, triple_blocks
+
+NOTHING = np.empty(0, dtype=np.int64)
+
+
+def write_gzip(path: Path, text: str) -> Path:
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def some_rows(count: int, *, seed: int) -> list[tuple[int, int, int]]:
+    draw = random.Random(seed)
+    return [(draw.randrange(1, 30) * 37_000, draw.randrange(9), draw.randrange(10**9)) for _ in range(count)]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("block_bytes", [1, 7, 1 << 20])
+def test_numbers_are_those_that_int_reads_for_any_cut_into_blocks(tmp_path, monkeypatch, end, block_bytes):
+    monkeypatch.setattr(module, "_BLOCK_BYTES", block_bytes)
+    rows = [*some_rows(50, seed=1), (0, 0, 0), (999_999_999, 1, 999_999_999)]
+    path = write_gzip(tmp_path / "t.gz", "".join("\t".join(map(str, row)) + end for row in rows))
+    counts: Counter[str] = Counter()
+    read = np.concatenate(list(triple_blocks(path, counts)))
+    assert [tuple(row) for row in read.tolist()] == rows
+    assert counts["rows"] == len(rows)
+
+
+@pytest.mark.parametrize(
+    "bad", ["1\t2", "1\t2\t3\t4", "1 2 3", "1\t2\tx", "1\t\t3", "", "1\t-2\t3", "1\t2\t1234567890"]
+)
+def test_a_row_that_is_no_triple_is_named_by_its_line(tmp_path, monkeypatch, bad):
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 16)
+    path = write_gzip(tmp_path / "t.gz", "1\t2\t3\n" * 20 + bad + "\n" + "1\t2\t3\n" * 20)
+    with pytest.raises(ValueError, match=r"t\.gz:21: expected three tab-separated numbers"):
+        list(triple_blocks(path, Counter()))
+
+
+def test_the_sample_is_distinct_and_from_the_querys_own_negatives(tmp_path):
+    rows = some_rows(3000, seed=2) * 2  # every pair twice
+    path = write_gzip(tmp_path / "t.gz", "".join(f"{q}\t{p}\t{n}\n" for q, p, n in rows))
+    truth: dict[int, set[int]] = {}
+    for query, _, negative in rows:
+        truth.setdefault(query, set()).add(negative)
+    sampled = dict(sample_negatives(path, NOTHING, Counter(), sample=30, seed=1))
+    assert list(sampled) == sorted(truth)
+    for query, negatives in sampled.items():
+        assert len(negatives) == len(set(negatives)) == min(30, len(truth[query]))
+        assert set(negatives) <= truth[query]
+
+
+def test_neither_order_nor_cut_nor_repetition_changes_the_sample_and_the_seed_does(tmp_path, monkeypatch):
+    rows = some_rows(2000, seed=3)
+    path = write_gzip(tmp_path / "a.gz", "".join(f"{q}\t{p}\t{n}\n" for q, p, n in rows))
+    first = list(sample_negatives(path, NOTHING, Counter(), sample=5, seed=1))
+    assert first != list(sample_negatives(path, NOTHING, Counter(), sample=5, seed=2))
+    random.Random(4).shuffle(rows)
+    monkeypatch.setattr(module, "_BLOCK_BYTES", 999)
+    path = write_gzip(tmp_path / "b.gz", "".join(f"{q}\t{p}\t{n}\n" for q, p, n in rows + rows[:500]))
+    assert list(sample_negatives(path, NOTHING, Counter(), sample=5, seed=1)) == first
+
+
+def test_every_negative_is_as_likely_as_any_other(tmp_path):
+    path = write_gzip(tmp_path / "t.gz", "".join(f"5\t1\t{n}\n" for n in range(100)))
+    drawn: Counter[int] = Counter()
+    for seed in range(400):
+        drawn.update(dict(sample_negatives(path, NOTHING, Counter(), sample=10, seed=seed))[5])
+    # 4,000 draws over 100 negatives: binomial, mean 40, standard deviation 6
+    assert min(drawn[n] for n in range(100)) > 40 - 5 * 6
+    assert max(drawn.values()) < 40 + 5 * 6
+
+
+def test_examples_have_the_judged_positives_and_no_positive_among_the_negatives(tmp_path):
+    path = write_gzip(tmp_path / "t.gz", "10\t1\t5\n10\t1\t2\n10\t1\t6\n11\t3\t7\n77\t3\t8\n")
+    write_queries(tmp_path / "q", [Query("10", "a"), Query("11", "b"), Query("12", "without triples")])
+    write_qrels(
+        tmp_path / "r", [Qrel("10", "1", 1), Qrel("10", "2", 1), Qrel("11", "3", 1), Qrel("12", "4", 1)]
+    )
+    counts = make_triple_examples(path, tmp_path / "q", tmp_path / "r", tmp_path / "out", sample=30, seed=1)
+    examples = {example.query_id: example for example in read_examples(tmp_path / "out")}
+    assert list(examples) == ["10", "11"]
+    assert examples["10"].positive_doc_ids == ("1", "2")
+    assert sorted(examples["10"].negative_doc_ids) == ["5", "6"]
+    assert counts == {
+        "rows": 5,
+        "queries": 3,
+        "examples": 2,
+        "negatives_judged_positive": 1,
+        "unknown_queries": 1,
+        "queries_without_triples": 1,
+    }
+
+
+def test_triples_of_another_set_of_queries_are_an_error_and_leave_no_file(tmp_path):
+    path = write_gzip(tmp_path / "t.gz", "10\t1\t5\n")
+    write_queries(tmp_path / "q", [Query("99", "a")])
+    write_qrels(tmp_path / "r", [Qrel("99", "1", 1)])
+    with pytest.raises(ValueError, match="expected triples of the queries"):
+        make_triple_examples(path, tmp_path / "q", tmp_path / "r", tmp_path / "out", sample=30, seed=1)
+    assert not (tmp_path / "out").exists()
