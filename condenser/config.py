@@ -218,6 +218,10 @@ class Search(Block):
     depth: Count
 
 
+class Metrics(Block):
+    relevant_grade: Count
+
+
 class Tables(Block):
     pretrained: Annotated[list[Literal["backbone", "condenser", "cocondenser"]], Field(min_length=1)]
     rounds: Count
@@ -249,6 +253,7 @@ class Config(Block):
     finetune: Finetune
     encode: Encode
     search: Search
+    metrics: Metrics
     tables: Tables
 
 
@@ -384,7 +389,8 @@ def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
     models: dict[str, type[BaseModel]] = {
         "compute": Compute, "safety": Safety, "downloads": Downloads, "tokens": Tokens, "lengths": Lengths,
         "condenser": Condenser, "cocondenser": CoCondenser, "bm25": Bm25, "negatives": Negatives,
-        "finetune": Finetune, "encode": Encode, "search": Search, "tables": Tables,
+        "finetune": Finetune, "encode": Encode, "search": Search,
+        "metrics": Metrics, "tables": Tables,
         "pydoc": PydocDataset, "msmarco": MsmarcoDataset, "beir": BeirDataset, "tsv": TsvDataset,
         "hub_text": HubTextDataset, "parts": HubTextPart, "embedded": EmbeddedBackbone, "hub": HubBackbone,
         "folder": FolderBackbone, "scratch": ScratchBackbone,

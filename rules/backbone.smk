@@ -26,8 +26,7 @@ rule backbone:
         collection=lambda wildcards, input: (
             f"--collection {input.collection}" if "collection" in input.keys() else ""
         ),
-        mirror=config["downloads"]["mirror"] or "",
     shell:
         "python {PROGRAMS}/backbone.py --spec {params.spec:q} {params.collection}"
-        " --mirror {params.mirror:q} --output $(dirname {output.model:q})"
+        " --mirror={MIRROR:q} --output $(dirname {output.model:q})"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -25,7 +25,10 @@ WORK = "results/.work"
 SPECS = specs.Specs(
     config, root=Path(workflow.basedir), digest_cache=Path(WORK, "digests.json")
 )
+# What changes no result is no param: rules name it in their shell lines.
 SAFETY = config["safety"]
+DOWNLOADS = config["downloads"]
+MIRROR = DOWNLOADS["mirror"] or ""
 THREADS = config["compute"]["threads"]
 
 reasons.explain(logger, SPECS.spec)

@@ -14,10 +14,7 @@ rule download:
         "../envs/data.yaml"
     params:
         spec=spec("download"),
-        mirror=config["downloads"]["mirror"] or "",
-        retries=config["downloads"]["retries"],
-        timeout_s=config["downloads"]["timeout_s"],
     shell:
         "python {PROGRAMS}/download.py --spec {params.spec:q} --output {output.file:q}"
-        " --mirror {params.mirror:q} --retries {params.retries} --timeout-s {params.timeout_s}"
+        " --mirror={MIRROR:q} --retries {DOWNLOADS[retries]} --timeout-s {DOWNLOADS[timeout_s]}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

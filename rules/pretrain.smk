@@ -2,7 +2,7 @@
 # each a Hugging Face folder with its heads in files of their own.
 
 
-rule condenser:
+rule pretrain_condenser:
     input:
         tokens=token_files,
         backbone=weights("backbone"),
@@ -14,20 +14,20 @@ rule condenser:
         losses="results/{dataset}/models/condenser/losses.jsonl",
         manifest="results/{dataset}/models/condenser.manifest.json",
     log:
-        "results/{dataset}/logs/condenser.log",
+        "results/{dataset}/logs/pretrain_condenser.log",
     benchmark:
-        "results/{dataset}/benchmarks/condenser.tsv"
+        "results/{dataset}/benchmarks/pretrain_condenser.tsv"
     conda:
         "../envs/torch.yaml"
     threads: THREADS
     resources:
         gpu=1,
     params:
-        spec=spec("condenser"),
-        work=work("condenser"),
+        spec=spec("pretrain_condenser"),
+        work=work("pretrain_condenser"),
         prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python {PROGRAMS}/condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        "python {PROGRAMS}/pretrain_condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --backbone $(dirname {input.backbone:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
         " --checkpoint-every-s {SAFETY[checkpoint_every_s]}"
@@ -35,7 +35,7 @@ rule condenser:
         " --bad-loss-patience {SAFETY[bad_loss_patience]} 2>&1 | tee {log:q}"
 
 
-rule cocondenser:
+rule pretrain_cocondenser:
     input:
         tokens=token_files,
         initial=weights("condenser"),
@@ -50,20 +50,20 @@ rule cocondenser:
         losses="results/{dataset}/models/cocondenser/losses.jsonl",
         manifest="results/{dataset}/models/cocondenser.manifest.json",
     log:
-        "results/{dataset}/logs/cocondenser.log",
+        "results/{dataset}/logs/pretrain_cocondenser.log",
     benchmark:
-        "results/{dataset}/benchmarks/cocondenser.tsv"
+        "results/{dataset}/benchmarks/pretrain_cocondenser.tsv"
     conda:
         "../envs/torch.yaml"
     threads: THREADS
     resources:
         gpu=1,
     params:
-        spec=spec("cocondenser"),
-        work=work("cocondenser"),
+        spec=spec("pretrain_cocondenser"),
+        work=work("pretrain_cocondenser"),
         prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python {PROGRAMS}/cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        "python {PROGRAMS}/pretrain_cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --initial $(dirname {input.initial:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
         " --checkpoint-every-s {SAFETY[checkpoint_every_s]}"

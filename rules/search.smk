@@ -106,6 +106,6 @@ rule merge:
     params:
         spec=spec("merge"),
     shell:
-        "python {PROGRAMS}/merge.py --spec {params.spec:q} --system {wildcards.system} --rows {input.rows:q}"
+        "python {PROGRAMS}/merge.py --spec {params.spec:q} --rows {input.rows:q}"
         " --scores {input.scores:q} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"
         " --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

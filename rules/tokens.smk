@@ -23,6 +23,7 @@ rule tokens:
     shell:
         "python {PROGRAMS}/tokens.py --spec {params.spec:q} --collection {input.collection:q}"
         " --doc-ids {input.doc_ids:q} --backbone $(dirname {input.tokenizer:q})"
+        " --shard {wildcards.shard}"
         " --output-prefix results/{wildcards.dataset}/tokens/collection.{wildcards.shard}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 

@@ -1,6 +1,6 @@
 """Merge the hits of all shards of a collection into one run.
 
-    python workflow_scripts/merge.py --spec '{"config": {"depth": 1000}, ...}' --system condenser-round1 \\
+    python workflow_scripts/merge.py --spec '{"config": {"depth": 1000}, ...}' \\
         --rows results/msmarco/search/condenser-round1.dev.{0,1}-of-2.rows.npy \\
         --scores results/msmarco/search/condenser-round1.dev.{0,1}-of-2.scores.npy \\
         --doc-ids results/msmarco/data/doc_ids.txt --queries results/msmarco/data/queries.dev.jsonl \\
@@ -26,7 +26,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spec", type=json.loads, required=True)
-    parser.add_argument("--system", required=True)
     parser.add_argument("--rows", type=Path, nargs="+", required=True)
     parser.add_argument("--scores", type=Path, nargs="+", required=True)
     parser.add_argument("--doc-ids", type=Path, required=True)
@@ -49,7 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         read_doc_ids(arguments.doc_ids),
         depth=arguments.spec["config"]["depth"],
     )
-    num_hits = write_run(arguments.output, run, system=arguments.system)
+    num_hits = write_run(arguments.output, run, system=arguments.spec["wildcards"]["system"])
     manifest.write(outputs=[arguments.output], counts={"queries": len(query_ids), "hits": num_hits})
 
 

@@ -1,13 +1,13 @@
 """Measure a run against judgements.
 
-    python workflow_scripts/metrics.py --spec '{"stage": "metrics", ...}' --system bm25 --relevant-grade 1 \\
+    python workflow_scripts/metrics.py --spec '{"config": {"relevant_grade": 1}, ...}' \\
         --run results/msmarco/runs/bm25.dev.trec --qrels results/msmarco/data/qrels.dev.tsv \\
         --output results/msmarco/metrics/bm25.dev.json \\
         --manifest results/msmarco/metrics/bm25.dev.manifest.json
 
 Reads a TREC run and judgements; writes MRR@10, R@100, R@1000 and nDCG@10 (means, counts and every
-query's values) as JSON, and the manifest. A passage is relevant from --relevant-grade on: 1 for MS
-MARCO dev, 2 for TREC DL 2019 passages.
+query's values) as JSON, and the manifest. A passage is relevant from `relevant_grade` on: 1 for MS MARCO
+dev, 2 for TREC DL 2019 passages.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spec", type=json.loads, required=True)
-    parser.add_argument("--system", required=True)
-    parser.add_argument("--relevant-grade", type=int, required=True)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--qrels", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
@@ -40,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.run,
         arguments.qrels,
         arguments.output,
-        system=arguments.system,
-        relevant_grade=arguments.relevant_grade,
+        system=arguments.spec["wildcards"]["system"],
+        relevant_grade=arguments.spec["config"]["relevant_grade"],
     )
     manifest.write(outputs=[arguments.output], counts=counts)
 

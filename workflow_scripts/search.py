@@ -44,11 +44,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
     from condenser.data.records import read_doc_ids
-    from condenser.retrieve.encode import shard_rows
+    from condenser.data.tokens import shard_rows
     from condenser.retrieve.search import search_shard
 
     first_row, _ = shard_rows(
-        len(read_doc_ids(arguments.doc_ids)), arguments.shard, block_rows=config["block_rows"]
+        len(read_doc_ids(arguments.doc_ids)), arguments.shard, multiple_of=config["block_rows"]
     )
     counts = search_shard(
         arguments.embeddings,

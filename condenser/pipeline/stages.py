@@ -92,7 +92,8 @@ def _query_tokens(dataset: str, split: str) -> Job:
 
 def pretrained_job(config: Config, dataset: str, pretrained: str) -> Job:
     """The job that makes the pre-trained model used for `dataset`."""
-    return pretrained, {"dataset": home(config, dataset, pretrained)}
+    stage = "backbone" if pretrained == "backbone" else f"pretrain_{pretrained}"
+    return stage, {"dataset": home(config, dataset, pretrained)}
 
 
 def run_job(dataset: str, system: str, split: str) -> Job:
@@ -169,7 +170,7 @@ STAGES: dict[str, Stage] = {
             _backbone(config, wildcards["dataset"]),
         ],
     ),
-    "condenser": Stage(
+    "pretrain_condenser": Stage(
         keys=(
             "seed",
             *COMPUTE,
@@ -190,7 +191,7 @@ STAGES: dict[str, Stage] = {
             _backbone(config, wildcards["dataset"]),
         ],
     ),
-    "cocondenser": Stage(
+    "pretrain_cocondenser": Stage(
         keys=(
             "seed",
             *COMPUTE,
@@ -284,7 +285,7 @@ STAGES: dict[str, Stage] = {
         ],
     ),
     "metrics": Stage(
-        keys=(),
+        keys=("metrics.relevant_grade",),
         packages=("pytrec_eval-terrier",),
         parents=lambda config, wildcards: [
             run_job(wildcards["dataset"], wildcards["system"], wildcards["split"]),

@@ -8,7 +8,6 @@ padding and the same matrix shapes in whatever shard it is computed.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,7 +20,7 @@ import torch
 from jaxtyping import Float32, Int64
 
 from condenser.data.batches import pack_texts, row_windows
-from condenser.data.tokens import Tokenizer, TokenShards, shard_bounds
+from condenser.data.tokens import Tokenizer, TokenShards, shard_rows
 from condenser.files import atomic_write, read_json, write_json
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.layers import padding_mask
@@ -62,7 +61,7 @@ def encode_shard(
     kind = choose_precision(precision, place)
     retriever = Retriever.load(retriever_folder, dropout=None).to(place).eval()
     dim = retriever.backbone.config.hidden_size
-    first, end = shard_rows(shards.num_rows, shard, block_rows=block_rows)
+    first, end = shard_rows(shards.num_rows, shard, multiple_of=block_rows)
     with (
         _BlockFile(work_folder, rows_of_block=block_rows, dim=dim) as blocks,
         Progress(

@@ -22,8 +22,8 @@ TARGET: Job = ("table2", {"dataset": "msmarco"})
 
 ABOVE_TRAINING = {"collect", "backbone", "tokens", "query_tokens", "bm25_index", "bm25_run"}
 ALL = set(STAGES) - {"download", "triple_examples"}
-AFTER_CONDENSER = {"cocondenser", "retriever", "encode", "encode_queries", "search", "merge", "examples", "metrics", "table2"}
-AFTER_RETRIEVER = AFTER_CONDENSER - {"cocondenser"}
+AFTER_CONDENSER = {"pretrain_cocondenser", "retriever", "encode", "encode_queries", "search", "merge", "examples", "metrics", "table2"}
+AFTER_RETRIEVER = AFTER_CONDENSER - {"pretrain_cocondenser"}
 
 # key -> (new value, stages of which at least one job reruns)
 BY_HAND: dict[str, tuple[Any, set[str]]] = {
@@ -35,8 +35,8 @@ BY_HAND: dict[str, tuple[Any, set[str]]] = {
     "downloads.retries": (9, set()),
     "datasets.msmarco.eval_queries": (500, ALL - {"backbone"}),
     "datasets.msmarco.passage_words": ([20, 50], ALL - {"backbone"}),
-    "condenser.learning_rate": (1.0e-3, {"condenser"} | AFTER_CONDENSER),
-    "condenser.epochs": (1, {"condenser"} | AFTER_CONDENSER),
+    "condenser.learning_rate": (1.0e-3, {"pretrain_condenser"} | AFTER_CONDENSER),
+    "condenser.epochs": (1, {"pretrain_condenser"} | AFTER_CONDENSER),
     "cocondenser.batch_size": (32, AFTER_CONDENSER),
     "cocondenser.span_tokens": ([64, 128], AFTER_CONDENSER),
     "bm25.k1": (0.9, AFTER_RETRIEVER | {"bm25_run"}),

@@ -11,7 +11,7 @@ from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
 from condenser.model.backbone import embedded_folder, load_backbone
 from condenser.model.retriever import Retriever
 from condenser.retrieve import encode
-from condenser.retrieve.encode import encode_shard, shard_rows, token_batches
+from condenser.retrieve.encode import encode_shard, token_batches
 
 WORDS = [
     "a", "retriever", "maps", "every", "passage", "to", "one",
@@ -177,4 +177,4 @@ def test_a_row_longer_than_the_budget_comes_alone():
 @pytest.mark.parametrize("shard", ["2-of-2", "1", "-1-of-2", "0-of-0"])
 def test_a_shard_that_is_none_is_refused(shard):
     with pytest.raises(ValueError, match="expected <i>-of-<n>"):
-        shard_rows(100, shard, block_rows=8)
+        shard_rows(100, shard, multiple_of=8)
