@@ -1,0 +1,1 @@
+"""What a workflow will cost, worked out before anything is spent."""
