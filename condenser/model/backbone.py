@@ -59,7 +59,8 @@ def prepare_backbone(
 
     Returns:
         source, parameters, layers, hidden size, vocabulary size, and "from checkpoint" or "new" for
-        the pooler and for the masked language model's head, which not every checkpoint carries.
+        the pooler and for the masked language model's head, which not every checkpoint carries; and
+        the digest of a checkpoint's weights.
 
     Raises:
         ValueError: the source is unknown, incomplete, no BERT, or asks to run code.
@@ -273,12 +274,13 @@ def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int
     with atomic_folder(folder) as partial:
         normalise_tokenizer(origin, partial, config=config)
         _write_folder(model, mlm_head, partial)
-    return _told(
+    counts = _told(
         model,
         source=source,
         pooler="new" if new else "from checkpoint",
         mlm_head="from checkpoint" if head_tensors or beside.is_file() else "new",
     )
+    return {**counts, "source_sha256": sha256_file(origin / WEIGHTS_FILE)}
 
 
 def _write_folder(model: BertModel, mlm_head: MaskedLanguageHead, folder: Path) -> None:

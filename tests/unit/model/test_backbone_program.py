@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from condenser.data.records import Passage, write_passages
+from condenser.files import read_json, sha256_file
+from condenser.model.backbone import load_backbone
+
+SCRATCH = {
+    **{"source": "scratch", "hidden_size": 12, "num_layers": 2, "num_heads": 3},
+    **{"intermediate_size": 20, "vocab_size": 80, "max_positions": 16},
+}
+
+
+@pytest.fixture
+def main(root: Path) -> Callable[[Sequence[str]], None]:
+    return runpy.run_path(str(root / "workflow_scripts" / "backbone.py"))["main"]
+
+
+def flags(tmp_path: Path, config: dict, *more: str) -> list[str]:
+    spec = json.dumps({"stage": "backbone", "config": config, "seed": 3})
+    return [
+        *("--spec", spec, "--mirror", "", "--output", str(tmp_path / "backbone")),
+        *("--manifest", str(tmp_path / "backbone.manifest.json"), *more),
+    ]
+
+
+def test_manifest_names_the_collection_and_every_file(main: Callable, tmp_path: Path) -> None:
+    collection = tmp_path / "collection.jsonl"
+    write_passages(collection, [Passage("1", "Cats", "the cat sat"), Passage("2", "", "the mat sat")] * 2)
+    main(flags(tmp_path, SCRATCH, "--collection", str(collection)))
+    manifest = read_json(tmp_path / "backbone.manifest.json")
+    assert manifest["inputs"] == {"collection.jsonl": sha256_file(collection)}
+    assert set(manifest["outputs"]) == {
+        f"backbone/{name}"
+        for name in (
+            *("config.json", "model.safetensors", "mlm_head.safetensors"),
+            *("tokenizer.json", "tokenizer_config.json"),
+        )
+    }
+    assert manifest["counts"]["layers"] == 2 and manifest["counts"]["mlm_head"] == "new"
+    assert load_backbone(tmp_path / "backbone", dropout=None).config.vocab_size <= 80
+
+
+def test_scratch_without_a_collection_is_refused(main: Callable, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="--collection: expected a collection"):
+        main(flags(tmp_path, SCRATCH))
+
+
+def test_mirror_is_also_taken_from_the_environment(
+    main: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collection = tmp_path / "collection.jsonl"
+    write_passages(collection, [Passage("1", "Cats", "the cat sat")] * 3)
+    main(flags(tmp_path / "first", SCRATCH, "--collection", str(collection)))
+    (tmp_path / "mirror" / "someone").mkdir(parents=True)
+    (tmp_path / "first" / "backbone").rename(tmp_path / "mirror" / "someone" / "small")
+    monkeypatch.setenv("CONDENSER_MIRROR", str(tmp_path / "mirror"))
+    main(flags(tmp_path, {"source": "hub", "id": "someone/small", "revision": "main"}))
+    assert read_json(tmp_path / "backbone.manifest.json")["counts"]["mlm_head"] == "from checkpoint"
+
+
+def test_a_mistake_is_one_line_and_leaves_nothing(root: Path, tmp_path: Path) -> None:
+    """The whole program: a hub that cannot be reached."""
+    config = {"source": "hub", "id": "nobody/nothing", "revision": "main"}
+    done = subprocess.run(
+        [sys.executable, str(root / "workflow_scripts" / "backbone.py"), *flags(tmp_path, config)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(root), "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "hf")},
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: backbone nobody/nothing: not reachable")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "backbone").exists() and not (tmp_path / "backbone.manifest.json").exists()
