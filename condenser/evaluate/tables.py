@@ -152,19 +152,10 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
 def rendered(frame: pd.DataFrame) -> str:
     """A table as text for the terminal, with a line that says what its figures are of."""
     measured = frame[frame["origin"] == "measured"].iloc[-1]
-    columns = ["method", "batch_size", "MRR@10", "R@1000", "origin", "backbone"]
-    shown = frame[columns].astype(object).where(frame[columns].notna(), None)
-    text = shown.to_string(
-        index=False,
-        na_rep="-",
-        formatters={
-            column: lambda value: "-" if value is None else f"{value:.4f}" for column in ("MRR@10", "R@1000")
-        }
-        | {
-            column: lambda value: "-" if value is None else str(value)
-            for column in ("batch_size", "backbone")
-        },
-    )
+    shown = frame[["method", "batch_size", "MRR@10", "R@1000", "origin", "backbone"]].astype(object)
+    for column in ("MRR@10", "R@1000"):
+        shown[column] = shown[column].map(lambda number: "-" if pd.isna(number) else f"{number:.4f}")
+    text = shown.where(shown.notna(), "-").to_string(index=False)
     about = f"{measured['collection']}: {measured['passages']:,} passages, {measured['queries']:,} queries"
     if measured["collection"] == "MS MARCO":
         return f"{text}\n{about}."

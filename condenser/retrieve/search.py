@@ -9,7 +9,7 @@ however many shards and reads there are: FAISS is told to multiply `QUERIES_PER_
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import faiss
@@ -21,6 +21,7 @@ from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 
 QUERIES_PER_PRODUCT = 4096
+SPARE_HITS = 64
 READ_BYTES = 1 << 27  # passages of one read; with depth 1000 a search stays under 1 GB
 
 Rows = Int64[np.ndarray, "query rank"]
@@ -68,20 +69,25 @@ def search_shard(
         )
     work_folder.mkdir(parents=True, exist_ok=True)
     blocks = []
-    pairs = len(queries) * len(embeddings)
-    with Progress("search", total=pairs // 1_000_000, unit="million pairs") as progress:
-        for start in range(0, len(queries), QUERIES_PER_PRODUCT):
+    starts = range(0, len(queries), QUERIES_PER_PRODUCT)
+    with Progress("search", total=len(starts) * len(embeddings), unit="passages read") as progress:
+        for start in starts:
             block = np.array(queries[start : start + QUERIES_PER_PRODUCT])
             files = tuple(work_folder / f"{part}-{start:09}.npy" for part in ("rows", "scores"))
-            if not all(file.exists() for file in files):
-                rows, scores = top_passages(
-                    embeddings, block, depth=depth, block_rows=block_rows, threads=threads
-                )
-                save_npy(files[0], rows + first_row)
-                save_npy(files[1], scores)
             blocks.append(files)
-            done = min(start + QUERIES_PER_PRODUCT, len(queries)) * len(embeddings)
-            progress.advance(done // 1_000_000 - start * len(embeddings) // 1_000_000)
+            if all(file.exists() for file in files):
+                progress.advance(len(embeddings))
+                continue
+            rows, scores = top_passages(
+                embeddings,
+                block,
+                depth=depth,
+                block_rows=block_rows,
+                threads=threads,
+                on_read=progress.advance,
+            )
+            save_npy(files[0], rows + first_row)
+            save_npy(files[1], scores)
     width = min(depth, len(embeddings))
     _join([rows for rows, _ in blocks], rows_file, shape=(len(queries), width), dtype=np.int64)
     _join([scores for _, scores in blocks], scores_file, shape=(len(queries), width), dtype=np.float32)
@@ -96,11 +102,12 @@ def top_passages(
     depth: int,
     block_rows: int,
     threads: int,
+    on_read: Callable[[int], None] | None = None,
 ) -> tuple[Rows, Scores]:
     """Rows and scores of the `depth` best passages of each query: score descending, row ascending.
 
     Never more ranks than passages, and no -1 among the rows. `embeddings` may be a memory map: it
-    is read in pieces of whole blocks.
+    is read in pieces of whole blocks; `on_read` is told how many passages each had.
     """
     faiss.omp_set_num_threads(threads)
     faiss.cvar.distance_compute_blas_threshold = 0  # below it FAISS adds in another order
@@ -114,29 +121,43 @@ def top_passages(
     for start in range(0, len(embeddings), step):
         piece = buffer[: min(step, len(embeddings) - start)]
         piece[:] = embeddings[start : start + step]
-        more_rows, more_scores = _top_of_piece(piece, queries, depth)
+        more_rows, more_scores = _top_of_piece(piece, queries, depth=depth, block_rows=block_rows)
         rows, scores = best_of(
             np.concatenate([rows, more_rows + start], axis=1),
             np.concatenate([scores, more_scores], axis=1),
             depth=depth,
         )
+        if on_read is not None:
+            on_read(len(piece))
     return rows, scores
 
 
 def _top_of_piece(
-    piece: Float32[np.ndarray, "passage dim"], queries: Float32[np.ndarray, "query dim"], depth: int
+    piece: Float32[np.ndarray, "passage dim"],
+    queries: Float32[np.ndarray, "query dim"],
+    *,
+    depth: int,
+    block_rows: int,
 ) -> tuple[Rows, Scores]:
     """As `top_passages`, for what is in memory.
 
-    FAISS keeps any of several passages that tie at the last rank. It is therefore asked for more
-    than `depth`, until every passage that ties with the last one is seen.
+    Of several passages that tie at the last rank FAISS keeps any. It is therefore asked for some
+    more than `depth`; where they do not show the end of the tie, the piece is halved, down to one
+    block, of which every passage is asked for.
     """
-    asked = min(depth + 8, len(piece))
-    while True:
-        scores, rows = faiss.knn(queries, piece, asked, metric=faiss.METRIC_INNER_PRODUCT)
-        if asked == len(piece) or not (scores[:, depth - 1] == scores[:, -1]).any():
-            break
-        asked = min(2 * asked, len(piece))
+    asked = min(depth + SPARE_HITS, len(piece))
+    scores, rows = faiss.knn(queries, piece, asked, metric=faiss.METRIC_INNER_PRODUCT)
+    if asked < len(piece) and (scores[:, depth - 1] == scores[:, -1]).any():
+        if len(piece) > block_rows:
+            half = -(-len(piece) // block_rows) // 2 * block_rows
+            left = _top_of_piece(piece[:half], queries, depth=depth, block_rows=block_rows)
+            right = _top_of_piece(piece[half:], queries, depth=depth, block_rows=block_rows)
+            return best_of(
+                np.concatenate([left[0], right[0] + half], axis=1),
+                np.concatenate([left[1], right[1]], axis=1),
+                depth=depth,
+            )
+        scores, rows = faiss.knn(queries, piece, len(piece), metric=faiss.METRIC_INNER_PRODUCT)
     tied = (scores[:, 1:] == scores[:, :-1]).any(axis=1)
     if tied.any():
         order = np.lexsort((rows[tied], -scores[tied]), axis=1)
@@ -169,23 +190,22 @@ def merged_run(
                 f"{len(scores):,} of scores. Search again."
             )
     step = max(1, (1 << 22) // max(1, sum(rows.shape[1] for rows, _ in arrays)))
-    for start in range(0, len(query_ids), step):
-        block_rows, block_scores = best_of(
-            np.concatenate([rows[start : start + step] for rows, _ in arrays], axis=1),
-            np.concatenate([scores[start : start + step] for _, scores in arrays], axis=1),
-            depth=depth,
-        )
-        if block_rows.size and not 0 <= block_rows.min() <= block_rows.max() < len(doc_ids):
-            raise ValueError(
-                f"{parts[0][0]}: expected rows below {len(doc_ids):,}, the size of the collection, got "
-                f"{block_rows.min():,} to {block_rows.max():,}. Encode and search this collection again."
+    with Progress("merge", total=len(query_ids), unit="queries") as progress:
+        for start in range(0, len(query_ids), step):
+            rows, scores = best_of(
+                np.concatenate([rows[start : start + step] for rows, _ in arrays], axis=1),
+                np.concatenate([scores[start : start + step] for _, scores in arrays], axis=1),
+                depth=depth,
             )
-        for offset, (found, values) in enumerate(
-            zip(block_rows.tolist(), block_scores.tolist(), strict=True)
-        ):
-            query_id = query_ids[start + offset]
-            for row, score in zip(found, values, strict=True):
-                yield ScoredDoc(query_id, doc_ids[row], score)
+            if rows.size and not 0 <= rows.min() <= rows.max() < len(doc_ids):
+                raise ValueError(
+                    f"{parts[0][0]}: expected rows below {len(doc_ids):,}, the size of the collection, got "
+                    f"{rows.min():,} to {rows.max():,}. Encode and search this collection again."
+                )
+            for query_id, found, values in zip(query_ids[start : start + step], rows, scores, strict=True):
+                for row, score in zip(found.tolist(), values.tolist(), strict=True):
+                    yield ScoredDoc(query_id, doc_ids[row], score)
+                progress.advance()
 
 
 def _join(files: Sequence[Path], output: Path, *, shape: tuple[int, int], dtype: type) -> None:

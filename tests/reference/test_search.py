@@ -37,6 +37,7 @@ def test_hits_equal_one_flat_index():
 @pytest.mark.parametrize("read_bytes", [1, 3 * 64 * 24 * 4, 1 << 30])
 def test_ties_go_to_the_lower_row_also_at_the_last_rank(monkeypatch, read_bytes):
     monkeypatch.setattr(search, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(search, "SPARE_HITS", 1)
     passages, queries = made_up(1000, 20, copies=300)  # more ties than ranks
     rows, _ = top_passages(passages, queries, depth=100, block_rows=64, threads=1)
     exact = queries.astype(np.float64) @ passages.astype(np.float64).T

@@ -105,7 +105,11 @@ def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path):
     write_table(tmp_path / "table2.tsv", official())
     first = (tmp_path / "table2.tsv").read_text().splitlines()[1].split("\t")
     assert first[:5] == ["RocketQA, cross-batch negatives", "8192", "0.3330", "", "published"]
-    assert "nan" not in rendered(official()).lower()
+    assert rendered(official()).splitlines()[1].split()[-5:] == ["8192", "0.3330", "-", "published", "-"]
+
+
+def test_the_terminal_shows_a_dash_for_what_bm25_has_not():
+    assert rendered(made()).splitlines()[5].split() == ["BM25", "-", "0.1874", "0.8573", "measured", "-"]
 
 
 def test_an_unknown_system_has_no_name_in_the_table():
