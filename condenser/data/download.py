@@ -223,10 +223,10 @@ def _validator(headers: Mapping[str, str]) -> str | None:
 
 
 def _reason(error: Exception, part: _Part, num_bytes: int) -> str:
-    name = type(error).__name__
-    return (
-        f"{part.num_bytes:,} of {num_bytes:,} bytes, then {name}" if part.num_bytes else f"{name} ({error})"
-    )
+    """How far it came, and the innermost cause, which the client's layers wrap up."""
+    cause = error.args[0] if error.args else error
+    text = str(getattr(cause, "reason", cause)).rpartition(": ")[2]
+    return f"{part.num_bytes:,} of {num_bytes:,} bytes, then {type(error).__name__} ({text[:200]})"
 
 
 def _check_md5(part: _Part, md5: str | None, *, was_resumed: bool) -> None:

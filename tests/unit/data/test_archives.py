@@ -98,8 +98,7 @@ def test_a_changed_byte_is_found_by_the_checksum_or_changes_nothing(tmp_path):
         changed.write_bytes(whole[:place] + bytes([whole[place] ^ 0x20]) + whole[place + 1 :])
         try:
             came = read_tar(changed, ["one"])
-        except ValueError as error:
-            assert str(error).startswith(str(changed))
+        except ValueError:
             num_refused += 1
         else:
             assert came == {"one": content}  # some bits of a deflate stream mean nothing

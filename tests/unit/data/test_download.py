@@ -223,6 +223,22 @@ def test_every_request_has_the_header_that_msmarcos_host_wants(server, tmp_path)
     assert server.requests[0]["X-Ms-Version"] == "2019-12-12"
 
 
+def test_a_host_that_cannot_be_reached_is_one_short_line(tmp_path):
+    with pytest.raises(ValueError, match=r"got 0 of 9 bytes, then ConnectionError \(.*refused.*\)") as caught:
+        download(
+            "http://127.0.0.1:9/file.bin",
+            tmp_path / "file.bin",
+            num_bytes=9,
+            md5=None,
+            mirror=None,
+            retries=1,
+            timeout_s=0.3,
+            wait_s=0.001,
+        )
+    assert len(str(caught.value)) < 300
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_second_process_does_not_write_into_the_first_ones_part(server, tmp_path):
     server.script = [Behaviour(stall_after=1000), Behaviour()]
     first = threading.Thread(target=fetch, args=(server, tmp_path / "file.bin"))
@@ -298,8 +314,10 @@ def test_the_program_takes_the_file_from_the_mirror_of_the_environment(tmp_path,
     monkeypatch.setenv("CONDENSER_MIRROR", str(tmp_path / "mirror"))
     with pytest.raises(ValueError, match=f"expected the MD5 {official.md5}"):
         module.main(
-            ["--spec", '{"wildcards": {"file": "msmarco-test2019-queries.tsv.gz"}}']
-            + ["--output", str(tmp_path / "out"), "--mirror", "", "--retries", "0", "--timeout-s", "1"]
-            + ["--manifest", str(tmp_path / "manifest.json")]
+            [
+                *("--spec", '{"wildcards": {"file": "msmarco-test2019-queries.tsv.gz"}}'),
+                *("--output", str(tmp_path / "out"), "--mirror", "", "--retries", "0", "--timeout-s", "1"),
+                *("--manifest", str(tmp_path / "manifest.json")),
+            ]
         )
     assert not (tmp_path / "manifest.json").exists()

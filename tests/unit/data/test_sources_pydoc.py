@@ -114,7 +114,7 @@ def test_each_docstring_left_out_has_one_reason():
 
 
 def test_every_docstring_is_kept_or_left_out(made):
-    folder, counts = made
+    _, counts = made
     assert counts["docstrings"] == counts["passages"] + sum(counts["left_out"].values())
     assert counts["passages"] == sum(counts["queries"].values()) > 300
     assert counts["queries"]["dev"] == 100
