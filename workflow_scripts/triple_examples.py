@@ -37,7 +37,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.data.triples import make_triple_examples
 
     counts = make_triple_examples(
-        *inputs, arguments.output, sample=arguments.spec["config"]["sample"], seed=arguments.spec["seed"]
+        arguments.triples,
+        arguments.queries,
+        arguments.qrels,
+        arguments.output,
+        sample=arguments.spec["config"]["sample"],
+        seed=arguments.spec["seed"],
     )
     manifest.write(outputs=[arguments.output], counts=counts)
 
