@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from condenser.data.randomness import uniforms
+
+_PLACE_BITS = 16
+_SIZE_MASK = np.uint64(2**_PLACE_BITS - 1)
+_NO_WORD = np.uint64(2**64 - 1)  # behind every word, and of a size that no budget holds
 
 
 @dataclass(frozen=True)
@@ -45,56 +49,64 @@ def mask_tokens(
     """
     is_ordinary = np.zeros(len(is_continuation), dtype=bool)
     is_ordinary[random_ids] = True
-    columns = np.arange(ids.shape[1])
+    width = ids.shape[1]
+    columns = np.arange(width)
     is_content = is_ordinary[ids] & (columns > 0) & (columns < lengths[:, None] - 1)
     shares = np.rint(probability * is_content.sum(axis=1)).astype(np.int64)
     budgets = np.clip(shares, 1, max_predictions)
-    order, actions, choices = (
-        uniforms(seed, stream, epoch, positions, columns=ids.shape[1])
-        for stream in ("mask order", "mask actions", "mask replacements")
-    )
-    is_masked = _choose_words(ids, is_content, is_continuation, budgets, order)
-    rows, columns = np.nonzero(is_masked)
-    labels = ids[rows, columns]
-    action = actions[rows, columns]
-    replacements = random_ids[(choices[rows, columns] * len(random_ids)).astype(np.int64)]
+    order = uniforms(seed, "mask order", epoch, positions, columns=width)
+    masked = _choose_words(is_content, is_continuation[ids], budgets, order)
+
+    labels = ids.ravel()[masked]
+    rows, columns = np.divmod(masked, width)
+    places = (positions[rows].astype(np.uint64) << np.uint64(_PLACE_BITS)) + columns.astype(np.uint64)
+    actions, choices = uniforms(seed, "mask actions", epoch, places, columns=2).T
+    replacements = random_ids[(choices * len(random_ids)).astype(np.int64)]
     input_ids = ids.copy()
-    input_ids[rows, columns] = np.where(action < 0.8, mask_id, np.where(action < 0.9, replacements, labels))
-    return MaskedBatch(input_ids, lengths, rows * ids.shape[1] + columns, labels)
+    input_ids.ravel()[masked] = np.where(
+        actions < 0.8, mask_id, np.where(actions < 0.9, replacements, labels)
+    )
+    return MaskedBatch(input_ids, lengths, masked, labels)
 
 
 def _choose_words(
-    ids: np.ndarray,
-    is_content: np.ndarray,
-    is_continuation: np.ndarray,
-    budgets: np.ndarray,
-    order: Float[np.ndarray, "row token"],
+    is_content: np.ndarray, is_continuation: np.ndarray, budgets: np.ndarray, order: np.ndarray
 ) -> np.ndarray:
-    """The tokens of the words taken; a word's rank is its first token's number in `order`."""
-    num_rows = len(ids)
-    follows_content = np.zeros_like(is_content)
-    follows_content[:, 1:] = is_content[:, :-1]
-    is_word_start = is_content & ~(is_continuation[ids] & follows_content)
-    word_of = np.cumsum(is_word_start, axis=1) - 1  # word of each content token of its row
-    num_words = int(word_of.max(initial=-1)) + 1
-    sizes = np.zeros((num_rows, num_words), dtype=np.int64)
-    rows, columns = np.nonzero(is_content)
-    np.add.at(sizes, (rows, word_of[rows, columns]), 1)
-    ranks = np.full((num_rows, num_words), np.inf)
-    rows, columns = np.nonzero(is_word_start)
-    ranks[rows, word_of[rows, columns]] = order[rows, columns]
+    """Flat positions of the tokens of the words taken, ascending.
+
+    A word is a run of content tokens up to the next that begins one; its rank among the words of
+    its row is its first token's number in `order` (then its place).
+    """
+    num_rows, width = is_content.shape
+    assert width < 2**_PLACE_BITS, "a place must fit its bits"
+    is_inside = is_content & is_continuation
+    is_inside[:, 1:] &= is_content[:, :-1]
+    is_inside[:, :1] = False
+    bounds = np.flatnonzero(~is_inside)  # what begins a word, or is no content; each row's last token is none
+    is_start = is_content.ravel()[bounds]
+    starts = bounds[is_start]
+    sizes = np.diff(bounds, append=is_content.size)[is_start]
+
+    # One number a word: rank, place, size. Sorting numbers is many times faster than sorting indices.
+    words = np.full(is_content.size, _NO_WORD, dtype=np.uint64)
+    ranks = (order.ravel()[starts] * 2.0**32).astype(np.uint64)
+    places = (starts % width).astype(np.uint64)
+    words[starts] = (ranks << np.uint64(32)) | (places << np.uint64(_PLACE_BITS)) | sizes.astype(np.uint64)
+    words = np.sort(words.reshape(num_rows, width), axis=1).T
 
     # All rows advance together, word by word in each row's own order.
-    by_rank = np.argsort(ranks, axis=1)
-    sizes_by_rank = np.ascontiguousarray(np.take_along_axis(sizes, by_rank, axis=1).T)
-    taken_by_rank = np.zeros((num_words, num_rows), dtype=bool)
-    left = budgets.copy()
-    for rank in range(num_words):
-        fits = sizes_by_rank[rank] <= left
-        taken_by_rank[rank] = fits
-        left -= sizes_by_rank[rank] * fits
+    words = np.ascontiguousarray(words)
+    sizes = (words & _SIZE_MASK).astype(np.int64)
+    is_taken = np.zeros(words.shape, dtype=bool)
+    left = np.where(is_content.any(axis=1), budgets, 0)
+    for rank in range(width):
         if not left.any():
             break
-    taken = np.zeros((num_rows, num_words), dtype=bool)
-    np.put_along_axis(taken, by_rank, taken_by_rank.T, axis=1)
-    return is_content & np.take_along_axis(taken, np.maximum(word_of, 0), axis=1) if num_words else is_content
+        np.less_equal(sizes[rank], left, out=is_taken[rank])
+        left -= sizes[rank] * is_taken[rank]
+
+    ranks, rows = np.nonzero(is_taken)
+    sizes = sizes[ranks, rows]
+    places = ((words[ranks, rows] >> np.uint64(_PLACE_BITS)) & _SIZE_MASK).astype(np.int64)
+    within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.sort(np.repeat(rows * width + places, sizes) + within)

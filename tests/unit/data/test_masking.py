@@ -35,10 +35,7 @@ def texts(num_rows: int, *, width: int, seed: int = 0, low: int = 5) -> tuple[np
 def slow_mask(ids: np.ndarray, lengths: np.ndarray, positions: np.ndarray, **options):
     """The same draws, a token at a time."""
     settings = {**SETTINGS, **options}
-    order, actions, choices = (
-        uniforms(settings["seed"], stream, settings["epoch"], positions, columns=ids.shape[1])
-        for stream in ("mask order", "mask actions", "mask replacements")
-    )
+    order = uniforms(settings["seed"], "mask order", settings["epoch"], positions, columns=ids.shape[1])
     out, masked, labels = ids.copy(), [], []
     for row in range(len(ids)):
         words: list[list[int]] = []
@@ -59,10 +56,14 @@ def slow_mask(ids: np.ndarray, lengths: np.ndarray, positions: np.ndarray, **opt
         for column in sorted(taken):
             masked.append(row * ids.shape[1] + column)
             labels.append(ids[row, column])
-            if actions[row, column] < 0.8:
+            place = np.array([positions[row] * 65536 + column])
+            action, choice = uniforms(settings["seed"], "mask actions", settings["epoch"], place, columns=2)[
+                0
+            ]
+            if action < 0.8:
                 out[row, column] = MASK
-            elif actions[row, column] < 0.9:
-                out[row, column] = RANDOM_IDS[int(choices[row, column] * len(RANDOM_IDS))]
+            elif action < 0.9:
+                out[row, column] = RANDOM_IDS[int(choice * len(RANDOM_IDS))]
     return out, masked, labels
 
 
