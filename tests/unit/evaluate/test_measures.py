@@ -82,7 +82,7 @@ def test_two_grades_for_one_passage_are_an_error():
 
 
 def test_trec_order_breaks_ties_by_the_later_id_and_sees_float32():
-    assert trec_order(["a", "b", "c"], [1.0, 1.0 + 1e-9, 2.0]) == ["c", "b", "a"]
+    assert trec_order(["a", "b", "c"], [1.0 + 1e-9, 1.0, 2.0]) == ["c", "b", "a"]
     assert trec_order(["Z", "ä", "a"], [1.0, 1.0, 1.0]) == ["ä", "a", "Z"]
 
 
