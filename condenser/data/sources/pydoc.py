@@ -163,10 +163,14 @@ def package_docstrings(package: str, left_out: Counter[str]) -> Iterator[Docstri
         yield from tree_docstrings(tree, path.as_posix())
 
 
-def tree_docstrings(tree: ast.AST, file: str) -> list[Docstring]:
+def tree_docstrings(tree: ast.Module, file: str) -> list[Docstring]:
     """The docstrings of one parsed file in order of line, marked-up text made plain."""
     found = []
-    for node in ast.walk(tree):
+    waiting: list[ast.AST] = [tree]
+    while waiting:  # statements alone: most of a tree is expressions, which hold no docstring
+        node = waiting.pop()
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            waiting.extend(getattr(node, block, ()))
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if text := ast.get_docstring(node):
