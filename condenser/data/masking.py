@@ -81,7 +81,6 @@ def _choose_words(
     assert width < 2**_PLACE_BITS, "a place must fit its bits"
     is_inside = is_content & is_continuation
     is_inside[:, 1:] &= is_content[:, :-1]
-    is_inside[:, :1] = False
     bounds = np.flatnonzero(~is_inside)  # what begins a word, or is no content; each row's last token is none
     is_start = is_content.ravel()[bounds]
     starts = bounds[is_start]
