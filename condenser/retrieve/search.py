@@ -22,7 +22,7 @@ from condenser.progress import Progress
 
 QUERIES_PER_PRODUCT = 4096
 SPARE_HITS = 64
-READ_BYTES = 1 << 27  # passages of one read; with depth 1000 a search stays under 1 GB
+READ_BYTES = 1 << 26  # passages of one read; with depth 1000 a search stays under 1 GB
 
 Rows = Int64[np.ndarray, "query rank"]
 Scores = Float32[np.ndarray, "query rank"]
@@ -120,7 +120,7 @@ def top_passages(
     buffer = np.empty((min(step, len(embeddings)), embeddings.shape[1]), np.float32)  # one for all reads
     for start in range(0, len(embeddings), step):
         piece = buffer[: min(step, len(embeddings) - start)]
-        piece[:] = embeddings[start : start + step]
+        _read_rows(embeddings, start, piece)
         more_rows, more_scores = _top_of_piece(piece, queries, depth=depth, block_rows=block_rows)
         rows, scores = best_of(
             np.concatenate([rows, more_rows + start], axis=1),
@@ -130,6 +130,20 @@ def top_passages(
         if on_read is not None:
             on_read(len(piece))
     return rows, scores
+
+
+def _read_rows(embeddings: np.ndarray, start: int, out: np.ndarray) -> None:
+    """Copy rows from `start` on into `out`; of a memory map by reading its file.
+
+    Pages touched through the map would count as memory of this process until the whole shard does.
+    """
+    if not isinstance(embeddings, np.memmap) or embeddings.filename is None:
+        out[:] = embeddings[start : start + len(out)]
+        return
+    with Path(embeddings.filename).open("rb") as file:
+        file.seek(embeddings.offset + start * embeddings.strides[0])
+        count = file.readinto(out.view(np.uint8).reshape(-1).data)
+    assert count == out.nbytes, "the map has this many bytes"
 
 
 def _top_of_piece(

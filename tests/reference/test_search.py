@@ -78,6 +78,10 @@ def test_the_number_of_shards_changes_no_bit(tmp_path, monkeypatch, num_passages
     passages, queries = made_up(num_passages, 37, copies=num_passages // 4)
     whole = run_of(tmp_path / "1", passages, queries, num_shards=1, depth=100)
     assert len(whole) == 37 * min(100, num_passages)
+    in_memory, _ = top_passages(passages, queries, depth=100, block_rows=64, threads=1)
+    assert [hit.doc_id for hit in whole] == [f"d{row}" for row in in_memory.ravel()]
+    monkeypatch.setattr(search, "READ_BYTES", 1)  # a block at a time
+    assert run_of(tmp_path / "blocks", passages, queries, num_shards=1, depth=100) == whole
     for num_shards in (2, 3):
         assert (
             run_of(tmp_path / str(num_shards), passages, queries, num_shards=num_shards, depth=100) == whole
