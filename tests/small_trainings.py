@@ -1,0 +1,212 @@
+"""Trainings of a tiny BERT on a tiny real collection, whole but quick."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from condenser.data.records import (
+    Passage,
+    Query,
+    TrainExample,
+    read_passages,
+    read_queries,
+    write_examples,
+    write_passages,
+    write_queries,
+)
+from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.files import read_json, write_json
+from condenser.model.backbone import prepare_backbone
+from condenser.train.distributed import Processes, alone
+from condenser.train.finetune import train_retriever
+from condenser.train.pretrain import pretrain_cocondenser, pretrain_condenser
+
+TINY = Path(__file__).parent / "data" / "tiny"
+NUM_PASSAGES, NUM_QUERIES, QUERY_LENGTH, PASSAGE_LENGTH = 60, 20, 12, 40
+SHAPE = {
+    "hidden_size": 32,
+    "num_layers": 3,
+    "num_heads": 2,
+    "intermediate_size": 48,
+    "vocab_size": 500,
+    "max_positions": 64,
+}
+OPTIMISER = {"learning_rate": 2e-3, "weight_decay": 0.01, "warmup_ratio": 0.1, "max_grad_norm": 1.0}
+SAFETY = {"checkpoint_every_s": 3600, "checkpoints_kept": 2, "bad_loss_patience": 0}
+CONDENSER = {
+    "skip_from": 1,
+    "num_head_layers": 1,
+    "late_mlm_weight": 1.0,
+    "max_tokens": 30,
+    "short_probability": 0.1,
+    "mask_probability": 0.15,
+    "batch_size": 16,
+    "rows_per_chunk": 5,
+    "epochs": 1,
+}
+COCONDENSER = {
+    "skip_from": 1,
+    "num_head_layers": 1,
+    "late_mlm_weight": 1.0,
+    "min_span_tokens": 4,
+    "span_tokens": [10, 20],
+    "short_probability": 0.1,
+    "mask_probability": 0.15,
+    "mlm_weight": 1.0,
+    "contrastive_weight": 1.0,
+    "batch_size": 8,
+    "rows_per_chunk": 5,
+    "gradient_cache": "always",
+    "memory_gb": 1.0,
+    "missing_head": "random",
+    "epochs": 1,
+}
+RETRIEVER = {
+    "query_length": QUERY_LENGTH,
+    "passage_length": PASSAGE_LENGTH,
+    "batch_size": 4,
+    "passages_per_query": 3,
+    "rows_per_chunk": 5,
+    "keep_graphs": True,
+    "epochs": 1,
+}
+
+
+@dataclass(frozen=True)
+class Files:
+    """What the stages before training leave, in a folder of their layout."""
+
+    root: Path
+
+    @property
+    def backbone(self) -> Path:
+        return self.root / "backbone"
+
+    @property
+    def examples(self) -> Path:
+        return self.root / "examples.jsonl"
+
+    @property
+    def tokens(self) -> list[Path]:
+        return [self.root / "collection.0-of-2", self.root / "collection.1-of-2"]
+
+    @property
+    def passages(self) -> list[Passage]:
+        return list(read_passages(self.root / "collection.jsonl"))
+
+    @property
+    def queries(self) -> list[Query]:
+        return list(read_queries(self.root / "queries.jsonl"))
+
+
+def prepare(root: Path, *, dropout: float) -> Files:
+    """Backbone, collection, queries, examples and tokens under `root`; every third passage has a title."""
+    files = Files(root)
+    corpus = [json.loads(line) for line in (TINY / "corpus.jsonl").read_text().splitlines()][:NUM_PASSAGES]
+    passages = [
+        Passage(row["_id"], " ".join(row["text"].split()[:3]) if number % 3 == 0 else "", row["text"])
+        for number, row in enumerate(corpus)
+    ]
+    asked = [json.loads(line) for line in (TINY / "queries.jsonl").read_text().splitlines()][:NUM_QUERIES]
+    # a query is some words of its positive, so that there is something to learn
+    queries = [
+        Query(row["_id"], " ".join(passages[number].text.split()[3:9])) for number, row in enumerate(asked)
+    ]
+    write_passages(root / "collection.jsonl", passages)
+    (root / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
+    write_queries(root / "queries.jsonl", queries)
+    write_examples(
+        files.examples,
+        [
+            TrainExample(
+                query.query_id,
+                tuple(passages[row].doc_id for row in range(number, number + 1 + number % 2)),
+                tuple(passages[(5 * number + k) % 40 + 20].doc_id for k in range(1 + number % 6)),
+            )
+            for number, query in enumerate(queries[:-2])
+        ],
+    )
+    prepare_backbone(
+        "scratch",
+        files.backbone,
+        seed=7,
+        hub_id=None,
+        revision=None,
+        mirror=None,
+        path=None,
+        shape=SHAPE,
+        texts=(passage.text for passage in passages),
+    )
+    config = read_json(files.backbone / "config.json")
+    config |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+    write_json(files.backbone / "config.json", config)
+    tokenizer = Tokenizer(files.backbone)
+    half = NUM_PASSAGES // 2
+    for prefix, part in zip(files.tokens, (passages[:half], passages[half:]), strict=True):
+        texts = [(passage.title, passage.text) for passage in part]
+        write_token_shard(texts, prefix, tokenizer, batch_size=16, split=True)
+    texts = [("", query.text) for query in queries]
+    write_token_shard(texts, root / "queries", tokenizer, batch_size=16, split=False)
+    return files
+
+
+def sharpen(backbone: Path) -> None:
+    """Make a new backbone's matrices six times larger: as drawn, all its texts look alike for long."""
+    path = backbone / "model.safetensors"
+    weights = load_file(path)
+    larger = {name: 6 * value if value.dim() == 2 else value for name, value in weights.items()}
+    save_file(larger, path, metadata={"format": "pt"})
+
+
+def train(
+    kind: str,
+    files: Files,
+    output: Path,
+    *,
+    initial: Path | None = None,
+    processes: Processes | None = None,
+    **changes: Any,
+) -> dict[str, int]:
+    """Run the training "condenser", "cocondenser" or "retriever"; its work folder is beside `output`."""
+    torch.set_num_threads(1)
+    common: dict[str, Any] = {
+        **OPTIMISER,
+        **SAFETY,
+        "seed": 42,
+        "precision": "fp32",
+        "fingerprint": kind,
+        "work_folder": output.with_name(f"{output.name}-work"),
+        "processes": processes or alone(torch.device("cpu")),
+    }
+    initial = initial or files.backbone
+    tokens = changes.pop("token_prefixes", files.tokens)
+    if kind == "condenser":
+        return pretrain_condenser(tokens, initial, output, **{**common, **CONDENSER, **changes})
+    if kind == "cocondenser":
+        return pretrain_cocondenser(tokens, initial, output, **{**common, **COCONDENSER, **changes})
+    return train_retriever(
+        changes.pop("example_files", [files.examples]),
+        initial,
+        output,
+        collection_tokens=tokens,
+        query_tokens=changes.pop("query_tokens", files.root / "queries"),
+        doc_ids=files.root / "doc_ids.txt",
+        queries=files.root / "queries.jsonl",
+        **{**common, **RETRIEVER, **changes},
+    )
+
+
+def losses(output: Path) -> list[dict[str, Any]]:
+    """The log beside a trained model."""
+    return [json.loads(line) for line in (output / "losses.jsonl").read_text().splitlines()]
+
+
+def contents(output: Path) -> dict[str, bytes]:
+    """All files of a folder."""
+    return {file.name: file.read_bytes() for file in sorted(output.iterdir())}

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_trainings import RETRIEVER, Files, contents, losses, prepare, sharpen, train
+from transformers import AutoModel
+
+from condenser.data.records import TrainExample, read_examples, write_examples
+from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.train.checkpoint import locked_work_folder
+from condenser.train.finetune import ExampleRows, draw_passages, read_example_rows
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("finetune"), dropout=0.1)
+
+
+def _rows(files: list[Path]) -> ExampleRows:
+    names = {f"q{number}": number for number in range(5)}
+    return read_example_rows(files, query_rows=names, doc_rows={f"d{number}": number for number in range(30)})
+
+
+def _one_example(path: Path, query_id: str, positives: tuple[str, ...], negatives: tuple[str, ...]) -> Path:
+    good = TrainExample("q1", ("d1",), ("d2",))
+    write_examples(path, [good, TrainExample(query_id, positives, negatives)])
+    return path
+
+
+def test_the_examples_of_all_files_stand_one_after_the_other_as_rows(tmp_path: Path) -> None:
+    first = _one_example(tmp_path / "bm25.jsonl", "q4", ("d3", "d5"), ("d7", "d8", "d9"))
+    second = _one_example(tmp_path / "round1.jsonl", "q0", ("d6",), ("d20",))
+    examples = _rows([first, second])
+    assert examples.queries.tolist() == [1, 4, 1, 0]
+    assert examples.positives.tolist() == [1, 3, 5, 1, 6]
+    assert examples.positive_starts.tolist() == [0, 1, 3, 4, 5]
+    assert examples.negatives.tolist() == [2, 7, 8, 9, 2, 20]
+    assert examples.negative_starts.tolist() == [0, 1, 4, 5, 6]
+    assert {examples.queries.dtype, examples.positives.dtype, examples.negatives.dtype} == {
+        np.dtype(np.int32)
+    }
+
+
+@pytest.mark.parametrize(
+    ("query_id", "positives", "negatives", "message"),
+    [
+        ("q9", ("d1",), ("d2",), "expected an id of the train queries, got 'q9'"),
+        ("q2", ("d99",), ("d2",), "expected ids of the collection, got 'd99'"),
+        ("q2", ("d1",), ("d2", "d98"), "expected ids of the collection, got 'd98'"),
+        ("q2", (), ("d2",), "expected at least one positive for query 'q2', got none"),
+        ("q2", ("d1",), (), "expected at least one negative for query 'q2', got none"),
+    ],
+)
+def test_an_example_that_cannot_be_used_is_refused_with_its_line(
+    tmp_path: Path, query_id: str, positives: tuple[str, ...], negatives: tuple[str, ...], message: str
+) -> None:
+    path = _one_example(tmp_path / "bad.jsonl", query_id, positives, negatives)
+    with pytest.raises(ValueError, match=f"bad.jsonl:2: {message}"):
+        _rows([path])
+
+
+def test_no_examples_at_all_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "none.jsonl").touch()
+    with pytest.raises(ValueError, match="expected training examples, got none"):
+        _rows([tmp_path / "none.jsonl"])
+
+
+def test_the_positive_comes_first_and_the_negatives_move_on_each_epoch(tmp_path: Path) -> None:
+    negatives = tuple(f"d{number}" for number in range(10, 16))
+    examples = _rows([_one_example(tmp_path / "a.jsonl", "q2", ("d3", "d4", "d5"), negatives)])
+    drawn = [
+        draw_passages(examples, 1, passages_per_query=3, seed=7, epoch=epoch).tolist() for epoch in range(4)
+    ]
+    # positive (item + seed + epoch) mod 3 of rows 3, 4, 5, with item 1 and seed 7
+    assert [passages[0] for passages in drawn] == [5, 3, 4, 5]
+    assert sorted(row for passages in drawn[:3] for row in passages[1:]) == list(range(10, 16))
+    assert drawn[3][1:] == drawn[0][1:]  # six negatives, two an epoch: round after three epochs
+
+
+def test_a_retriever_learns_to_tell_the_positives_of_a_tiny_collection(tmp_path: Path) -> None:
+    files = prepare(tmp_path, dropout=0.0)
+    sharpen(files.backbone)
+    counts = train("retriever", files, tmp_path / "out", epochs=8)
+    values = [record["loss"] for record in losses(tmp_path / "out")]
+    assert np.mean(values[:5]) == pytest.approx(math.log(12), abs=0.4)  # one of 12 passages, by a guess
+    assert np.mean(values[-5:]) < 1.0, values
+    assert counts["examples"] == 18
+    assert counts["steps"] == 8 * 5
+
+
+def test_the_short_last_batch_is_kept_and_few_negatives_are_counted(files: Files, tmp_path: Path) -> None:
+    counts = train("retriever", files, tmp_path / "out", epochs=2)
+    assert [record["items"] for record in losses(tmp_path / "out")] == [4, 4, 4, 4, 2] * 2
+    assert counts["items_seen"] == 36
+    few = sum(len(example.negative_doc_ids) < 2 for example in read_examples(files.examples))
+    assert counts["examples_with_fewer_negatives_than_a_batch_takes"] == few > 0
+
+
+def test_two_files_of_examples_are_trained_on_together(files: Files, tmp_path: Path) -> None:
+    counts = train("retriever", files, tmp_path / "out", example_files=[files.examples, files.examples])
+    assert counts["examples"] == counts["items_seen"] == 36
+
+
+def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files, tmp_path: Path) -> None:
+    train("retriever", files, tmp_path / "out")
+    assert {"config.json", "model.safetensors", "tokenizer.json", "losses.jsonl"} <= set(
+        contents(tmp_path / "out")
+    )
+    model, loading = AutoModel.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert not loading["missing_keys"] and not loading["unexpected_keys"]
+    before = load_file(files.backbone / "model.safetensors")
+    unmoved = {name for name, weight in model.state_dict().items() if torch.equal(weight, before[name])}
+    assert {"pooler.dense.weight", "pooler.dense.bias"} <= unmoved
+    assert "encoder.layer.2.output.dense.weight" not in unmoved
+
+
+def test_keeping_graphs_or_computing_twice_changes_no_byte(files: Files, tmp_path: Path) -> None:
+    for keep in (True, False):
+        train("retriever", files, tmp_path / str(keep), keep_graphs=keep)
+    assert contents(tmp_path / "True") == contents(tmp_path / "False")
+
+
+def test_texts_longer_than_the_limit_are_cut(files: Files, tmp_path: Path) -> None:
+    train("retriever", files, tmp_path / "out", query_length=5, passage_length=9)
+    per_query = 5 + RETRIEVER["passages_per_query"] * 9
+    for record in losses(tmp_path / "out"):
+        assert record["tokens"] <= record["items"] * per_query
+    assert any(record["tokens"] > 0.9 * record["items"] * per_query for record in losses(tmp_path / "out"))
+
+
+def _tokens_of(num_queries: int, folder: Path, files: Files) -> Path:
+    texts = [("", "what is this")] * num_queries
+    write_token_shard(texts, folder / "others", Tokenizer(files.backbone), batch_size=8, split=False)
+    return folder / "others"
+
+
+def test_tokens_of_another_collection_are_refused(files: Files, tmp_path: Path) -> None:
+    others = _tokens_of(22, tmp_path, files)
+    with pytest.raises(ValueError, match=r"expected a row for each of the 60 ids in .*doc_ids.txt, got 22"):
+        train("retriever", files, tmp_path / "out", token_prefixes=[others])
+    with pytest.raises(ValueError, match=r"expected a row for each of the 20 ids in .*queries.jsonl, got 22"):
+        train("retriever", files, tmp_path / "out", query_tokens=others)
+
+
+def test_a_work_folder_in_use_is_refused_before_anything_is_read(files: Files, tmp_path: Path) -> None:
+    with locked_work_folder(tmp_path / "out-work"), pytest.raises(ValueError, match="is at work in it"):
+        train("retriever", files, tmp_path / "out")

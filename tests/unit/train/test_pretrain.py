@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import logging
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_trainings import SHAPE, Files, contents, losses, prepare, train
+from transformers import AutoModel, AutoTokenizer
+
+from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
+from condenser.model.pretraining import Condenser
+from condenser.train.distributed import Processes, alone
+from condenser.train.pretrain import graph_bytes, masked_texts
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("pretrain"), dropout=0.1)
+
+
+@pytest.mark.parametrize("kind", ["condenser", "cocondenser"])
+def test_a_pretrained_folder_holds_backbone_heads_and_losses_and_loads_without_our_code(
+    files: Files, tmp_path: Path, kind: str
+) -> None:
+    output = tmp_path / kind
+    counts = train(kind, files, output)
+    assert {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "mlm_head.safetensors",
+        "condenser_head.safetensors",
+        "losses.jsonl",
+    } <= set(contents(output))
+    model, loading = AutoModel.from_pretrained(output, output_loading_info=True)
+    assert not loading["missing_keys"] and not loading["unexpected_keys"]
+    assert AutoTokenizer.from_pretrained(output)("a word")["input_ids"]
+    before = load_file(files.backbone / "model.safetensors")
+    moved = {name for name, weight in model.state_dict().items() if not torch.equal(weight, before[name])}
+    assert moved == {name for name in before if not name.startswith("pooler.")}
+    assert counts["steps"] == len(losses(output))
+
+
+def test_the_losses_of_a_tiny_collection_fall(files: Files, tmp_path: Path) -> None:
+    def fall(output: Path, name: str) -> tuple[float, float]:
+        values = [record[name] for record in losses(output)]
+        return float(np.mean(values[:3])), float(np.mean(values[-8:]))
+
+    train("condenser", files, tmp_path / "condenser", epochs=4)
+    for name in ("head_mlm", "late_mlm"):
+        first, last = fall(tmp_path / "condenser", name)
+        assert first == pytest.approx(math.log(SHAPE["vocab_size"]), abs=0.3)  # knows nothing yet
+        assert last < first - 0.5, (name, first, last)
+
+
+def test_the_logged_loss_is_the_weighted_sum_of_its_parts(files: Files, tmp_path: Path) -> None:
+    train("condenser", files, tmp_path / "a", late_mlm_weight=0.25)
+    for record in losses(tmp_path / "a"):
+        assert record["loss"] == pytest.approx(record["head_mlm"] + 0.25 * record["late_mlm"])
+    train("cocondenser", files, tmp_path / "b", mlm_weight=3.0, late_mlm_weight=0.5, contrastive_weight=2.0)
+    for record in losses(tmp_path / "b"):
+        mlm = record["head_mlm"] + 0.5 * record["late_mlm"]
+        assert record["loss"] == pytest.approx(3 * mlm + 2 * record["contrastive"])
+
+
+def test_a_part_of_weight_zero_is_left_out(files: Files, tmp_path: Path) -> None:
+    train("condenser", files, tmp_path / "a", late_mlm_weight=0.0)
+    assert "late_mlm" not in losses(tmp_path / "a")[0]
+    train("cocondenser", files, tmp_path / "b", mlm_weight=0.0)
+    assert all(record["loss"] == record["contrastive"] for record in losses(tmp_path / "b"))
+    head = load_file(tmp_path / "b" / "condenser_head.safetensors")
+    untrained = Condenser.load(
+        files.backbone,
+        num_head_layers=1,
+        skip_from=1,
+        use_late_mlm=True,
+        missing_head="random",
+        seed=42,
+        dropout=None,
+    ).head.state_dict()
+    assert all(torch.equal(weight, untrained[name]) for name, weight in head.items())
+
+
+def test_the_gradient_cache_changes_no_byte(files: Files, tmp_path: Path) -> None:
+    for choice in ("always", "never", "auto"):
+        train("cocondenser", files, tmp_path / choice, gradient_cache=choice, rows_per_chunk=3)
+    assert contents(tmp_path / "always") == contents(tmp_path / "never") == contents(tmp_path / "auto")
+
+
+def test_the_graphs_of_a_batch_need_more_memory_the_longer_and_the_more_its_rows_are(files: Files) -> None:
+    model = Condenser.load(
+        files.backbone,
+        num_head_layers=1,
+        skip_from=1,
+        use_late_mlm=True,
+        missing_head="random",
+        seed=1,
+        dropout=None,
+    )
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+
+    def needed(num_rows: int, num_tokens: int) -> int:
+        starts = np.arange(num_rows) * 20
+        texts = masked_texts(
+            shards,
+            starts,
+            np.full(num_rows, num_tokens),
+            positions=np.arange(num_rows),
+            tokenizer=tokenizer,
+            mask_probability=0.15,
+            rows_per_chunk=4,
+            seed=1,
+            epoch=0,
+            step=0,
+            processes=alone(CPU),
+        )
+        return graph_bytes(texts.chunks, model)
+
+    assert needed(8, 14) == pytest.approx(2 * needed(4, 14), rel=0.2)
+    assert needed(8, 30) > 2 * needed(8, 14)
+
+
+def test_further_pretraining_without_a_condenser_head_is_refused(files: Files, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="condenser_head"):
+        train("cocondenser", files, tmp_path / "out", missing_head="refuse")
+    assert not (tmp_path / "out").exists()
+
+
+def test_further_pretraining_begins_with_the_head_of_the_first_stage(files: Files, tmp_path: Path) -> None:
+    train("condenser", files, tmp_path / "first")
+    # one epoch of one step, all of it warm-up: its learning rate is 0, so nothing moves
+    settings = {"batch_size": 1000, "warmup_ratio": 1.0, "missing_head": "refuse"}
+    train("cocondenser", files, tmp_path / "second", initial=tmp_path / "first", **settings)
+    for name in ("model.safetensors", "mlm_head.safetensors", "condenser_head.safetensors"):
+        assert (tmp_path / "first" / name).read_bytes() == (tmp_path / "second" / name).read_bytes()
+
+
+def test_every_block_is_seen_once_an_epoch_and_short_documents_are_counted(
+    files: Files, tmp_path: Path
+) -> None:
+    counts = train("condenser", files, tmp_path / "a", epochs=2, batch_size=7)
+    assert counts["items_seen"] == 2 * counts["blocks"]
+    assert counts["steps"] == 2 * math.ceil(counts["blocks"] / 7)
+    assert counts["rows"] == 60
+
+    shards = TokenShards(files.tokens)
+    lengths = np.diff(shards.row_starts) - shards.title_lengths
+    least = int(np.median(lengths)) // 2
+    counts = train("cocondenser", files, tmp_path / "b", min_span_tokens=least, span_tokens=[least, least])
+    assert counts["documents_left_out"] == int((lengths < 2 * least).sum()) > 0
+    assert counts["documents"] + counts["documents_left_out"] == 60
+
+
+def test_a_collection_without_text_is_refused(files: Files, tmp_path: Path) -> None:
+    prefix = tmp_path / "empty"
+    write_token_shard([("title", "")], prefix, Tokenizer(files.backbone), batch_size=1, split=True)
+    with pytest.raises(ValueError, match="expected texts to pre-train on, got 1 rows, all empty"):
+        train("condenser", files, tmp_path / "out", token_prefixes=[prefix])
+
+
+def test_the_seed_and_nothing_else_decides_the_result(files: Files, tmp_path: Path) -> None:
+    torch.manual_seed(1)
+    train("condenser", files, tmp_path / "a")
+    torch.manual_seed(2)
+    torch.rand(17)
+    train("condenser", files, tmp_path / "b")
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+    train("condenser", files, tmp_path / "c", seed=43)
+    assert contents(tmp_path / "a")["model.safetensors"] != contents(tmp_path / "c")["model.safetensors"]
+
+
+def test_processes_share_the_chunks_and_agree_on_the_count_of_masked_tokens(files: Files) -> None:
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    starts, lengths = shards.row_starts[:11], np.minimum(np.diff(shards.row_starts)[:11], 30)
+
+    def texts(rank: int, world_size: int):
+        return masked_texts(
+            shards,
+            starts,
+            lengths,
+            positions=np.arange(11),
+            tokenizer=tokenizer,
+            mask_probability=0.15,
+            rows_per_chunk=2,
+            seed=1,
+            epoch=0,
+            step=3,
+            processes=Processes(rank, world_size, rank, CPU),
+        )
+
+    whole, parts = texts(0, 1), [texts(rank, 4) for rank in range(4)]
+    assert {part.num_masked for part in parts} == {whole.num_masked}
+    assert whole.num_masked == sum(len(chunk.inputs.labels) for chunk in whole.chunks)
+    assert [len(part.chunks) for part in parts] == [2, 2, 1, 1]
+    dealt = sorted((chunk.seed, chunk.rows.tolist()) for part in parts for chunk in part.chunks)
+    assert dealt == sorted((chunk.seed, chunk.rows.tolist()) for chunk in whole.chunks)
+    assert sorted(row for _, rows in dealt for row in rows) == list(range(11))
+    assert len({chunk.seed for chunk in whole.chunks}) == 6
+
+
+def test_a_loss_that_is_no_number_names_the_lines_of_the_collection(files: Files, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of the collection"):
+        train("condenser", files, tmp_path / "out", learning_rate=1e30, max_grad_norm=0.0, warmup_ratio=0.0)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_head_is_reported_when_a_random_one_was_asked_for(
+    files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        train("cocondenser", files, tmp_path / "out", missing_head="random")
+    assert "has no Condenser head" in caplog.text
+
+
+def test_rows_per_chunk_changes_the_sums_order_only(files: Files, tmp_path: Path) -> None:
+    still = prepare(tmp_path, dropout=0.0)
+    for rows in (3, 16):
+        train("condenser", still, tmp_path / f"by {rows}", rows_per_chunk=rows)
+    one, other = (load_file(tmp_path / f"by {rows}" / "model.safetensors") for rows in (3, 16))
+    for name, weight in one.items():
+        torch.testing.assert_close(weight, other[name], rtol=1e-3, atol=1e-5)
