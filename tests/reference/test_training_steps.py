@@ -1,0 +1,246 @@
+"""Two steps of each training against a plain loop written from the papers' equations.
+
+The plain loops know nothing of chunks, gradient caches, partial layers or processes: transformers'
+own model on the whole padded batch, PyTorch's own losses, clipping and AdamW. Dropout is off. Both
+add float32 numbers in different orders, hence the tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_trainings import CONDENSER, OPTIMISER, PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen, train
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoTokenizer, BertModel, get_linear_schedule_with_warmup
+from transformers.models.bert.modeling_bert import BertLayer
+
+from condenser.data.batches import negative_window, step_items
+from condenser.data.blocks import block_windows, pack_blocks
+from condenser.data.masking import mask_tokens
+from condenser.data.records import read_examples
+from condenser.data.spans import sample_spans, span_documents
+from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.model.pretraining import Condenser
+
+SEED, NUM_STEPS = 42, 2
+# one epoch of two steps, without warm-up: rates 1 and 1/2 of the full one
+STEADY = {"warmup_ratio": 0.0, "epochs": 1, "seed": SEED}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    files = prepare(tmp_path_factory.mktemp("steps"), dropout=0.0)
+    sharpen(files.backbone)
+    return files
+
+
+class _Plain(nn.Module):
+    """BERT, the Condenser's head layer and the masked language head, in full at every position."""
+
+    def __init__(self, files: Files) -> None:
+        super().__init__()
+        self.bert = BertModel.from_pretrained(files.backbone, attn_implementation="eager")
+        self.bert.pooler.requires_grad_(False)
+        self.layer = BertLayer(self.bert.config)
+        # weights alone come from our own loader: what they compute is written below
+        ours = Condenser.load(
+            files.backbone,
+            num_head_layers=1,
+            skip_from=1,
+            use_late_mlm=True,
+            missing_head="random",
+            seed=SEED,
+            dropout=None,
+        )
+        self.layer.load_state_dict(ours.head[0].state_dict())
+        self.mlm_head = ours.mlm_head
+        self.train()
+
+    def forward(self, ids: Tensor, is_token: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of head and last layer at every position, and the late [CLS]."""
+        states = self.bert(ids, attention_mask=is_token.long(), output_hidden_states=True).hidden_states
+        late, early = states[-1], states[CONDENSER["skip_from"]]
+        mixed = torch.cat([late[:, :1], early[:, 1:]], dim=1)  # Condenser, eq. 8
+        hidden = torch.where(is_token, 0.0, torch.finfo(torch.float32).min)[:, None, None, :]
+        words = self.bert.embeddings.word_embeddings.weight
+
+        def logits(inputs: Tensor) -> Tensor:
+            return self.mlm_head.transform(inputs) @ words.T + self.mlm_head.bias
+
+        return logits(self.layer(mixed, hidden)), logits(late), late[:, 0]
+
+
+def _optimise(model: nn.Module, loss_of_step) -> None:
+    decayed, spared = [], []
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            (spared if "LayerNorm" in name or name.endswith("bias") else decayed).append(weight)
+    groups = [
+        {"params": decayed, "weight_decay": OPTIMISER["weight_decay"]},
+        {"params": spared, "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, lr=OPTIMISER["learning_rate"])
+    schedule = get_linear_schedule_with_warmup(optimiser, 0, NUM_STEPS)
+    for step in range(NUM_STEPS):
+        optimiser.zero_grad()
+        loss_of_step(step).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), OPTIMISER["max_grad_norm"])
+        optimiser.step()
+        schedule.step()
+
+
+def _items(num_items: int, batch_size: int, step: int, stream: str):
+    return step_items(num_items, batch_size=batch_size, step=step, seed=SEED, stream=stream)
+
+
+def _masked(shards, tokenizer, starts, lengths, positions, epoch) -> tuple[Tensor, Tensor, Tensor]:
+    """Ids, tokens-not-padding, labels (-100 where nothing is masked) of a whole batch, padded to 48."""
+    ids = np.full((len(starts), 48), tokenizer.pad_id)
+    for row, (start, length) in enumerate(zip(starts, lengths, strict=True)):
+        text = shards.read(np.array([start]), np.array([length]), width=int(length), fill=0)[0]
+        ids[row, : length + 2] = [tokenizer.cls_id, *text, tokenizer.sep_id]
+    masked = mask_tokens(
+        ids,
+        lengths + 2,
+        is_continuation=tokenizer.is_continuation,
+        random_ids=tokenizer.random_ids,
+        mask_id=tokenizer.mask_id,
+        probability=0.15,
+        max_predictions=48,
+        positions=positions,
+        seed=SEED,
+        epoch=epoch,
+    )
+    labels = np.full(ids.size, -100)
+    labels[masked.masked_positions] = masked.labels
+    is_token = np.arange(48) < (lengths + 2)[:, None]
+    return torch.tensor(masked.input_ids), torch.tensor(is_token), torch.tensor(labels)
+
+
+def _assert_close(ours: Mapping[str, Tensor], theirs: Mapping[str, Tensor]) -> None:
+    assert ours.keys() == theirs.keys()
+    for name, weight in ours.items():
+        # the same number added to all scores of a softmax changes nothing: a key bias has the gradient
+        # zero but for rounding, which AdamW blows up to the size of any other step
+        if not name.endswith("attention.self.key.bias"):
+            torch.testing.assert_close(weight, theirs[name], rtol=1e-3, atol=2e-5)
+
+
+def _assert_same(plain: _Plain, output: Path, before: dict[str, Tensor]) -> None:
+    trained = load_file(output / "model.safetensors")
+    heads = load_file(output / "condenser_head.safetensors"), load_file(output / "mlm_head.safetensors")
+    for ours, theirs in (
+        (trained, plain.bert.state_dict()),
+        ({name.removeprefix("0."): weight for name, weight in heads[0].items()}, plain.layer.state_dict()),
+        (heads[1], plain.mlm_head.state_dict()),
+    ):
+        _assert_close(ours, theirs)
+    moved = trained["encoder.layer.0.output.dense.weight"] - before["encoder.layer.0.output.dense.weight"]
+    assert moved.abs().max() > 50 * 2e-5  # the comparison would see a step that was not taken
+
+
+def test_condenser_steps_are_those_of_the_equations(files: Files, tmp_path: Path) -> None:
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    blocks = pack_blocks(shards, max_tokens=30, short_probability=0.1, seed=SEED)
+    batch_size = -(-len(blocks) // NUM_STEPS)
+    plain = _Plain(files)
+
+    def loss_of_step(step: int) -> Tensor:
+        epoch, _, items = _items(len(blocks), batch_size, step, "condenser")
+        starts, lengths = block_windows(blocks, items, max_tokens=30, seed=SEED, epoch=epoch)
+        ids, is_token, labels = _masked(shards, tokenizer, starts, lengths, items, epoch)
+        head, late, _ = plain(ids, is_token)
+        vocab = head.shape[-1]  # Condenser, eq. 10 and 11, the late loss weighing 0.5
+        return functional.cross_entropy(head.view(-1, vocab), labels) + 0.5 * functional.cross_entropy(
+            late.view(-1, vocab), labels
+        )
+
+    _optimise(plain, loss_of_step)
+    train("condenser", files, tmp_path / "out", batch_size=batch_size, late_mlm_weight=0.5, **STEADY)
+    _assert_same(plain, tmp_path / "out", load_file(files.backbone / "model.safetensors"))
+
+
+@pytest.mark.parametrize("gradient_cache", ["always", "never"])
+def test_cocondenser_steps_are_those_of_the_equations(
+    files: Files, tmp_path: Path, gradient_cache: str
+) -> None:
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    documents = span_documents(shards, min_tokens=4)
+    batch_size = -(-len(documents) // NUM_STEPS)
+    plain = _Plain(files)
+
+    def loss_of_step(step: int) -> Tensor:
+        epoch, _, items = _items(len(documents), batch_size, step, "cocondenser")
+        starts, lengths = sample_spans(
+            shards,
+            documents,
+            items,
+            is_continuation=tokenizer.is_continuation,
+            min_tokens=4,
+            lengths=[10, 20],
+            short_probability=0.1,
+            seed=SEED,
+            epoch=epoch,
+        )
+        positions = np.array([2 * item + which for item in items for which in (0, 1)])
+        ids, is_token, labels = _masked(shards, tokenizer, starts, lengths, positions, epoch)
+        head, late, spans = plain(ids, is_token)
+        vocab = head.shape[-1]
+        mlm = functional.cross_entropy(head.view(-1, vocab), labels) + functional.cross_entropy(
+            late.view(-1, vocab), labels
+        )
+        contrastive = torch.zeros(())
+        for i in range(len(spans)):  # coCondenser, eq. 6
+            twin = i + 1 if i % 2 == 0 else i - 1
+            others = torch.stack([spans[i] @ spans[k] for k in range(len(spans)) if k != i])
+            contrastive = contrastive - (spans[i] @ spans[twin] - others.logsumexp(0))
+        return mlm + contrastive / len(spans)  # eq. 7
+
+    _optimise(plain, loss_of_step)
+    settings = {"gradient_cache": gradient_cache, "rows_per_chunk": 16}
+    train("cocondenser", files, tmp_path / "out", batch_size=batch_size, **settings, **STEADY)
+    _assert_same(plain, tmp_path / "out", load_file(files.backbone / "model.safetensors"))
+
+
+def test_retriever_steps_are_those_of_a_plain_loop_over_the_texts(files: Files, tmp_path: Path) -> None:
+    examples = list(read_examples(files.examples))
+    passages = {passage.doc_id: passage for passage in files.passages}
+    queries = {query.query_id: query.text for query in files.queries}
+    tokenizer = AutoTokenizer.from_pretrained(files.backbone)
+    batch_size, group = -(-len(examples) // NUM_STEPS), 3
+    model = BertModel.from_pretrained(files.backbone, attn_implementation="eager").train()
+    model.pooler.requires_grad_(False)
+
+    def encode(texts: list[str], max_length: int) -> Tensor:
+        inputs = tokenizer(texts, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
+        return model(**inputs).last_hidden_state[:, 0]
+
+    def text_of(doc_id: str) -> str:
+        passage = passages[doc_id]
+        return f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+
+    def loss_of_step(step: int) -> Tensor:
+        epoch, _, items = _items(len(examples), batch_size, step, "retriever")
+        texts = []
+        for item in items.tolist():
+            example = examples[item]
+            positives, negatives = example.positive_doc_ids, example.negative_doc_ids
+            texts.append(text_of(positives[(item + SEED + epoch) % len(positives)]))
+            window = negative_window(len(negatives), group - 1, seed=SEED, item=item, epoch=epoch)
+            texts += [text_of(negatives[index]) for index in window]
+        asked = encode([queries[examples[item].query_id] for item in items], QUERY_LENGTH)
+        scores = asked @ encode(texts, PASSAGE_LENGTH).T
+        return functional.cross_entropy(scores, torch.arange(len(items)) * group)
+
+    _optimise(model, loss_of_step)
+    train("retriever", files, tmp_path / "out", batch_size=batch_size, rows_per_chunk=4, **STEADY)
+    trained = load_file(tmp_path / "out" / "model.safetensors")
+    _assert_close(trained, model.state_dict())
+    before = load_file(files.backbone / "model.safetensors")["encoder.layer.0.output.dense.weight"]
+    assert (trained["encoder.layer.0.output.dense.weight"] - before).abs().max() > 50 * 2e-5
