@@ -93,6 +93,9 @@ class HubTextPart(Block):
     split: str = "train"
     column: str = "text"
     revision: str | None = None
+    rows_per_passage: Count = 1
+    min_words: Count = 1
+    max_rows: Count | None = None
 
 
 class HubTextDataset(Block):
@@ -190,10 +193,17 @@ class CoCondenser(Optimiser):
         return self
 
 
+class Depth(Block):
+    """Hits a query, by what the run is for."""
+
+    train: Count
+    eval: Count
+
+
 class Bm25(Block):
     k1: NotNegative
     b: Share
-    depth: Count
+    depth: Depth
 
 
 class Negatives(Block):
@@ -215,7 +225,7 @@ class Encode(Block):
 
 
 class Search(Block):
-    depth: Count
+    depth: Depth
 
 
 class Metrics(Block):
@@ -284,10 +294,11 @@ def _check_together(config: Config) -> None:
             f"tables.rounds: {config.tables.rounds} rounds, but finetune.epochs names "
             f"{len(config.finetune.epochs)}. Give one number of epochs a round."
         )
-    if config.negatives.depth > config.search.depth or config.negatives.depth > config.bm25.depth:
+    shallowest = min(config.search.depth.train, config.bm25.depth.train)
+    if config.negatives.depth > shallowest:
         raise ValueError(
-            f"negatives.depth: {config.negatives.depth} is deeper than the runs it reads "
-            f"(search.depth {config.search.depth}, bm25.depth {config.bm25.depth})."
+            f"negatives.depth: {config.negatives.depth} is deeper than the train runs it reads "
+            f"(search.depth.train {config.search.depth.train}, bm25.depth.train {config.bm25.depth.train})."
         )
     if isinstance(config.backbone, ScratchBackbone):
         if config.condenser.skip_from >= config.backbone.num_layers:
@@ -389,7 +400,7 @@ def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
     models: dict[str, type[BaseModel]] = {
         "compute": Compute, "safety": Safety, "downloads": Downloads, "tokens": Tokens, "lengths": Lengths,
         "condenser": Condenser, "cocondenser": CoCondenser, "bm25": Bm25, "negatives": Negatives,
-        "finetune": Finetune, "encode": Encode, "search": Search,
+        "finetune": Finetune, "encode": Encode, "search": Search, "depth": Depth,
         "metrics": Metrics, "tables": Tables,
         "pydoc": PydocDataset, "msmarco": MsmarcoDataset, "beir": BeirDataset, "tsv": TsvDataset,
         "hub_text": HubTextDataset, "parts": HubTextPart, "embedded": EmbeddedBackbone, "hub": HubBackbone,

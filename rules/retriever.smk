@@ -18,7 +18,9 @@ rule retriever:
         ),
         examples=lambda wildcards: [
             f"results/{wildcards.dataset}/examples/{system}.jsonl"
-            for system in stages.example_systems(wildcards.system)
+            for system in stages.example_systems(
+                config, wildcards.dataset, wildcards.system
+            )
         ],
     output:
         model="results/{dataset}/models/{system}/model.safetensors",

@@ -3,8 +3,8 @@
     python workflow_scripts/triple_examples.py --spec '{"config": {"sample": 30}, "seed": 42, ...}' \\
         --triples results/downloads/qidpidtriples.train.full.2.tsv.gz \\
         --queries results/msmarco/data/queries.train.jsonl --qrels results/msmarco/data/qrels.train.tsv \\
-        --output results/msmarco/examples/bm25.jsonl \\
-        --manifest results/msmarco/examples/bm25.jsonl.manifest.json
+        --output results/msmarco/examples/triples.jsonl \\
+        --manifest results/msmarco/examples/triples.jsonl.manifest.json
 
 Reads the triples, the train queries and their judgements. Writes one example for each query that
 the triples know (coCondenser, A.1: about 400,000), with `sample` negatives, and the manifest.

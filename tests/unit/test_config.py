@@ -55,7 +55,7 @@ def test_the_embedded_default_is_valid_and_comes_back_unchanged(config: dict[str
         ("backbone", {"source": "folder", "path": "/no/such"}, "backbone.path: expected a Hugging Face folder"),
         ("condenser.corpus", "wiki", "condenser.corpus: expected 'collection' or one of 'msmarco'"),
         ("tables.rounds", 3, "Give one number of epochs a round"),
-        ("negatives.depth", 2000, "deeper than the runs it reads"),
+        ("negatives.depth", 2000, "deeper than the train runs it reads"),
         ("cocondenser.span_tokens", [128, 80], "min_span_tokens <= span_tokens[0] <= span_tokens[1]"),
         ("downloads.mirror", "/no/such", "downloads.mirror: expected a folder"),
     ],

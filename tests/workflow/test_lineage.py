@@ -46,7 +46,9 @@ BY_HAND: dict[str, tuple[Any, set[str]]] = {
     "finetune.learning_rate": (1.0e-5, AFTER_RETRIEVER),
     "lengths.query": (24, AFTER_RETRIEVER),
     "encode.batch_tokens": (4096, AFTER_RETRIEVER),
-    "search.depth": (900, AFTER_RETRIEVER - set()),
+    "search.depth.train": (300, AFTER_RETRIEVER),
+    "search.depth.eval": (900, {"search", "merge", "metrics", "table2"}),
+    "metrics.relevant_grade": (2, {"metrics", "table2"}),
     "tokens.shards": (3, ALL - {"collect", "backbone", "query_tokens", "bm25_index", "bm25_run"}),
     "tables.rounds": (1, {"table2"}),
 }  # fmt: skip
@@ -169,6 +171,9 @@ def uses(key: str, job: Job, config: dict[str, Any]) -> bool:
         declared = declared.replace("{dataset}", wildcards.get("dataset", ""))
         if "[round]" in declared:
             declared = declared.replace("[round]", f"[{int(wildcards['system'][-1]) - 1}]")
+        if "[role]" in declared:
+            role = "train" if wildcards["split"] == "train" else "eval"
+            declared = declared.replace("[role]", f".{role}")
         if declared == key or (declared.endswith(".*") and key.startswith(declared[:-1])):
             return True
     return False
