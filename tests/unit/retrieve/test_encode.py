@@ -172,9 +172,3 @@ def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
 
 def test_a_row_longer_than_the_budget_comes_alone():
     assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
-
-
-@pytest.mark.parametrize("shard", ["2-of-2", "1", "-1-of-2", "0-of-0"])
-def test_a_shard_that_is_none_is_refused(shard):
-    with pytest.raises(ValueError, match="expected <i>-of-<n>"):
-        shard_rows(100, shard, multiple_of=8)
