@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -51,7 +52,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         compute = config["compute"]
         place = choose_device(compute["device"])
         device = measure_device(
-            place, precision=choose_precision(compute["precision"], place), threads=compute["threads"]
+            place,
+            precision=choose_precision(compute["precision"], place),
+            threads=compute["threads"],
+            clock=time.perf_counter,
         )
     else:
         device = tables.device(arguments.device)

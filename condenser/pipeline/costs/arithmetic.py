@@ -61,7 +61,9 @@ def condenser_weights(shape: Shape, *, num_head_layers: int) -> int:
 def full_layer_flops(shape: Shape, chunk: Chunk) -> float:
     """A layer at every position: four projections, the feed-forward, scores and weighted values."""
     dim, tokens = shape.dim, chunk.rows * chunk.width
-    return 2 * tokens * (4 * dim * dim + 2 * dim * shape.feed_forward) + _attention_flops(shape, chunk, tokens)
+    return 2 * tokens * (4 * dim * dim + 2 * dim * shape.feed_forward) + _attention_flops(
+        shape, chunk, tokens
+    )
 
 
 def cls_flops(shape: Shape, chunk: Chunk) -> float:
@@ -76,7 +78,9 @@ def masked_flops(shape: Shape, chunk: Chunk) -> float:
     """What reading a layer at the masked positions adds to its keys and values: queries everywhere."""
     dim, tokens = shape.dim, chunk.rows * chunk.width
     after_attention = dim * dim + 2 * dim * shape.feed_forward
-    return 2 * tokens * dim * dim + _attention_flops(shape, chunk, tokens) + 2 * chunk.masked * after_attention
+    return (
+        2 * tokens * dim * dim + _attention_flops(shape, chunk, tokens) + 2 * chunk.masked * after_attention
+    )
 
 
 def keys_and_values_flops(shape: Shape, chunk: Chunk) -> float:

@@ -10,7 +10,14 @@ from typing import Any
 from condenser.data.official import official_file
 from condenser.pipeline.costs import arithmetic, texts
 from condenser.pipeline.costs.arithmetic import Chunk, Shape
-from condenser.pipeline.costs.sizes import Counted, Size, backbone_shape, collection_size, query_size
+from condenser.pipeline.costs.sizes import (
+    Counted,
+    Size,
+    backbone_shape,
+    collection_size,
+    python_bytes,
+    query_size,
+)
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.stages import STAGES, Job, example_systems, system_parts
 
@@ -79,6 +86,7 @@ class Jobs:
             "bm25_index": self._bm25_index,
             "bm25_run": self._bm25_run,
             "examples": self._examples,
+            "triple_examples": self._triple_examples,
             "retriever": self._retriever,
             "encode": self._encode,
             "encode_queries": self._encode_queries,
@@ -108,7 +116,11 @@ class Jobs:
         key = (dataset,)
         if key not in self._sizes:
             self._sizes[key] = collection_size(
-                self._config, dataset, self._counted, self._tables, num_shards=self._config["tokens"]["shards"]
+                self._config,
+                dataset,
+                self._counted,
+                self._tables,
+                num_shards=self._config["tokens"]["shards"],
             )
         return self._sizes[key]
 
@@ -128,12 +140,15 @@ class Jobs:
 
     def num_examples(self, dataset: str, system: str) -> tuple[float, str]:
         """Training examples with negatives of one system, and what that assumes."""
-        counts = self._counted.counts("examples", dataset, system)
+        job = ("triple_examples", dataset) if system == "triples" else ("examples", dataset, system)
+        counts = self._counted.counts(*job)
         if counts is not None:
             return counts["examples"], ""
         queries = self.queries(dataset, self._config["datasets"][dataset]["train_split"])
-        name = f"positive_found_{'bm25' if system == 'bm25' else 'dense'}"
-        share = self._tables.assumption(name) if self._config["negatives"]["positive_in_run"] else 1.0
+        origin = system if system in ("bm25", "triples") else "dense"
+        share = self._tables.assumption(f"positive_found_{origin}")
+        if origin != "triples" and not self._config["negatives"]["positive_in_run"]:
+            share = 1.0
         return share * queries.num_rows, f"{share:g} of the train queries give an example of {system}"
 
     # -- data ---------------------------------------------------------------------------------
@@ -152,7 +167,10 @@ class Jobs:
             written += queries.text_bytes + queries.num_rows * (3 * queries.id_bytes + 36)
             rows += queries.num_rows
             assumptions.append(queries.assumption)
-        return Cost(0, 0, written, self._process(), {"jobs": 1, "rows": rows}, assumptions)
+        work = {"jobs": 1.0, "rows": rows}
+        if settings["source"] == "pydoc":
+            work["source_bytes"] = sum(map(python_bytes, settings["packages"]))
+        return Cost(0, 0, written, self._process(), work, assumptions)
 
     def _backbone(self, wildcards: dict[str, str]) -> Cost:
         weights = arithmetic.condenser_weights(self.shape, num_head_layers=0)
@@ -247,7 +265,8 @@ class Jobs:
         passages = texts.passages(self.collection(dataset).texts, max_tokens=lengths["passage"])
         asked = self.queries(dataset, self._config["datasets"][dataset]["train_split"])
         queries = texts.passages(asked.texts, max_tokens=lengths["query"])
-        found = [self.num_examples(dataset, system) for system in example_systems(wildcards["system"])]
+        systems = example_systems(self._config, dataset, wildcards["system"])
+        found = [self.num_examples(dataset, system) for system in systems]
         examples = sum(count for count, _ in found)
         batch_size, a_query = settings["batch_size"], settings["passages_per_query"]
         chunks = [
@@ -340,7 +359,7 @@ class Jobs:
 
     def _bm25_run(self, wildcards: dict[str, str]) -> Cost:
         dataset, split = wildcards["dataset"], wildcards["split"]
-        hits, run_bytes = self._run(dataset, split, depth=self._config["bm25"]["depth"])
+        hits, run_bytes = self._run(dataset, "bm25", split)
         queries = self.queries(dataset, split)
         pairs = queries.num_rows * self.collection(dataset).num_rows
         work = {"jobs": 1, "hits": hits, "pairs": pairs}
@@ -349,14 +368,23 @@ class Jobs:
 
     def _examples(self, wildcards: dict[str, str]) -> Cost:
         dataset, system = wildcards["dataset"], wildcards["system"]
-        block = self._config["bm25" if system == "bm25" else "search"]
         split = self._config["datasets"][dataset]["train_split"]
-        hits, _ = self._run(dataset, split, depth=block["depth"])
+        hits, _ = self._run(dataset, system, split)
         count, assumption = self.num_examples(dataset, system)
-        a_document = self.collection(dataset).id_bytes + 4
-        written = count * (60 + a_document * (1 + self._config["negatives"]["sample"]))
         sizes = [self.queries(dataset, split).assumption, assumption]
-        return Cost(0, 0, written, self._process(), {"jobs": 1, "hits": hits}, sizes)
+        return Cost(0, 0, self._examples_bytes(dataset, count), self._process(), {"jobs": 1, "hits": hits}, sizes)
+
+    def _triple_examples(self, wildcards: dict[str, str]) -> Cost:
+        dataset = wildcards["dataset"]
+        split = self._config["datasets"][dataset]["train_split"]
+        count, assumption = self.num_examples(dataset, "triples")
+        work = {"jobs": 1, "rows": self._tables.assumption("num_triples")}
+        sizes = [self.queries(dataset, split).assumption, assumption]
+        return Cost(0, 0, self._examples_bytes(dataset, count), self._process(), work, sizes)
+
+    def _examples_bytes(self, dataset: str, count: float) -> float:
+        a_document = self.collection(dataset).id_bytes + 4
+        return count * (60 + a_document * (1 + self._config["negatives"]["sample"]))
 
     def _encode(self, wildcards: dict[str, str]) -> Cost:
         size = self.collection(wildcards["dataset"])
@@ -394,7 +422,7 @@ class Jobs:
         dataset, num_shards = wildcards["dataset"], self._config["encode"]["shards"]
         size, asked = self.collection(dataset), self.queries(dataset, wildcards["split"])
         rows = size.num_rows / num_shards
-        pairs, depth = rows * asked.num_rows, min(self._config["search"]["depth"], rows)
+        pairs, depth = rows * asked.num_rows, min(self._depth("search", dataset, wildcards["split"]), rows)
         flops = 2 * pairs * self.shape.dim
         # FAISS searches on the processor, in float32, whatever else the machine has
         at_once = min(self._tables.assumption("search_queries"), asked.num_rows)
@@ -409,26 +437,30 @@ class Jobs:
 
     def _merge(self, wildcards: dict[str, str]) -> Cost:
         dataset, split = wildcards["dataset"], wildcards["split"]
-        hits, run_bytes = self._run(dataset, split, depth=self._config["search"]["depth"])
+        hits, run_bytes = self._run(dataset, wildcards["system"], split)
         read = hits * self._config["encode"]["shards"]
         work = {"jobs": 1, "hits": hits, "read_hits": read}
         return Cost(0, 0, run_bytes, self._process(), work, [self.queries(dataset, split).assumption])
 
     def _metrics(self, wildcards: dict[str, str]) -> Cost:
         dataset, split, system = wildcards["dataset"], wildcards["split"], wildcards["system"]
-        depth = self._config["bm25" if system == "bm25" else "search"]["depth"]
-        hits, _ = self._run(dataset, split, depth=depth)
+        hits, _ = self._run(dataset, system, split)
         size = self.queries(dataset, split)
         return Cost(0, 0, 1000, self._process() + 100 * hits, {"jobs": 1, "hits": hits}, [size.assumption])
 
     def _table2(self, wildcards: dict[str, str]) -> Cost:
         return Cost(0, 0, 3000, self._process(), {"jobs": 1})
 
-    def _run(self, dataset: str, split: str, *, depth: int) -> tuple[float, float]:
+    def _run(self, dataset: str, system: str, split: str) -> tuple[float, float]:
         """Lines of a run, and its bytes."""
         queries, collection = self.queries(dataset, split), self.collection(dataset)
+        depth = self._depth("bm25" if system == "bm25" else "search", dataset, split)
         hits = queries.num_rows * min(depth, collection.num_rows)
         return hits, hits * (queries.id_bytes + collection.id_bytes + 34)  # Q0, rank, score, name of the run
+
+    def _depth(self, block: str, dataset: str, split: str) -> int:
+        is_train = split == self._config["datasets"][dataset]["train_split"]
+        return self._config[block]["depth"]["train" if is_train else "eval"]
 
     def _process(self) -> float:
         return self._tables.assumption("process_bytes")

@@ -17,25 +17,32 @@ from condenser.pipeline.costs.tables import Device
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _SIZE = 1024
 _GPU_SIZE = 8192
-_ELEMENTS = 1 << 22
+_ELEMENTS = 1 << 20  # 4 MB, a chunk's feed-forward
 _BEST_OF_S = 0.5  # long enough that a busy machine has a quiet moment
 
 
-def measure_device(device: torch.device, *, precision: str, threads: int) -> Device:
+def measure_device(
+    device: torch.device, *, precision: str, threads: int, clock: Callable[[], float]
+) -> Device:
     """This machine's rates: matrix products in `precision`, elementwise work, float32 on the processor.
 
-    Elementwise work is what a transformer does between its products, GELU and dropout of a tensor
-    that no cache holds; its rate is given as bytes, 8 for each number (read and written).
+    Elementwise work is what a transformer does between its products, GELU and dropout of a chunk's
+    feed-forward; its rate is given as bytes, 8 for each number (read and written).
 
     Each is the best of repeated runs, because other work on the machine can only slow them down.
+
+    Args:
+        clock: seconds; `time.perf_counter`, or `time.process_time` for one thread on a busy machine.
     """
     torch.set_num_threads(threads)
     size = _GPU_SIZE if device.type == "cuda" else _SIZE
-    flops = _product_rate(device, _DTYPES[precision], size)
-    host = flops if device.type == "cpu" and precision == "fp32" else _product_rate(
-        torch.device("cpu"), torch.float32, _SIZE
+    flops = _product_rate(device, _DTYPES[precision], size, clock)
+    host = (
+        flops
+        if device.type == "cpu" and precision == "fp32"
+        else _product_rate(torch.device("cpu"), torch.float32, _SIZE, clock)
     )
-    numbers = torch.randn(_ELEMENTS * (16 if device.type == "cuda" else 1), device=device)
+    numbers = torch.randn(_ELEMENTS * (64 if device.type == "cuda" else 1), device=device)
 
     def elementwise() -> None:
         torch.nn.functional.dropout(torch.nn.functional.gelu(numbers), 0.1, training=True)
@@ -46,28 +53,28 @@ def measure_device(device: torch.device, *, precision: str, threads: int) -> Dev
         kind="gpu" if device.type == "cuda" else "cpu",
         precision=precision,
         flops_per_s=flops,
-        bytes_per_s=8 * numbers.numel() / _best_time(elementwise, device),
+        bytes_per_s=8 * numbers.numel() / _best_time(elementwise, device, clock),
         memory_bytes=_memory_bytes(device),
         host_flops_per_s=host,
     )
 
 
-def _product_rate(device: torch.device, dtype: torch.dtype, size: int) -> float:
+def _product_rate(device: torch.device, dtype: torch.dtype, size: int, clock: Callable[[], float]) -> float:
     left, right = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     with torch.no_grad():
-        return 2 * size**3 / _best_time(lambda: torch.mm(left, right), device)
+        return 2 * size**3 / _best_time(lambda: torch.mm(left, right), device, clock)
 
 
-def _best_time(work: Callable[[], object], device: torch.device) -> float:
+def _best_time(work: Callable[[], object], device: torch.device, clock: Callable[[], float]) -> float:
     def timed() -> float:
-        began = time.perf_counter()
+        began = clock()
         work()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        return time.perf_counter() - began
+        return clock() - began
 
-    timed(), timed()  # allocation, choice of kernels
-    best, until = float("inf"), time.perf_counter() + _BEST_OF_S
+    timed()  # allocation, choice of kernels
+    best, until = timed(), time.perf_counter() + _BEST_OF_S
     while time.perf_counter() < until:
         best = min(best, timed())
     return best

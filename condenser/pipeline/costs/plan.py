@@ -33,6 +33,7 @@ _MANIFESTS = {
     "tokens": "{dataset}/tokens/collection.{shard}.manifest.json",
     "query_tokens": "{dataset}/tokens/queries.{split}.manifest.json",
     "examples": "{dataset}/examples/{system}.jsonl.manifest.json",
+    "triple_examples": "{dataset}/examples/triples.jsonl.manifest.json",
 }
 
 
@@ -118,7 +119,8 @@ def job_seconds(
         )
         if row is None:
             raise ValueError(
-                f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. Add a row."
+                f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. "
+                "Add a row."
             )
         rate = float(row["rate"])
         if unit in _SHARES:
@@ -130,7 +132,11 @@ def job_seconds(
 
 
 def current_manifests(
-    config: dict[str, Any], dataset: str, results: Path, *, spec: Callable[[str, dict[str, str]], dict[str, Any]]
+    config: dict[str, Any],
+    dataset: str,
+    results: Path,
+    *,
+    spec: Callable[[str, dict[str, str]], dict[str, Any]],
 ) -> list[Path]:
     """Manifests under `results` whose counts hold for this configuration: their spec is today's.
 

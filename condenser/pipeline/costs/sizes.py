@@ -173,7 +173,7 @@ def _assumed_collection(settings: Mapping[str, Any], tables: Tables) -> Size:
         )
     if source == "pydoc":
         rate, row = tables.assumption("pydoc_passages_per_mb"), tables.collections["pydoc"]
-        megabytes = sum(map(_python_bytes, settings["packages"])) / 1e6
+        megabytes = sum(map(python_bytes, settings["packages"])) / 1e6
         return _size(
             tables,
             "pydoc",
@@ -264,8 +264,12 @@ def _num_lines(path: Path) -> int:
     return lines + (last != b"\n")
 
 
-def _python_bytes(package: str) -> int:
-    """Bytes of a package's Python files, by its installer's list."""
+def python_bytes(package: str) -> int:
+    """Bytes of an installed package's Python files but its tests, by its installer's list.
+
+    Raises:
+        ValueError: the package is not installed.
+    """
     try:
         files = importlib.metadata.distribution(package).files or []
     except importlib.metadata.PackageNotFoundError:
@@ -273,9 +277,7 @@ def _python_bytes(package: str) -> int:
     return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
-def _assumed_queries(
-    settings: Mapping[str, Any], split: str, tables: Tables, *, num_passages: float
-) -> Size:
+def _assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables, *, num_passages: float) -> Size:
     source = settings["source"]
     if source == "msmarco":
         name = f"msmarco/{split}"

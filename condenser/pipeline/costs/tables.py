@@ -53,7 +53,9 @@ class Tables:
         """
         if name not in self.devices:
             known = ", ".join(self.devices)
-            raise ValueError(f"device: expected one out of {known}, or measure, got {name!r}. Add a row for it.")
+            raise ValueError(
+                f"device: expected one out of {known}, or measure, got {name!r}. Add a row for it."
+            )
         row = self.devices[name]
         return Device(
             name,
@@ -105,6 +107,8 @@ def _rows(path: Path, *, keys: int) -> list[Row]:
         if len(cells) != len(names):
             raise ValueError(f"{path}:{number}: expected {len(names)} columns, got {len(cells)}. Use tabs.")
         if tuple(cells[:keys]) in rows:
-            raise ValueError(f"{path}:{number}: expected each row once, got {cells[:keys]} again. Remove one.")
+            raise ValueError(
+                f"{path}:{number}: expected each row once, got {cells[:keys]} again. Remove one."
+            )
         rows[tuple(cells[:keys])] = dict(zip(names, cells, strict=True))
     return list(rows.values())

@@ -153,9 +153,7 @@ def blocks(texts: Texts, *, max_tokens: int, short_probability: float) -> Length
     return Lengths(np.array(lengths, dtype=int), np.array(weights))
 
 
-def spans(
-    texts: Texts, *, min_tokens: int, span_tokens: Sequence[int], short_probability: float
-) -> Lengths:
+def spans(texts: Texts, *, min_tokens: int, span_tokens: Sequence[int], short_probability: float) -> Lengths:
     """What coCondenser pre-training sees: two spans of each row with room for them, one after the other."""
     random = np.random.default_rng(_SEED)
     lengths: list[int] = []
@@ -187,7 +185,10 @@ def length_chunks(
 
     Of n content tokens max(1, round(mask_probability n)) are masked; none with probability 0.
     """
-    return [_chunk(batch[begin : begin + rows_per_chunk], mask_probability) for begin in range(0, len(batch), rows_per_chunk)]
+    return [
+        _chunk(batch[begin : begin + rows_per_chunk], mask_probability)
+        for begin in range(0, len(batch), rows_per_chunk)
+    ]
 
 
 def token_chunks(batch: Int[np.ndarray, " row"], *, batch_tokens: int) -> list[Chunk]:

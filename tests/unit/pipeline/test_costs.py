@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import statistics
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +33,9 @@ from condenser.retrieve.encode import token_batches
 from condenser.train.pretrain import graph_bytes
 
 SMALL = Shape(num_layers=4, dim=32, feed_forward=64, num_heads=4, vocab_size=200, max_positions=64)
-BERT_BASE = Shape(num_layers=12, dim=768, feed_forward=3072, num_heads=12, vocab_size=30522, max_positions=512)
+BERT_BASE = Shape(
+    num_layers=12, dim=768, feed_forward=3072, num_heads=12, vocab_size=30522, max_positions=512
+)
 
 
 @pytest.fixture(scope="module")
@@ -175,7 +175,10 @@ def test_the_plan_foresees_the_gradient_cache_as_training_decides_it() -> None:
     chunks, training_chunks = [], []
     for rows, width, masked in ((4, 16, 9), (3, 24, 10)):
         inputs = MaskedRows(
-            torch.zeros(rows, width, dtype=torch.int64), None, torch.arange(masked), torch.zeros(masked, dtype=torch.int64)
+            torch.zeros(rows, width, dtype=torch.int64),
+            None,
+            torch.arange(masked),
+            torch.zeros(masked, dtype=torch.int64),
         )
         training_chunks.append(TrainingChunk("spans", torch.arange(rows), inputs, 0))
         chunks.append(Chunk(rows, width, masked))
@@ -279,9 +282,7 @@ def test_batches_of_encoding_are_cut_as_encoding_cuts_them(shards: list[Path]) -
 
 
 def test_assumed_texts_have_the_mean_and_spread_asked_for() -> None:
-    assumed = texts.assumed_texts(
-        5000, mean_tokens=80, variation=0.5, sentence_tokens=20, title_tokens=0
-    )
+    assumed = texts.assumed_texts(5000, mean_tokens=80, variation=0.5, sentence_tokens=20, title_tokens=0)
     lengths = [sum(row) for row in assumed.sentences]
     assert assumed.num_rows == pytest.approx(5000)
     assert statistics.mean(lengths) == pytest.approx(80, rel=0.01)
@@ -422,14 +423,16 @@ def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calcula
         assert paper_plan[f"encode {system}"].flops == pytest.approx(encoded, rel=0.05)
         assert paper_plan[f"encode {system}"].bytes_on_disk == pytest.approx(NUM_PASSAGES * 768 * 4)
     # a query of 7.5 tokens and 8 passages, all 64 passages of a batch as wide as the longest: 128
-    examples = 502_939 * (0.8 + 0.96)
+    examples = 502_939 * (0.8 + 0.92)
     step = 3 * (8 * hand_encoder(16) + 64 * hand_encoder(128))
-    assert paper_plan["retriever cocondenser-round2"].flops == pytest.approx(3 * examples / 8 * step, rel=0.05)
+    assert paper_plan["retriever cocondenser-round2"].flops == pytest.approx(
+        3 * examples / 8 * step, rel=0.05
+    )
     assert paper_plan["retriever cocondenser-round2"].tokens == pytest.approx(
         3 * examples * (9.5 + 8 * mean), rel=0.02
     )
     inner_products = 502_939 * NUM_PASSAGES * 768 * 2
     assert paper_plan["search condenser-round1 train"].flops == pytest.approx(inner_products, rel=1e-6)
-    # 64 shards, each with 1,000 row numbers of 8 bytes and scores of 4 for every train query
-    kept = 64 * 502_939 * 1000 * 12
+    # 64 shards, each with 200 row numbers of 8 bytes and scores of 4 for every train query
+    kept = 64 * 502_939 * 200 * 12
     assert paper_plan["search condenser-round1 train"].bytes_on_disk == pytest.approx(kept, rel=1e-6)

@@ -1,0 +1,217 @@
+"""Measure which share of a device's peak rates the model's stages reach: where rates.tsv comes from.
+
+    python benchmarks/efficiency.py --backbone embedded --device auto --precision auto --threads 2 \\
+        --rows 32 --widths 24 48 72 128 --repeats 5 --clock wall --output efficiency.tsv \\
+        --tables condenser/pipeline/costs/tables
+
+Peak rates first (as `plan.py --device measure` takes them), then the real model with new weights: a
+chunk forward and backward for the Condenser and the retriever, forward alone for encoding, and an
+update by AdamW. Times are the best of the repeats. Writes one line a measurement, and on standard
+output the rates that fit them: the time of a chunk is its products at a share of the peak, what its
+elementwise operations read and write at a share of that peak, and a fixed time a layer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from condenser import program
+
+MASKED_SHARE = 0.15
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--backbone", required=True, help="a row of backbones.tsv")
+    parser.add_argument("--device", required=True, choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--precision", required=True, choices=["auto", "fp32", "bf16", "fp16"])
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--rows", type=int, required=True, help="texts of a chunk")
+    parser.add_argument("--widths", type=int, nargs="+", required=True, help="tokens of a text")
+    parser.add_argument(
+        "--clock", required=True, choices=["wall", "cpu"], help="cpu: one thread, on a busy machine"
+    )
+    parser.add_argument("--repeats", type=int, required=True)
+    parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    if arguments.clock == "cpu" and (arguments.threads != 1 or arguments.device != "cpu"):
+        raise ValueError("--clock cpu: expected --threads 1 --device cpu, or it counts waiting as work.")
+    clock = time.process_time if arguments.clock == "cpu" else time.perf_counter
+
+    import numpy as np
+    import torch
+    from transformers import BertConfig, BertModel
+
+    from condenser.files import atomic_write
+    from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
+    from condenser.model.mlm_head import MaskedLanguageHead
+    from condenser.model.pretraining import Condenser
+    from condenser.model.retriever import Retriever
+    from condenser.pipeline.costs import arithmetic
+    from condenser.pipeline.costs.arithmetic import Chunk
+    from condenser.pipeline.costs.measure import measure_device
+    from condenser.pipeline.costs.tables import read_tables
+
+    make_deterministic(threads=arguments.threads)
+    place = choose_device(arguments.device)
+    precision = choose_precision(arguments.precision, place)
+    device = measure_device(place, precision=precision, threads=arguments.threads, clock=clock)
+    print(
+        f"{device.name}: {device.flops_per_s / 1e9:,.0f} GFLOP/s in {precision}, "
+        f"{device.host_flops_per_s / 1e9:,.0f} in float32 on the processor, "
+        f"{device.bytes_per_s / 1e9:,.1f} GB/s elementwise"
+    )
+
+    shape = read_tables(arguments.tables).shape(arguments.backbone)
+    settings = BertConfig(
+        vocab_size=shape.vocab_size,
+        hidden_size=shape.dim,
+        num_hidden_layers=shape.num_layers,
+        num_attention_heads=shape.num_heads,
+        intermediate_size=shape.feed_forward,
+        max_position_embeddings=shape.max_positions,
+    )
+    settings._attn_implementation = "sdpa"
+    torch.manual_seed(0)
+    backbone = BertModel(settings)
+    backbone.pooler.requires_grad_(False)
+    condenser = Condenser(
+        backbone,
+        MaskedLanguageHead(settings),
+        num_head_layers=2,
+        skip_from=shape.num_layers // 2,
+        use_late_mlm=True,
+        seed=0,
+    ).to(place)
+    retriever = Retriever(condenser.backbone)
+
+    def best(work: Callable[[], object]) -> float:
+        times = []
+        for _ in range(arguments.repeats + 1):
+            began = clock()
+            work()
+            if place.type == "cuda":
+                torch.cuda.synchronize(place)
+            times.append(clock() - began)
+        return min(times[1:])
+
+    lines = ["stage\trows\twidth\tmasked\tflops\tgraph_bytes\tlayers\tseconds\tshare_of_peak"]
+    fits: dict[str, list[tuple[float, float, float, float]]] = {}
+    for width in arguments.widths:
+        ids = torch.randint(1000, shape.vocab_size, (arguments.rows, width), device=place)
+        mask = torch.ones(arguments.rows, width, dtype=torch.bool, device=place)
+        mask[0, -1] = False  # one padded row: the kernel that most chunks take
+        masked = torch.randperm(arguments.rows * width, device=place)
+        masked = masked[: round(MASKED_SHARE * len(masked))].sort().values
+        labels = ids.view(-1)[masked]
+        chunk = Chunk(arguments.rows, width, len(masked))
+
+        def pretrain() -> None:
+            condenser.train()
+            with autocast(place, precision):
+                output = condenser(ids, mask, masked)  # noqa: B023 - called in this turn of the loop
+                assert output.late_logits is not None
+                loss = sum(
+                    torch.nn.functional.cross_entropy(logits.float(), labels)  # noqa: B023
+                    for logits in (output.head_logits, output.late_logits)
+                )
+            loss.backward()
+            condenser.zero_grad(set_to_none=True)
+
+        def finetune() -> None:
+            retriever.train()
+            with autocast(place, precision):
+                vectors = retriever(ids, mask)  # noqa: B023
+            vectors.float().square().sum().backward()
+            retriever.zero_grad(set_to_none=True)
+
+        def encode() -> None:
+            retriever.eval()
+            with torch.inference_mode(), autocast(place, precision):
+                retriever(ids, mask)  # noqa: B023
+
+        for stage, work, num_layers, heads, passes in (
+            ("pretrain", pretrain, shape.num_layers + 2, 2, 1.0),
+            ("retriever", finetune, shape.num_layers, 0, 1.0),
+            ("encode", encode, shape.num_layers, 0, 1 / 3),
+        ):
+            forward = (
+                arithmetic.condenser_flops(shape, chunk, num_head_layers=2, use_late_mlm=True)
+                if stage == "pretrain"
+                else arithmetic.encoder_flops(shape, chunk)
+            )
+            flops = arithmetic.TRAINING_PASSES * forward * passes
+            numbers = arithmetic.graph_numbers(shape, [chunk], num_layers=num_layers, num_mlm_heads=heads)
+            graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
+            fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
+            cells = [
+                stage,
+                arguments.rows,
+                width,
+                len(masked),
+                f"{flops:.4g}",
+                f"{graph_bytes:.4g}",
+                f"{layers:g}",
+            ]
+            lines.append(
+                "\t".join(map(str, [*cells, f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]))
+            )
+            print(lines[-1])
+
+    weights = [weight for weight in condenser.parameters() if weight.requires_grad]
+    for weight in weights:
+        weight.grad = torch.zeros_like(weight)
+    optimiser = torch.optim.AdamW(weights, lr=1e-6, fused=True)
+
+    def update() -> None:
+        gradients = [weight.grad for weight in weights if weight.grad is not None]
+        torch.nn.utils.get_total_norm(gradients)
+        torch._foreach_mul_(gradients, 0.5)
+        optimiser.step()
+
+    moved = arithmetic.update_bytes(sum(weight.numel() for weight in weights))
+    seconds = best(update)
+    lines.append(f"update\t\t\t\t\t{moved}\t\t{seconds:.5f}\t")
+    print(f"update_bytes\t{moved / seconds / device.bytes_per_s:.3f}")
+    with atomic_write(arguments.output) as file:
+        file.write("\n".join([*lines, ""]).encode())
+
+    for stage, measured in fits.items():
+        rows = np.array(measured)
+        peaks = np.array([device.flops_per_s, device.bytes_per_s, 1.0])
+        found = _fit(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
+        rates = [f"{1 / one:.3g}" if one else "unbounded" for one in found]
+        error = np.abs(rows[:, :3] / peaks @ found / rows[:, 3] - 1).max()
+        print(
+            f"{stage}: flops {rates[0]}, graph_bytes {rates[1]}, layers {rates[2]} (off by {error:.0%})"
+        )
+
+
+def _fit(columns, wanted):  # type: ignore[no-untyped-def]
+    """Least squares with no coefficient below 0, by trying which ones are 0."""
+    from itertools import product
+
+    import numpy as np
+
+    best, least = np.zeros(columns.shape[1]), float("inf")
+    for kept in product([False, True], repeat=columns.shape[1]):
+        if any(kept):
+            found = np.zeros(columns.shape[1])
+            found[list(kept)] = np.linalg.lstsq(columns[:, list(kept)], wanted, rcond=None)[0]
+            error = float(np.square(columns @ found - wanted).sum())
+            if (found >= 0).all() and error < least:
+                best, least = found, error
+    return best
+
+
+if __name__ == "__main__":
+    program.run(main)
