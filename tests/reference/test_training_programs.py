@@ -1,0 +1,89 @@
+"""The programs as a rule starts them: one line for a mistake, 143 for SIGTERM, resumed by the same call."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from small_trainings import CONDENSER, OPTIMISER, Files, losses, prepare
+
+PROGRAMS = ["pretrain_condenser", "pretrain_cocondenser", "retriever"]
+
+
+def _start(root: Path, name: str, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, str(root / "workflow_scripts" / f"{name}.py"), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+
+
+def _condenser_arguments(files: Files, folder: Path, *, epochs: int) -> list[str]:
+    machine = {"threads": 1, "device": "cpu", "precision": "fp32"}
+    spec = {"config": {**OPTIMISER, **CONDENSER, **machine, "epochs": epochs}, "seed": 42}
+    return [
+        *("--spec", json.dumps(spec), "--tokens", *map(str, files.tokens), "--backbone", str(files.backbone)),
+        *("--output", str(folder / "out"), "--work-folder", str(folder / "work")),
+        *("--checkpoint-every-s", "3600", "--checkpoints-kept", "2", "--bad-loss-patience", "0"),
+        *("--manifest", str(folder / "out.manifest.json")),
+    ]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_help_tells_what_is_read_and_written_without_loading_torch(root: Path, name: str) -> None:
+    program = (
+        f"import runpy, sys; sys.path.insert(0, {str(root)!r}); sys.argv = ['x', '--help']\n"
+        f"try: runpy.run_path({str(root / 'workflow_scripts' / (name + '.py'))!r}, run_name='__main__')\n"
+        "finally: assert 'torch' not in sys.modules and 'transformers' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "Reads " in done.stdout and "Writes " in done.stdout and "--work-folder" in done.stdout
+
+
+def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
+    root: Path, tmp_path: Path
+) -> None:
+    files = prepare(tmp_path, dropout=0.1)
+    arguments = _condenser_arguments(files, tmp_path, epochs=5)
+    first = _start(root, "pretrain_condenser", *arguments)
+    try:
+        log, until = tmp_path / "work" / "log.jsonl", time.monotonic() + 60
+        while not (log.is_file() and log.read_bytes().count(b"\n") >= 2):
+            assert first.poll() is None and time.monotonic() < until, "no step was logged"
+            time.sleep(0.005)
+        first.send_signal(signal.SIGTERM)
+        _, told = first.communicate(timeout=60)
+    finally:
+        first.kill()
+    assert first.returncode == 143, told
+    assert "to be resumed there" in told and "Traceback" not in told
+    (saved,) = (tmp_path / "work").glob("step-*")
+    assert not (tmp_path / "out").exists()
+
+    second = _start(root, "pretrain_condenser", *arguments)
+    _, told = second.communicate(timeout=120)
+    assert second.returncode == 0, told
+    assert f"resuming after step {int(saved.name[5:])} of " in told
+    manifest = json.loads((tmp_path / "out.manifest.json").read_text())
+    assert manifest["counts"]["steps"] == len(losses(tmp_path / "out"))
+    assert "out/model.safetensors" in manifest["outputs"]
+    assert not list((tmp_path / "work").glob("step-*"))
+
+
+def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:
+    files = prepare(tmp_path, dropout=0.1)
+    arguments = _condenser_arguments(files, tmp_path, epochs=1)
+    arguments[arguments.index("--backbone") + 1] = str(tmp_path)
+    wrong = _start(root, "pretrain_condenser", *arguments)
+    _, told = wrong.communicate(timeout=60)
+    assert wrong.returncode == 1
+    assert told.startswith("error: ") and told.count("\n") == 1, told
