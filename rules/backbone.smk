@@ -2,12 +2,6 @@
 # Makes: the backbone as a Hugging Face folder, with an MLM head in a file of its own.
 
 
-def backbone_inputs(wildcards):
-    if config["backbone"]["source"] == "scratch":
-        return {"collection": f"results/{wildcards.dataset}/data/collection.jsonl"}
-    return {}
-
-
 rule backbone:
     input:
         unpack(backbone_inputs),
@@ -27,6 +21,6 @@ rule backbone:
             f"--collection {input.collection}" if "collection" in input.keys() else ""
         ),
     shell:
-        "python {PROGRAMS}/backbone.py --spec {params.spec:q} {params.collection}"
-        " --mirror={MIRROR:q} --output $(dirname {output.model:q})"
+        "python $PROGRAMS/backbone.py --spec {params.spec:q} {params.collection}"
+        " $MIRROR_FLAG --output $(dirname {output.model:q})"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -19,7 +19,7 @@ rule bm25_index:
     params:
         spec=spec("bm25_index"),
     shell:
-        "python {PROGRAMS}/bm25_index.py --spec {params.spec:q} --collection {input.collection:q}"
+        "python $PROGRAMS/bm25_index.py --spec {params.spec:q} --collection {input.collection:q}"
         " --threads {threads} --heap-mb $(( {resources.mem_mb} / 2 )) --output {output.index:q}"
         " --manifest {output.manifest:q}"
         " 2>&1 | tee {log:q}"
@@ -45,6 +45,6 @@ rule bm25_run:
         spec=spec("bm25_run"),
         work=work("bm25_run"),
     shell:
-        "python {PROGRAMS}/bm25_run.py --spec {params.spec:q} --index {input.index:q}"
+        "python $PROGRAMS/bm25_run.py --spec {params.spec:q} --index {input.index:q}"
         " --queries {input.queries:q} --threads {threads} --heap-mb $(( {resources.mem_mb} / 2 )) --work-folder {params.work:q}"
         " --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -4,22 +4,6 @@
 # One rule a data set, because the splits it makes are the configuration's choice.
 
 
-def collect_inputs(dataset):
-    """The files a data set is made from: official downloads and the user's own."""
-    entry = config["datasets"][dataset]
-    downloads = [f"results/downloads/{name}" for name in sources.raw_files(entry)]
-    return [*downloads, *map(str, sources.local_files(entry))]
-
-
-def collect_outputs(dataset):
-    entry = config["datasets"][dataset]
-    splits = [entry[key] for key in ("train_split", "eval_split") if key in entry]
-    names = ["collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"]
-    names += [f"queries.{split}.jsonl" for split in splits]
-    names += [f"qrels.{split}.tsv" for split in splits]
-    return [f"results/{dataset}/data/{name}" for name in names]
-
-
 for name in config["datasets"]:
 
     rule:
@@ -29,7 +13,7 @@ for name in config["datasets"]:
             collect_inputs(name),
         output:
             collect_outputs(name),
-            manifest=f"results/{name}/data/manifest.json",
+            manifest=f"results/{name}/data.manifest.json",
         log:
             f"results/{name}/logs/collect.log",
         benchmark:
@@ -40,7 +24,7 @@ for name in config["datasets"]:
             spec=lambda wildcards, dataset=name: SPECS.text(
                 "collect", {"dataset": dataset}
             ),
-            folder=f"results/{name}/data",
+            folder=lambda wildcards, output: os.path.dirname(output[0]),
         shell:
-            "python {PROGRAMS}/collect.py --spec {params.spec:q} --raw {input:q}"
+            "python $PROGRAMS/collect.py --spec {params.spec:q} --raw {input:q}"
             " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -5,30 +5,19 @@ import sys
 
 from condenser.config import validated
 from condenser.data import sources
-from condenser.pipeline import reasons, specs, stages
-
-# The programs run with the interpreter that runs Snakemake, and find the package from any folder.
-os.environ["PATH"] = os.pathsep.join(
-    [os.path.dirname(sys.executable), os.environ["PATH"]]
-)
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(workflow.basedir), *filter(None, [os.environ.get("PYTHONPATH")])]
-)
+from condenser.pipeline import environment, reasons, specs, stages
 
 try:
     config = validated(config)
 except ValueError as error:
     sys.exit(f"error: config: {error}")
 
-PROGRAMS = os.path.join(workflow.basedir, "workflow_scripts")
+os.environ.update(environment.program_environment(config, root=Path(workflow.basedir)))
+
 WORK = "results/.work"
 SPECS = specs.Specs(
     config, root=Path(workflow.basedir), digest_cache=Path(WORK, "digests.json")
 )
-# What changes no result is no param: rules name it in their shell lines.
-SAFETY = config["safety"]
-DOWNLOADS = config["downloads"]
-MIRROR = DOWNLOADS["mirror"] or ""
 THREADS = config["compute"]["threads"]
 
 reasons.explain(logger, SPECS.spec)
@@ -102,3 +91,35 @@ def weights(pretrained):
 
 def run_file(dataset, system, split):
     return f"results/{dataset}/runs/{system}.{split}.trec"
+
+
+def backbone_inputs(wildcards):
+    if config["backbone"]["source"] == "scratch":
+        return {"collection": f"results/{wildcards.dataset}/data/collection.jsonl"}
+    return {}
+
+
+def collect_inputs(dataset):
+    """The files a data set is made from: official downloads and the user's own."""
+    entry = config["datasets"][dataset]
+    downloads = [f"results/downloads/{name}" for name in sources.raw_files(entry)]
+    return [*downloads, *map(str, sources.local_files(entry))]
+
+
+def collect_outputs(dataset):
+    entry = config["datasets"][dataset]
+    splits = [entry[key] for key in ("train_split", "eval_split") if key in entry]
+    names = ["collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"]
+    names += [f"queries.{split}.jsonl" for split in splits]
+    names += [f"qrels.{split}.tsv" for split in splits]
+    return [f"results/{dataset}/data/{name}" for name in names]
+
+
+def table2_metrics(wildcards):
+    split = split_of(wildcards.dataset, "eval")
+    return {
+        system.replace(
+            "-", "_"
+        ): f"results/{wildcards.dataset}/metrics/{system}.{split}.json"
+        for system in [*stages.systems(config), "bm25"]
+    }

@@ -15,6 +15,6 @@ rule download:
     params:
         spec=spec("download"),
     shell:
-        "python {PROGRAMS}/download.py --spec {params.spec:q} --output {output.file:q}"
-        " --mirror={MIRROR:q} --retries {DOWNLOADS[retries]} --timeout-s {DOWNLOADS[timeout_s]}"
+        "python $PROGRAMS/download.py --spec {params.spec:q} --output {output.file:q}"
+        " $MIRROR_FLAG $DOWNLOAD_FLAGS"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

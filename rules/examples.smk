@@ -24,7 +24,7 @@ rule examples:
     params:
         spec=spec("examples"),
     shell:
-        "python {PROGRAMS}/examples.py --spec {params.spec:q} --run {input.run:q}"
+        "python $PROGRAMS/examples.py --spec {params.spec:q} --run {input.run:q}"
         " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
@@ -35,17 +35,19 @@ rule triple_examples:
         queries=lambda wildcards: data(
             f"queries.{split_of(wildcards.dataset, 'train')}.jsonl"
         ),
-        qrels=lambda wildcards: data(f"qrels.{split_of(wildcards.dataset, 'train')}.tsv"),
+        qrels=lambda wildcards: data(
+            f"qrels.{split_of(wildcards.dataset, 'train')}.tsv"
+        ),
     output:
         examples="results/{dataset}/examples/triples.jsonl",
         manifest="results/{dataset}/examples/triples.jsonl.manifest.json",
-    params:
-        spec=spec("triple_examples"),
     log:
         "results/{dataset}/logs/triple_examples.log",
     conda:
         "../envs/data.yaml"
+    params:
+        spec=spec("triple_examples"),
     shell:
-        "python {PROGRAMS}/triple_examples.py --spec {params.spec:q} --triples {input.triples:q}"
+        "python $PROGRAMS/triple_examples.py --spec {params.spec:q} --triples {input.triples:q}"
         " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -27,12 +27,10 @@ rule pretrain_condenser:
         work=work("pretrain_condenser"),
         prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python {PROGRAMS}/pretrain_condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        "python $PROGRAMS/pretrain_condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --backbone $(dirname {input.backbone:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
-        " --checkpoint-every-s {SAFETY[checkpoint_every_s]}"
-        " --checkpoints-kept {SAFETY[checkpoints_kept]}"
-        " --bad-loss-patience {SAFETY[bad_loss_patience]} 2>&1 | tee {log:q}"
+        " $SAFETY_FLAGS 2>&1 | tee {log:q}"
 
 
 rule pretrain_cocondenser:
@@ -63,9 +61,7 @@ rule pretrain_cocondenser:
         work=work("pretrain_cocondenser"),
         prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python {PROGRAMS}/pretrain_cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        "python $PROGRAMS/pretrain_cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --initial $(dirname {input.initial:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
-        " --checkpoint-every-s {SAFETY[checkpoint_every_s]}"
-        " --checkpoints-kept {SAFETY[checkpoints_kept]}"
-        " --bad-loss-patience {SAFETY[bad_loss_patience]} 2>&1 | tee {log:q}"
+        " $SAFETY_FLAGS 2>&1 | tee {log:q}"

@@ -44,11 +44,9 @@ rule retriever:
             ".tokens.npy"
         ),
     shell:
-        "python {PROGRAMS}/retriever.py --spec {params.spec:q} --initial $(dirname {input.initial:q})"
+        "python $PROGRAMS/retriever.py --spec {params.spec:q} --initial $(dirname {input.initial:q})"
         " --collection-tokens {params.prefixes:q} --query-tokens {params.query_prefix:q}"
         " --doc-ids {input.doc_ids:q} --queries {input.queries:q} --examples {input.examples:q}"
         " --output $(dirname {output.model:q}) --work-folder {params.work:q}"
         " --manifest {output.manifest:q}"
-        " --checkpoint-every-s {SAFETY[checkpoint_every_s]}"
-        " --checkpoints-kept {SAFETY[checkpoints_kept]}"
-        " --bad-loss-patience {SAFETY[bad_loss_patience]} 2>&1 | tee {log:q}"
+        " $SAFETY_FLAGS 2>&1 | tee {log:q}"

@@ -23,7 +23,7 @@ rule encode:
         work=work("encode"),
         prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python {PROGRAMS}/encode.py --spec {params.spec:q} --retriever $(dirname {input.model:q})"
+        "python $PROGRAMS/encode.py --spec {params.spec:q} --retriever $(dirname {input.model:q})"
         " --tokens {params.prefixes:q} --shard {wildcards.shard} --doc-ids {input.doc_ids:q}"
         " --output {output.embeddings:q} --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
@@ -50,7 +50,7 @@ rule encode_queries:
         work=work("encode_queries"),
         prefix=lambda wildcards, input: input.tokens.removesuffix(".tokens.npy"),
     shell:
-        "python {PROGRAMS}/encode_queries.py --spec {params.spec:q}"
+        "python $PROGRAMS/encode_queries.py --spec {params.spec:q}"
         " --retriever $(dirname {input.model:q}) --tokens {params.prefix:q}"
         " --queries {input.queries:q} --output {output.embeddings:q}"
         " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
@@ -76,7 +76,7 @@ rule search:
         spec=spec("search"),
         work=work("search"),
     shell:
-        "python {PROGRAMS}/search.py --spec {params.spec:q} --embeddings {input.embeddings:q}"
+        "python $PROGRAMS/search.py --spec {params.spec:q} --embeddings {input.embeddings:q}"
         " --shard {wildcards.shard} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"
         " --rows {output.rows:q} --scores {output.scores:q} --work-folder {params.work:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
@@ -106,6 +106,6 @@ rule merge:
     params:
         spec=spec("merge"),
     shell:
-        "python {PROGRAMS}/merge.py --spec {params.spec:q} --rows {input.rows:q}"
+        "python $PROGRAMS/merge.py --spec {params.spec:q} --rows {input.rows:q}"
         " --scores {input.scores:q} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"
         " --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -15,19 +15,9 @@ rule metrics:
     params:
         spec=spec("metrics"),
     shell:
-        "python {PROGRAMS}/metrics.py --spec {params.spec:q} --run {input.run:q}"
+        "python $PROGRAMS/metrics.py --spec {params.spec:q} --run {input.run:q}"
         " --qrels {input.qrels:q} --output {output.metrics:q} --manifest {output.manifest:q}"
         " 2>&1 | tee {log:q}"
-
-
-def table2_metrics(wildcards):
-    split = split_of(wildcards.dataset, "eval")
-    return {
-        system.replace(
-            "-", "_"
-        ): f"results/{wildcards.dataset}/metrics/{system}.{split}.json"
-        for system in [*stages.systems(config), "bm25"]
-    }
 
 
 rule table2:
@@ -48,6 +38,6 @@ rule table2:
             for name, file in table2_metrics(wildcards).items()
         ],
     shell:
-        "python {PROGRAMS}/table2.py --spec {params.spec:q} --metrics {params.metrics:q}"
+        "python $PROGRAMS/table2.py --spec {params.spec:q} --metrics {params.metrics:q}"
         " --counts {input.counts:q} --output {output.table:q} --manifest {output.manifest:q}"
         " 2>&1 | tee {log:q}"

@@ -21,7 +21,7 @@ rule tokens:
     params:
         spec=spec("tokens"),
     shell:
-        "python {PROGRAMS}/tokens.py --spec {params.spec:q} --collection {input.collection:q}"
+        "python $PROGRAMS/tokens.py --spec {params.spec:q} --collection {input.collection:q}"
         " --doc-ids {input.doc_ids:q} --backbone $(dirname {input.tokenizer:q})"
         " --shard {wildcards.shard}"
         " --output-prefix results/{wildcards.dataset}/tokens/collection.{wildcards.shard}"
@@ -44,7 +44,7 @@ rule query_tokens:
     params:
         spec=spec("query_tokens"),
     shell:
-        "python {PROGRAMS}/query_tokens.py --spec {params.spec:q} --queries {input.queries:q}"
+        "python $PROGRAMS/query_tokens.py --spec {params.spec:q} --queries {input.queries:q}"
         " --backbone $(dirname {input.tokenizer:q})"
         " --output-prefix results/{wildcards.dataset}/tokens/queries.{wildcards.split}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -2,8 +2,13 @@
 
 
 rule verify:
+    log:
+        "results/logs/verify.log",
+    conda:
+        "../envs/data.yaml"
     params:
         config=lambda wildcards: json.dumps(config, sort_keys=True),
     shell:
         "config=$(mktemp) && printf %s {params.config:q} > $config"
-        " && python {PROGRAMS}/verify.py --results results --config $config --root {workflow.basedir:q}"
+        " && python $PROGRAMS/verify.py --results results --config $config"
+        " --root $(dirname $PROGRAMS) 2>&1 | tee {log:q}"

@@ -3,7 +3,7 @@
     python workflow_scripts/collect.py --spec '{"config": {"source": "beir", "path": "../mine", \
 "train_split": "train", "eval_split": "dev", "bad_rows": "strict"}, ...}' \\
         --raw ../mine/corpus.jsonl ../mine/queries.jsonl ../mine/qrels/train.tsv ../mine/qrels/dev.tsv \\
-        --output results/mine/data --manifest results/mine/data/manifest.json
+        --output results/mine/data --manifest results/mine/data.manifest.json
 
 The settings are the data set's block of the configuration. Reads what the source needs: the user's
 files under `path`, installed packages, or the official files among `--raw`, known by their names.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from condenser.files import sha256_text
@@ -48,7 +48,7 @@ def _file_of(module: str, root: Path) -> Path | None:
     return None
 
 
-@lru_cache(maxsize=None)
+@cache
 def _digest(file: Path) -> str:
     tree = ast.parse(file.read_bytes(), filename=str(file))
     for node in ast.walk(tree):
@@ -63,10 +63,10 @@ def _digest(file: Path) -> str:
     return sha256_text(ast.unparse(tree))[:12]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _imports(file: Path, root: Path) -> tuple[str, ...]:
     """The modules of ours that a file names in an import statement."""
-    found = set()
+    found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_bytes(), filename=str(file))):
         if isinstance(node, ast.Import):
             found.update(name.name for name in node.names)

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from condenser.config import validated
+from condenser.files import canonical_json
 from condenser.pipeline.specs import Specs
 from condenser.pipeline.stages import STAGES, Job
-from condenser.files import canonical_json
 
 TARGET: Job = ("table2", {"dataset": "msmarco"})
 

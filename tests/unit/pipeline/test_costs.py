@@ -27,7 +27,7 @@ from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs import arithmetic, texts
 from condenser.pipeline.costs.arithmetic import Chunk, Shape
-from condenser.pipeline.costs.plan import PlanRow, current_manifests, job_seconds, make_plan, write_plan
+from condenser.pipeline.costs.plan import PlanRow, make_plan
 from condenser.pipeline.costs.tables import Tables, read_tables
 from condenser.retrieve.encode import token_batches
 from condenser.train.pretrain import graph_bytes

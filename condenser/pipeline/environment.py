@@ -1,0 +1,29 @@
+"""The environment in which the programs run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+
+def program_environment(config: Mapping[str, Any], *, root: Path) -> dict[str, str]:
+    """Variables for the rules' shell lines.
+
+    The programs run with the interpreter that runs Snakemake, and find the package from any folder.
+    Settings that change no result come this way too: as params they would make jobs run again.
+    """
+    downloads = config["downloads"]
+    search_paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PYTHONPATH": os.pathsep.join(search_paths),
+        "PROGRAMS": str(root / "workflow_scripts"),
+        "SAFETY_FLAGS": " ".join(
+            f"--{name.replace('_', '-')} {value}" for name, value in config["safety"].items()
+        ),
+        "DOWNLOAD_FLAGS": f"--retries {downloads['retries']} --timeout-s {downloads['timeout_s']}",
+        "MIRROR_FLAG": f"--mirror={downloads['mirror'] or ''}",
+    }
