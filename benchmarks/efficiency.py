@@ -191,9 +191,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         found = _fit(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
         rates = [f"{1 / one:.3g}" if one else "unbounded" for one in found]
         error = np.abs(rows[:, :3] / peaks @ found / rows[:, 3] - 1).max()
-        print(
-            f"{stage}: flops {rates[0]}, graph_bytes {rates[1]}, layers {rates[2]} (off by {error:.0%})"
-        )
+        print(f"{stage}: flops {rates[0]}, graph_bytes {rates[1]}, layers {rates[2]} (off by {error:.0%})")
 
 
 def _fit(columns, wanted):  # type: ignore[no-untyped-def]

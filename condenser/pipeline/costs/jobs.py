@@ -372,7 +372,9 @@ class Jobs:
         hits, _ = self._run(dataset, system, split)
         count, assumption = self.num_examples(dataset, system)
         sizes = [self.queries(dataset, split).assumption, assumption]
-        return Cost(0, 0, self._examples_bytes(dataset, count), self._process(), {"jobs": 1, "hits": hits}, sizes)
+        return Cost(
+            0, 0, self._examples_bytes(dataset, count), self._process(), {"jobs": 1, "hits": hits}, sizes
+        )
 
     def _triple_examples(self, wildcards: dict[str, str]) -> Cost:
         dataset = wildcards["dataset"]

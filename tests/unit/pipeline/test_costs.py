@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
+import subprocess
+import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +26,22 @@ from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
 from condenser.data.spans import sample_spans, span_documents
 from condenser.data.tokens import TokenShards
-from condenser.files import save_npy
+from condenser.files import read_json, save_npy, write_json
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs import arithmetic, texts
 from condenser.pipeline.costs.arithmetic import Chunk, Shape
-from condenser.pipeline.costs.plan import PlanRow, make_plan
+from condenser.pipeline.costs.measure import measure_device
+from condenser.pipeline.costs.plan import (
+    COLUMNS,
+    PlanRow,
+    current_manifests,
+    job_seconds,
+    make_plan,
+)
 from condenser.pipeline.costs.tables import Tables, read_tables
+from condenser.pipeline.stages import STAGES
 from condenser.retrieve.encode import token_batches
 from condenser.train.pretrain import graph_bytes
 
@@ -436,3 +449,230 @@ def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calcula
     # 64 shards, each with 200 row numbers of 8 bytes and scores of 4 for every train query
     kept = 64 * 502_939 * 200 * 12
     assert paper_plan["search condenser-round1 train"].bytes_on_disk == pytest.approx(kept, rel=1e-6)
+
+
+# -- the plan ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def tiny(root_folder: Path) -> dict[str, Any]:
+    overlay = yaml.safe_load((root_folder / "configs" / "tiny.yaml").read_text())
+    for entry in overlay["datasets"].values():
+        entry["path"] = str(root_folder / entry["path"])
+    return configured(root_folder, overlay)
+
+
+def test_every_stage_of_the_pipeline_has_a_cost_and_every_rate_a_stage(
+    tiny: dict[str, Any], paper: dict[str, Any], tables: Tables
+) -> None:
+    planned = set()
+    for config, dataset in ((tiny, "tiny"), (paper, "msmarco")):
+        for kind in ("H200", "cpu"):
+            device = replace(tables.device("H200"), kind="cpu" if kind == "cpu" else "gpu")
+            rows = make_plan(config, dataset, [], tables=tables, device=device)
+            planned |= {row.stage.split()[0] for row in rows}
+            assert all(row.seconds > 0 and row.memory_bytes >= 0 for row in rows)
+    assert planned - {"total"} == set(STAGES) - {"plan"}
+    assert {stage for stage, _, _ in tables.rates} - {"*"} <= set(STAGES)
+
+
+def test_the_total_sums_what_adds_up_and_takes_the_largest_memory(
+    tiny: dict[str, Any], tables: Tables
+) -> None:
+    *rows, total = make_plan(tiny, "tiny", [], tables=tables, device=tables.device("A100"))
+    assert total.stage == "total"
+    for column in ("jobs", "tokens", "flops", "bytes_on_disk", "seconds"):
+        assert getattr(total, column) == pytest.approx(sum(getattr(row, column) for row in rows))
+    assert total.memory_bytes == max(row.memory_bytes for row in rows)
+
+
+def test_shards_make_more_jobs_of_the_same_work(tiny: dict[str, Any], tables: Tables) -> None:
+    whole, cut = (
+        rows_by_stage(
+            make_plan(
+                tiny | {"encode": {**tiny["encode"], "shards": shards}},
+                "tiny",
+                [],
+                tables=tables,
+                device=tables.device("H100"),
+            )
+        )["encode condenser-round1"]
+        for shards in (1, 6)
+    )
+    assert (whole.jobs, cut.jobs) == (1, 6)
+    assert cut.flops == pytest.approx(whole.flops)
+    assert cut.bytes_on_disk == pytest.approx(whole.bytes_on_disk)
+    assert cut.seconds > whole.seconds  # each job starts anew
+
+
+def test_lines_of_a_users_own_collection_are_counted(tiny: dict[str, Any], tables: Tables) -> None:
+    rows = rows_by_stage(make_plan(tiny, "tiny", [], tables=tables, device=tables.device("H100")))
+    folder = Path(tiny["datasets"]["tiny"]["path"])
+    passages = len((folder / "corpus.jsonl").read_bytes().splitlines())
+    assert rows["encode condenser-round1"].bytes_on_disk == pytest.approx(passages * 32 * 4)
+    judged = {line.split("\t")[0] for line in (folder / "qrels" / "dev.tsv").read_text().splitlines()[1:]}
+    assert rows["encode_queries condenser-round1 dev"].bytes_on_disk == pytest.approx(len(judged) * 32 * 4)
+    assert rows["tokens"].basis == "assumed"
+    assert "corpus.jsonl" in rows["tokens"].assumption
+
+
+@pytest.fixture
+def made(tiny: dict[str, Any], shards: list[Path], tmp_path: Path) -> Path:
+    """A results folder in which collection, tokens and BM25's examples have been made."""
+    folder = tmp_path / "tiny"
+    for index, prefix in enumerate(shards):
+        for part in ("tokens", "sentence_lengths", "num_sentences"):
+            target = folder / "tokens" / f"collection.{index}-of-2.{part}.npy"
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(prefix.with_name(f"{prefix.name}.{part}.npy").read_bytes())
+    dataset = {"dataset": "tiny"}
+    for stage, wildcards, name, counts in (
+        ("collect", dataset, "data/manifest.json", {"passages": 700, "queries": {"train": 90, "dev": 30}}),
+        ("tokens", dataset | {"shard": "0-of-2"}, "tokens/collection.0-of-2.manifest.json", {}),
+        ("tokens", dataset | {"shard": "1-of-2"}, "tokens/collection.1-of-2.manifest.json", {}),
+        ("examples", dataset | {"system": "bm25"}, "examples/bm25.jsonl.manifest.json", {"examples": 77}),
+    ):
+        write_json(folder / name, {"spec": spec_of(stage, wildcards), "counts": counts})
+    return tmp_path
+
+
+def spec_of(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
+    return {"stage": stage, "wildcards": wildcards, "code": "today's"}
+
+
+def test_counts_take_the_place_of_assumptions(
+    tiny: dict[str, Any], tables: Tables, made: Path, shards: list[Path]
+) -> None:
+    manifests = current_manifests(tiny, "tiny", made, spec=spec_of)
+    assert len(manifests) == 4
+    rows = rows_by_stage(make_plan(tiny, "tiny", manifests, tables=tables, device=tables.device("H100")))
+    assert rows["tokens"].basis == "counted"
+    assert rows["tokens"].tokens == pytest.approx(TokenShards(shards).row_starts[-1])
+    assert rows["encode condenser-round1"].basis == "counted"
+    assert rows["encode condenser-round1"].bytes_on_disk == pytest.approx(700 * 32 * 4)
+    assert rows["pretrain_condenser"].basis == "counted"
+    queries = rows["encode_queries condenser-round1 train"]
+    assert queries.bytes_on_disk == pytest.approx(90 * 32 * 4)
+    assert "lengths as assumed" in queries.assumption  # the queries have no tokens yet
+    # one epoch of 77 examples in batches of 8: nine and a short one
+    line = tables.assumption("log_line_bytes")
+    weights = 4 * arithmetic.backbone_weights(
+        Shape(num_layers=2, dim=32, feed_forward=64, num_heads=2, vocab_size=600, max_positions=128)
+    )
+    assert rows["retriever condenser-round1"].bytes_on_disk == pytest.approx(weights + 10 * line)
+
+
+def test_counts_of_another_configuration_are_not_used(tiny: dict[str, Any], made: Path) -> None:
+    def changed(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
+        return spec_of(stage, wildcards) | ({"code": "another"} if stage == "tokens" else {})
+
+    used = current_manifests(tiny, "tiny", made, spec=changed)
+    assert [path.name for path in used] == ["manifest.json", "bm25.jsonl.manifest.json"]
+
+
+def test_a_collection_with_a_shard_missing_is_not_counted_in_part(
+    tiny: dict[str, Any], tables: Tables, made: Path
+) -> None:
+    manifests = [
+        path for path in current_manifests(tiny, "tiny", made, spec=spec_of) if "1-of-2" not in path.name
+    ]
+    rows = rows_by_stage(make_plan(tiny, "tiny", manifests, tables=tables, device=tables.device("H100")))
+    assert rows["tokens"].basis == "assumed"
+    assert rows["encode condenser-round1"].bytes_on_disk == pytest.approx(700 * 32 * 4)
+
+
+def test_time_is_the_work_at_its_rates(tables: Tables) -> None:
+    rates = {
+        ("encode", "cpu", "flops"): {"rate": "0.5", "threads": "0"},  # of 100 a second
+        ("*", "cpu", "layers"): {"rate": "10", "threads": "0"},
+        ("encode", "host", "hits"): {"rate": "4", "threads": "2"},  # twice as many on four threads
+        ("encode", "host", "rows"): {"rate": "4", "threads": "0"},
+    }
+    device = replace(tables.device("H100"), kind="cpu", flops_per_s=100.0)
+    work = {"flops": 100.0, "layers": 30.0, "hits": 16.0, "rows": 2.0}
+    seconds = job_seconds("encode", work, tables=replace(tables, rates=rates), device=device, threads=4)
+    assert seconds == pytest.approx(100 / 50 + 30 / 10 + 16 / 8 + 2 / 4)
+    with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of stage encode on a cpu"):
+        job_seconds("encode", {"hits": 1.0}, tables=replace(tables, rates={}), device=device, threads=4)
+
+
+def test_a_late_loss_of_no_weight_spares_its_logits(paper: dict[str, Any], tables: Tables) -> None:
+    without = paper | {"condenser": {**paper["condenser"], "late_mlm_weight": 0.0}}
+    whole, spared = (
+        rows_by_stage(make_plan(config, "msmarco", [], tables=tables, device=tables.device("H100")))[
+            "pretrain_condenser wikibook"
+        ].flops
+        for config in (paper, without)
+    )
+    # of 230 M operations a token (13 layers, logits of .15) the late loss has 10 M: .15 (48 + 11) + 1.4 M
+    assert spared / whole == pytest.approx(1 - 10 / 225, abs=0.01)
+
+
+def test_the_gradient_cache_costs_a_pass_and_saves_memory(paper: dict[str, Any], tables: Tables) -> None:
+    with_cache, without = (
+        rows_by_stage(
+            make_plan(
+                paper | {"cocondenser": {**paper["cocondenser"], "gradient_cache": choice}},
+                "msmarco",
+                [],
+                tables=tables,
+                device=tables.device("H200"),
+            )
+        )["pretrain_cocondenser"]
+        for choice in ("always", "never")
+    )
+    assert 1.15 < with_cache.flops / without.flops < 1.34  # a forward pass without the heads, of three with
+    assert with_cache.memory_bytes < without.memory_bytes / 5
+
+
+def test_unknown_devices_backbones_and_corpora_are_refused_by_name(
+    paper: dict[str, Any], tables: Tables
+) -> None:
+    with pytest.raises(ValueError, match=r"device: expected one out of H200, .*, got 'H2000'"):
+        tables.device("H2000")
+    device = tables.device("H200")
+    other = paper | {"backbone": {"source": "hub", "id": "no/such", "revision": "main"}}
+    with pytest.raises(ValueError, match=r"backbones\.tsv"):
+        make_plan(other, "msmarco", [], tables=tables, device=device)
+    parts = {**paper["datasets"]["wikibook"], "parts": [{"id": "no/such"}]}
+    other = paper | {"datasets": {**paper["datasets"], "wikibook": parts}}
+    with pytest.raises(ValueError, match=r"'no/such'. Add a row with its size to collections.tsv"):
+        make_plan(other, "msmarco", [], tables=tables, device=device)
+
+
+def test_a_broken_table_is_named_with_its_line(root_folder: Path, tmp_path: Path) -> None:
+    for table in (root_folder / "condenser" / "pipeline" / "costs" / "tables").glob("*.tsv"):
+        (tmp_path / table.name).write_bytes(table.read_bytes())
+    devices = tmp_path / "devices.tsv"
+    devices.write_text(devices.read_text() + "H300\tgpu\n")
+    lines = len(devices.read_text().splitlines())
+    with pytest.raises(ValueError, match=rf"devices.tsv:{lines}: expected 8 columns, got 2"):
+        read_tables(tmp_path)
+
+
+def test_the_program_writes_the_plan_with_its_manifest(
+    tiny: dict[str, Any], root_folder: Path, tmp_path: Path
+) -> None:
+    spec = {"stage": "plan", "wildcards": {"dataset": "tiny", "on": ""}, "config": tiny}
+    output, manifest = tmp_path / "plan.tsv", tmp_path / "plan.tsv.manifest.json"
+    command = [sys.executable, str(root_folder / "workflow_scripts" / "plan.py"), "--spec", json.dumps(spec)]
+    command += ["--device", "measure", "--output", str(output), "--manifest", str(manifest)]
+    command += ["--tables", str(root_folder / "condenser" / "pipeline" / "costs" / "tables")]
+    environment = os.environ | {"PYTHONPATH": str(root_folder)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    header, *lines = output.read_text().splitlines()
+    assert header.split("\t") == list(COLUMNS)
+    assert {line.split("\t")[COLUMNS.index("device")] for line in lines} == {"this machine, 1 threads"}
+    counts = read_json(manifest)["counts"]
+    assert counts["stages"] == len(lines) - 1
+    assert counts["device"]["flops_per_s"] > 1e8  # any processor of this century
+
+
+def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None:
+    device = measure_device(torch.device("cpu"), precision="fp32", threads=1, clock=time.process_time)
+    assert device.host_flops_per_s == device.flops_per_s
+    assert (
+        device.flops_per_s > device.bytes_per_s / 8
+    )  # 2 operations on numbers in cache, or one through memory
+    assert device.memory_bytes > 1e8
