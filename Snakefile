@@ -21,6 +21,7 @@ include: "rules/retriever.smk"
 include: "rules/search.smk"
 include: "rules/tables.smk"
 include: "rules/verify.smk"
+include: "rules/prefetch.smk"
 
 
 rule all:

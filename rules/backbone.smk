@@ -13,8 +13,12 @@ rule backbone:
         manifest="results/{dataset}/models/backbone.manifest.json",
     log:
         "results/{dataset}/logs/backbone.log",
+    localrule: config["backbone"]["source"] == "hub"
     conda:
         "../envs/torch.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(60),
     params:
         spec=spec("backbone"),
         collection=lambda wildcards, input: (

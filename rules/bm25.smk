@@ -15,7 +15,8 @@ rule bm25_index:
         "../envs/bm25.yaml"
     threads: THREADS
     resources:
-        mem_mb=4000,
+        mem_mb=growing(4000),
+        runtime=growing(240),
     params:
         spec=spec("bm25_index"),
     shell:
@@ -40,7 +41,8 @@ rule bm25_run:
         "../envs/bm25.yaml"
     threads: THREADS
     resources:
-        mem_mb=4000,
+        mem_mb=growing(4000),
+        runtime=growing(480),
     params:
         spec=spec("bm25_run"),
         work=work("bm25_run"),

@@ -20,6 +20,9 @@ for name in config["datasets"]:
             f"results/{name}/benchmarks/collect.tsv"
         conda:
             "../envs/data.yaml"
+        resources:
+            mem_mb=growing(8000),
+            runtime=growing(480),
         params:
             spec=lambda wildcards, dataset=name: SPECS.text(
                 "collect", {"dataset": dataset}

@@ -12,13 +12,23 @@ try:
 except ValueError as error:
     sys.exit(f"error: config: {error}")
 
-os.environ.update(environment.program_environment(config, root=Path(workflow.basedir)))
+os.environ.update(
+    environment.program_environment(config, root=Path(workflow.basedir)),
+    LAUNCH_FLAGS=f"--device {config['compute']['device']} --stop-timeout-s 600",
+)
+
+# A scheduler sends SIGTERM to every process of a job. The shell and tee must outlive the program,
+# which saves a checkpoint and says so. (The rest is Snakemake's own prefix, which this replaces.)
+shell.prefix("set -euo pipefail; trap '' TERM; ")
 
 WORK = "results/.work"
 SPECS = specs.Specs(
     config, root=Path(workflow.basedir), digest_cache=Path(WORK, "digests.json")
 )
 THREADS = config["compute"]["threads"]
+# What computes on a GPU asks for one; profiles give a training more. It starts a process for each,
+# and one where there is none.
+GPUS = 0 if config["compute"]["device"] == "cpu" else 1
 
 reasons.explain(logger, SPECS.spec)
 
@@ -47,6 +57,11 @@ def work(stage):
     return (
         lambda wildcards: f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
     )
+
+
+def growing(first):
+    """A resource of which a job asks for `first`, and for as much again at each further attempt."""
+    return lambda wildcards, attempt: first * attempt
 
 
 def data(name):
@@ -123,3 +138,15 @@ def table2_metrics(wildcards):
         ): f"results/{wildcards.dataset}/metrics/{system}.{split}.json"
         for system in [*stages.systems(config), "bm25"]
     }
+
+
+def prefetch_inputs(wildcards):
+    """Official files; texts that the hub's client streams; the backbone where it comes from the hub."""
+    files = []
+    for dataset, entry in config["datasets"].items():
+        files += [f"results/downloads/{name}" for name in sources.raw_files(entry)]
+        if entry["source"] == "hub_text":
+            files.append(f"results/{dataset}/data/collection.jsonl")
+        if config["backbone"]["source"] == "hub" and "train_split" in entry:
+            files.append(f"{model_folder(dataset, 'backbone')}/model.safetensors")
+    return files

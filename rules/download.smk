@@ -10,6 +10,7 @@ rule download:
     wildcard_constraints:
         file=r"(?!.*\.manifest\.json).+",
     retries: 1
+    localrule: True
     conda:
         "../envs/data.yaml"
     params:

@@ -21,6 +21,9 @@ rule examples:
         "results/{dataset}/logs/examples.{system}.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(240),
     params:
         spec=spec("examples"),
     shell:
@@ -45,6 +48,9 @@ rule triple_examples:
         "results/{dataset}/logs/triple_examples.log",
     conda:
         "../envs/data.yaml"
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(480),
     params:
         spec=spec("triple_examples"),
     shell:

@@ -21,13 +21,16 @@ rule pretrain_condenser:
         "../envs/torch.yaml"
     threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPUS,
+        mem_mb=growing(32000),
+        runtime=growing(1440),
     params:
         spec=spec("pretrain_condenser"),
         work=work("pretrain_condenser"),
         prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python $PROGRAMS/pretrain_condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        "python $PROGRAMS/launch.py --processes {resources.gpu} $LAUNCH_FLAGS --"
+        " $PROGRAMS/pretrain_condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --backbone $(dirname {input.backbone:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
         " $SAFETY_FLAGS 2>&1 | tee {log:q}"
@@ -55,13 +58,16 @@ rule pretrain_cocondenser:
         "../envs/torch.yaml"
     threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPUS,
+        mem_mb=growing(32000),
+        runtime=growing(1440),
     params:
         spec=spec("pretrain_cocondenser"),
         work=work("pretrain_cocondenser"),
         prefixes=lambda wildcards: token_prefixes(wildcards.dataset),
     shell:
-        "python $PROGRAMS/pretrain_cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        "python $PROGRAMS/launch.py --processes {resources.gpu} $LAUNCH_FLAGS --"
+        " $PROGRAMS/pretrain_cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
         " --initial $(dirname {input.initial:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
         " $SAFETY_FLAGS 2>&1 | tee {log:q}"

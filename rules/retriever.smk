@@ -35,7 +35,9 @@ rule retriever:
         "../envs/torch.yaml"
     threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPUS,
+        mem_mb=growing(16000),
+        runtime=growing(1440),
     params:
         spec=spec("retriever"),
         work=work("retriever"),
@@ -44,7 +46,8 @@ rule retriever:
             ".tokens.npy"
         ),
     shell:
-        "python $PROGRAMS/retriever.py --spec {params.spec:q} --initial $(dirname {input.initial:q})"
+        "python $PROGRAMS/launch.py --processes {resources.gpu} $LAUNCH_FLAGS --"
+        " $PROGRAMS/retriever.py --spec {params.spec:q} --initial $(dirname {input.initial:q})"
         " --collection-tokens {params.prefixes:q} --query-tokens {params.query_prefix:q}"
         " --doc-ids {input.doc_ids:q} --queries {input.queries:q} --examples {input.examples:q}"
         " --output $(dirname {output.model:q}) --work-folder {params.work:q}"

@@ -17,7 +17,9 @@ rule encode:
         "../envs/torch.yaml"
     threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPUS,
+        mem_mb=growing(8000),
+        runtime=growing(240),
     params:
         spec=spec("encode"),
         work=work("encode"),
@@ -44,7 +46,9 @@ rule encode_queries:
         "../envs/torch.yaml"
     threads: THREADS
     resources:
-        gpu=1,
+        gpu=GPUS,
+        mem_mb=growing(8000),
+        runtime=growing(240),
     params:
         spec=spec("encode_queries"),
         work=work("encode_queries"),
@@ -72,6 +76,9 @@ rule search:
     conda:
         "../envs/search.yaml"
     threads: THREADS
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(480),
     params:
         spec=spec("search"),
         work=work("search"),
@@ -103,6 +110,9 @@ rule merge:
         system=r"(backbone|condenser|cocondenser)-round[1-9]\d*",
     conda:
         "../envs/search.yaml"
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(240),
     params:
         spec=spec("merge"),
     shell:

@@ -12,6 +12,9 @@ rule metrics:
         "results/{dataset}/logs/metrics.{system}.{split}.log",
     conda:
         "../envs/search.yaml"
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(60),
     params:
         spec=spec("metrics"),
     shell:
@@ -31,6 +34,9 @@ rule table2:
         "results/{dataset}/logs/table2.log",
     conda:
         "../envs/search.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(10),
     params:
         spec=spec("table2"),
         metrics=lambda wildcards, input: [

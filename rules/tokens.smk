@@ -18,6 +18,9 @@ rule tokens:
     conda:
         "../envs/torch.yaml"
     threads: THREADS
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(240),
     params:
         spec=spec("tokens"),
     shell:
@@ -41,6 +44,9 @@ rule query_tokens:
         "results/{dataset}/logs/query_tokens.{split}.log",
     conda:
         "../envs/torch.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(60),
     params:
         spec=spec("query_tokens"),
     shell:

@@ -4,6 +4,7 @@
 rule verify:
     log:
         "results/logs/verify.log",
+    localrule: True
     conda:
         "../envs/data.yaml"
     params:
