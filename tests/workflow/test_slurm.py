@@ -8,13 +8,14 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 
 import pytest
-
-from slurm.cluster import install, missing_programs, one_node_cluster
+from slurm.cluster import install, missing_programs, one_node_cluster, processes_of
 from slurm.train_slowly import NUM_STEPS
 
 pytestmark = [pytest.mark.workflow, pytest.mark.timeout(1800)]
@@ -51,14 +52,19 @@ class Run:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The variables by which the cluster is reached."""
+def slurm_programs() -> None:
+    """SLURM on this machine, installed if need be, or a skip that says what is in the way."""
     if os.geteuid() != 0:
         pytest.skip(
             "a SLURM of our own needs root: pretend GPUs are devices, and slurmd starts jobs as others"
         )
     if missing_programs() and (reason := install()):
         pytest.skip(f"SLURM is not installed ({', '.join(missing_programs())}) and cannot be: {reason}")
+
+
+@pytest.fixture(scope="module")
+def cluster(slurm_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The variables by which the cluster is reached."""
     with one_node_cluster(tmp_path_factory.mktemp("cluster")) as environment:
         yield environment
 
@@ -135,6 +141,25 @@ def steps_taken(log: Path) -> list[int]:
     return [json.loads(line)["step"] for line in log.read_text().splitlines()]
 
 
+def test_nothing_is_left_of_a_stopped_cluster(slurm_programs: None, tmp_path: Path) -> None:
+    jobs: list[subprocess.Popen[bytes]] = []
+
+    def fail_amid_a_job() -> None:
+        with one_node_cluster(tmp_path) as environment:
+            job = ["srun", "--ntasks=1", "sh", "-c", f"touch {tmp_path}/begun; sleep 600"]
+            environment = {**os.environ, **environment}
+            jobs.append(subprocess.Popen(job, env=environment, stderr=subprocess.DEVNULL))
+            while not (tmp_path / "begun").exists() and jobs[0].poll() is None:
+                time.sleep(0.1)
+            assert len(processes_of(tmp_path)) > 4
+            raise RuntimeError("a fault in a test")
+
+    with pytest.raises(RuntimeError, match="a fault in a test"):
+        fail_amid_a_job()
+    assert jobs[0].wait(10) != 0
+    assert processes_of(tmp_path) == []
+
+
 def test_a_job_out_of_memory_runs_again_with_more(cluster: dict[str, str], runs: dict[str, Run]) -> None:
     run = runs["ill-treated"]
     run.finish(timeout_s=900)
@@ -166,13 +191,9 @@ def test_jobs_that_run_at_once_have_a_gpu_each(cluster: dict[str, str], runs: di
     assert {partition for _, partition in job_states(cluster, "encode")} == {"gpu"}
     jobs = [(run.folder / f"gpu-{job}.txt").read_text().split() for job in range(3)]
     assert {gpu for _, gpu, _, _ in jobs} == {"0", "1"}
-    for _, gpu, _, ended in jobs:
-        sharing = [
-            other
-            for other in jobs
-            if other[1] == gpu and other[3] != ended and float(other[2]) < float(ended)
-        ]
-        assert all(float(other[3]) <= float(ended) for other in sharing)
+    for (_, gpu, began, ended), (_, other_gpu, other_began, other_ended) in combinations(jobs, 2):
+        if gpu == other_gpu:
+            assert float(ended) <= float(other_began) or float(other_ended) <= float(began)
     processes = sorted(line.split()[:2] for line in (run.folder / "two-gpus.txt").read_text().splitlines())
     assert processes == [["0", "0,1"], ["1", "0,1"]]
 

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "sinfo")
@@ -204,12 +204,24 @@ def _cancel_jobs(environment: dict[str, str]) -> None:
         time.sleep(0.5)
 
 
-def _kill_strays(folder: Path) -> None:
+def processes_of(folder: Path) -> list[int]:
+    """The ids of the processes that belong to the cluster in this folder: daemons and jobs."""
     mark = f"{MARK}={folder}".encode()
+    found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid():
             try:
                 if mark in (process / "environ").read_bytes().split(b"\0"):
-                    os.kill(int(process.name), signal.SIGKILL)
+                    found.append(int(process.name))
             except (FileNotFoundError, ProcessLookupError, PermissionError):
                 continue
+    return found
+
+
+def _kill_strays(folder: Path) -> None:
+    deadline = time.monotonic() + 15
+    while (pids := processes_of(folder)) and time.monotonic() < deadline:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.2)
