@@ -1,0 +1,122 @@
+"""Profiles say where jobs run, name rules that exist, and ask schedulers in the schedulers' words."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yte
+
+PROFILES = ("default", "multi-gpu", "slurm", "generic")
+
+
+def load(root: Path, name: str) -> dict[str, Any]:
+    with (root / "profiles" / name / "config.yaml").open() as file:
+        return yte.process_yaml(file, require_use_yte=True)
+
+
+def test_every_profile_is_tested(root: Path) -> None:
+    assert sorted(folder.name for folder in (root / "profiles").iterdir()) == sorted(PROFILES)
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_no_profile_goes_by_times_of_change(root: Path, name: str) -> None:
+    assert load(root, name)["rerun-triggers"] == ["params", "input", "software-env"]
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_the_rules_that_a_profile_names_exist_and_ask_for_a_gpu(root: Path, name: str) -> None:
+    rules = "".join(file.read_text() for file in (root / "rules").glob("*.smk"))
+    bodies = dict(re.findall(r"^rule (\w+):\n((?:[ \n].*\n?)*)", rules, re.MULTILINE))
+    named = load(root, name).get("set-resources", {})
+    assert (name == "default") == (not named)
+    for rule in named:
+        assert "gpu=GPUS" in bodies[rule], rule
+
+
+@pytest.mark.parametrize("name", ["slurm", "generic"])
+def test_a_cluster_profile_sends_every_rule_with_a_gpu_to_the_gpu_queue(root: Path, name: str) -> None:
+    rules = "".join(file.read_text() for file in (root / "rules").glob("*.smk"))
+    bodies = dict(re.findall(r"^rule (\w+):\n((?:[ \n].*\n?)*)", rules, re.MULTILINE))
+    profile = load(root, name)
+    key = "slurm_partition" if name == "slurm" else "queue"
+    assert profile["default-resources"][key] == "cpu"
+    sent = {rule for rule, resources in profile["set-resources"].items() if resources[key] == "gpu"}
+    assert sent == {rule for rule, body in bodies.items() if "gpu=GPUS" in body}
+
+
+def test_gpu_jobs_run_one_by_one_on_gpus_that_somebody_assigned(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    assert load(root, "default")["resources"] == {"gpu": 1}
+
+
+def test_the_multi_gpu_profile_gives_a_training_all_gpus_and_as_many_processes(root: Path) -> None:
+    options = ["--dry-run", "--printshellcmds", "--forceall", "--nolock"]
+    target = "results/msmarco/models/condenser/model.safetensors"
+    done = subprocess.run(
+        [
+            *[sys.executable, "-m", "snakemake", *options],
+            *["--workflow-profile", "profiles/multi-gpu", "--", target],
+        ],
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert re.search(r"rule pretrain_condenser:(?:\n +.*)*resources: .*gpu=4", said)
+    assert re.search(r"launch\.py --processes 4 .*pretrain_condenser\.py", said)
+
+
+# What the schedulers' commands print, after their manuals, and the state it means.
+ANSWERS = [
+    ("pbs", {"qstat": "Job Id: 7.host\n    job_state = R\n"}, "running"),
+    ("pbs", {"qstat": "Job Id: 7.host\n    job_state = F\n    Exit_status = 0\n"}, "success"),
+    ("pbs", {"qstat": "Job Id: 7.host\n    job_state = F\n    Exit_status = 271\n"}, "failed"),
+    ("pbs", {"qstat": None}, "running"),
+    ("sge", {"qstat": "job_number: 7\n"}, "running"),
+    ("sge", {"qstat": None, "qacct": "failed       0    \nexit_status  0    \n"}, "success"),
+    ("sge", {"qstat": None, "qacct": "failed       0    \nexit_status  1    \n"}, "failed"),
+    (
+        "sge",
+        {"qstat": None, "qacct": "failed       100 : assumedly after job\nexit_status  137  \n"},
+        "failed",
+    ),
+    ("sge", {"qstat": None, "qacct": None}, "running"),
+    ("lsf", {"bjobs": "RUN\n"}, "running"),
+    ("lsf", {"bjobs": "PEND\n"}, "running"),
+    ("lsf", {"bjobs": "DONE\n"}, "success"),
+    ("lsf", {"bjobs": "EXIT\n"}, "failed"),
+    ("slurm", {"scontrol": "   JobState=COMPLETED Reason=None\n"}, "success"),
+    ("slurm", {"scontrol": "   JobState=TIMEOUT Reason=TimeLimit\n"}, "failed"),
+    ("slurm", {"scontrol": "   JobState=PENDING Reason=Resources\n"}, "running"),
+]
+
+
+@pytest.mark.parametrize(("scheduler", "answers", "state"), ANSWERS)
+def test_a_status_program_understands_its_scheduler(
+    root: Path, tmp_path: Path, scheduler: str, answers: dict[str, str | None], state: str
+) -> None:
+    for command, answer in answers.items():
+        (tmp_path / f"{command}.answer").write_text(answer or "")
+        last = "exit 1" if answer is None else f"cat {tmp_path}/{command}.answer"
+        (tmp_path / command).write_text(f"#!/bin/sh\n{last}\n")
+        (tmp_path / command).chmod(0o755)
+    done = subprocess.run(
+        [root / "profiles" / "generic" / f"{scheduler}-status.sh", "7"],
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout == f"{state}\n"
