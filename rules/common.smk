@@ -1,5 +1,6 @@
 # Shared by all rules: the validated configuration, the specs, and where things stand.
 
+import json
 import os
 import sys
 
