@@ -309,12 +309,16 @@ def _check_together(config: Config) -> None:
         longest = max(config.lengths.passage, config.condenser.max_tokens + 2, config.lengths.query)
         if longest > config.backbone.max_positions:
             raise ValueError(
-                f"backbone.max_positions: expected at least {longest} (the longest text of the other blocks), "
+                f"backbone.max_positions: expected at least {longest} (the longest text elsewhere), "
                 f"got {config.backbone.max_positions}."
             )
-    if isinstance(config.backbone, FolderBackbone) and not Path(config.backbone.path, "config.json").is_file():
+    if (
+        isinstance(config.backbone, FolderBackbone)
+        and not Path(config.backbone.path, "config.json").is_file()
+    ):
         raise ValueError(
-            f"backbone.path: expected a Hugging Face folder with config.json, found none at {config.backbone.path!r}."
+            "backbone.path: expected a Hugging Face folder with config.json, "
+            f"found none at {config.backbone.path!r}."
         )
     for name, dataset in config.datasets.items():
         if isinstance(dataset, BeirDataset | TsvDataset) and not Path(dataset.path).is_dir():
@@ -326,7 +330,9 @@ def _check_together(config: Config) -> None:
             for key in ("query_words", "passage_words"):
                 shortest, longest = getattr(dataset, key)
                 if shortest > longest:
-                    raise ValueError(f"datasets.{name}.{key}: expected [least, most], got [{shortest}, {longest}].")
+                    raise ValueError(
+                        f"datasets.{name}.{key}: expected [least, most], got [{shortest}, {longest}]."
+                    )
     if config.downloads.mirror is not None and not Path(config.downloads.mirror).is_dir():
         raise ValueError(f"downloads.mirror: expected a folder, found none at {config.downloads.mirror!r}.")
 
@@ -360,10 +366,7 @@ def _first_line(error: ValidationError) -> str:
         except ValueError:
             pass
         else:
-            return (
-                f"{key}: expected a number, got the text {came!r}; "
-                f"YAML reads an exponent as a number only with a dot: write {_with_dot(came)}.{more}"
-            )
+            return f"{key}: expected a number, got the text {came!r}. {_how_to_write(came)}{more}"
     expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     expected = expected[:1].lower() + expected[1:]
     if kind == "value_error":
@@ -371,11 +374,13 @@ def _first_line(error: ValidationError) -> str:
     return f"{key}: expected {expected}, got {came!r}.{more}"
 
 
-def _with_dot(text: str) -> str:
+def _how_to_write(text: str) -> str:
     mantissa, _, exponent = text.lower().partition("e")
     if not exponent:
-        return mantissa
-    return f"{mantissa if '.' in mantissa else mantissa + '.0'}e{exponent if exponent[0] in '+-' else '+' + exponent}"
+        return f"Write {text} without quotes."
+    mantissa += "" if "." in mantissa else ".0"
+    exponent = exponent if exponent[0] in "+-" else f"+{exponent}"
+    return f"YAML reads an exponent as a number only with a dot and a sign: write {mantissa}e{exponent}."
 
 
 _TAGS = {"pydoc", "msmarco", "beir", "tsv", "hub_text", "embedded", "hub", "folder", "scratch"}

@@ -1,6 +1,6 @@
 """Go on pre-training a Condenser on pairs of spans: coCondenser.
 
-    python workflow_scripts/pretrain_cocondenser.py --spec '{"config": {"mlm_weight": 1.0, ...}, "seed": 42, ...}' \\
+    python workflow_scripts/pretrain_cocondenser.py --spec '{"config": {"mlm_weight": 1.0, ...}, ...}' \\
         --tokens results/msmarco/tokens/collection.0-of-2 results/msmarco/tokens/collection.1-of-2 \\
         --initial results/msmarco/models/condenser --output results/msmarco/models/cocondenser \\
         --work-folder results/.work/pretrain_cocondenser-0123456789abcdef --checkpoint-every-s 300 \\
@@ -12,8 +12,8 @@ included. Writes a Hugging Face folder with `mlm_head.safetensors`, `condenser_h
 `corpus`; `skip_from`, `num_head_layers` and `late_mlm_weight` of the block `condenser`; `threads`,
 `device`, `precision`.
 
-Several processes: `torchrun --nproc-per-node 4 workflow_scripts/pretrain_cocondenser.py ...` with the same flags;
-the result is that of one process but for the order of additions. Stopped by SIGTERM or Ctrl-C, it
+Several processes: `torchrun --nproc-per-node 4 workflow_scripts/pretrain_cocondenser.py ...` with the
+same flags; the result is that of one process but for the order of additions. Stopped by SIGTERM or Ctrl-C, it
 saves a checkpoint; started again with the same spec, it goes on from there.
 """
 

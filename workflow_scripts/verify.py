@@ -17,7 +17,9 @@ from condenser import program
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--results", type=Path, required=True, help="the folder of all results")
     parser.add_argument("--config", type=Path, required=True, help="the validated configuration as JSON")
     parser.add_argument("--root", type=Path, required=True, help="the folder of the workflow")

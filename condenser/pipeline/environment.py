@@ -20,6 +20,8 @@ def program_environment(config: Mapping[str, Any], *, root: Path) -> dict[str, s
     return {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
         "PYTHONPATH": os.pathsep.join(search_paths),
+        # threads that wait must not spin: with more jobs than cores a spinning one holds up the others
+        "OMP_WAIT_POLICY": "PASSIVE",
         "PROGRAMS": str(root / "workflow_scripts"),
         "SAFETY_FLAGS": " ".join(
             f"--{name.replace('_', '-')} {value}" for name, value in config["safety"].items()

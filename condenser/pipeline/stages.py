@@ -3,7 +3,8 @@
 This table is the one place that knows the shape of the pipeline; the rules only say how a stage is
 run. A stage is named as its rule and its program. `keys` are dotted keys of the configuration;
 `{dataset}` stands for the job's data set, `[round]` for the entry of its round, `[role]` for train or
-eval, whichever its split is, and a key that ends in `.*` for a whole block. A new experiment is a new entry here, a new rule and a new program.
+eval, whichever its split is, and a key that ends in `.*` for a whole block. A new experiment is a
+new entry here, a new rule and a new program.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def system_parts(system: str) -> tuple[str, int]:
     """
     match = re.fullmatch(r"(backbone|condenser|cocondenser)-round([1-9][0-9]*)", system)
     if match is None:
-        raise ValueError(f"system: expected backbone, condenser or cocondenser, then -round<r>, got {system!r}")
+        raise ValueError(
+            f"system: expected backbone, condenser or cocondenser, then -round<r>, got {system!r}"
+        )
     return match[1], int(match[2])
 
 
@@ -120,7 +123,10 @@ def run_job(dataset: str, system: str, split: str) -> Job:
 def example_systems(config: Config, dataset: str, system: str) -> list[str]:
     """The systems whose negatives a round trains on: BM25, then every earlier round (coC A.1)."""
     pretrained, number = system_parts(system)
-    return [round_1_examples(config, dataset), *(f"{pretrained}-round{earlier}" for earlier in range(1, number))]
+    return [
+        round_1_examples(config, dataset),
+        *(f"{pretrained}-round{earlier}" for earlier in range(1, number)),
+    ]
 
 
 def _retriever_parents(config: Config, wildcards: Wildcards) -> list[Job]:
@@ -150,7 +156,9 @@ def _source_module(config: Config, wildcards: Wildcards) -> list[str]:
 
 
 def _downloads(config: Config, wildcards: Wildcards) -> list[Job]:
-    return [("download", {"file": name}) for name in sources.raw_files(config["datasets"][wildcards["dataset"]])]
+    return [
+        ("download", {"file": name}) for name in sources.raw_files(config["datasets"][wildcards["dataset"]])
+    ]
 
 
 STAGES: dict[str, Stage] = {

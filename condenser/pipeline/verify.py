@@ -101,7 +101,9 @@ def _changed_inputs(
     for name, digest in manifest.get("inputs", {}).items():
         file = (path.parent / name).resolve()
         if file.is_relative_to(root) and file.is_file() and digest_of(file) != digest:
-            yield Finding("stale", path, f"its input {path.parent / name} has other bytes than it was made from")
+            yield Finding(
+                "stale", path, f"its input {path.parent / name} has other bytes than it was made from"
+            )
 
 
 def _files(results: Path) -> list[Path]:

@@ -52,7 +52,11 @@ def test_the_embedded_default_is_valid_and_comes_back_unchanged(config: dict[str
         ("datasets.a b", {"source": "pydoc"}, "datasets.a b"),
         ("datasets.msmarco.pakages", [], "Did you mean 'packages'?"),
         ("datasets.msmarco.eval_split", "train", "name two splits"),
-        ("backbone", {"source": "folder", "path": "/no/such"}, "backbone.path: expected a Hugging Face folder"),
+        (
+            "backbone",
+            {"source": "folder", "path": "/no/such"},
+            "backbone.path: expected a Hugging Face folder",
+        ),
         ("condenser.corpus", "wiki", "condenser.corpus: expected 'collection' or one of 'msmarco'"),
         ("tables.rounds", 3, "Give one number of epochs a round"),
         ("negatives.depth", 2000, "deeper than the train runs it reads"),

@@ -50,12 +50,16 @@ def test_each_package_imports_only_what_its_layer_may(root: Path) -> None:
 
 
 @pytest.mark.parametrize("forbidden", ["snakemake", "argparse", "yaml"])
-def test_the_package_knows_neither_snakemake_nor_the_command_line_nor_yaml(root: Path, forbidden: str) -> None:
+def test_the_package_knows_neither_snakemake_nor_the_command_line_nor_yaml(
+    root: Path, forbidden: str
+) -> None:
     for file in package_files(root):
         assert forbidden not in {name.split(".")[0] for name in imports(file)}, file
 
 
-@pytest.mark.parametrize("forbidden", ["pickle", "torch.save", "torch.load", "allow_pickle=True", "shelve", "joblib"])
+@pytest.mark.parametrize(
+    "forbidden", ["pickle", "torch.save", "torch.load", "allow_pickle=True", "shelve", "joblib"]
+)
 def test_no_pickle_is_written_or_read(root: Path, forbidden: str) -> None:
     for file in [*package_files(root), *(root / "workflow_scripts").glob("*.py")]:
         code = ast.unparse(ast.parse(file.read_text()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 import yaml
@@ -22,7 +23,7 @@ def locked(root: Path) -> dict[str, str]:
 
 def test_every_dependency_is_locked(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    needed = [*project["dependencies"], *sum(project["optional-dependencies"].values(), [])]
+    needed = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
     missing = [name for name in needed if normal(name) not in locked(root)]
     assert len(needed) > 20 and missing == []
 

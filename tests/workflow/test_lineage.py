@@ -22,7 +22,17 @@ TARGET: Job = ("table2", {"dataset": "msmarco"})
 
 ABOVE_TRAINING = {"collect", "backbone", "tokens", "query_tokens", "bm25_index", "bm25_run"}
 ALL = set(STAGES) - {"download", "triple_examples"}
-AFTER_CONDENSER = {"pretrain_cocondenser", "retriever", "encode", "encode_queries", "search", "merge", "examples", "metrics", "table2"}
+AFTER_CONDENSER = {
+    "pretrain_cocondenser",
+    "retriever",
+    "encode",
+    "encode_queries",
+    "search",
+    "merge",
+    "examples",
+    "metrics",
+    "table2",
+}
 AFTER_RETRIEVER = AFTER_CONDENSER - {"pretrain_cocondenser"}
 
 # key -> (new value, stages of which at least one job reruns)
@@ -62,7 +72,9 @@ def config(root: Path) -> dict[str, Any]:
 def leaves(value: Any, key: str = "") -> list[str]:
     """All leaf keys; an entry of a list of numbers by round is a leaf of its own."""
     if isinstance(value, dict):
-        return [leaf for name, part in value.items() for leaf in leaves(part, f"{key}.{name}" if key else name)]
+        return [
+            leaf for name, part in value.items() for leaf in leaves(part, f"{key}.{name}" if key else name)
+        ]
     if isinstance(value, list) and key == "finetune.epochs":
         return [f"{key}[{index}]" for index in range(len(value))]
     return [key]
@@ -155,7 +167,10 @@ def test_every_leaf_reruns_exactly_what_declares_it_and_what_is_below(
             below = {
                 name
                 for name, (stage, wildcards) in graph.items()
-                if any(canonical_json(list(job)) in expected for job in STAGES[stage].parents(after_config, wildcards))
+                if any(
+                    canonical_json(list(job)) in expected
+                    for job in STAGES[stage].parents(after_config, wildcards)
+                )
             }
             grown = not below <= expected
             expected |= below
@@ -180,7 +195,9 @@ def uses(key: str, job: Job, config: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("reordered", [True, False])
-def test_the_order_of_keys_changes_no_spec(root: Path, tmp_path: Path, config: dict[str, Any], reordered: bool) -> None:
+def test_the_order_of_keys_changes_no_spec(
+    root: Path, tmp_path: Path, config: dict[str, Any], reordered: bool
+) -> None:
     def turned(value: Any) -> Any:
         if isinstance(value, dict):
             return {key: turned(value[key]) for key in sorted(value, reverse=reordered)}
@@ -189,6 +206,14 @@ def test_the_order_of_keys_changes_no_spec(root: Path, tmp_path: Path, config: d
     assert hashes(root, tmp_path, turned(config)) == hashes(root, tmp_path, config)
 
 
-def test_another_data_set_in_the_config_reruns_nothing(root: Path, tmp_path: Path, config: dict[str, Any]) -> None:
-    mine = {"source": "beir", "path": str(tmp_path), "train_split": "train", "eval_split": "dev", "bad_rows": "strict"}
+def test_another_data_set_in_the_config_reruns_nothing(
+    root: Path, tmp_path: Path, config: dict[str, Any]
+) -> None:
+    mine = {
+        "source": "beir",
+        "path": str(tmp_path),
+        "train_split": "train",
+        "eval_split": "dev",
+        "bad_rows": "strict",
+    }
     assert hashes(root, tmp_path, edited(config, "datasets.mine", mine)) == hashes(root, tmp_path, config)

@@ -41,7 +41,11 @@ def test_modules_are_found_through_others_and_inside_functions(checkout: Path) -
 
 def test_a_comment_a_docstring_and_blank_lines_change_nothing(checkout: Path) -> None:
     before = digests(checkout)
-    after = edit(checkout, "condenser/data/b.py", '"""New."""\n# why\n\ndef f():\n    """Two."""\n    return 2  # two\n')
+    after = edit(
+        checkout,
+        "condenser/data/b.py",
+        '"""New."""\n# why\n\ndef f():\n    """Two."""\n    return 2  # two\n',
+    )
     assert after == before
 
 
