@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,8 +35,6 @@ from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, row_names, train
-
-log = logging.getLogger(__name__)
 
 LOSSES_FILE = "losses.jsonl"
 

@@ -7,7 +7,6 @@ step.
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +34,6 @@ from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, row_names, train
-
-log = logging.getLogger(__name__)
 
 LOSSES_FILE = "losses.jsonl"
 
@@ -147,15 +144,19 @@ def pretrain_condenser(
         term_weights = _without_zeros({"head_mlm": 1.0, "late_mlm": late_mlm_weight})
 
         def backward(texts: MaskedTexts, step: int, loss_scale: float) -> dict[str, float]:
-            sums = torch.zeros(len(term_weights), dtype=torch.float64, device=processes.device)
-            for chunk in texts.chunks:
+            def terms_of(chunk: Chunk[MaskedRows]) -> Tensor:  # returns without its logits: they are large
                 torch.manual_seed(chunk.seed)
                 rows = chunk.inputs.to(processes.device)
                 with autocast(processes.device, precision):
                     output = model(rows.input_ids, rows.attention_mask, rows.masked_positions)
                     terms = _mlm_terms(output, rows.labels, term_weights, num_masked=texts.num_masked)
-                (torch.stack(list(terms.values())).sum() * loss_scale).backward()
-                sums += torch.stack([term.detach() for term in terms.values()])
+                return torch.stack(list(terms.values()))
+
+            sums = torch.zeros(len(term_weights), dtype=torch.float64, device=processes.device)
+            for chunk in texts.chunks:
+                terms = terms_of(chunk)
+                (terms.sum() * loss_scale).backward()
+                sums += terms.detach()
             totals = dict(zip(term_weights, processes.sum_floats(sums.tolist()), strict=True))
             return {"loss": sum(totals.values()), **_unweighted(totals, term_weights)}
 
