@@ -459,6 +459,7 @@ def tiny(root_folder: Path) -> dict[str, Any]:
     overlay = yaml.safe_load((root_folder / "configs" / "tiny.yaml").read_text())
     for entry in overlay["datasets"].values():
         entry["path"] = str(root_folder / entry["path"])
+    overlay["tables"] = {"pretrained": ["condenser", "cocondenser"], "rounds": 2}
     return configured(root_folder, overlay)
 
 
