@@ -69,6 +69,12 @@ def cluster(slurm_programs: None, tmp_path_factory: pytest.TempPathFactory) -> I
         yield environment
 
 
+def edit(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(old) == 1
+    file.write_text(text.replace(old, new))
+
+
 @pytest.fixture(scope="module")
 def runs(
     cluster: dict[str, str], tmp_path_factory: pytest.TempPathFactory, root: Path
@@ -85,23 +91,20 @@ def runs(
         copy(root / name, checkout / name)
     shutil.copytree(root / "tests" / "data" / "tiny", checkout / "tests" / "data" / "tiny")
 
-    generic = folder / "generic-profile"
-    shutil.copytree(root / "profiles" / "generic", generic)
-    settings = (generic / "config.yaml").read_text()
-    assert settings.count("  scheduler: pbs ") == 1
-    (generic / "config.yaml").write_text(settings.replace("  scheduler: pbs ", "  scheduler: slurm "))
+    # edited as a user would: a pre-training gets both GPUs, the generic profile another scheduler
+    edit(checkout / "profiles" / "slurm" / "config.yaml", "pretraining_gpus: 1 ", "pretraining_gpus: 2 ")
+    edit(checkout / "profiles" / "generic" / "config.yaml", "scheduler: pbs ", "scheduler: slurm ")
 
     small = ["--snakefile", str(HELPERS / "Snakefile")]
     config = ["--config", f"programs={root}/workflow_scripts", f"helpers={HELPERS}"]
-    slurm = ["--workflow-profile", str(root / "profiles" / "slurm"), *HURRY]
+    on_slurm = ["--workflow-profile", str(root / "profiles" / "slurm"), *HURRY, *config]
+    on_generic = ["--workflow-profile", str(checkout / "profiles" / "generic"), *HURRY[:2], *config]
+    whole = ["--workflow-profile", "profiles/slurm", *HURRY, "--configfile", "configs/tiny.yaml"]
     commands = {
-        "ill-treated": [*small, *slurm, *config],
-        "generic": [
-            *[*small, "--workflow-profile", str(generic), *HURRY[:2], *config],
-            *["--", "hungry.txt", "gpu-0.txt"],
-        ],
-        "checkout": [*slurm, "--configfile", "configs/tiny.yaml", "--", "results/tiny/table2.tsv"],
-    }  # fmt: skip
+        "ill-treated": [*small, *on_slurm],
+        "generic": [*small, *on_generic, "--", "hungry.txt", "gpu-0.txt"],
+        "checkout": [*whole, "--", "results/tiny/table2.tsv"],
+    }
     started: dict[str, Run] = {}
     try:
         for name, arguments in commands.items():
@@ -208,14 +211,18 @@ def test_the_generic_profile_submits_asks_and_tries_again(runs: dict[str, Run]) 
 def test_the_whole_tiny_workflow_runs_through_slurm(cluster: dict[str, str], runs: dict[str, Run]) -> None:
     run = runs["checkout"]
     said = run.finish(timeout_s=1500)
-    table = (run.folder / "results" / "tiny" / "table2.tsv").read_text().splitlines()
-    assert len(table) == 6
-    assert [line.split("\t")[0] for line in table][-1] == "BM25"
+    results = run.folder / "results" / "tiny"
+    table = (results / "table2.tsv").read_text().splitlines()
+    systems = {file.name.split(".")[0] for file in (results / "metrics").glob("*.dev.json")}
+    assert "bm25" in systems
+    assert len(table) == 1 + len(systems) >= 4
     for rule in ("pretrain_condenser", "pretrain_cocondenser", "retriever"):
         assert set(job_states(cluster, rule)) == {("COMPLETED", "gpu")}
     assert set(job_states(cluster, "bm25_index")) == {("COMPLETED", "cpu")}
-    log = (run.folder / "results" / "tiny" / "logs" / "pretrain_condenser.log").read_text()
-    assert re.search(r"1 process, GPU [01]\n", log)
+    assert "2 processes, GPU 0,1\n" in (results / "logs" / "pretrain_condenser.log").read_text()
+    fine_tunings = [log.read_text() for log in (results / "logs").glob("retriever.*.log")]
+    assert len(fine_tunings) == len(systems) - 1
+    assert all(re.search(r"1 process, GPU [01]\n", log) for log in fine_tunings)
     assert "(100%) done" in said
 
     verified = subprocess.run(
@@ -223,3 +230,4 @@ def test_the_whole_tiny_workflow_runs_through_slurm(cluster: dict[str, str], run
         cwd=run.folder, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert re.search(r"^[1-9]\d+ artefacts checked, 0 findings$", verified.stdout, re.MULTILINE)
