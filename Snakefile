@@ -20,6 +20,7 @@ include: "rules/examples.smk"
 include: "rules/retriever.smk"
 include: "rules/search.smk"
 include: "rules/tables.smk"
+include: "rules/plan.smk"
 include: "rules/verify.smk"
 include: "rules/prefetch.smk"
 

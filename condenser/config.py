@@ -62,10 +62,20 @@ class Dataset(Block):
 
 class PydocDataset(Dataset):
     source: Literal["pydoc"]
+
+
+class Pydoc(Block):
+    """The settings of every data set made of docstrings.
+
+    A block of its own, so that an overlay that gives such a data set another source leaves no key
+    of this one behind.
+    """
+
     packages: Annotated[list[str], Field(min_length=1)]
     query_words: Annotated[list[Count], Field(min_length=2, max_length=2)]
     passage_words: Annotated[list[Count], Field(min_length=2, max_length=2)]
     eval_queries: Count
+    train_queries: Count
     held_out: Literal["none", "train"]
 
 
@@ -215,6 +225,7 @@ class Negatives(Block):
 class Finetune(Optimiser):
     batch_size: Count
     passages_per_query: Annotated[int, Field(ge=2)]
+    rows_per_chunk: Count
     epochs: Annotated[list[Count], Field(min_length=1)]
 
 
@@ -253,6 +264,7 @@ class Config(Block):
     safety: Safety
     downloads: Downloads
     datasets: dict[Name, AnyDataset]
+    pydoc: Pydoc
     backbone: AnyBackbone
     tokens: Tokens
     lengths: Lengths
@@ -278,7 +290,16 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     except ValidationError as error:
         raise ValueError(_first_line(error)) from None
     _check_together(checked)
-    return checked.model_dump()
+    return with_source_settings(checked.model_dump())
+
+
+def with_source_settings(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with the block `pydoc` put into each data set it speaks of."""
+    datasets = {
+        name: {**dataset, **config["pydoc"]} if dataset["source"] == "pydoc" else dataset
+        for name, dataset in config["datasets"].items()
+    }
+    return {**config, "datasets": datasets}
 
 
 def _check_together(config: Config) -> None:
@@ -326,13 +347,10 @@ def _check_together(config: Config) -> None:
                 f"datasets.{name}.path: expected a folder, found none at {dataset.path!r} "
                 "(relative to where snakemake runs)."
             )
-        if isinstance(dataset, PydocDataset):
-            for key in ("query_words", "passage_words"):
-                shortest, longest = getattr(dataset, key)
-                if shortest > longest:
-                    raise ValueError(
-                        f"datasets.{name}.{key}: expected [least, most], got [{shortest}, {longest}]."
-                    )
+    for key in ("query_words", "passage_words"):
+        shortest, longest = getattr(config.pydoc, key)
+        if shortest > longest:
+            raise ValueError(f"pydoc.{key}: expected [least, most], got [{shortest}, {longest}].")
     if config.downloads.mirror is not None and not Path(config.downloads.mirror).is_dir():
         raise ValueError(f"downloads.mirror: expected a folder, found none at {config.downloads.mirror!r}.")
 
@@ -407,7 +425,7 @@ def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
         "condenser": Condenser, "cocondenser": CoCondenser, "bm25": Bm25, "negatives": Negatives,
         "finetune": Finetune, "encode": Encode, "search": Search, "depth": Depth,
         "metrics": Metrics, "tables": Tables,
-        "pydoc": PydocDataset, "msmarco": MsmarcoDataset, "beir": BeirDataset, "tsv": TsvDataset,
+        "pydoc": Pydoc, "msmarco": MsmarcoDataset, "beir": BeirDataset, "tsv": TsvDataset,
         "hub_text": HubTextDataset, "parts": HubTextPart, "embedded": EmbeddedBackbone, "hub": HubBackbone,
         "folder": FolderBackbone, "scratch": ScratchBackbone,
     }  # fmt: skip

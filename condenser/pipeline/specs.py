@@ -72,6 +72,9 @@ class Specs:
         settings: dict[str, Any] = {}
         seed = None
         for key in STAGES[stage].keys:
+            if key == "*":
+                settings.update(self._config)
+                continue
             value = value_at(self._config, key, wildcards)
             name = key.split("[")[0].rsplit(".", 1)[-1]
             if key == "seed":

@@ -279,6 +279,7 @@ STAGES: dict[str, Stage] = {
             *(f"finetune.{key}" for key in OPTIMISER),
             "finetune.batch_size",
             "finetune.passages_per_query",
+            "finetune.rows_per_chunk",
             "finetune.epochs[round]",
             "lengths.query",
             "lengths.passage",
@@ -334,6 +335,11 @@ STAGES: dict[str, Stage] = {
         ),
         packages=("pandas",),
         parents=_table_parents,
+    ),
+    "plan": Stage(
+        keys=("*",),
+        packages=(),
+        parents=lambda config, wildcards: [("table2", {"dataset": wildcards["dataset"]})],
     ),
 }
 

@@ -31,7 +31,7 @@ def changed(config: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
 
 
 def test_the_embedded_default_is_valid_and_comes_back_unchanged(config: dict[str, Any]) -> None:
-    assert validated(config) == config
+    assert {**validated(config), "datasets": {}} == {**config, "datasets": {}}
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,8 @@ def test_the_embedded_default_is_valid_and_comes_back_unchanged(config: dict[str
         ("datasets.mine", {"source": "beir"}, "datasets.mine.path: missing"),
         ("datasets.mine", {"source": "beir", "path": "/no/such"}, "datasets.mine.path: expected a folder"),
         ("datasets.a b", {"source": "pydoc"}, "datasets.a b"),
-        ("datasets.msmarco.pakages", [], "Did you mean 'packages'?"),
+        ("pydoc.pakages", [], "Did you mean 'packages'?"),
+        ("pydoc.query_words", [30, 4], "pydoc.query_words: expected [least, most], got [30, 4]"),
         ("datasets.msmarco.eval_split", "train", "name two splits"),
         (
             "backbone",

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from condenser.config import validated
+from condenser.config import validated, with_source_settings
 from condenser.files import canonical_json
 from condenser.pipeline.specs import Specs
 from condenser.pipeline.stages import STAGES, Job
@@ -21,7 +21,7 @@ from condenser.pipeline.stages import STAGES, Job
 TARGET: Job = ("table2", {"dataset": "msmarco"})
 
 ABOVE_TRAINING = {"collect", "backbone", "tokens", "query_tokens", "bm25_index", "bm25_run"}
-ALL = set(STAGES) - {"download", "triple_examples"}
+ALL = set(STAGES) - {"download", "triple_examples", "plan"}
 AFTER_CONDENSER = {
     "pretrain_cocondenser",
     "retriever",
@@ -43,8 +43,8 @@ BY_HAND: dict[str, tuple[Any, set[str]]] = {
     "safety.checkpoint_every_s": (1, set()),
     "safety.bad_loss_patience": (5, set()),
     "downloads.retries": (9, set()),
-    "datasets.msmarco.eval_queries": (500, ALL - {"backbone"}),
-    "datasets.msmarco.passage_words": ([20, 50], ALL - {"backbone"}),
+    "pydoc.eval_queries": (400, ALL - {"backbone"}),
+    "pydoc.passage_words": ([20, 50], ALL - {"backbone"}),
     "condenser.learning_rate": (1.0e-3, {"pretrain_condenser"} | AFTER_CONDENSER),
     "condenser.epochs": (1, {"pretrain_condenser"} | AFTER_CONDENSER),
     "cocondenser.batch_size": (32, AFTER_CONDENSER),
@@ -126,6 +126,7 @@ def closure(specs: Specs, config: dict[str, Any], job: Job = TARGET) -> dict[str
 
 
 def hashes(root: Path, tmp_path: Path, config: dict[str, Any]) -> dict[str, str]:
+    config = with_source_settings(config)
     specs = Specs(config, root=root, digest_cache=tmp_path / "digests.json")
     return {name: specs.hash(*job) for name, job in closure(specs, config).items()}
 
@@ -149,16 +150,18 @@ def test_every_leaf_reruns_exactly_what_declares_it_and_what_is_below(
     root: Path, tmp_path: Path, config: dict[str, Any]
 ) -> None:
     before = hashes(root, tmp_path, config)
+    copies = {f"datasets.msmarco.{key}" for key in config["pydoc"]}  # validation copies the block there
     checked = 0
     for key in leaves(config):
         if key in {"condenser.corpus", "cocondenser.corpus", "datasets.msmarco.source", "backbone.source"}:
             continue  # they choose another graph or another program; tests of their own below
-        if key == "datasets.msmarco.packages" or key.endswith("_split"):
+        if key == "pydoc.packages" or key.endswith("_split") or key in copies:
             continue
         after_config = edited(config, key, another(value_of(config, key)))
         if key in {"tables.pretrained", "tables.rounds"}:
             after_config = edited(config, key, ["condenser"] if key.endswith("pretrained") else 1)
         after = hashes(root, tmp_path, after_config)
+        after_config = with_source_settings(after_config)
         specs = Specs(after_config, root=root, digest_cache=tmp_path / "digests.json")
         graph = closure(specs, after_config)
         expected = {name for name in graph if uses(key, graph[name], after_config) or name not in before}
@@ -189,6 +192,8 @@ def uses(key: str, job: Job, config: dict[str, Any]) -> bool:
         if "[role]" in declared:
             role = "train" if wildcards["split"] == "train" else "eval"
             declared = declared.replace("[role]", f".{role}")
+        if key.startswith("pydoc.") and declared.startswith("datasets.") and declared.endswith(".*"):
+            return True
         if declared == key or (declared.endswith(".*") and key.startswith(declared[:-1])):
             return True
     return False

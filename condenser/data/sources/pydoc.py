@@ -57,6 +57,7 @@ def collect(
     query_words: Sequence[int],
     passage_words: Sequence[int],
     eval_queries: int,
+    train_queries: int,
     held_out: str,
     train_split: str,
     eval_split: str,
@@ -68,8 +69,10 @@ def collect(
     A summary of `query_words` (shortest, longest) words with a body of at least `passage_words[0]`
     words is taken; a body is cut to `passage_words[1]` words. Of equal summaries or equal bodies
     the first is taken. The `eval_queries` evaluation queries are those whose ids have the smallest
-    SHA-256, so the split depends on no seed. With `held_out` "train" these are set aside unused
-    and the next `eval_queries` take their place, for tuning on other queries than those reported.
+    SHA-256, so the split depends on no seed; the next `train_queries` are for training, and the
+    summaries of the rest are no queries, as most passages of MS MARCO have none. With `held_out`
+    "train" the evaluation queries are set aside unused and the first of the train queries take
+    their place, for tuning on other queries than those reported.
 
     Raises:
         ValueError: a package is not installed, `held_out` is unknown, or too few docstrings remain.
@@ -85,7 +88,10 @@ def collect(
     ]
     pairs = choose_pairs(found, left_out, query_words=query_words, passage_words=passage_words)
     train, evaluation, unused = split_places(
-        [pair.place for pair in pairs], num_eval=eval_queries, held_out=held_out == "train"
+        [pair.place for pair in pairs],
+        num_eval=eval_queries,
+        num_train=train_queries,
+        held_out=held_out == "train",
     )
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         files.write_collection(_row(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
@@ -106,7 +112,9 @@ def collect(
         "queries_set_aside": len(unused),
         "mean_passage_words": round(words[0] / len(pairs), 1),
         "mean_query_words": round(words[1] / len(pairs), 1),
-        "packages": {package: importlib.metadata.version(package) for package in sorted(packages)},
+        "packages": {
+            package: importlib.metadata.version(package).split("+")[0] for package in sorted(packages)
+        },
     }
 
 
@@ -237,19 +245,24 @@ def choose_pairs(
 
 
 def split_places(
-    places: Sequence[str], *, num_eval: int, held_out: bool
+    places: Sequence[str], *, num_eval: int, num_train: int, held_out: bool
 ) -> tuple[set[str], set[str], set[str]]:
     """Places for training, for evaluation, and set aside, by rank of their SHA-256.
 
     Raises:
-        ValueError: there are not more places than are to be evaluated or set aside.
+        ValueError: there are fewer places than are asked for, or none would train.
     """
     ranked = sorted(places, key=lambda place: hashlib.sha256(place.encode()).digest())
-    num_aside = num_eval if held_out else 0
-    if num_eval < 1 or len(ranked) <= num_aside + num_eval:
+    aside, train = ranked[:num_eval], ranked[num_eval : num_eval + num_train]
+    if min(num_eval, num_train) < 1 or len(aside) + len(train) < num_eval + num_train:
         raise ValueError(
-            f"eval_queries: expected 1 to {max(0, (len(ranked) - 1) // (2 if held_out else 1)):,} for "
-            f"{len(ranked):,} docstrings, got {num_eval:,}. Choose fewer, or more packages."
+            f"eval_queries, train_queries: expected at most {len(ranked):,} together, as there are that "
+            f"many docstrings, got {num_eval:,} and {num_train:,}. Choose fewer, or more packages."
         )
-    aside, rest = ranked[:num_aside], ranked[num_aside:]
-    return set(rest[num_eval:]), set(rest[:num_eval]), set(aside)
+    if not held_out:
+        return set(train), set(aside), set()
+    if num_train <= num_eval:
+        raise ValueError(
+            f"train_queries: expected more than the {num_eval:,} held out of them, got {num_train:,}."
+        )
+    return set(train[num_eval:]), set(train[:num_eval]), set(aside)
