@@ -1,0 +1,130 @@
+"""What reruns after an edit, seen with Snakemake itself on a finished run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs import TARGET, digests, edit, finished, rules_to_run, run
+
+pytestmark = pytest.mark.workflow
+
+BELOW_RUNS = {"encode", "encode_queries", "search", "merge", "metrics", "table2", "examples", "retriever"}
+
+
+def test_nothing_runs_after_a_move_a_touch_a_comment_a_reordering_or_with_other_cores(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()  # elsewhere, and every file newly written
+    for file in (folder / "tests" / "data" / "tiny").rglob("*.jsonl"):
+        file.touch()
+    edit(folder, "config.yaml", "seed: 42 ", "# a comment\nseed: 42 ")
+    edit(folder, "condenser/loss/mlm.py", '"""', '"""Another docstring. ') if (
+        (folder / "condenser/loss/mlm.py").read_text().count('"""') == 1
+    ) else None
+    loss = folder / "condenser" / "loss" / "contrastive.py"
+    loss.write_text(loss.read_text() + "\n# a comment at the end\n")
+    overlay = folder / "configs" / "tiny.yaml"
+    blocks = overlay.read_text().split("\n\n")
+    overlay.write_text("\n\n".join(reversed(blocks)) + "\n")
+    assert rules_to_run(folder, "--cores", "4") == set()
+    assert rules_to_run(folder, "--cores", "1") == set()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected", "reason"),
+    [
+        ("learning_rate: 1.0e-3}", "learning_rate: 2.0e-3}", BELOW_RUNS, "setting learning_rate of retriever"),
+        ("search: {depth: {train: 40, eval: 50}}", "search: {depth: {train: 40, eval: 45}}",
+         {"search", "merge", "metrics", "table2"}, "setting depth of search: 50 -> 45"),
+        ("epochs: 2, max_tokens: 62", "epochs: 1, max_tokens: 62",
+         BELOW_RUNS | {"pretrain_condenser", "pretrain_cocondenser"}, "setting epochs of pretrain_condenser: 2 -> 1"),
+    ],
+)  # fmt: skip
+def test_an_edited_number_reruns_what_uses_it_and_is_named(
+    copy_of_golden: Callable[[], Path], old: str, new: str, expected: set[str], reason: str
+) -> None:
+    folder = copy_of_golden()
+    edit(folder, "configs/tiny.yaml", old, new)
+    assert rules_to_run(folder) == expected
+    assert reason in finished(folder, "-n")
+
+
+def test_an_edited_module_reruns_only_the_stages_that_import_it_and_is_named(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    module = folder / "condenser" / "retrieve" / "search.py"
+    module.write_text(module.read_text() + "\nANOTHER = 1\n")
+    assert rules_to_run(folder) == {"search", "merge", "examples", "retriever", "encode", "encode_queries",
+                                    "metrics", "table2"}  # fmt: skip
+    said = finished(folder, "-n")
+    assert "module condenser.retrieve.search" in said
+    assert "pretrain_condenser" not in rules_to_run(folder)
+
+
+def test_a_table_stays_out_of_date_until_a_failed_stage_above_it_has_really_run(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    old = (folder / TARGET).read_bytes()
+    edit(folder, "configs/tiny.yaml", "epochs: 2, max_tokens: 62", "epochs: 1, max_tokens: 62")
+    program = folder / "workflow_scripts" / "pretrain_condenser.py"
+    whole = program.read_text()
+    edit(folder, "workflow_scripts/pretrain_condenser.py", "    args = parser.parse_args(argv)\n",
+         '    args = parser.parse_args(argv)\n    raise ValueError("broken on purpose")\n')  # fmt: skip
+    failed = run(folder)
+    assert failed.returncode != 0
+    assert "error: broken on purpose" in failed.stdout
+    assert (folder / TARGET).read_bytes() == old  # still there, but:
+    assert "table2" in rules_to_run(folder)
+    program.write_text(whole)
+    assert {"pretrain_condenser", "retriever", "table2"} <= rules_to_run(folder)
+    finished(folder)
+    assert rules_to_run(folder) == set()
+    assert (folder / TARGET).read_bytes() != old
+
+
+def test_a_user_file_with_other_content_reruns_all_and_one_merely_rewritten_nothing(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    corpus = folder / "tests" / "data" / "tiny" / "corpus.jsonl"
+    corpus.write_bytes(corpus.read_bytes())
+    assert rules_to_run(folder) == set()
+    corpus.write_bytes(corpus.read_bytes().replace(b"graph", b"grape", 1))
+    assert "collect_tiny" in rules_to_run(folder)
+    assert "file corpus.jsonl" in finished(folder, "-n")
+
+
+def test_verify_finds_the_finished_run_whole_and_one_flipped_byte_in_it(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    (folder / ".snakemake").rename(folder / ".lost")  # the manifests are enough
+    assert "0 findings" in finished(folder, "verify", "--force")
+    model = folder / "results" / "tiny" / "models" / "condenser" / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + bytes([model.read_bytes()[-1] ^ 1]))
+    said = run(folder, "verify", "--force")
+    assert said.returncode != 0
+    assert "damaged: results/tiny/models/condenser/model.safetensors" in said.stdout
+
+
+@pytest.mark.parametrize(("cores", "shards"), [(1, 1), (2, 3)])
+def test_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
+    golden: Path, root: Path, tmp_path: Path, cores: int, shards: int
+) -> None:
+    from runs import checkout
+
+    folder = checkout(root, tmp_path / f"another-{shards}")
+    overlay = folder / "configs" / "tiny.yaml"
+    overlay.write_text(
+        overlay.read_text().replace("block_rows: 32, shards: 2", f"block_rows: 32, shards: {shards}")
+        + f"tokens: {{shards: {shards}}}\n"
+    )
+    finished(folder, cores=cores)
+    here, there = digests(golden), digests(folder)
+    compared = [name for name in here if name.split("/")[1] in ("runs", "metrics", "models", "table2.tsv", "examples")]
+    assert len(compared) > 15
+    assert {name: there.get(name) for name in compared} == {name: here[name] for name in compared}
