@@ -4,6 +4,7 @@
 #   make test                           all tests
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make verify                         re-check every result against its manifest and the config
+#   make faults                         kill and break running workflows, the long form
 
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -15,11 +16,11 @@ READY := .venv/ready
 export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: setup test lint verify faults bench clean-env FORCE
+.PHONY: help setup test lint verify faults FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,6s/^# *//p' Makefile
+	@sed -n '3,7s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -46,5 +47,8 @@ lint: $(READY)
 
 verify: $(READY)
 	@snakemake --cores 1 verify
+
+faults: $(READY)
+	python -m pytest tests/faults --long
 
 FORCE:
