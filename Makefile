@@ -5,6 +5,7 @@
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make verify                         re-check every result against its manifest and the config
 #   make faults                         kill and break running workflows, the long form
+#   make slurm                          the workflow through a real SLURM of one node (Debian, root)
 
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -16,11 +17,11 @@ READY := .venv/ready
 export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help setup test lint verify faults FORCE
+.PHONY: help setup test lint verify faults slurm FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,7s/^# *//p' Makefile
+	@sed -n '3,8s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -49,6 +50,9 @@ verify: $(READY)
 	@snakemake --cores 1 verify
 
 faults: $(READY)
-	python -m pytest tests/faults --long
+	python -m pytest tests/faults --long --timeout 7200 -rP
+
+slurm: $(READY)
+	python -m pytest tests/workflow/test_slurm.py -m slurm
 
 FORCE:

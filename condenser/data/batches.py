@@ -53,14 +53,15 @@ def _order(num_items: int, seed: int, stream: str, epoch: int) -> np.ndarray:
 def length_chunks(
     lengths: Int[np.ndarray, " row"], *, rows_per_chunk: int
 ) -> list[Int[np.ndarray, " chunk"]]:
-    """Indices into a batch, cut into chunks of rows of like length, shortest first.
+    """Indices into a batch, cut into chunks of rows of like length, longest first.
 
-    Rows of equal length keep their order; the last chunk may be shorter.
+    Rows of equal length keep their order; the last chunk may be shorter. The longest come first
+    because the memory they leave holds all later ones; the other way it would grow with each.
 
     >>> [chunk.tolist() for chunk in length_chunks(np.array([9, 5, 7]), rows_per_chunk=2)]
-    [[1, 2], [0]]
+    [[0, 2], [1]]
     """
-    order = np.argsort(lengths, kind="stable")
+    order = np.argsort(-lengths, kind="stable")
     return [order[begin : begin + rows_per_chunk] for begin in range(0, len(order), rows_per_chunk)]
 
 

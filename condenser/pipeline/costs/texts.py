@@ -181,13 +181,13 @@ def even_batch(lengths: Lengths, *, num_rows: int) -> Int[np.ndarray, " row"]:
 def length_chunks(
     batch: Int[np.ndarray, " row"], *, rows_per_chunk: int, mask_probability: float
 ) -> list[Chunk]:
-    """A batch, shortest row first, cut into chunks and padded to multiples of 8.
+    """A batch, shortest row first, cut into chunks, longest rows first, and padded to multiples of 8.
 
     Of n content tokens max(1, round(mask_probability n)) are masked; none with probability 0.
     """
     return [
-        _chunk(batch[begin : begin + rows_per_chunk], mask_probability)
-        for begin in range(0, len(batch), rows_per_chunk)
+        _chunk(batch[max(0, end - rows_per_chunk) : end], mask_probability)
+        for end in range(len(batch), 0, -rows_per_chunk)
     ]
 
 

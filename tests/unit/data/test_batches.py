@@ -57,10 +57,10 @@ def test_nothing_to_train_on_is_refused():
 
 
 @given(st.lists(st.integers(0, 200), max_size=40), st.integers(1, 9))
-def test_chunks_hold_each_row_once_shortest_first(lengths, rows_per_chunk):
+def test_chunks_hold_each_row_once_longest_first(lengths, rows_per_chunk):
     chunks = length_chunks(np.array(lengths, dtype=np.int64), rows_per_chunk=rows_per_chunk)
     order = [int(row) for chunk in chunks for row in chunk]
-    assert order == sorted(range(len(lengths)), key=lambda row: lengths[row])  # Python's sort is stable
+    assert order == sorted(range(len(lengths)), key=lambda row: -lengths[row])  # Python's sort is stable
     assert all(len(chunk) == rows_per_chunk for chunk in chunks[:-1])
 
 

@@ -1,0 +1,70 @@
+"""Dry runs: offline, at the papers' scale, and with a configuration that is wrong."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+
+def snakemake(root: Path, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A dry run of the real Snakefile in an empty folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "snakemake", *arguments, "--snakefile", str(root / "Snakefile"), "-n"],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(root: Path, tmp_path: Path) -> Path:
+    (tmp_path / "config.yaml").write_bytes((root / "config.yaml").read_bytes())
+    return tmp_path
+
+
+def jobs(said: str) -> dict[str, int]:
+    return {name: int(count) for name, count in re.findall(r"^(\w+) +(\d+)$", said, flags=re.MULTILINE)}
+
+
+def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path) -> None:
+    done = snakemake(root, folder)
+    assert done.returncode == 0, done.stdout
+    assert jobs(done.stdout)["table2"] == 1
+    assert jobs(done.stdout)["retriever"] == 4
+
+
+def test_the_papers_scale_is_planned_offline_with_official_files_and_wikipedia(root: Path, folder: Path) -> None:
+    done = snakemake(
+        root, folder, "results/msmarco/table2.tsv", "--configfile", str(root / "configs" / "paper.yaml")
+    )
+    assert done.returncode == 0, done.stdout
+    counted = jobs(done.stdout)
+    assert counted["collect_wikibook"] == counted["pretrain_condenser"] == counted["triple_examples"] == 1
+    assert counted["tokens"] == 128 and counted["encode"] == 256
+    for name in ("collectionandqueries.tar.gz", "marco.tar.gz", "qidpidtriples.train.full.2.tsv.gz"):
+        assert f"results/downloads/{name}" in done.stdout
+    assert "results/wikibook/models/condenser/model.safetensors" in done.stdout
+    assert "results/msmarco/examples/triples.jsonl" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("overlay", "message"),
+    [
+        ("condenser: {lr: 1}", "condenser.lr: unknown key"),
+        ("condenser: {learning_rate: 1e-4}", "write 1.0e-4"),
+        ("datasets: {mine: {source: beir, path: nowhere}}", "datasets.mine.path: expected a folder"),
+    ],
+)
+def test_a_wrong_configuration_is_one_line_and_a_bad_status(
+    root: Path, folder: Path, overlay: str, message: str
+) -> None:
+    (folder / "overlay.yaml").write_text(overlay)
+    done = snakemake(root, folder, "--configfile", "overlay.yaml")
+    assert done.returncode != 0
+    lines = [line for line in done.stdout.splitlines() if "error: config:" in line]
+    assert len(lines) == 1 and message in lines[0]
+    assert "Traceback" not in done.stdout
