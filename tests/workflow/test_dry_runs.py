@@ -37,7 +37,9 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path) -> N
     assert jobs(done.stdout)["retriever"] == 4
 
 
-def test_the_papers_scale_is_planned_offline_with_official_files_and_wikipedia(root: Path, folder: Path) -> None:
+def test_the_papers_scale_is_planned_offline_with_official_files_and_wikipedia(
+    root: Path, folder: Path
+) -> None:
     done = snakemake(
         root, folder, "results/msmarco/table2.tsv", "--configfile", str(root / "configs" / "paper.yaml")
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs import TARGET, digests, edit, finished, rules_to_run, run
+from runs import TARGET, checkout, digests, edit, finished, rules_to_run, run
 
 pytestmark = pytest.mark.workflow
 
@@ -20,9 +21,6 @@ def test_nothing_runs_after_a_move_a_touch_a_comment_a_reordering_or_with_other_
     for file in (folder / "tests" / "data" / "tiny").rglob("*.jsonl"):
         file.touch()
     edit(folder, "config.yaml", "seed: 42 ", "# a comment\nseed: 42 ")
-    edit(folder, "condenser/loss/mlm.py", '"""', '"""Another docstring. ') if (
-        (folder / "condenser/loss/mlm.py").read_text().count('"""') == 1
-    ) else None
     loss = folder / "condenser" / "loss" / "contrastive.py"
     loss.write_text(loss.read_text() + "\n# a comment at the end\n")
     overlay = folder / "configs" / "tiny.yaml"
@@ -95,7 +93,8 @@ def test_a_user_file_with_other_content_reruns_all_and_one_merely_rewritten_noth
     assert rules_to_run(folder) == set()
     corpus.write_bytes(corpus.read_bytes().replace(b"graph", b"grape", 1))
     assert "collect_tiny" in rules_to_run(folder)
-    assert "file corpus.jsonl" in finished(folder, "-n")
+    # a small input is compared by Snakemake itself, a large one by our digest; both name it
+    assert re.search(r"reason: .*corpus\.jsonl", finished(folder, "-n"))
 
 
 def test_verify_finds_the_finished_run_whole_and_one_flipped_byte_in_it(
@@ -115,8 +114,6 @@ def test_verify_finds_the_finished_run_whole_and_one_flipped_byte_in_it(
 def test_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
     golden: Path, root: Path, tmp_path: Path, cores: int, shards: int
 ) -> None:
-    from runs import checkout
-
     folder = checkout(root, tmp_path / f"another-{shards}")
     overlay = folder / "configs" / "tiny.yaml"
     overlay.write_text(
@@ -125,6 +122,8 @@ def test_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
     )
     finished(folder, cores=cores)
     here, there = digests(golden), digests(folder)
-    compared = [name for name in here if name.split("/")[1] in ("runs", "metrics", "models", "table2.tsv", "examples")]
+    compared = [
+        name for name in here if name.split("/")[1] in ("runs", "metrics", "models", "table2.tsv", "examples")
+    ]
     assert len(compared) > 15
     assert {name: there.get(name) for name in compared} == {name: here[name] for name in compared}
