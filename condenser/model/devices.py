@@ -79,7 +79,7 @@ def make_deterministic(*, threads: int) -> None:
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
     # No kernel here reads what it has not written; filling it first costs a tenth of a step.
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False

@@ -33,11 +33,13 @@ def test_nothing_runs_after_a_move_a_touch_a_comment_a_reordering_or_with_other_
 @pytest.mark.parametrize(
     ("old", "new", "expected", "reason"),
     [
-        ("learning_rate: 1.0e-3}", "learning_rate: 2.0e-3}", BELOW_RUNS, "setting learning_rate of retriever"),
+        ("learning_rate: 1.0e-3}", "learning_rate: 2.0e-3}", BELOW_RUNS,
+         "setting learning_rate of retriever"),
         ("search: {depth: {train: 40, eval: 50}}", "search: {depth: {train: 40, eval: 45}}",
          {"search", "merge", "metrics", "table2"}, "setting depth of search: 50 -> 45"),
         ("epochs: 2, max_tokens: 62", "epochs: 1, max_tokens: 62",
-         BELOW_RUNS | {"pretrain_condenser", "pretrain_cocondenser"}, "setting epochs of pretrain_condenser: 2 -> 1"),
+         BELOW_RUNS | {"pretrain_condenser", "pretrain_cocondenser"},
+         "setting epochs of pretrain_condenser: 2 -> 1"),
     ],
 )  # fmt: skip
 def test_an_edited_number_reruns_what_uses_it_and_is_named(
