@@ -37,9 +37,7 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path) -> N
     assert jobs(done.stdout)["retriever"] == 4
 
 
-def test_the_papers_scale_is_planned_offline_with_its_official_files(
-    root: Path, folder: Path
-) -> None:
+def test_the_papers_scale_is_planned_offline_with_its_official_files(root: Path, folder: Path) -> None:
     done = snakemake(
         root, folder, "results/msmarco/table2.tsv", "--configfile", str(root / "configs" / "paper.yaml")
     )
