@@ -22,9 +22,9 @@ def program_environment(config: Mapping[str, Any], *, root: Path) -> dict[str, s
         "PYTHONPATH": os.pathsep.join(search_paths),
         # threads that wait must not spin: with more jobs than cores a spinning one holds up the others
         "OMP_WAIT_POLICY": "PASSIVE",
-        # only the largest blocks (logits) go back to the system at once: giving back the others
-        # costs half of a step in page faults, keeping the largest fragments the heap
-        "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
+        # only large blocks (logits, feed-forward) go back to the system at once: giving back all
+        # costs a third of a step in page faults, giving back none fragments the heap (docs/log.md)
+        "MALLOC_MMAP_THRESHOLD_": str(6 << 20),
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
         "PROGRAMS": str(root / "workflow_scripts"),
         "SAFETY_FLAGS": " ".join(
