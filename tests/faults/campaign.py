@@ -60,6 +60,13 @@ class Run:
         """Wait for the end of Snakemake; gives its status."""
         return self._process.wait(timeout_s)
 
+    def close(self) -> None:
+        """Wait for the last of the processes that could still say something, and let the pipe go."""
+        self._process.wait(60)
+        self._reader.join(60)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
 
 def processes_of(mark: str) -> list[int]:
     """All living processes that descend from a run, whoever their parent is now."""
@@ -118,6 +125,7 @@ def run_of(folder: Path, *, cores: int) -> Iterator[Run]:
         yield run
     finally:
         kill_all(run.mark)
+        run.close()
 
 
 class Campaign:
@@ -158,26 +166,23 @@ class Campaign:
 
     def until_finished(self, *, cores: int) -> None:
         """Give the one command again and again until it ends well; nothing else is done by hand."""
-        orphans: list[str] = []
+        runs: list[Run] = []
         try:
             while True:
                 self.num_starts += 1
                 assert self.num_starts < 1000
-                with run_of(self.folder, cores=cores) as run:
-                    kind = self._strike_once(run)
-                    if kind == "snakemake":
-                        run.ended(timeout_s=60)
-                        orphans.append(run.mark)
-                        run.mark = ""  # its jobs live on
-                        continue
-                    status = run.ended(timeout_s=300)
-                    assert not self._is_locked(run), run.said
-                    if kind is None:
-                        assert status == 0, run.said[-6000:]
-                        return
-        finally:
-            for mark in orphans:
-                kill_all(mark)
+                run = Run(self.folder, cores=cores)
+                runs.append(run)
+                kind = self._strike_once(run)
+                status = run.ended(timeout_s=300)
+                assert not self._is_locked(run), run.said
+                if kind is None:
+                    assert status == 0, run.said[-6000:]
+                    return
+        finally:  # orphans too are left alone until here
+            for run in runs:
+                kill_all(run.mark)
+                run.close()
 
     @staticmethod
     def _is_locked(run: Run) -> bool:
