@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import datetime
+import errno
+import fcntl
+import glob
 import logging
 import os
 import platform
+import select
+import shutil
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from condenser.files import canonical_json, sha256_file, sha256_text, write_json
+from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
 
 log = logging.getLogger("condenser")
+
+# Set by the workflow for the programs it starts (condenser.pipeline.environment).
+CONTROLLER_VARIABLE, CLAIMS_VARIABLE = "CONDENSER_CONTROLLER", "CONDENSER_CLAIMS"
 
 
 def run(main: Callable[[Sequence[str] | None], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
 
     A fault of ours also leaves its traceback on standard error, above the line that says so.
-    SIGTERM ends the program with status 143 after its `finally` blocks have run.
+    SIGTERM ends the program with status 143 after its `finally` blocks have run. When the Snakemake
+    that started it is killed, it gets SIGTERM: nobody waits for its result any more.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for noisy in ("httpx", "transformers", "faiss", "faiss.loader"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    if CONTROLLER_VARIABLE in os.environ:
+        _end_with(int(os.environ[CONTROLLER_VARIABLE]))
     try:
         main(None)
     except (ValueError, FileNotFoundError, PermissionError) as error:
@@ -47,8 +59,27 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         sys.exit(2)
 
 
+def _end_with(controller: int) -> None:
+    """Send this process SIGTERM when the process `controller` has ended."""
+    try:
+        descriptor = os.pidfd_open(controller)
+    except (AttributeError, OSError):  # it is Linux's alone; or the controller is out of sight in a container
+        return
+
+    def watch() -> None:
+        select.select([descriptor], [], [])
+        log.warning("the workflow that started this program has ended: stopping")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="watch-controller", daemon=True).start()
+
+
 class Manifest:
     """The record kept beside a result: what made it, from what, when and where.
+
+    In a workflow only one process at a time makes a result: a second waits until one that an earlier,
+    killed workflow left behind has ended, takes away what it left half-written, and ends well itself
+    where that one has made the very same result meanwhile.
 
     Fields: spec (configuration, code digests, versions, seed, lineage), inputs and outputs with
     their SHA-256, counts, wall time in seconds, device, and the SHA-256 of all that. Only wall
@@ -59,6 +90,22 @@ class Manifest:
         self._path, self._spec = Path(path), spec
         self._inputs = [Path(file) for file in inputs]
         self._began = time.monotonic()
+        claims = os.environ.get(CLAIMS_VARIABLE)
+        if claims and os.environ.get("RANK", "0") == "0":  # of several processes the first one writes
+            self._claim_file, waited = _claim(Path(claims), self._path)
+            if waited and "RANK" not in os.environ and self._is_made():
+                log.info("%s: was made meanwhile", self._path)
+                sys.exit(0)
+            _sweep(self._path)
+
+    def _is_made(self) -> bool:
+        """Whether the result is there, of the same spec and whole."""
+        try:
+            record = read_json(self._path)
+            outputs = [self._path.parent / name for name in record["outputs"]]
+            return record["spec"] == self._spec and record["outputs"] == self._digests(outputs)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
 
     def write(self, *, outputs: Sequence[str | Path], counts: dict[str, Any], device: str = "cpu") -> None:
         """Digest the files and write the manifest; call it last, when all outputs are in place."""
@@ -83,3 +130,44 @@ class Manifest:
             for file in files:
                 digests[Path(os.path.relpath(file, self._path.parent)).as_posix()] = sha256_file(file)
         return digests
+
+
+def _claim(claims: Path, result: Path) -> tuple[IO[bytes], bool]:
+    """Hold one byte of the file `claims`, chosen by the result's path, while this process lives.
+
+    Gives the file, to be kept open, and whether another process had to be waited for. The system lets
+    go of the byte when the process ends, however it ends.
+    """
+    claims.parent.mkdir(parents=True, exist_ok=True)
+    byte = int(sha256_text(str(result.absolute()))[:12], 16)
+    file = claims.open("ab")
+    try:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            log.info("%s: another process is at work on it: waiting until it ends", result)
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, byte)
+            return file, True
+    except OSError as error:
+        log.warning("%s: no locks on this file system (%s)", claims, error)
+    return file, False
+
+
+def _sweep(manifest: Path) -> None:
+    """Remove what killed processes left half-written of the result that `manifest` belongs to.
+
+    By the names that condenser.files and condenser.data.canonical give: beside the manifest under the
+    result's name, and anywhere in a folder of that name.
+    """
+    result = manifest.with_name(manifest.name.removesuffix(".manifest.json"))
+    name = glob.escape(result.name)
+    for folder, patterns in (
+        (result.parent, [f".{name}.partial-*", f".{name}.*.partial-*", f".{name}.old-*"]),
+        (result, [".*.partial-*", ".collect-*"]),
+    ):
+        for pattern in patterns:
+            for left in folder.glob(pattern):
+                log.info("%s: removed, left half-written by a killed process", left)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()

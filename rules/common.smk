@@ -6,15 +6,18 @@ import sys
 
 from condenser.config import validated
 from condenser.data import sources
-from condenser.pipeline import environment, reasons, specs, stages
+from condenser.pipeline import environment, locks, reasons, specs, stages
 
 try:
     config = validated(config)
 except ValueError as error:
     sys.exit(f"error: config: {error}")
 
+WORK = "results/.work"
 os.environ.update(
-    environment.program_environment(config, root=Path(workflow.basedir)),
+    environment.program_environment(
+        config, root=Path(workflow.basedir), work=Path(WORK)
+    ),
     LAUNCH_FLAGS=f"--device {config['compute']['device']} --stop-timeout-s 600",
 )
 
@@ -22,7 +25,11 @@ os.environ.update(
 # which saves a checkpoint and says so. (The rest is Snakemake's own prefix, which this replaces.)
 shell.prefix("set -euo pipefail; trap '' TERM; ")
 
-WORK = "results/.work"
+# held open until Snakemake ends
+FOLDER_LOCK = (
+    locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
+)
+
 SPECS = specs.Specs(
     config, root=Path(workflow.basedir), digest_cache=Path(WORK, "digests.json")
 )

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE
 
-def program_environment(config: Mapping[str, Any], *, root: Path) -> dict[str, str]:
-    """Variables for the rules' shell lines.
+
+def program_environment(config: Mapping[str, Any], *, root: Path, work: Path) -> dict[str, str]:
+    """Variables for the rules' shell lines; `work` is the folder of work folders.
 
     The programs run with the interpreter that runs Snakemake, and find the package from any folder.
     Settings that change no result come this way too: as params they would make jobs run again.
@@ -26,6 +28,9 @@ def program_environment(config: Mapping[str, Any], *, root: Path) -> dict[str, s
         # costs a third of a step in page faults, giving back none fragments the heap (docs/log.md)
         "MALLOC_MMAP_THRESHOLD_": str(6 << 20),
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+        # a program ends with the Snakemake that runs its rule, on a cluster the one of its own job
+        CONTROLLER_VARIABLE: str(os.getpid()),
+        CLAIMS_VARIABLE: str(work.absolute() / "claims"),
         "PROGRAMS": str(root / "workflow_scripts"),
         "SAFETY_FLAGS": " ".join(
             f"--{name.replace('_', '-')} {value}" for name, value in config["safety"].items()
