@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -114,18 +116,31 @@ def save_npy(path: str | Path, array: np.ndarray) -> None:
 def load_npy(path: str | Path, *, mapped: bool = True) -> np.ndarray:
     """Read an NPY file without pickle, memory-mapped read-only unless `mapped` is false.
 
+    Its header must promise what the file's length holds: a file cut short is refused before memory
+    is taken for it.
+
     Raises:
-        ValueError: the file is no NPY array, is cut short, or holds pickled objects.
+        ValueError: the file is no NPY array of version 1.0, is cut short, or holds pickled objects.
     """
+    path = Path(path)
     try:
-        if mapped and Path(path).stat().st_size > 0:
-            try:
-                return np.load(path, mmap_mode="r", allow_pickle=False)
-            except ValueError:
-                pass  # an array of zero elements cannot be mapped: read it
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: expected a complete NPY array without pickle ({error}).") from error
+        with path.open("rb") as file:
+            if np.lib.format.read_magic(file) != (1, 0):
+                raise ValueError("another version than 1.0")
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            num_bytes = path.stat().st_size - file.tell()
+        if dtype.hasobject:
+            raise ValueError("pickled objects")
+        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != num_bytes:
+            raise ValueError(f"{num_bytes:,} bytes for {dtype} {list(shape)}")
+    except (ValueError, SyntaxError, TokenError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(
+            f"{path}: expected a complete NPY array without pickle, got something else ({reason}). "
+            "Remove it, and run again."
+        ) from error
+    # what has no element cannot be mapped
+    return np.load(path, mmap_mode="r" if mapped and num_bytes else None, allow_pickle=False)
 
 
 def sha256_file(path: str | Path) -> str:

@@ -1,0 +1,87 @@
+"""Arrays from disk: what was written comes back; all else is refused in one line, nothing unpickled."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from condenser.files import load_npy, save_npy
+
+ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float32), np.arange(3) > 1]
+
+
+class Trap:
+    """Says so when it is unpickled."""
+
+    def __reduce__(self) -> tuple:
+        return exec, ("raise SystemExit('unpickled')",)
+
+
+def refused(path: Path, *, mapped: bool) -> str:
+    with pytest.raises(ValueError, match=r"array\.npy: expected a complete NPY array") as caught:
+        load_npy(path, mapped=mapped)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("array", ARRAYS)
+@pytest.mark.parametrize("mapped", [True, False])
+def test_what_was_written_comes_back(tmp_path: Path, array: np.ndarray, mapped: bool) -> None:
+    save_npy(tmp_path / "array.npy", array)
+    loaded = load_npy(tmp_path / "array.npy", mapped=mapped)
+    assert (loaded.dtype, loaded.shape, loaded.tolist()) == (array.dtype, array.shape, array.tolist())
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_pickles_and_archives_of_arrays_are_refused_unread(tmp_path: Path, mapped: bool) -> None:
+    path = tmp_path / "array.npy"
+    np.save(path, np.array([Trap()], dtype=object), allow_pickle=True)
+    assert "pickled objects" in refused(path, mapped=mapped)
+    path.write_bytes(pickle.dumps(Trap()))
+    refused(path, mapped=mapped)
+    with path.open("wb") as file:
+        np.savez(file, array=np.arange(3))
+    refused(path, mapped=mapped)
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, np.array([Trap()], dtype=object), version=(3, 0))
+    refused(path, mapped=mapped)
+
+
+def test_an_array_cut_anywhere_or_lengthened_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "array.npy"
+    save_npy(path, np.arange(10))
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        path.write_bytes(whole[:length])
+        refused(path, mapped=True)
+    path.write_bytes(whole + b"\0")
+    assert "81 bytes for int64 [10]" in refused(path, mapped=False)
+
+
+@pytest.mark.filterwarnings("ignore:Data type alias:DeprecationWarning", "ignore:Reading `.npy`:UserWarning")
+def test_a_header_with_any_bit_changed_is_refused_or_still_fits_the_length(tmp_path: Path) -> None:
+    path = tmp_path / "array.npy"
+    save_npy(path, np.arange(10))
+    whole = path.read_bytes()
+    messages = []
+    for place in range(whole.index(b"\n")):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
+            try:
+                assert load_npy(path).nbytes == 80
+            except ValueError as error:
+                messages.append(str(error))
+    assert len(messages) > 400
+    assert all(message.startswith(f"{path}: expected ") and "\n" not in message for message in messages)
+
+
+def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path: Path) -> None:
+    path = tmp_path / "array.npy"
+    header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 768)}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        file.write(bytes(100))
+    assert "100 bytes for float32" in refused(path, mapped=False)
