@@ -1,4 +1,4 @@
-"""Shared by all tests: one compute thread, no network beyond this machine, the real tokenizer."""
+"""Shared by all tests: one compute thread, no network beyond this machine, one finished tiny run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from runs import checkout, finished
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -17,7 +18,22 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="the long form of tests/faults (make faults)")
+    parser.addoption("--fault-seed", type=int, default=1, help="draws the moments of the kills")
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The folder of the workflow."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout in which the tiny table has been made; not to be changed."""
+    if "GOLDEN_RUN" in os.environ:  # one made before, by a run of this very code
+        return Path(os.environ["GOLDEN_RUN"])
+    folder = checkout(root, tmp_path_factory.mktemp("golden") / "checkout")
+    finished(folder)
+    return folder

@@ -1,4 +1,4 @@
-"""One finished tiny run, shared by all tests of the workflow; each test that edits copies it."""
+"""Copies of the finished tiny run; each test that edits makes one."""
 
 from __future__ import annotations
 
@@ -7,15 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs import checkout, finished
-
-
-@pytest.fixture(scope="session")
-def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in which the tiny table has been made; not to be changed."""
-    folder = checkout(root, tmp_path_factory.mktemp("golden") / "checkout")
-    finished(folder)
-    return folder
 
 
 @pytest.fixture
