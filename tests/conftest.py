@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from runs import checkout, finished
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -34,6 +33,8 @@ def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkout in which the tiny table has been made; not to be changed."""
     if "GOLDEN_RUN" in os.environ:  # one made before, by a run of this very code
         return Path(os.environ["GOLDEN_RUN"])
+    from runs import checkout, finished  # not above: NumPy must not be loaded before the threads are set
+
     folder = checkout(root, tmp_path_factory.mktemp("golden") / "checkout")
     finished(folder)
     return folder
