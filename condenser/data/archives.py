@@ -21,6 +21,11 @@ from condenser.files import atomic_write
 
 _BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 _CHUNK_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 1 << 20
+_HEADERS = (
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
+)
 
 
 class _Limited(io.RawIOBase):
@@ -56,6 +61,17 @@ def _named_faults(name: str) -> Iterator[None]:
         ) from error
 
 
+class _Member(tarfile.TarInfo):
+    """A member whose headers (long names, attributes) are small: tarfile holds them in memory."""
+
+    @classmethod
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> tarfile.TarInfo:
+        member = super().frombuf(buf, encoding, errors)
+        if member.type in _HEADERS and member.size > _MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header of {member.size:,} bytes")
+        return member
+
+
 def _limited(inner: Any, *, name: str, max_bytes: int) -> io.BufferedReader:
     return io.BufferedReader(_Limited(inner, name=name, max_bytes=max_bytes), _CHUNK_BYTES)
 
@@ -86,7 +102,7 @@ def tar_members(
     """
     missing = set(names)
     with open_gzip(path, max_bytes=max_bytes) as unpacked, _named_faults(str(path)):
-        with tarfile.open(fileobj=unpacked, mode="r|") as archive:
+        with tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Member) as archive:
             for member in archive:
                 name = _wanted_name(member.name, names)
                 if name is None:

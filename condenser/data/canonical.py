@@ -202,7 +202,10 @@ class CanonicalFiles:
 
             self._totals["passages"] = write_passages(self._ready / "collection.jsonl", kept())
         if not self._totals["passages"]:
-            raise ValueError(f"{self._names()}: expected passages, got none that fit. Is it the right file?")
+            raise ValueError(
+                f"{self._names()}: expected passages, got none that fit. Is it the right file?"
+                f"{self._told_rejected()}"
+            )
 
     def write_splits(
         self,
@@ -215,7 +218,8 @@ class CanonicalFiles:
         query without judgement in a split is not written to it; one without any is counted.
 
         Raises:
-            ValueError: a split is left empty, or a row does not fit and bad rows are not to be skipped.
+            ValueError: a split is left empty, judges nothing relevant, or a row does not fit and bad rows
+                are not to be skipped.
         """
         judgements = {split: self._known_passages(rows) for split, rows in qrels.items()}
         judged = {split: {qrel.query_id for _, _, qrel in rows} for split, rows in judgements.items()}
@@ -227,7 +231,12 @@ class CanonicalFiles:
             if not kept:
                 raise ValueError(
                     f"{self._names()}: expected queries with judgements in the split {split!r}, got none. "
-                    "Do the ids of queries and judgements agree?"
+                    f"Do the ids of queries and judgements agree?{self._told_rejected()}"
+                )
+            if all(qrel.grade <= 0 for qrel in kept):
+                raise ValueError(
+                    f"{rows_of_split[0][0]}: expected a judgement above grade 0 in the split {split!r}, got "
+                    "none. Grades are 0 (not relevant), 1, 2, ..."
                 )
             self._totals["queries"][split] = write_queries(
                 self._ready / f"queries.{split}.jsonl", written[split].values()
@@ -310,6 +319,11 @@ class CanonicalFiles:
             for second in splits[index + 1 :]:
                 if shared := len(written[first].keys() & written[second].keys()):
                     self._totals.setdefault("queries_shared_by_splits", {})[f"{first}+{second}"] = shared
+
+    def _told_rejected(self) -> str:
+        """Where nothing is left although bad rows are skipped: how to see why."""
+        rejected = self.counts["rejected"]
+        return f" {rejected:,} rows were rejected: bad_rows: strict names the first." if rejected else ""
 
     def _names(self) -> str:
         return ", ".join(sorted(self._tallies)) or "the data"

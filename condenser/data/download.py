@@ -122,9 +122,9 @@ class _Part:
         """What tells the version that the part belongs to; None where it cannot be told."""
         try:
             state = read_json(self._state_path)
-        except (ValueError, FileNotFoundError):
+            return state["validator"] if state["url"] == self.url else None
+        except (ValueError, FileNotFoundError, KeyError, TypeError):
             return None
-        return state["validator"] if state["url"] == self.url else None
 
     def open_at(self, begin: int, validator: str | None) -> IO[bytes]:
         """The part, cut to `begin` bytes, to go on with this version of the file."""

@@ -45,7 +45,7 @@ class Row(Generic[Record]):
 
 def preview(value: object) -> str:
     """A value as it may stand in a one-line message: quoted and cut to 60 characters."""
-    shown = ascii(value)
+    shown = ascii(value[:61] if isinstance(value, str) else value)  # a line may have millions
     return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 

@@ -77,7 +77,7 @@ class Tokenizer:
         folder = Path(folder)
         if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
             raise ValueError(f"{folder}: expected a folder with tokenizer.json or vocab.txt, found neither.")
-        whole = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        whole = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         self._backend = whole.backend_tokenizer
         self._backend.no_truncation()
         self._backend.no_padding()

@@ -73,10 +73,14 @@ def _qrel_rows(path: Path, files: CanonicalFiles) -> Iterator[Row[Qrel]]:
     with path.open("rb") as stream:
         lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=files.tally(path))
         number, header = next(lines, (1, b""))
+        if isinstance(header, Unfit):
+            raise header.at(str(path), number)
         if header != "\t".join(_HEADER).encode():
             # without a header the first judgement would be lost in silence
             raise Unfit(
-                f"the header {' '.join(_HEADER)}, tab-separated", preview(header), "Add it as the first line."
+                f"the header {' '.join(_HEADER)}, tab-separated",
+                preview(header.decode(errors="replace")),
+                "Add it as the first line.",
             ).at(str(path), number)
         yield from parse_rows(str(path), lines, _qrel)
 

@@ -45,8 +45,8 @@ def collect(
     `rows_per_passage` (1), `min_words` (1) and `max_rows` (all). With one row a passage, a row is
     split at blank lines into paragraphs, each a passage with the row's `title`; with more, as many
     consecutive rows are joined by spaces (BookCorpus has a sentence a row). A passage of fewer than
-    `min_words` words (Wikipedia's headings) is passed over, and counted. Ids count the passages from 0, those
-    rejected included.
+    `min_words` words (Wikipedia's headings) is passed over, and counted. Ids count the passages from 0,
+    those rejected included, so that none shifts when a row is left out.
 
     Raises:
         ValueError: a part cannot be opened or lacks its column, or a text is empty or broken (with
@@ -60,7 +60,8 @@ def collect(
             for row in part_passages(part, short):
                 if isinstance(row.record, Passage):
                     row = Row(row.file, row.line, Passage(str(number), row.record.title, row.record.text))
-                    number += 1
+                # a row that is no text counts as a passage, unless one is made of the rows around it
+                number += isinstance(row.record, Passage) or part.get("rows_per_passage", 1) == 1
                 yield row
 
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
@@ -72,7 +73,7 @@ def part_passages(part: Mapping[str, Any], short: Counter[str]) -> Iterator[Row[
     """The passages of one part, still without ids; rows of the part are counted from 1."""
     column, name = part.get("column", "text"), part["id"]
     per_passage, min_words = part.get("rows_per_passage", 1), part.get("min_words", 1)
-    records = enumerate(islice(open_part(part), part.get("max_rows")), start=1)
+    records = _numbered_rows(part)
     while group := list(islice(records, per_passage)):
         first = group[0][0]
         texts = []
@@ -95,6 +96,19 @@ def part_passages(part: Mapping[str, Any], short: Counter[str]) -> Iterator[Row[
                 yield Row(name, first, Passage("", title or "", piece.strip()))
 
 
+def _numbered_rows(part: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+    number = 0
+    rows = islice(open_part(part), part.get("max_rows"))
+    try:
+        for number, record in enumerate(rows, start=1):
+            yield number, record
+    except (OSError, ValueError) as error:  # of the client that reads and decodes
+        raise ValueError(
+            f"{part['id']}: expected rows to read behind row {number:,}, got damaged ones "
+            f"({_first_line(error)}). Repair the file, or fetch it again."
+        ) from error
+
+
 def open_part(part: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
     """The rows of one part, streamed in the order of its files.
 
@@ -114,12 +128,15 @@ def open_part(part: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         return datasets.load_dataset(
             part["id"], config, split=split, revision=part.get("revision"), streaming=True
         )
-    except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except (OSError, ValueError, StopIteration) as error:  # the last of a file without a row
         raise ValueError(
-            f"{part['id']}: expected a dataset of the hub or a folder in its layout ({reason}). "
+            f"{part['id']}: expected a dataset of the hub or a folder in its layout ({_first_line(error)}). "
             "Is the network there, and the name right?"
         ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def part_files(folder: Path, config: str | None, split: str) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import tarfile
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -15,16 +16,12 @@ from condenser.data.archives import extract_tar_members, open_gzip, tar_members,
 LIMIT = 1 << 20
 
 
-def write_tar(path: Path, members: dict[str, bytes], *, links: dict[str, str] | None = None) -> Path:
+def write_tar(path: Path, members: dict[str, bytes]) -> Path:
     with tarfile.open(path, "w:gz") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
-        for name, target in (links or {}).items():
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname = tarfile.SYMTYPE, target
-            archive.addfile(info)
     return path
 
 
@@ -54,10 +51,41 @@ def test_members_are_written_under_our_names_and_nothing_is_written_elsewhere(tm
     assert sorted(file.name for file in tmp_path.rglob("*") if file.is_file()) == ["a.tar.gz", "out.txt"]
 
 
-def test_a_link_in_place_of_a_wanted_member_is_refused(tmp_path):
-    path = write_tar(tmp_path / "a.tar.gz", {}, links={"one": "/etc/passwd"})
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE]
+)
+def test_a_link_folder_or_device_in_place_of_a_wanted_member_is_refused(tmp_path, kind):
+    path = tmp_path / "a.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        info = tarfile.TarInfo("one")
+        info.type, info.linkname = kind, "/etc/passwd"
+        archive.addfile(info)
     with pytest.raises(ValueError, match="expected 'one' to be a plain file"):
-        read_tar(path, ["one"])
+        extract_tar_members(path, ["one"], tmp_path / "out", max_bytes=LIMIT)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_written_never_passes_the_limit_and_goes_when_it_would(tmp_path):
+    """Also a sparse member, of a few bytes in the archive and 4 GB by its header."""
+    path = tmp_path / "a.tar.gz"
+    write_tar(path, {"one": bytes(4 * LIMIT)})
+    with pytest.raises(ValueError, match="at most 1,048,576 bytes unpacked"):
+        extract_tar_members(path, ["one"], tmp_path / "out", max_bytes=LIMIT)
+    info = tarfile.TarInfo("one")
+    info.pax_headers = {
+        "GNU.sparse.major": "0",
+        "GNU.sparse.minor": "1",
+        "GNU.sparse.map": "0,1",
+        "GNU.sparse.size": str(4 << 30),
+    }
+    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
+        info.size = 1
+        archive.addfile(info, io.BytesIO(b"x"))
+    with tarfile.open(path) as archive:
+        assert archive.getmember("one").size == 4 << 30
+    with pytest.raises(ValueError, match="at most 1,048,576 bytes unpacked"):
+        extract_tar_members(path, ["one"], tmp_path / "out", max_bytes=LIMIT)
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -77,6 +105,24 @@ def test_an_archive_that_unpacks_to_more_than_allowed_is_stopped_whichever_membe
         path = write_tar(tmp_path / "a.tar.gz", {"large": bytes(4 * LIMIT), "small": b"1"})
         with pytest.raises(ValueError, match="expected at most 1,048,576 bytes unpacked, got more"):
             read_tar(path, names)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_a_header_that_would_fill_the_memory_is_refused_unread(tmp_path, kind):
+    path = tmp_path / "a.tar.gz"
+    info = tarfile.TarInfo("header")
+    info.type, info.size = kind, 64 << 20
+    with gzip.open(path, "wb", compresslevel=1) as archive:
+        archive.write(info.tobuf(tarfile.USTAR_FORMAT))
+        archive.write(bytes(64 << 20))
+    tracemalloc.start()
+    with pytest.raises(
+        ValueError, match=r"a\.tar\.gz: expected a complete archive.*a header of 67,108,864 bytes"
+    ):
+        read_tar(path, ["one"], limit=1 << 30)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 16 << 20
 
 
 def test_an_archive_cut_at_any_place_never_passes(tmp_path):

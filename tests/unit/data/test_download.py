@@ -29,6 +29,7 @@ class Behaviour:
     status: int | None = None  # answer with this status and no file
     cut_after: int | None = None  # close the connection after so many bytes
     stall_after: int | None = None  # fall silent after so many bytes
+    pause_s: float = 0  # wait so long before each tenth of the file
     content: bytes = CONTENT
     etag: str | None = '"v1"'
     ranges: bool = True
@@ -80,9 +81,12 @@ def server() -> Iterator[Server]:
                 self.send_header("ETag", does.etag)
             self.end_headers()
             limit = min(x for x in (does.cut_after, does.stall_after, len(body)) if x is not None)
+            piece = len(CONTENT) // 10 if does.pause_s else len(CONTENT) + 1
             try:
-                self.wfile.write(body[:limit])
-                self.wfile.flush()
+                for start in range(0, limit, piece):
+                    time.sleep(does.pause_s)
+                    self.wfile.write(body[start : min(start + piece, limit)])
+                    self.wfile.flush()
             except ConnectionError:
                 return  # the client has seen enough
             if does.stall_after is not None:
@@ -130,6 +134,7 @@ MENDED = {
     "cut after a byte": ([Behaviour(cut_after=1), Behaviour()], 2, 1),
     "cut twice": ([Behaviour(cut_after=70_000), Behaviour(cut_after=100_000), Behaviour()], 3, 2),
     "cut before the last byte": ([Behaviour(cut_after=len(CONTENT) - 1), Behaviour()], 2, 1),
+    "slow, never silent": ([Behaviour(pause_s=0.05)], 1, 0),  # 0.5 s in all, the limit on silence is 0.3 s
     "silent": ([Behaviour(stall_after=100_000), Behaviour()], 2, 1),
     "status 500": ([Behaviour(status=500), Behaviour(status=503), Behaviour()], 3, 0),
     "status 429": ([Behaviour(status=429), Behaviour()], 2, 0),
@@ -158,6 +163,17 @@ def test_a_fault_that_can_be_mended_ends_in_the_right_file(server, tmp_path, cas
     done = fetch(server, tmp_path / "file.bin")
     assert_only(tmp_path / "file.bin")
     assert (done["attempts"], done["resumed"]) == (attempts, resumed)
+
+
+def test_cut_at_any_bytes_it_goes_on_there_until_all_is_there(server, tmp_path):
+    draw = random.Random(2)
+    for number in range(12):
+        cuts = sorted(draw.sample(range(len(CONTENT)), 3))
+        lengths = [cuts[0], cuts[1] - cuts[0], cuts[2] - cuts[1]]
+        server.script = [*(Behaviour(cut_after=length) for length in lengths), Behaviour()]
+        folder = tmp_path / str(number)
+        assert fetch(server, folder / "file.bin")["resumed"] == 3
+        assert_only(folder / "file.bin")
 
 
 REFUSED = {
@@ -203,6 +219,15 @@ def test_a_later_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
 def test_a_part_of_another_address_is_not_gone_on_with(server, tmp_path):
     (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
     (tmp_path / "file.bin.part.json").write_text(json.dumps({"url": "http://other", "validator": '"v1"'}))
+    server.script = [Behaviour()]
+    assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 0
+    assert_only(tmp_path / "file.bin")
+
+
+@pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"url": 1}', "null"])
+def test_a_part_whose_version_cannot_be_told_is_started_anew(server, tmp_path, state):
+    (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
+    (tmp_path / "file.bin.part.json").write_text(state)
     server.script = [Behaviour()]
     assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 0
     assert_only(tmp_path / "file.bin")

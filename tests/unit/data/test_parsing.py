@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from collections import Counter
 
 import pytest
@@ -15,6 +16,7 @@ from condenser.data.parsing import (
     check_text,
     decode,
     json_object,
+    preview,
     tab_columns,
     text_lines,
     trec_qrel,
@@ -119,6 +121,16 @@ def test_a_text_that_says_nothing_or_cannot_be_written_is_refused(value):
 @pytest.mark.parametrize("value", ["NA", "null", '"', "a\u2028b", "'", "1e5", "\ufeff"])
 def test_a_text_that_only_looks_odd_passes(value):
     check_text("passage text", value)
+
+
+def test_a_message_shows_the_beginning_of_a_long_text_without_a_copy_of_it():
+    text = "\u2028" * 3_000_000
+    tracemalloc.start()
+    shown = preview(text)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert shown == preview("\u2028" * 100) == "'" + "\\u2028" * 9 + "\\u..."
+    assert peak < 100_000
 
 
 def test_a_grade_of_many_digits_is_refused_before_it_is_read():

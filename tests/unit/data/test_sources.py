@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from own_collections import SPLITS, write_beir, write_tsv
 
 from condenser.data import sources
 from condenser.data.canonical import CanonicalFiles, IdSet
@@ -21,38 +20,6 @@ from condenser.data.records import (
     read_qrels,
     read_queries,
 )
-
-SPLITS = {"train_split": "train", "eval_split": "dev"}
-
-
-def write_tsv(folder: Path, **files: str | bytes) -> dict:
-    """A folder in MS MARCO's plain form; files given by name with `_` for `.` replace the good ones."""
-    content: dict[str, str | bytes] = {
-        "collection_tsv": "d1\tfirst text\nd2\tsecond text\nd3\tthird text\n",
-        "queries_train_tsv": "q1\tfirst?\nq2\tsecond?\n",
-        "queries_dev_tsv": "q3\tthird?\n",
-        "qrels_train_tsv": "q1 0 d1 1\nq2 0 d2 1\n",
-        "qrels_dev_tsv": "q3\t0\td3\t1\n",
-    } | files
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in content.items():
-        data = text if isinstance(text, bytes) else text.encode()
-        (folder / name.replace("_", ".")).write_bytes(data)
-    return {"source": "tsv", "path": str(folder), "bad_rows": "strict", **SPLITS}
-
-
-def write_beir(folder: Path, **files: str) -> dict:
-    content = {
-        "corpus.jsonl": '{"_id": "d1", "title": "T", "text": "one"}\n{"_id": "d2", "text": "two"}\n',
-        "queries.jsonl": '{"_id": "q1", "text": "1?", "answers": ["one"]}\n{"_id": "q2", "text": "2?"}\n'
-        '{"_id": "q3", "text": "of no split"}\n',
-        "qrels/train.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t1\n",
-        "qrels/dev.tsv": "query-id\tcorpus-id\tscore\nq2\td2\t2\nq2\td1\t0\n",
-    } | files
-    for name, text in content.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-    return {"source": "beir", "path": str(folder), "bad_rows": "strict", **SPLITS}
 
 
 def test_a_beir_folder_gives_its_passages_queries_answers_and_judgements(tmp_path):
@@ -77,6 +44,21 @@ def test_a_tsv_folder_keeps_quotes_na_and_line_separators_as_they_are(tmp_path):
     assert [passage.text for passage in read_passages(tmp_path / "out" / "collection.jsonl")] == texts
 
 
+def test_carriage_returns_at_line_ends_are_no_part_of_texts_ids_or_grades(tmp_path):
+    for write in (write_tsv, write_beir):
+        plain = write(tmp_path / "plain")
+        crlf = write(tmp_path / "crlf")
+        for file in sources.local_files(crlf):
+            file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+        sources.collect(tmp_path / "from plain", {}, plain)
+        counts = sources.collect(tmp_path / "from crlf", {}, crlf)
+        for file in (tmp_path / "from plain").iterdir():
+            if file.name != "counts.json":
+                assert (tmp_path / "from crlf" / file.name).read_bytes() == file.read_bytes()
+        for tally in counts["files"].values():
+            assert tally["carriage_returns"] >= tally["rows"]  # BEIR's headers are no rows
+
+
 def test_three_columns_are_id_title_and_text(tmp_path):
     collection = "d1\tT\tfirst\nd2\t\tsecond\nd3\tT3\tthird\n"
     sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=collection))
@@ -87,6 +69,42 @@ def test_three_columns_are_id_title_and_text(tmp_path):
 
 
 BAD = [
+    (
+        {"collection_tsv": "d1\ta\nd2\tT\tb\n"},
+        "collection.tsv:2: expected 2 tab-separated columns (id, text), got 3",
+    ),
+    (
+        {"collection_tsv": "d1\tT\ta\nd2\tb\n"},
+        "collection.tsv:2: expected 3 tab-separated columns (id, title, text)",
+    ),
+    (
+        {"collection_tsv": "d1\ta\tb\tc\n"},
+        "collection.tsv:1: expected 2 tab-separated columns (id, text), got 4",
+    ),
+    ({"collection_tsv": "d1\ta\rd2\tb\rd3\tc"}, "collection.tsv:1: expected 2 tab-separated columns"),
+    (
+        {"collection_tsv": "d1\ta\n".encode("utf-16")},
+        "collection.tsv:1: expected UTF-8 text, got the byte 0xff",
+    ),
+    ({"collection_tsv": b"\x1f\x8b\x08\0\n"}, "collection.tsv:1: expected UTF-8 text, got the byte 0x8b"),
+    (
+        {"queries_train_tsv": "q1\ta\tb\n"},
+        "queries.train.tsv:1: expected 2 tab-separated columns (id, text), got 3",
+    ),
+    (
+        {"queries_train_tsv": "q 1\ta\n"},
+        "queries.train.tsv:1: expected a query id without white space, got 'q 1'",
+    ),
+    ({"queries_train_tsv": ""}, "qrels.train.tsv:1: expected the id of a query that was kept, got 'q1'"),
+    (
+        {"qrels_train_tsv": "q1 0 d1 1 bm25\n"},
+        "qrels.train.tsv:1: expected 4 columns (query_id 0 doc_id grade), got 5",
+    ),
+    (
+        {"qrels_train_tsv": "q 1 0 d1 1\n"},
+        "qrels.train.tsv:1: expected 4 columns (query_id 0 doc_id grade), got 5",
+    ),
+    ({"qrels_train_tsv": "q1 0 d1 0\nq2 0 d2 0\n"}, "qrels.train.tsv: expected a judgement above grade 0"),
     ({"collection_tsv": "d1\ta\nd2\n"}, "collection.tsv:2: expected 2 tab-separated columns"),
     ({"collection_tsv": "d1\ta\nd1\tb\n"}, "collection.tsv:2: expected unique passage ids, got 'd1' again"),
     ({"collection_tsv": "d1\ta\nd 2\tb\n"}, "collection.tsv:2: expected a passage id without white space"),
@@ -113,29 +131,31 @@ def test_a_bad_row_ends_the_work_with_file_and_line_and_leaves_no_file(tmp_path,
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_bad_rows_are_left_out_counted_and_listed_when_they_may_be_skipped(tmp_path):
-    described = write_tsv(
-        tmp_path / "in",
-        collection_tsv="d1\ta\n\nbroken\nd2\tb\nd1\tagain\nd3\tc\n",
-        qrels_train_tsv="q1 0 d1 1\nq1 0 d1 1\nq1 0 gone 1\nq7 0 d1 1\nq2 0 d2 1\n",
-    ) | {"bad_rows": "skip"}
-    counts = sources.collect(tmp_path / "out", {}, described)
-    assert counts["files"]["collection.tsv"] == {"rows": 5, "kept": 3, "rejected": 2, "blank_lines": 1}
-    assert counts["files"]["qrels.train.tsv"] == {"rows": 5, "kept": 2, "rejected": 2, "repeated": 1}
-    rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
-    assert [(row["file"], row["line"]) for row in rejected] == [
-        ("collection.tsv", 3),
-        ("collection.tsv", 5),
-        ("qrels.train.tsv", 3),
-        ("qrels.train.tsv", 4),
-    ]
-    assert counts["rejected"] == 4
-
-
 def test_a_query_whose_only_judgement_is_rejected_is_not_written(tmp_path):
     described = write_tsv(tmp_path / "in", qrels_train_tsv="q1 0 d1 1\nq2 0 gone 1\n") | {"bad_rows": "skip"}
     sources.collect(tmp_path / "out", {}, described)
     assert [query.query_id for query in read_queries(tmp_path / "out" / "queries.train.jsonl")] == ["q1"]
+
+
+def test_a_query_judged_irrelevant_alone_is_kept_beside_others(tmp_path):
+    described = write_tsv(tmp_path / "in", qrels_train_tsv="q1 0 d1 0\nq1 0 d2 -1\nq2 0 d2 1\n")
+    counts = sources.collect(tmp_path / "out", {}, described)
+    assert counts["queries"]["train"] == 2
+    assert [qrel.grade for qrel in read_qrels(tmp_path / "out" / "qrels.train.tsv")] == [0, -1, 1]
+
+
+def test_a_line_of_100_mb_is_refused_or_left_out_without_being_held(tmp_path):
+    described = write_tsv(tmp_path / "in")
+    with (tmp_path / "in" / "collection.tsv").open("wb") as file:
+        file.write(b"d1\tfirst\nlong\t")
+        for _ in range(100):
+            file.write(b"word " * 200_000)
+        file.write(b"\nd2\tsecond\nd3\tthird\n")
+    with pytest.raises(ValueError, match=r"collection\.tsv:2: expected a line of at most 67,108,864 bytes"):
+        sources.collect(tmp_path / "out", {}, described)
+    counts = sources.collect(tmp_path / "out", {}, described | {"bad_rows": "skip"})
+    assert counts["files"]["collection.tsv"] == {"rows": 4, "kept": 3, "rejected": 1}
+    assert read_doc_ids(tmp_path / "out" / "doc_ids.txt") == ["d1", "d2", "d3"]
 
 
 def test_a_query_of_both_splits_is_counted(tmp_path):
@@ -148,6 +168,51 @@ def test_a_beir_judgement_file_without_header_is_refused_rather_than_robbed_of_a
     described = write_beir(tmp_path / "in", **{"qrels/dev.tsv": "q2\td2\t1\n"}) | {"bad_rows": "skip"}
     with pytest.raises(ValueError, match=r"dev\.tsv:1: expected the header query-id corpus-id score"):
         sources.collect(tmp_path / "out", {}, described)
+
+
+HEADER = "query-id\tcorpus-id\tscore\n"
+BAD_BEIR = [
+    (
+        "corpus.jsonl",
+        '{"_id": "d1", "text": "a"}\n{"_id": "d1", "text": "b"}\n',
+        "2: expected unique passage ids",
+    ),
+    ("corpus.jsonl", '{"_id": "d 1", "text": "a"}\n', "1: expected a passage id without white space"),
+    ("corpus.jsonl", '{"_id": "d1", "text": ["a"]}\n', "1: expected a string in \"text\", got ['a']"),
+    ("corpus.jsonl", b'{"_id": "d1", "text": "\xe9"}\n', "1: expected UTF-8 text, got the byte 0xe9"),
+    ("corpus.jsonl", '{"_id": "d1", "text": "a\\u0000"}\n', "1: expected a passage text without NUL"),
+    ("corpus.jsonl", '{"_id": "d1", "text": "a"} {"_id": "d2"}\n', "1: expected one JSON object"),
+    ("queries.jsonl", '{"_id": "q1", "text": " "}\n', "1: expected a query text that is not empty"),
+    ("queries.jsonl", '{"_id": "q1", "text": "a"}\n' * 2, "2: expected unique query ids"),
+    (
+        "queries.jsonl",
+        '{"_id": "q1", "text": "a", "answers": null}\n',
+        '1: expected a list of strings in "answers"',
+    ),
+    ("qrels/dev.tsv", "", "1: expected the header query-id corpus-id score, tab-separated, got ''"),
+    ("qrels/dev.tsv", "q2 0 d2 1\n", "1: expected the header query-id corpus-id score"),
+    (
+        "qrels/dev.tsv",
+        f"{HEADER}q2\td2\n",
+        "2: expected 3 tab-separated columns (query-id, corpus-id, score), got 2",
+    ),
+    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0.5\n", "2: expected a whole number as grade, got '0.5'"),
+    ("qrels/dev.tsv", f"{HEADER}q2\td9\t1\n", "2: expected the id of a passage of the collection, got 'd9'"),
+    (
+        "qrels/dev.tsv",
+        f"{HEADER}q2\td2\t1\nq9\td2\t1\n",
+        "3: expected the id of a query that was kept, got 'q9'",
+    ),
+    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0\n", " expected a judgement above grade 0 in the split 'dev'"),
+]
+
+
+@pytest.mark.parametrize(("file", "content", "message"), BAD_BEIR)
+def test_a_bad_row_of_a_beir_folder_ends_the_work_in_the_same_way(tmp_path, file, content, message):
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
+        sources.collect(tmp_path / "out", {}, write_beir(tmp_path / "in", **{file: content}))
+    assert f"{file}:{message}" in str(caught.value)
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -204,39 +269,6 @@ def test_the_two_splits_must_differ(tmp_path):
     described = write_tsv(tmp_path / "in") | {"eval_split": "train"}
     with pytest.raises(ValueError, match="expected different splits"):
         sources.collect(tmp_path / "out", {}, described)
-
-
-fields = st.text(alphabet=st.characters(codec="utf-8"), max_size=12).filter(
-    lambda text: not set(text) & set("\t\n")
-)
-ids = st.one_of(st.sampled_from(["d1", "d2", "7", "07", ""]), fields)
-
-
-@settings(max_examples=60, deadline=None)
-@given(rows=st.lists(st.tuples(ids, fields), min_size=1, max_size=15))
-def test_rows_in_are_rows_kept_and_rejected_and_what_is_kept_is_unchanged(rows):
-    with tempfile.TemporaryDirectory() as place:
-        collection = "anchor\tholds the judgements\n" + "".join(
-            f"{doc_id}\t{text}\n" for doc_id, text in rows
-        )
-        described = write_tsv(
-            Path(place, "in"),
-            collection_tsv=collection,
-            qrels_train_tsv="q1 0 anchor 1\nq2 0 anchor 1\n",
-            qrels_dev_tsv="q3 0 anchor 1\n",
-        ) | {"bad_rows": "skip"}
-        counts = sources.collect(Path(place, "out"), {}, described)
-        kept = list(read_passages(Path(place, "out", "collection.jsonl")))
-        listed = Path(place, "out", "rejected.jsonl").read_bytes().splitlines()
-    tally = counts["files"]["collection.tsv"]
-    assert tally["rows"] == tally["kept"] + tally["rejected"] == 1 + len(rows) - tally.get("blank_lines", 0)
-    assert (len(kept), len(listed)) == (tally["kept"], tally["rejected"])
-    first = {}
-    for doc_id, text in rows:
-        text = text.removesuffix("\r")
-        if doc_id.split() == [doc_id] and text.strip() and "\0" not in doc_id + text and doc_id != "anchor":
-            first.setdefault(doc_id, text)
-    assert [(passage.doc_id, passage.text) for passage in kept[1:]] == list(first.items())
 
 
 @given(

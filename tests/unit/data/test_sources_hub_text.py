@@ -80,12 +80,20 @@ def test_parts_follow_each_other_with_running_ids_and_no_queries(hub):
 
 def test_a_row_without_text_stops_the_work_or_is_counted(hub):
     file = hub / "bookcorpus" / "train-00000-of-00001.jsonl"
-    file.write_text('{"text": "good one"}\n{"text": null}\n{"text": "bad \\u0000 one"}\n')
+    file.write_text('{"text": "good one"}\n{"text": null}\n{"text": "bad \\u0000 one"}\n{"text": "last"}\n')
     with pytest.raises(ValueError, match="bookcorpus:2: expected a text, got None"):
         collected(hub, {"id": str(hub / "bookcorpus")})
     counts, passages = collected(hub, {"id": str(hub / "bookcorpus")}, bad_rows="skip")
-    assert counts["files"]["bookcorpus"] == {"rows": 3, "kept": 1, "rejected": 2}
-    assert [passage.text for passage in passages] == ["good one"]
+    assert counts["files"]["bookcorpus"] == {"rows": 4, "kept": 2, "rejected": 2}
+    assert passages == [Passage("0", "", "good one"), Passage("3", "", "last")]  # no id shifts
+
+
+def test_a_row_without_text_among_those_of_one_passage_takes_no_id(hub):
+    file = hub / "bookcorpus" / "train-00000-of-00001.jsonl"
+    file.write_text('{"text": "one"}\n{"text": null}\n{"text": "two"}\n{"text": "three"}\n')
+    part = {"id": str(hub / "bookcorpus"), "rows_per_passage": 2}
+    _, passages = collected(hub, part, bad_rows="skip")
+    assert passages == [Passage("0", "", "one"), Passage("1", "", "two three")]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +106,35 @@ def test_a_row_without_text_stops_the_work_or_is_counted(hub):
 def test_a_part_that_is_not_as_described_says_so(hub, part, message):
     with pytest.raises(ValueError, match=message):
         collected(hub, {"id": str(hub / "bookcorpus")} | part)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"text": "a"}\n{"text": broken\n', "expected rows to read behind row 0, got damaged ones"),
+        (b'{"text": "a"}\n{"text": "\xff"}\n', "expected rows to read behind row [01], got damaged ones"),
+        (b"", "expected a dataset of the hub or a folder in its layout"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_line(hub, content, message):
+    (hub / "bookcorpus" / "train-00000-of-00001.jsonl").write_bytes(content)
+    with pytest.raises(ValueError, match=f"bookcorpus: {message}") as caught:
+        collected(hub, {"id": str(hub / "bookcorpus")}, bad_rows="skip")
+    assert "\n" not in str(caught.value)
+    assert list((hub / "out").iterdir()) == []
+
+
+def test_a_parquet_file_that_was_cut_or_changed_is_one_line_and_a_script_beside_it_is_not_run(hub):
+    folder = hub / "wikipedia" / "20231101.en"
+    (folder / "20231101.en.py").write_text("raise SystemExit('ran')")
+    file = folder / "train-00000-of-00002.parquet"
+    whole = file.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:8] + bytes(60) + whole[68:]):
+        file.write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"^[^\n]*wikipedia: expected [^\n]*$"):
+            collected(hub, {"id": str(hub / "wikipedia"), "config": "20231101.en"})
+    file.write_bytes(whole)
+    assert len(collected(hub, {"id": str(hub / "wikipedia"), "config": "20231101.en"})[1]) == 4
 
 
 def test_a_dataset_that_cannot_be_reached_is_one_line(hub):

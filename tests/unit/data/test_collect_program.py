@@ -1,0 +1,70 @@
+"""The program `collect` as its rule starts it, on a user's own folders: strict, and with bad rows skipped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from own_collections import write_beir, write_tsv
+
+from condenser.data import sources
+from condenser.files import sha256_file
+
+
+def collected(
+    root: Path, folder: Path, described: dict, *, bad_rows: str
+) -> subprocess.CompletedProcess[str]:
+    raw = map(str, sources.local_files(described))
+    return subprocess.run(
+        [
+            *(sys.executable, str(root / "workflow_scripts" / "collect.py")),
+            *("--spec", json.dumps({"config": described | {"bad_rows": bad_rows}}), "--raw", *raw),
+            *("--output", str(folder / "data"), "--manifest", str(folder / "data.manifest.json")),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+
+
+BAD_TSV = {
+    "collection_tsv": "d1\tfirst\nno tab\nd2\tsecond\nd3\tthird\n",
+    "qrels_train_tsv": "q1 0 d1 1\nq1 0 d7 1\nq2 0 d2 1\n",
+}
+BAD_BEIR = {
+    "corpus.jsonl": '{"_id": "d1", "text": "first"}\n{"_id": "d0"}\n{"_id": "d2", "text": "second"}\n',
+    "qrels/train.tsv": "query-id\tcorpus-id\tscore\nq1\td7\t1\nq1\td1\t1\n",
+}
+CASES = [
+    (write_tsv, BAD_TSV, "collection.tsv:2: expected 2 tab-separated columns (id, text), got 1 in 'no tab'. "
+     "Is it tab-separated, without tabs inside the text?", [("collection.tsv", 2), ("qrels.train.tsv", 2)]),
+    (write_beir, BAD_BEIR, "corpus.jsonl:2: expected a field \"text\", got only ['_id']. "
+     "Add it, or rename what holds it.", [("corpus.jsonl", 2), ("train.tsv", 2)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("write", "files", "message", "rejected"), CASES)
+def test_a_bad_row_is_one_line_and_nothing_made_or_is_skipped_and_listed(
+    root, tmp_path, write, files, message, rejected
+):
+    described = write(tmp_path / "in", **files)
+    done = collected(root, tmp_path, described, bad_rows="strict")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == f"error: {tmp_path}/in/{message}"
+    assert done.stderr.count("error") == 1 and "Traceback" not in done.stderr
+    assert list((tmp_path / "data").iterdir()) == [] and not (tmp_path / "data.manifest.json").exists()
+
+    done = collected(root, tmp_path, described, bad_rows="skip")
+    assert done.returncode == 0, done.stderr
+    listed = [json.loads(line) for line in (tmp_path / "data" / "rejected.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["line"]) for row in listed] == rejected
+    manifest = json.loads((tmp_path / "data.manifest.json").read_text())
+    assert manifest["counts"] == json.loads((tmp_path / "data" / "counts.json").read_text())
+    assert manifest["counts"]["rejected"] == len(rejected)
+    assert {name: sha256_file(tmp_path / name) for name in manifest["outputs"]} == manifest["outputs"]
+    assert {"data/rejected.jsonl", "data/counts.json", "data/qrels.dev.tsv"} <= set(manifest["outputs"])

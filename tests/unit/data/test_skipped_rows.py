@@ -1,0 +1,212 @@
+"""Rows left out under bad_rows: skip: the others come back unchanged, and every row is accounted for."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from own_collections import write_beir, write_tsv
+
+from condenser.data import sources
+from condenser.data.records import read_doc_ids, read_passages, read_qrels, read_queries
+
+
+def test_bad_rows_are_left_out_counted_and_listed_when_they_may_be_skipped(tmp_path):
+    described = write_tsv(
+        tmp_path / "in",
+        collection_tsv="d1\ta\n\nbroken\nd2\tb\nd1\tagain\nd3\tc\n",
+        qrels_train_tsv="q1 0 d1 1\nq1 0 d1 1\nq1 0 gone 1\nq7 0 d1 1\nq2 0 d2 1\n",
+    ) | {"bad_rows": "skip"}
+    counts = sources.collect(tmp_path / "out", {}, described)
+    assert counts["files"]["collection.tsv"] == {"rows": 5, "kept": 3, "rejected": 2, "blank_lines": 1}
+    assert counts["files"]["qrels.train.tsv"] == {"rows": 5, "kept": 2, "rejected": 2, "repeated": 1}
+    rejected = [json.loads(line) for line in (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["line"]) for row in rejected] == [
+        ("collection.tsv", 3),
+        ("collection.tsv", 5),
+        ("qrels.train.tsv", 3),
+        ("qrels.train.tsv", 4),
+    ]
+    assert counts["rejected"] == 4
+
+
+def test_skipping_gives_the_files_of_a_folder_without_the_bad_rows(tmp_path):
+    """No id shifts, whatever was left out before it."""
+    good = write_tsv(tmp_path / "good")
+    bad = write_tsv(
+        tmp_path / "bad",
+        collection_tsv="broken\nd1\tfirst text\nd1\tagain\nd2\tsecond text\nd 4\tx\nd3\tthird text\n",
+        queries_train_tsv="q1\tfirst?\nq0\t\nq2\tsecond?\nq1\tagain?\n",
+        qrels_train_tsv="q0 0 d1 1\nq1 0 d1 1\nq1 0 broken 1\nq2 0 d2 high\nq2 0 d2 1\n",
+    )
+    sources.collect(tmp_path / "from good", {}, good)
+    counts = sources.collect(tmp_path / "from bad", {}, bad | {"bad_rows": "skip"})
+    assert counts["rejected"] == 8
+    for file in (tmp_path / "from good").iterdir():
+        if file.name not in ("counts.json", "rejected.jsonl"):
+            assert (tmp_path / "from bad" / file.name).read_bytes() == file.read_bytes()
+    listed = [
+        json.loads(line) for line in (tmp_path / "from bad" / "rejected.jsonl").read_text().splitlines()
+    ]
+    assert sorted((row["file"], row["line"]) for row in listed) == [
+        *(("collection.tsv", line) for line in (1, 3, 5)),
+        *(("qrels.train.tsv", line) for line in (1, 3, 4)),
+        *(("queries.train.tsv", line) for line in (2, 4)),
+    ]
+    assert listed[0] == {
+        "file": "collection.tsv",
+        "line": 1,
+        "expected": "2 tab-separated columns (id, text)",
+        "got": "1 in 'broken'",
+    }
+
+
+@pytest.mark.parametrize(
+    "files", [{"collection_tsv": "one\ntwo\n"}, {"queries_dev_tsv": "q3\n", "qrels_dev_tsv": "q3 0 d3 1\n"}]
+)
+def test_skipping_everything_is_an_error_that_says_how_to_see_why(tmp_path, files):
+    described = write_tsv(tmp_path / "in", **files) | {"bad_rows": "skip"}
+    with pytest.raises(
+        ValueError, match=r"got none.* 2 rows were rejected: bad_rows: strict names the first\."
+    ):
+        sources.collect(tmp_path / "out", {}, described)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+fields = st.text(alphabet=st.characters(codec="utf-8"), max_size=12).filter(
+    lambda text: not set(text) & set("\t\n")
+)
+ids = st.one_of(st.sampled_from(["d1", "d2", "7", "07", ""]), fields)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(ids, fields), min_size=1, max_size=15))
+def test_rows_in_are_rows_kept_and_rejected_and_what_is_kept_is_unchanged(rows):
+    with tempfile.TemporaryDirectory() as place:
+        collection = "anchor\tholds the judgements\n" + "".join(
+            f"{doc_id}\t{text}\n" for doc_id, text in rows
+        )
+        described = write_tsv(
+            Path(place, "in"),
+            collection_tsv=collection,
+            qrels_train_tsv="q1 0 anchor 1\nq2 0 anchor 1\n",
+            qrels_dev_tsv="q3 0 anchor 1\n",
+        ) | {"bad_rows": "skip"}
+        counts = sources.collect(Path(place, "out"), {}, described)
+        kept = list(read_passages(Path(place, "out", "collection.jsonl")))
+        listed = Path(place, "out", "rejected.jsonl").read_bytes().splitlines()
+    tally = counts["files"]["collection.tsv"]
+    assert tally["rows"] == tally["kept"] + tally["rejected"] == 1 + len(rows) - tally.get("blank_lines", 0)
+    assert (len(kept), len(listed)) == (tally["kept"], tally["rejected"])
+    first = {}
+    for doc_id, text in rows:
+        text = text.removesuffix("\r")
+        if doc_id.split() == [doc_id] and text.strip() and "\0" not in doc_id + text and doc_id != "anchor":
+            first.setdefault(doc_id, text)
+    assert [(passage.doc_id, passage.text) for passage in kept[1:]] == list(first.items())
+
+
+class Lines(NamedTuple):
+    """A file's lines, what of them is to be kept, and the numbers of the lines that are not."""
+
+    lines: list[bytes]
+    kept: list[tuple]
+    bad: list[int]
+
+
+JSON_BAD = [
+    *(b"{", b"[]", b'{"_id": "x"}', b'{"_id": "x", "text": ""}', b'{"_id": "x y", "text": "a"}'),
+    *(b'{"_id": "anchor", "text": "a"}', b'{"_id": 1, "text": "a"}', b'{"_id": "x", "text": "\xff"}'),
+    *(b'{"_id": "x", "text": "\\ud800"}', b'{"_id": "x\\u0000", "text": "a"}'),
+]
+TSV_BAD = [b"x", b"x\t", b"x\ty\tz", b"\tx", b"anchor\tx", b"x y\tz", b"x\t\xff", b"x\tz\0"]
+QREL_BAD = [
+    *(("anchor", "gone", "1"), ("gone", "anchor", "1"), ("anchor", "anchor", "2"), ("anchor", "anchor", "x")),
+    *(("anchor", "anchor", "1", "1"), ("anchor", "anchor")),
+]
+
+
+def lines_of(rows: Sequence[tuple | bytes], write) -> Lines:
+    """A row of bytes is a bad line; another is a record, which `write` makes a line of."""
+    bad = [number for number, row in enumerate(rows, start=1) if isinstance(row, bytes)]
+    kept = [row for row in rows if not isinstance(row, bytes)]
+    return Lines([row if isinstance(row, bytes) else write(*row) for row in rows], kept, bad)
+
+
+def json_line(record_id: str, text: str) -> bytes:
+    return json.dumps({"_id": record_id, "text": text}, ensure_ascii=len(text) % 2 == 0).encode()
+
+
+def tsv_line(record_id: str, text: str) -> bytes:
+    return f"{record_id}\t{text}".encode()
+
+
+def beir_judgement(query_id: str, *rest: str) -> bytes:
+    return "\t".join((query_id, *map(str, rest))).encode()
+
+
+def trec_judgement(query_id: str, *rest: str) -> bytes:
+    return " ".join((query_id, "0", *map(str, rest))).encode()
+
+
+@st.composite
+def texts(draw, prefix: str, *, is_json: bool) -> Lines:
+    """An anchor, then rows with any text among lines that fit nowhere."""
+    characters = st.characters(codec="utf-8", exclude_characters="\0" if is_json else "\0\t\n\r")
+    good = st.text(alphabet=characters, min_size=1, max_size=12).filter(str.strip)
+    drawn = draw(st.lists(good | st.sampled_from(JSON_BAD if is_json else TSV_BAD), max_size=8))
+    rows = [row if isinstance(row, bytes) else (f"{prefix}{i}", row) for i, row in enumerate(drawn)]
+    return lines_of([("anchor", "holds the rest"), *rows], json_line if is_json else tsv_line)
+
+
+@pytest.mark.parametrize("source", ["tsv", "beir"])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_good_rows_among_bad_ones_are_kept_unchanged_and_the_bad_ones_listed(source, data):
+    is_beir = source == "beir"
+    write_judgement = beir_judgement if is_beir else trec_judgement
+    passages = data.draw(texts("d", is_json=is_beir))
+    queries = data.draw(texts("q", is_json=is_beir))
+    last = passages.kept[-1][0]
+    pairs = [
+        ("anchor", "anchor", 1),
+        *((query, last, grade) for grade, (query, _) in enumerate(queries.kept[1:])),
+    ]
+    bad = [
+        write_judgement(*row)
+        for row in data.draw(st.lists(st.sampled_from(QREL_BAD), max_size=4, unique=True))
+    ]
+    judgements = lines_of([*pairs, *bad], write_judgement)
+    contents = {
+        "corpus.jsonl" if is_beir else "collection.tsv": passages.lines,
+        "queries.jsonl" if is_beir else "queries.train.tsv": queries.lines,
+        "qrels/train.tsv" if is_beir else "qrels.train.tsv": judgements.lines,
+    }
+    anchored = {"qrels/dev.tsv" if is_beir else "qrels.dev.tsv": judgements.lines[:1]}
+    if not is_beir:
+        anchored["queries.dev.tsv"] = queries.lines[:1]
+    with tempfile.TemporaryDirectory() as place:
+        folder, out = Path(place, "in"), Path(place, "out")
+        described = (write_beir if is_beir else write_tsv)(folder) | {"bad_rows": "skip"}
+        for name, lines in (contents | anchored).items():
+            header = [b"query-id\tcorpus-id\tscore"] if name.startswith("qrels/") else []
+            (folder / name).write_bytes(b"".join(line + b"\n" for line in header + lines))
+        counts = sources.collect(out, {}, described)
+        assert [(p.doc_id, p.text) for p in read_passages(out / "collection.jsonl")] == passages.kept
+        assert read_doc_ids(out / "doc_ids.txt") == [doc_id for doc_id, _ in passages.kept]
+        assert [(q.query_id, q.text) for q in read_queries(out / "queries.train.jsonl")] == queries.kept
+        assert [(q.query_id, q.doc_id, q.grade) for q in read_qrels(out / "qrels.train.tsv")] == pairs
+        listed = [json.loads(line) for line in (out / "rejected.jsonl").read_bytes().splitlines()]
+    for path, rows in zip(contents, (passages, queries, judgements), strict=True):
+        name = Path(path).name
+        tally = counts["files"][name]
+        assert tally["rows"] == tally["kept"] + tally["rejected"] == len(rows.lines)
+        assert (tally["kept"], tally["rejected"]) == (len(rows.kept), len(rows.bad))
+        offset = 1 if path.startswith("qrels/") else 0  # the header
+        assert sorted(row["line"] - offset for row in listed if row["file"] == name) == rows.bad
