@@ -65,7 +65,7 @@ class _Member(tarfile.TarInfo):
     """A member whose headers (long names, attributes) are small: tarfile holds them in memory."""
 
     @classmethod
-    def frombuf(cls, buf: Any, encoding: str, errors: str) -> tarfile.TarInfo:
+    def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Member:
         member = super().frombuf(buf, encoding, errors)
         if member.type in _HEADERS and member.size > _MAX_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {member.size:,} bytes")
