@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from math import fsum, log2
+from math import fsum, isnan, log2
 from pathlib import Path
 
 import numpy as np
@@ -68,8 +68,11 @@ def _columns(file: Iterable[bytes], run_file: Path) -> Iterator[tuple[int, str, 
     for number, line in enumerate(file, start=1):
         columns = line.decode().split()
         try:
-            query_id, _, doc_id, _, score, _ = columns
-            yield number, query_id, doc_id, float(score)
+            query_id, _, doc_id, _, text, _ = columns
+            score = float(text)
+            if isnan(score):
+                raise ValueError("a score that is no number has no rank")
+            yield number, query_id, doc_id, score
         except ValueError as error:
             raise ValueError(
                 f"{run_file}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a "
@@ -173,8 +176,16 @@ def evaluate(
     """Measure a run file and write means, counts and every query's values as JSON; gives the counts.
 
     `per_query` holds columns of equal length, in the order of the qrels: `query_id` and the measures.
+
+    Raises:
+        ValueError: nothing is relevant, so that every measure would be 0 whatever the run.
     """
     grades = grades_of(read_qrels(qrels_file))
+    if all(grade < relevant_grade for of_query in grades.values() for grade in of_query.values()):
+        raise ValueError(
+            f"{qrels_file}: expected a passage of grade {relevant_grade} or more, got none. "
+            "Lower metrics.relevant_grade, or complete the judgements."
+        )
     values, counts = measure_run(read_rankings(run_file), grades, relevant_grade=relevant_grade)
     averages = means(values)
     per_query: dict[str, list] = {name: [one[name] for one in values.values()] for name in averages}

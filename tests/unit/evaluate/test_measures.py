@@ -67,7 +67,9 @@ def test_a_query_in_two_places_is_an_error_with_its_line(tmp_path):
         list(read_rankings(run))
 
 
-@pytest.mark.parametrize("line", ["q Q0 a 1 3", "q Q0 a 1 high s", "q\tQ0\ta b\t1\t3\ts", ""])
+@pytest.mark.parametrize(
+    "line", ["q Q0 a 1 3", "q Q0 a 1 high s", "q Q0 a 1 nan s", "q\tQ0\ta b\t1\t3\ts", ""]
+)
 def test_a_line_that_is_no_hit_is_an_error_with_its_line(tmp_path, line):
     run = tmp_path / "run.trec"
     run.write_text(f"q Q0 z 1 3 s\n{line}\n")
@@ -97,6 +99,14 @@ def test_the_metrics_file_keeps_every_query_in_the_order_of_the_judgements(tmp_p
     assert content["per_query"]["MRR@10"] == [0.5, 0.0]
     assert content["measures"]["MRR@10"] == 0.25
     assert content["counts"] == counts
+
+
+def test_judgements_without_a_relevant_passage_are_an_error_and_no_table_of_zeros(tmp_path):
+    (tmp_path / "run").write_text("q Q0 x 1 3 s\n")
+    (tmp_path / "qrels").write_text("q\t0\tx\t1\nr\t0\tx\t0\n")
+    with pytest.raises(ValueError, match=r"qrels: expected a passage of grade 2 or more, got none"):
+        evaluate(tmp_path / "run", tmp_path / "qrels", tmp_path / "out", system="s", relevant_grade=2)
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_judgements_at_all_are_an_error():
