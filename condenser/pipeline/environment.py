@@ -24,9 +24,12 @@ def program_environment(config: Mapping[str, Any], *, root: Path, work: Path) ->
         "PYTHONPATH": os.pathsep.join(search_paths),
         # threads that wait must not spin: with more jobs than cores a spinning one holds up the others
         "OMP_WAIT_POLICY": "PASSIVE",
-        # only large blocks (logits, feed-forward) go back to the system at once: giving back all
-        # costs a third of a step in page faults, giving back none fragments the heap (docs/log.md)
-        "MALLOC_MMAP_THRESHOLD_": str(6 << 20),
+        # oneDNN keeps what it compiles for every shape of a product, about a megabyte each, and masked
+        # words give ever new shapes: 1,024 of them, the default, were most of a training's memory
+        "LRU_CACHE_CAPACITY": "64",
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+        # freed blocks stay with the process: fetching them anew costs a seventh of a step in page faults
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
         # a program ends with the Snakemake that runs its rule, on a cluster the one of its own job
         CONTROLLER_VARIABLE: str(os.getpid()),
