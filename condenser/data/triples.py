@@ -119,7 +119,7 @@ def triple_blocks(path: Path, counts: Counter[str]) -> Iterator[np.ndarray]:
         open_gzip(path, max_bytes=_MAX_UNPACKED) as stream,
         Progress("triples", total=None, unit="rows") as progress,
     ):
-        for data in _whole_lines(stream):
+        for data in _whole_lines(path, stream):
             try:
                 block = _numbers(data)
             except Unfit as unfit:
@@ -129,7 +129,7 @@ def triple_blocks(path: Path, counts: Counter[str]) -> Iterator[np.ndarray]:
             yield block
 
 
-def _whole_lines(stream: IO[bytes]) -> Iterator[bytes]:
+def _whole_lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
     """Blocks of whole lines that end in line feeds alone."""
     rest = b""
     while data := stream.read(_BLOCK_BYTES):
@@ -138,7 +138,10 @@ def _whole_lines(stream: IO[bytes]) -> Iterator[bytes]:
         if found:
             yield (head + found).replace(b"\r\n", b"\n")
         elif len(rest) > 1 << 26:
-            raise ValueError("expected lines of three numbers, got 64 MiB without a line feed.")
+            raise ValueError(
+                f"{path}: expected lines of three numbers, got 64 MiB without a line feed. "
+                "Fetch the file again."
+            )
     if rest:
         yield rest.rstrip(b"\r") + b"\n"
 

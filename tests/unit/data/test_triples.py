@@ -49,6 +49,15 @@ def test_a_row_that_is_no_triple_is_named_by_its_line(tmp_path, monkeypatch, bad
         list(triple_blocks(path, Counter()))
 
 
+def test_a_line_that_does_not_end_is_refused(tmp_path):
+    path = tmp_path / "t.gz"
+    path.write_bytes(gzip.compress(b"1\t2\t3\n" + b"1" * (80 << 20), compresslevel=1))
+    with pytest.raises(
+        ValueError, match=r"t\.gz: expected lines of three numbers, got 64 MiB without a line feed"
+    ):
+        list(triple_blocks(path, Counter()))
+
+
 def test_the_sample_is_distinct_and_from_the_querys_own_negatives(tmp_path):
     rows = some_rows(3000, seed=2) * 2  # every pair twice
     path = write_gzip(tmp_path / "t.gz", "".join(f"{q}\t{p}\t{n}\n" for q, p, n in rows))
