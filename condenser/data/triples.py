@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -90,8 +91,8 @@ def sample_negatives(
             waiting, num_waiting, compact_above = [], 0, max(compact_above, len(pile))
     pile = _smallest(np.concatenate([pile, *waiting]), sample)
     ids = pile[:, 0] >> 32
-    begins = np.flatnonzero(np.diff(ids, prepend=-1)).tolist()
-    for begin, end in zip(begins, [*begins[1:], len(ids)], strict=True):
+    bounds = [*np.flatnonzero(np.diff(ids, prepend=-1)).tolist(), len(ids)]
+    for begin, end in pairwise(bounds):
         yield int(ids[begin]), (pile[begin:end, 0] & 0xFFFFFFFF).tolist()
 
 

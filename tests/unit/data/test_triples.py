@@ -113,8 +113,9 @@ def test_examples_have_the_judged_positives_and_no_positive_among_the_negatives(
     }
 
 
-def test_triples_of_another_set_of_queries_are_an_error_and_leave_no_file(tmp_path):
-    path = write_gzip(tmp_path / "t.gz", "10\t1\t5\n")
+@pytest.mark.parametrize("rows", ["10\t1\t5\n", "99\t1\t1\n", ""], ids=["others", "positives alone", "none"])
+def test_triples_that_give_no_example_are_an_error_and_leave_no_file(tmp_path, rows):
+    path = write_gzip(tmp_path / "t.gz", rows)
     write_queries(tmp_path / "q", [Query("99", "a")])
     write_qrels(tmp_path / "r", [Qrel("99", "1", 1)])
     with pytest.raises(ValueError, match="expected triples of the queries"):
