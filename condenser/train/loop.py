@@ -330,10 +330,14 @@ def _checkpoint(
 
 
 def _restore(checkpoint: Checkpoint, weights: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
-    if checkpoint.weights.keys() != weights.keys():
-        odd = sorted(checkpoint.weights.keys() ^ weights.keys())
+    found = {name: weight.shape for name, weight in checkpoint.weights.items()}
+    expected = {name: weight.shape for name, weight in weights.items()}
+    odd = [name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)]
+    odd += [key for key in checkpoint.optimiser if key.rpartition("/")[0] not in weights]
+    odd += checkpoint.state.keys() ^ _initial_state(False).keys()
+    if odd:
         raise ValueError(
-            f"checkpoint of step {checkpoint.step}: expected this model's weights, {odd[0]} differs. "
+            f"checkpoint of step {checkpoint.step}: expected this model's weights, {min(odd)} differs. "
             "Remove the work folder."
         )
     with torch.no_grad():

@@ -1,5 +1,7 @@
+import dataclasses
 import json
 import logging
+import math
 import os
 import signal
 from collections.abc import Callable
@@ -12,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_with_warmup
 
-from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint
+from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
 from condenser.train.loop import Batch, log_totals, train, weight_groups
 
@@ -114,9 +116,9 @@ def _signal_at(step: int, number: int) -> Callable[[_Net, _Points], Tensor]:
     return loss_of
 
 
-def _no_number_at(*steps: int) -> Callable[[_Net, _Points], Tensor]:
+def _no_number_at(*steps: int, value: float = math.nan) -> Callable[[_Net, _Points], Tensor]:
     def loss_of(net: _Net, batch: _Points) -> Tensor:
-        return _squares(net, batch) * (float("nan") if batch.step in steps else 1.0)
+        return _squares(net, batch) * (value if batch.step in steps else 1.0)
 
     return loss_of
 
@@ -236,9 +238,14 @@ def test_a_loss_that_is_no_number_skips_its_update(tmp_path: Path) -> None:
     assert log_totals(tmp_path / LOG_NAME)["updates_skipped"] == 2
 
 
-def test_too_many_bad_losses_in_a_row_stop_the_training_and_name_step_and_items(tmp_path: Path) -> None:
-    bad = _no_number_at(3, 5, 6)
-    with pytest.raises(ValueError, match=r"log.jsonl:7: .* got nan .* at step 6 .*, on points 6") as raised:
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_too_many_bad_losses_in_a_row_stop_the_training_and_name_step_and_items(
+    tmp_path: Path, value: float
+) -> None:
+    bad = _no_number_at(3, 5, 6, value=value)
+    with pytest.raises(
+        ValueError, match=rf"log.jsonl:7: .* got {value} .* at step 6 .*, on points 6"
+    ) as raised:
         _train(tmp_path, loss_of=bad, bad_loss_patience=1)
     assert "\n" not in str(raised.value)
     checkpoint = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
@@ -304,6 +311,27 @@ def test_another_training_does_not_resume_from_this_ones_checkpoints(tmp_path: P
     _train(tmp_path)
     with pytest.raises(ValueError, match="expected a checkpoint of this very training"):
         _train(tmp_path, fingerprint="g")
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "odd"),
+    [
+        ("weights", {"evil.weight": torch.zeros(3)}, "evil.weight"),
+        ("weights", {"out.bias": torch.zeros(1)}, "out.bias"),  # copy_ would spread it
+        ("optimiser", {"evil.weight/exp_avg": torch.zeros(3)}, "evil.weight/exp_avg"),
+        ("state", {"run": "import os"}, "run"),
+    ],
+)
+def test_a_checkpoint_of_foreign_content_is_refused(
+    tmp_path: Path, part: str, content: dict[str, Any], odd: str
+) -> None:
+    _train(tmp_path)
+    whole = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
+    assert whole is not None
+    foreign = dataclasses.replace(whole, step=11, **{part: {**getattr(whole, part), **content}})
+    save_checkpoint(tmp_path, foreign, fingerprint="f", keep=2)
+    with pytest.raises(ValueError, match=f"step 11: expected this model's weights, {odd} differs"):
+        _train(tmp_path)
 
 
 def test_the_log_tells_each_step_and_sums_up(tmp_path: Path) -> None:
