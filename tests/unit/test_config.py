@@ -40,6 +40,13 @@ def test_the_embedded_default_is_valid_and_comes_back_unchanged(config: dict[str
         ("condenser.lr", 1.0, "condenser.lr: unknown key."),
         ("condenser.learning_rates", 1.0, "Did you mean 'learning_rate'?"),
         ("condenser.learning_rate", "1e-4", "write 1.0e-4"),
+        (
+            "condenser.learning_rate",
+            float("nan"),
+            "condenser.learning_rate: expected a finite number, got nan",
+        ),
+        ("finetune.weight_decay", float("inf"), "finetune.weight_decay: expected a finite number, got inf"),
+        ("condenser.learning_rate", print, "condenser.learning_rate: expected a valid number"),
         ("condenser.batch_size", 0, "condenser.batch_size: expected greater than or equal to 1, got 0"),
         ("condenser.batch_size", 1.5, "condenser.batch_size: expected"),
         ("condenser.batch_size", ..., "condenser.batch_size: missing"),
