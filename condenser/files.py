@@ -6,10 +6,12 @@ place, flushed to disk and renamed, so that a reader sees the old file, the new 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 _CHUNK_BYTES = 1 << 20
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _beside(path: Path) -> Path:
@@ -35,13 +38,33 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextmanager
+def full_disk_named(path: str | Path) -> Iterator[None]:
+    """Where the block finds no room on the disk, let the OSError name the file or folder `path`.
+
+    Python names no file when a write fails, and writers in Rust (safetensors, tokenizers) raise
+    exceptions of their own, with the system's number in the text.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)
+        raise
+    except Exception as error:
+        number = re.search(r"\(os error (\d+)\)", str(error))
+        if number and int(number[1]) in _NO_ROOM:
+            raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+        raise
+
+
+@contextmanager
 def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     """A binary file that appears at `path` only if the block ends without an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _beside(path)
     try:
-        with partial.open("wb") as file:
+        with full_disk_named(path), partial.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -64,7 +87,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
-        yield partial
+        with full_disk_named(path):
+            yield partial
         for file in sorted(partial.rglob("*")):
             if file.is_file():
                 with file.open("rb") as opened:
@@ -109,8 +133,10 @@ def canonical_json(value: Any, *, indent: int | None = None) -> str:
 
 def save_npy(path: str | Path, array: np.ndarray) -> None:
     """Write an array as NPY, without pickle."""
+    array = np.ascontiguousarray(array)
     with atomic_write(path) as file:
-        np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+        file.write(array.reshape(-1).view(np.uint8))  # a full disk is an OSError, unlike in write_array
 
 
 def load_npy(path: str | Path, *, mapped: bool = True) -> np.ndarray:

@@ -29,7 +29,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from condenser.files import atomic_folder, canonical_json, read_json, sha256_file, write_json
+from condenser.files import atomic_folder, canonical_json, full_disk_named, read_json, sha256_file, write_json
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def locked_work_folder(folder: str | Path) -> Iterator[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
-    with path.open("a+") as file:
+    with full_disk_named(folder), path.open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:

@@ -1,14 +1,23 @@
-"""Arrays from disk: what was written comes back; all else is refused in one line, nothing unpickled."""
+"""Arrays from disk: what was written comes back; all else is refused in one line, nothing unpickled.
+
+And full disks, played by the system's limit on the size of a file.
+"""
 
 from __future__ import annotations
 
+import errno
 import pickle
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.numpy
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
 
-from condenser.files import load_npy, save_npy
+from condenser.files import atomic_folder, atomic_write, load_npy, save_npy
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float32), np.arange(3) > 1]
 
@@ -85,3 +94,41 @@ def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path: Pat
         np.lib.format.write_array_header_1_0(file, header)
         file.write(bytes(100))
     assert "100 bytes for float32" in refused(path, mapped=False)
+
+
+@pytest.fixture
+def small_disk() -> Iterator[None]:
+    """No file may grow beyond 1,000 bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def write_bytes(path: Path) -> None:
+    with atomic_write(path) as file:
+        file.write(bytes(5000))
+
+
+def write_tensors(path: Path) -> None:
+    with atomic_folder(path) as folder:
+        safetensors.numpy.save_file({"weight": np.zeros(5000)}, folder / "model.safetensors")
+
+
+def write_tokenizer(path: Path) -> None:
+    words = {f"word{number}": number for number in range(500)}
+    with atomic_folder(path) as folder:
+        Tokenizer(WordPiece(words, unk_token="word0")).save(str(folder / "tokenizer.json"))
+
+
+@pytest.mark.parametrize(
+    "write", [write_bytes, write_tensors, write_tokenizer, lambda path: save_npy(path, np.zeros(5000))]
+)
+def test_a_full_disk_is_an_oserror_that_names_the_place_and_leaves_nothing_there(
+    tmp_path: Path, small_disk: None, write: Callable[[Path], None]
+) -> None:
+    with pytest.raises(OSError, match=r"File too large") as caught:
+        write(tmp_path / "result")
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename == str(tmp_path / "result")
+    assert not list(tmp_path.iterdir())
