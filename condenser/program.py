@@ -51,7 +51,8 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     except OSError as error:
-        print(f"error: {error.strerror or error}: {error.filename or 'a file'}", file=sys.stderr)
+        name = error.filename2 or error.filename or "a file"  # of two, the second is written
+        print(f"error: {error.strerror or error}: {name}", file=sys.stderr)
         sys.exit(1)
     except Exception as error:
         traceback.print_exc()
@@ -107,8 +108,19 @@ class Manifest:
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
-    def write(self, *, outputs: Sequence[str | Path], counts: dict[str, Any], device: str = "cpu") -> None:
-        """Digest the files and write the manifest; call it last, when all outputs are in place."""
+    def write(
+        self,
+        *,
+        outputs: Sequence[str | Path],
+        counts: dict[str, Any],
+        device: str = "cpu",
+        work_folder: Path | None = None,
+    ) -> None:
+        """Digest the files and write the manifest; call it last, when all outputs are in place.
+
+        Then remove `work_folder`: a job killed before that loses its outputs to Snakemake, and begins
+        again from what the work folder keeps.
+        """
         record = {
             "spec": self._spec,
             "inputs": self._digests(self._inputs),
@@ -121,6 +133,8 @@ class Manifest:
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
         write_json(self._path, {**record, "sha256": sha256_text(canonical_json(record))})
+        if work_folder is not None:
+            shutil.rmtree(work_folder)
 
     def _digests(self, paths: Sequence[Path]) -> dict[str, str]:
         """SHA-256 by path relative to the manifest's folder, so that a moved folder still verifies."""

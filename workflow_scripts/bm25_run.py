@@ -33,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
+    work_folder = arguments.work_folder / arguments.output.name
     manifest = program.Manifest(
         arguments.manifest, arguments.spec, inputs=[arguments.index, arguments.queries]
     )
@@ -48,10 +49,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         depth=config["depth"],
         threads=arguments.threads,
         heap_mb=arguments.heap_mb,
-        work_folder=arguments.work_folder / arguments.output.name,
+        work_folder=work_folder,
         system="bm25",
     )
-    manifest.write(outputs=[arguments.output], counts=counts)
+    manifest.write(outputs=[arguments.output], counts=counts, work_folder=work_folder)
 
 
 if __name__ == "__main__":

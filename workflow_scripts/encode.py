@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
+    work_folder = arguments.work_folder / arguments.output.name
 
     from condenser.data.records import read_doc_ids
     from condenser.data.tokens import shard_files
@@ -47,7 +48,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     manifest = program.Manifest(
         arguments.manifest, arguments.spec, inputs=[arguments.retriever, *tokens, arguments.doc_ids]
     )
-    claim = claim_visible_gpus(count=1) if config["device"] != "cpu" else []
+    if config["device"] != "cpu":
+        claim_visible_gpus(count=1)
     counts, device = encode_shard(
         arguments.retriever,
         prefixes,
@@ -59,12 +61,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         threads=config["threads"],
         device=config["device"],
         precision=config["precision"],
-        work_folder=arguments.work_folder / arguments.output.name,
+        work_folder=work_folder,
         name_of_row=lambda row: f"passage {read_doc_ids(arguments.doc_ids)[row]}",
     )
-    for file in claim:
-        file.close()
-    manifest.write(outputs=[arguments.output], counts=counts, device=device)
+    manifest.write(outputs=[arguments.output], counts=counts, device=device, work_folder=work_folder)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
+    work_folder = arguments.work_folder / arguments.output.name
 
     from condenser.data.records import read_queries
     from condenser.data.tokens import shard_files
@@ -46,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     manifest = program.Manifest(
         arguments.manifest, arguments.spec, inputs=[arguments.retriever, *tokens, arguments.queries]
     )
-    claim = claim_visible_gpus(count=1) if config["device"] != "cpu" else []
+    if config["device"] != "cpu":
+        claim_visible_gpus(count=1)
     counts, device = encode_shard(
         arguments.retriever,
         prefixes,
@@ -58,12 +60,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         threads=config["threads"],
         device=config["device"],
         precision=config["precision"],
-        work_folder=arguments.work_folder / arguments.output.name,
+        work_folder=work_folder,
         name_of_row=lambda row: f"query {list(read_queries(arguments.queries))[row].query_id}",
     )
-    for file in claim:
-        file.close()
-    manifest.write(outputs=[arguments.output], counts=counts, device=device)
+    manifest.write(outputs=[arguments.output], counts=counts, device=device, work_folder=work_folder)
 
 
 if __name__ == "__main__":

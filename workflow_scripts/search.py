@@ -37,18 +37,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
+    work_folder = arguments.work_folder / arguments.rows.name
     manifest = program.Manifest(
         arguments.manifest,
         arguments.spec,
         inputs=[arguments.embeddings, arguments.queries, arguments.doc_ids],
     )
 
-    from condenser.data.records import read_doc_ids
+    from condenser.data.records import count_doc_ids
     from condenser.data.tokens import shard_rows
     from condenser.retrieve.search import search_shard
 
     first_row, _ = shard_rows(
-        len(read_doc_ids(arguments.doc_ids)), arguments.shard, multiple_of=config["block_rows"]
+        count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["block_rows"]
     )
     counts = search_shard(
         arguments.embeddings,
@@ -59,9 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         depth=config["depth"],
         block_rows=config["block_rows"],
         threads=config["threads"],
-        work_folder=arguments.work_folder / arguments.rows.name,
+        work_folder=work_folder,
     )
-    manifest.write(outputs=[arguments.rows, arguments.scores], counts=counts)
+    manifest.write(outputs=[arguments.rows, arguments.scores], counts=counts, work_folder=work_folder)
 
 
 if __name__ == "__main__":

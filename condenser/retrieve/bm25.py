@@ -169,7 +169,7 @@ def search_bm25(
     A query is a bag of words: no sign in it is an operator. Scores are Anserini's: rounded to
     four decimals, then lowered by 1e-6 from hit to hit where that makes a tie, so that any
     evaluation keeps the order (score, then doc_id as text). Blocks of queries that are finished
-    stay in `work_folder`: an interrupted search goes on behind them.
+    stay in `work_folder`, which is the caller's to remove: an interrupted search goes on behind them.
 
     Gives counts: `queries`, `queries_without_hits`, `hits`.
 
@@ -192,7 +192,6 @@ def search_bm25(
     found: set[str] = set()
     hits = track(_read_blocks(blocks, queries, found), "writing the run", total=None, unit="hits")
     num_hits = write_run(run_file, hits, system=system)
-    shutil.rmtree(work_folder)
     return {"queries": len(queries), "queries_without_hits": len(queries) - len(found), "hits": num_hits}
 
 

@@ -21,7 +21,7 @@ from jaxtyping import Float32, Int64
 
 from condenser.data.batches import pack_texts, row_windows
 from condenser.data.tokens import Tokenizer, TokenShards, shard_rows
-from condenser.files import atomic_write, read_json, write_json
+from condenser.files import atomic_write, full_disk_named, read_json, write_json
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
@@ -48,8 +48,9 @@ def encode_shard(
     """Write the embeddings of one shard of rows, float32 [row, dim]; gives counts and the device.
 
     A text is its first tokens, `max_tokens` with [CLS] and [SEP]; `batch_tokens` bounds the padded
-    tokens of one forward pass. Finished blocks stay in `work_folder`: an interrupted encoding goes
-    on behind them. Counts: `rows`, `tokens` (with specials), `rows_cut` (longer than `max_tokens`).
+    tokens of one forward pass. Finished blocks stay in `work_folder`, which is the caller's to remove:
+    an interrupted encoding goes on behind them. Counts: `rows`, `tokens` (with specials), `rows_cut`
+    (longer than `max_tokens`).
 
     Raises:
         ValueError: an embedding holds NaN or infinity; `name_of_row` says whose it is.
@@ -63,12 +64,13 @@ def encode_shard(
     dim = retriever.backbone.config.hidden_size
     first, end = shard_rows(shards.num_rows, shard, multiple_of=block_rows)
     with (
-        _BlockFile(work_folder, rows_of_block=block_rows, dim=dim) as blocks,
+        full_disk_named(work_folder),
+        _BlockFile(work_folder, num_rows=end - first, rows_of_block=block_rows, dim=dim) as blocks,
         Progress(
-            f"encode {output.stem}", total=end - first, unit="rows", start=blocks.num_done * block_rows
+            f"encode {output.stem}", total=end - first, unit="rows", start=blocks.num_rows_done
         ) as progress,
     ):
-        for start in range(first + blocks.num_done * block_rows, end, block_rows):
+        for start in range(first + blocks.num_rows_done, end, block_rows):
             rows = np.arange(start, min(start + block_rows, end))
             starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
             embeddings = torch.empty(len(rows), dim, device=place)
@@ -93,7 +95,7 @@ def encode_shard(
                 )
             blocks.append(block)
             progress.advance(len(rows))
-        blocks.finish(output, num_rows=end - first)
+        blocks.write_to(output)
     lengths = np.diff(shards.row_starts[first : end + 1])
     counts = {
         "rows": end - first,
@@ -137,19 +139,24 @@ def _encode_batch(
 
 
 class _BlockFile:
-    """Embeddings of finished blocks, end to end, and how many of them are safely on disk."""
+    """Embeddings of finished blocks, end to end, and how many of their rows are safely on disk."""
 
-    def __init__(self, folder: Path, *, rows_of_block: int, dim: int) -> None:
+    def __init__(self, folder: Path, *, num_rows: int, rows_of_block: int, dim: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._folder, self._progress = folder, folder / "progress.json"
-        self._data, self._dim = folder / "embeddings.float32", dim
-        self._block_bytes = rows_of_block * dim * 4
-        self.num_done = read_json(self._progress)["blocks"] if self._progress.exists() else 0
-        self._count = self.num_done
+        self._data, self._progress = folder / "embeddings.float32", folder / "progress.json"
+        self._num_rows, self._rows_of_block, self._dim = num_rows, rows_of_block, dim
+        self._count = read_json(self._progress)["blocks"] if self._progress.exists() else 0
+        there = self._data.stat().st_size if self._data.exists() else 0
+        if there < self.num_rows_done * dim * 4:  # somebody was killed while removing the folder
+            self._count = 0
+
+    @property
+    def num_rows_done(self) -> int:
+        return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be short
 
     def __enter__(self) -> _BlockFile:
         self._file: IO[bytes] = self._data.open("r+b" if self._data.exists() else "w+b")
-        self._file.truncate(self.num_done * self._block_bytes)  # a block may be there in part
+        self._file.truncate(self.num_rows_done * self._dim * 4)  # a block may be there in part
         self._file.seek(0, os.SEEK_END)
         self._saved = time.monotonic()
         return self
@@ -169,14 +176,13 @@ class _BlockFile:
         write_json(self._progress, {"blocks": self._count})
         self._saved = time.monotonic()
 
-    def finish(self, output: Path, *, num_rows: int) -> None:
-        """Write the NPY file and remove the work folder."""
-        self._file.flush()
-        shape = (num_rows, self._dim)
-        assert self._data.stat().st_size == 4 * num_rows * self._dim, "every row is encoded once"
+    def write_to(self, output: Path) -> None:
+        """Write the NPY file; all blocks are kept."""
+        self._save()
+        shape = (self._num_rows, self._dim)
+        assert self._data.stat().st_size == 4 * self._num_rows * self._dim, "every row is encoded once"
         with atomic_write(output) as file, self._data.open("rb") as data:
             np.lib.format.write_array_header_1_0(
                 file, {"descr": "<f4", "fortran_order": False, "shape": shape}
             )
             shutil.copyfileobj(data, file, 1 << 20)
-        shutil.rmtree(self._folder)

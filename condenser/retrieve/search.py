@@ -8,7 +8,6 @@ however many shards and reads there are: FAISS is told to multiply `QUERIES_PER_
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from condenser.progress import Progress
 
 QUERIES_PER_PRODUCT = 4096
 SPARE_HITS = 64
+WINDOW = 1024
 READ_BYTES = 1 << 26  # passages of one read; with depth 1000 a search stays under 1 GB
 
 Rows = Int64[np.ndarray, "query rank"]
@@ -44,7 +44,8 @@ def search_shard(
 
     Writes `rows` (int64, counted over the whole collection; the shard begins at `first_row`) and
     `scores` (float32), both [query, min(depth, rows of the shard)]. Blocks of queries that are
-    finished stay in `work_folder`: an interrupted search goes on behind them.
+    finished stay in `work_folder`, which is the caller's to remove: an interrupted search goes on
+    behind them.
 
     Raises:
         ValueError: the two files differ in dimension, hold something else than float32, or the
@@ -72,7 +73,7 @@ def search_shard(
     starts = range(0, len(queries), QUERIES_PER_PRODUCT)
     with Progress("search", total=len(starts) * len(embeddings), unit="passages read") as progress:
         for start in starts:
-            block = np.array(queries[start : start + QUERIES_PER_PRODUCT])
+            block = _rows(queries, start, QUERIES_PER_PRODUCT)
             files = tuple(work_folder / f"{part}-{start:09}.npy" for part in ("rows", "scores"))
             blocks.append(files)
             if all(file.exists() for file in files):
@@ -91,7 +92,6 @@ def search_shard(
     width = min(depth, len(embeddings))
     _join([rows for rows, _ in blocks], rows_file, shape=(len(queries), width), dtype=np.int64)
     _join([scores for _, scores in blocks], scores_file, shape=(len(queries), width), dtype=np.float32)
-    shutil.rmtree(work_folder)
     return {"queries": len(queries), "passages": len(embeddings), "depth": width}
 
 
@@ -132,16 +132,23 @@ def top_passages(
     return rows, scores
 
 
-def _read_rows(embeddings: np.ndarray, start: int, out: np.ndarray) -> None:
+def _rows(array: np.ndarray, start: int, count: int) -> np.ndarray:
+    """A copy of at most `count` rows from `start` on."""
+    rows = np.empty((min(count, len(array) - start), *array.shape[1:]), array.dtype)
+    _read_rows(array, start, rows)
+    return rows
+
+
+def _read_rows(array: np.ndarray, start: int, out: np.ndarray) -> None:
     """Copy rows from `start` on into `out`; of a memory map by reading its file.
 
-    Pages touched through the map would count as memory of this process until the whole shard does.
+    Pages touched through the map would count as memory of this process until the whole file does.
     """
-    if not isinstance(embeddings, np.memmap) or embeddings.filename is None:
-        out[:] = embeddings[start : start + len(out)]
+    if not isinstance(array, np.memmap) or array.filename is None:
+        out[:] = array[start : start + len(out)]
         return
-    with Path(embeddings.filename).open("rb") as file:
-        file.seek(embeddings.offset + start * embeddings.strides[0])
+    with Path(array.filename).open("rb") as file:
+        file.seek(array.offset + start * array.strides[0])
         count = file.readinto(out.view(np.uint8).reshape(-1).data)
     assert count == out.nbytes, "the map has this many bytes"
 
@@ -160,24 +167,53 @@ def _top_of_piece(
     block, of which every passage is asked for.
     """
     asked = min(depth + SPARE_HITS, len(piece))
-    scores, rows = faiss.knn(queries, piece, asked, metric=faiss.METRIC_INNER_PRODUCT)
-    if asked < len(piece) and (scores[:, depth - 1] == scores[:, -1]).any():
-        if len(piece) > block_rows:
-            half = -(-len(piece) // block_rows) // 2 * block_rows
-            left = _top_of_piece(piece[:half], queries, depth=depth, block_rows=block_rows)
-            right = _top_of_piece(piece[half:], queries, depth=depth, block_rows=block_rows)
-            return best_of(
-                np.concatenate([left[0], right[0] + half], axis=1),
-                np.concatenate([left[1], right[1]], axis=1),
-                depth=depth,
-            )
-        scores, rows = faiss.knn(queries, piece, len(piece), metric=faiss.METRIC_INNER_PRODUCT)
+    rows, scores = _nearest(piece, queries, asked)
+    if asked == len(piece) or not (scores[:, depth - 1] == scores[:, -1]).any():
+        return rows[:, :depth], scores[:, :depth]
+    if len(piece) <= block_rows:
+        return _top_of_block(piece, queries, depth=depth)
+    half = -(-len(piece) // block_rows) // 2 * block_rows
+    left = _top_of_piece(piece[:half], queries, depth=depth, block_rows=block_rows)
+    right = _top_of_piece(piece[half:], queries, depth=depth, block_rows=block_rows)
+    return best_of(
+        np.concatenate([left[0], right[0] + half], axis=1),
+        np.concatenate([left[1], right[1]], axis=1),
+        depth=depth,
+    )
+
+
+def _top_of_block(
+    block: Float32[np.ndarray, "passage dim"], queries: Float32[np.ndarray, "query dim"], *, depth: int
+) -> tuple[Rows, Scores]:
+    """The `depth` best of a block, by asking for the score of every passage, `WINDOW` at a time.
+
+    The others are NaN meanwhile, which FAISS never takes: a product of the same shape, so the same
+    scores, and memory that does not depend on how many passages tie.
+    """
+    rows = np.empty((len(queries), 0), np.int64)
+    scores = np.empty((len(queries), 0), np.float32)
+    for start in range(0, len(block), WINDOW):
+        window = np.full_like(block, np.nan)
+        shown = block[start : start + WINDOW]
+        window[start : start + WINDOW] = shown
+        more_rows, more_scores = _nearest(window, queries, len(shown))
+        rows, scores = best_of(
+            np.concatenate([rows, more_rows], axis=1),
+            np.concatenate([scores, more_scores], axis=1),
+            depth=depth,
+        )
+    return rows, scores
+
+
+def _nearest(piece: np.ndarray, queries: np.ndarray, count: int) -> tuple[Rows, Scores]:
+    """The `count` best by FAISS, in our order of ties."""
+    scores, rows = faiss.knn(queries, piece, count, metric=faiss.METRIC_INNER_PRODUCT)
     tied = (scores[:, 1:] == scores[:, :-1]).any(axis=1)
     if tied.any():
         order = np.lexsort((rows[tied], -scores[tied]), axis=1)
         rows[tied] = np.take_along_axis(rows[tied], order, axis=1)
         scores[tied] = np.take_along_axis(scores[tied], order, axis=1)
-    return rows[:, :depth], scores[:, :depth]
+    return rows, scores
 
 
 def best_of(rows: Rows, scores: Scores, *, depth: int) -> tuple[Rows, Scores]:
@@ -207,8 +243,8 @@ def merged_run(
     with Progress("merge", total=len(query_ids), unit="queries") as progress:
         for start in range(0, len(query_ids), step):
             rows, scores = best_of(
-                np.concatenate([rows[start : start + step] for rows, _ in arrays], axis=1),
-                np.concatenate([scores[start : start + step] for _, scores in arrays], axis=1),
+                np.concatenate([_rows(rows, start, step) for rows, _ in arrays], axis=1),
+                np.concatenate([_rows(scores, start, step) for _, scores in arrays], axis=1),
                 depth=depth,
             )
             if rows.size and not 0 <= rows.min() <= rows.max() < len(doc_ids):
@@ -228,4 +264,5 @@ def _join(files: Sequence[Path], output: Path, *, shape: tuple[int, int], dtype:
     with atomic_write(output) as file:
         np.lib.format.write_array_header_1_0(file, header)
         for part in files:
-            file.write(np.ascontiguousarray(load_npy(part)).tobytes())
+            hits = load_npy(part)
+            file.write(_rows(hits, 0, len(hits)).data)

@@ -35,15 +35,20 @@ def test_hits_equal_one_flat_index():
 
 
 @pytest.mark.parametrize("read_bytes", [1, 3 * 64 * 24 * 4, 1 << 30])
-def test_ties_go_to_the_lower_row_also_at_the_last_rank(monkeypatch, read_bytes):
+@pytest.mark.parametrize("depth", [100, 5])  # more than a block; fewer than the ties
+def test_ties_go_to_the_lower_row_also_at_the_last_rank(monkeypatch, read_bytes, depth):
     monkeypatch.setattr(search, "READ_BYTES", read_bytes)
     monkeypatch.setattr(search, "SPARE_HITS", 1)
+    monkeypatch.setattr(search, "WINDOW", 24)  # a block in three, the last one short
     passages, queries = made_up(1000, 20, copies=300)  # more ties than ranks
-    rows, _ = top_passages(passages, queries, depth=100, block_rows=64, threads=1)
+    rows, scores = top_passages(passages, queries, depth=depth, block_rows=64, threads=1)
     exact = queries.astype(np.float64) @ passages.astype(np.float64).T
     for query in range(20):
-        expected = np.lexsort((np.arange(1000), -exact[query]))[:100]
+        expected = np.lexsort((np.arange(1000), -exact[query]))[:depth]
         np.testing.assert_array_equal(rows[query], expected)
+    all_rows, all_scores = top_passages(passages, queries, depth=1000, block_rows=64, threads=1)
+    assert rows.tobytes() == np.ascontiguousarray(all_rows[:, :depth]).tobytes()
+    assert scores.tobytes() == np.ascontiguousarray(all_scores[:, :depth]).tobytes()
 
 
 def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64):
@@ -64,7 +69,7 @@ def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64):
             depth=depth,
             block_rows=block_rows,
             threads=1,
-            work_folder=folder / "work",
+            work_folder=folder / f"work-{number}",
         )
         parts.append((rows, scores))
     query_ids = [f"q{number}" for number in range(len(queries))]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE
+from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE, Manifest
 
 # Makes a result out of its text, having waited for a line on standard input.
 PROGRAM = """
@@ -119,6 +119,18 @@ def test_what_a_killed_maker_left_half_written_is_removed_before_the_work_begins
     assert sorted(path.name for path in programs.result.parent.iterdir()) == [
         ".b.tsv.partial-1", "a.tsv", "a.tsv.manifest.json",
     ]  # fmt: skip
+
+
+def test_what_a_work_folder_keeps_goes_only_when_the_manifest_is_there(tmp_path: Path) -> None:
+    result, work = tmp_path / "a.tsv", tmp_path / "work"
+    work.mkdir()
+    manifest = Manifest(tmp_path / "a.tsv.manifest.json", {}, inputs=[])
+    with pytest.raises(FileNotFoundError):
+        manifest.write(outputs=[result], counts={}, work_folder=work)
+    assert work.exists()
+    result.touch()
+    manifest.write(outputs=[result], counts={}, work_folder=work)
+    assert not work.exists()
 
 
 def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: Started) -> None:

@@ -61,10 +61,10 @@ def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, inde
     with pytest.raises(KeyboardInterrupt):
         searched(tmp_path, index, texts)
     assert not (tmp_path / "run.trec").exists()
-    hits, _ = searched(tmp_path, index, texts)
-    assert hits == [("q0", "a"), ("q1", "b"), ("q2", "a"), ("q4", "b")]
-    assert len(calls) == 4  # three blocks, one of them twice
-    assert not (tmp_path / "work").exists()
+    for _ in range(2):  # the second time the finished blocks are still there
+        hits, _ = searched(tmp_path, index, texts)
+        assert hits == [("q0", "a"), ("q1", "b"), ("q2", "a"), ("q4", "b")]
+        assert len(calls) == 4  # three blocks, one of them twice
 
 
 def test_a_query_with_too_many_words_is_named_not_dropped(tmp_path, index):

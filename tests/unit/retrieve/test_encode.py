@@ -74,8 +74,7 @@ def encoded(folder: Path, retriever: Path, tokens: list[Path], *, shard="0-of-1"
         "name_of_row": lambda row: f"passage d{row}",
     } | changes
     output = folder / f"{shard}.npy"
-    encode_shard(retriever, tokens, output, shard=shard, work_folder=folder / "work", **settings)
-    assert not (folder / "work").exists()
+    encode_shard(retriever, tokens, output, shard=shard, work_folder=folder / f"work-{shard}", **settings)
     return np.load(output)
 
 
@@ -106,7 +105,7 @@ def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, precis
 
 
 def test_an_interrupted_encoding_goes_on_behind_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
-    whole = encoded(tmp_path, retriever, tokens)
+    whole = encoded(tmp_path / "whole", retriever, tokens)
     monkeypatch.setattr(encode, "SAVE_EVERY_S", 0.0)
     real, blocks = encode.row_windows, []
 
@@ -119,10 +118,27 @@ def test_an_interrupted_encoding_goes_on_behind_its_saved_blocks(tmp_path, retri
     monkeypatch.setattr(encode, "row_windows", interrupted)
     with pytest.raises(KeyboardInterrupt):
         encoded(tmp_path, retriever, tokens)
-    with (tmp_path / "work" / "embeddings.float32").open("ab") as file:
+    with (tmp_path / "work-0-of-1" / "embeddings.float32").open("ab") as file:
         file.write(b"half a block")  # written, but not known to be complete
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
     assert blocks == [0, 8, 16, 24, 24, 32, 40]
+
+
+def test_a_finished_encoding_whose_file_is_lost_computes_nothing_again(
+    tmp_path, retriever, tokens, monkeypatch
+):
+    whole = encoded(tmp_path, retriever, tokens)
+    (tmp_path / "0-of-1.npy").unlink()  # killed before its manifest, a job's outputs are deleted
+    monkeypatch.setattr(encode, "row_windows", None)
+    assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
+
+
+def test_a_work_folder_that_was_being_removed_when_the_process_died_is_not_taken_for_work(
+    tmp_path, retriever, tokens
+):
+    whole = encoded(tmp_path, retriever, tokens)
+    (tmp_path / "work-0-of-1" / "embeddings.float32").unlink()  # and progress.json still speaks of it
+    assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
 def test_an_embedding_that_is_no_number_is_an_error_with_its_id(tmp_path, retriever, tokens):
