@@ -136,7 +136,7 @@ def save_npy(path: str | Path, array: np.ndarray) -> None:
     array = np.ascontiguousarray(array)
     with atomic_write(path) as file:
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-        file.write(array.reshape(-1).view(np.uint8))  # a full disk is an OSError, unlike in write_array
+        file.write(array.reshape(-1).view(np.uint8).data)  # write_array hides why there is no room
 
 
 def load_npy(path: str | Path, *, mapped: bool = True) -> np.ndarray:
