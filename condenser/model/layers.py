@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
+from torch.utils.checkpoint import checkpoint
 from transformers.models.bert.modeling_bert import BertLayer
 
 Positions = Literal["cls"] | Int[Tensor, " position"]
@@ -36,10 +37,21 @@ def broadcast_mask(mask: Bool[Tensor, "row token"] | None) -> Bool[Tensor, "row 
 
 
 def full_layer(
-    layer: BertLayer, states: Float[Tensor, "row token dim"], mask: Bool[Tensor, "row 1 1 token"] | None
+    layer: BertLayer,
+    states: Float[Tensor, "row token dim"],
+    mask: Bool[Tensor, "row 1 1 token"] | None,
+    *,
+    recompute: bool,
 ) -> Float[Tensor, "row token dim"]:
-    """Output of a layer at every position."""
-    output = layer(states, mask)
+    """Output of a layer at every position.
+
+    With `recompute` what happens inside is not kept for the way back but computed again there, with the
+    same dropout: a quarter more work and a layer's memory in place of all layers'.
+    """
+    if recompute and torch.is_grad_enabled():
+        output = checkpoint(layer, states, mask, use_reentrant=False)
+    else:
+        output = layer(states, mask)
     # transformers once returned a tuple here; taking [0] of a tensor would be the first row
     assert isinstance(output, Tensor) and output.shape == states.shape, type(output)
     return output

@@ -78,6 +78,7 @@ class Condenser(nn.Module):
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
         self.skip_from = skip_from
         self.use_late_mlm = use_late_mlm
+        self.recompute_layers = False  # see full_layer
 
     def _before_last_layer(
         self, input_ids: Tensor, mask: Tensor | None
@@ -85,7 +86,7 @@ class Condenser(nn.Module):
         """Early states, and the input of the last layer."""
         states = early = self.backbone.embeddings(input_ids)
         for number, layer in enumerate(self.backbone.encoder.layer[:-1], start=1):
-            states = full_layer(layer, states, mask)
+            states = full_layer(layer, states, mask, recompute=self.recompute_layers)
             if number == self.skip_from:
                 early = states
         return early, states
@@ -106,7 +107,7 @@ class Condenser(nn.Module):
         head_states = torch.cat([cls[:, None].to(early.dtype), early[:, 1:]], dim=1)  # eq. 8
         *layers, last = self.head
         for layer in layers:
-            head_states = full_layer(layer, head_states, mask)
+            head_states = full_layer(layer, head_states, mask, recompute=self.recompute_layers)
         head_masked = layer_at(last, head_states, mask, [masked_positions])
 
         # one product with the vocabulary for both

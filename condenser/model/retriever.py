@@ -21,6 +21,7 @@ class Retriever(nn.Module):
     def __init__(self, backbone: BertModel) -> None:
         super().__init__()
         self.backbone = backbone
+        self.recompute_layers = False  # see full_layer
 
     def forward(
         self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
@@ -30,7 +31,7 @@ class Retriever(nn.Module):
         *layers, last = self.backbone.encoder.layer
         states = self.backbone.embeddings(input_ids)
         for layer in layers:
-            states = full_layer(layer, states, mask)
+            states = full_layer(layer, states, mask, recompute=self.recompute_layers)
         (cls,) = layer_at(last, states, mask, ["cls"])
         return cls
 

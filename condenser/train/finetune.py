@@ -35,6 +35,7 @@ from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, row_names, train
+from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
 
@@ -63,7 +64,8 @@ def read_example_rows(
     """The examples of several files, one after the other: BM25's, then the hard negatives'.
 
     Raises:
-        ValueError: an id is not in queries or collection, or an example lacks positives or negatives.
+        ValueError: an id is not in queries or collection, or an example lacks positives or negatives,
+            or has a passage among both.
     """
     queries: list[int] = []
     rows: dict[str, list[np.ndarray]] = {"positive": [], "negative": []}
@@ -73,6 +75,11 @@ def read_example_rows(
                 raise ValueError(
                     f"{file}:{line}: expected an id of the train queries, got {example.query_id!r}. "
                     "Were examples and queries made from the same collection?"
+                )
+            if both := set(example.positive_doc_ids).intersection(example.negative_doc_ids):
+                raise ValueError(
+                    f"{file}:{line}: expected negatives that are not judged positive for query "
+                    f"{example.query_id!r}, got {min(both)!r} as both. Make the examples again."
                 )
             queries.append(query_rows[example.query_id])
             for kind, doc_ids in (
@@ -173,7 +180,8 @@ def train_retriever(
         batch_size: queries an update, of all processes together.
         passages_per_query: the positive and its negatives.
         rows_per_chunk: texts encoded at a time, of like length.
-        keep_graphs: hold the graphs of the whole batch; False computes each chunk twice instead.
+        keep_graphs: hold the graphs of the whole batch; False computes each chunk twice instead, as is
+            done in any case once memory has been full.
 
     The rest is as in `condenser.train.loop.train`.
     """
@@ -195,6 +203,7 @@ def train_retriever(
         del query_rows, doc_rows  # gigabytes at MS MARCO's size
         model = Retriever.load(initial, dropout=None)
         model.to(processes.device).train()
+        memory = StepMemory(model, keeps_graphs=keep_graphs)
 
         def chunks_of(
             group: str, shards: TokenShards, rows: np.ndarray, *, max_tokens: int, step: int
@@ -268,6 +277,7 @@ def train_retriever(
                 encode_with_losses=None,
                 loss_names=[],
                 keep_graphs=keep_graphs,
+                memory=memory,
                 processes=processes,
                 scale=loss_scale,
             )

@@ -17,6 +17,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from condenser.train.distributed import Processes
+from condenser.train.memory import StepMemory
 
 Inputs = TypeVar("Inputs")
 
@@ -45,6 +46,7 @@ def contrastive_backward(
     encode_with_losses: Callable[[Inputs], tuple[Tensor, Mapping[str, Tensor]]] | None,
     loss_names: Sequence[str],
     keep_graphs: bool,
+    memory: StepMemory,
     processes: Processes,
     scale: float,
 ) -> dict[str, float]:
@@ -56,14 +58,16 @@ def contrastive_backward(
     own rows' part, to be summed over the processes.
 
     With `keep_graphs` every chunk is computed once and its graph kept until the loss is known. Without,
-    it is computed twice, with the same dropout: first by `encode`, without a graph, then by
-    `encode_with_losses` (or by `encode` when there are no other losses). Both give the same gradient.
+    or where `memory` has no room for that, it is computed twice, with the same dropout: first by
+    `encode`, without a graph, then by `encode_with_losses` (or by `encode` when there are no other
+    losses). Both give the same gradient.
 
     Args:
         encode: gives [row, dim]. It enters autocast by itself.
         encode_with_losses: gives the same representations, drawing the same dropout for them, and the
             chunk's own losses under `loss_names`.
         dim: width of a representation, for a process that has none.
+        memory: of the model whose gradients these are; it has none before the call.
         scale: what losses are multiplied by before the backward pass (fp16's loss scaler); 1 otherwise.
 
     Returns:
@@ -83,9 +87,16 @@ def contrastive_backward(
         with torch.no_grad():
             return encode(chunk.inputs)
 
-    kept = [compute(chunk) for chunk in chunks] if keep_graphs else []
-    first_pass = [pair[0] for pair in kept] if keep_graphs else [compute_alone(chunk) for chunk in chunks]
+    kept: list[tuple[Tensor, Mapping[str, Tensor]]] = []
 
+    def represent() -> list[Tensor]:
+        if not (keep_graphs and memory.keeps_graphs):
+            return [compute_alone(chunk) for chunk in chunks]
+        pairs = [compute(chunk) for chunk in chunks]
+        kept.extend(pairs)
+        return [representations for representations, _ in pairs]
+
+    first_pass = memory.fitting(represent)
     whole = _gathered(chunks, first_pass, num_rows=num_rows, dim=dim, processes=processes)
     with torch.enable_grad():
         contrastive = loss(**whole)
@@ -93,20 +104,25 @@ def contrastive_backward(
             zip(whole, torch.autograd.grad(contrastive * scale, list(whole.values())), strict=True)
         )
 
-    sums = {name: torch.zeros((), dtype=torch.float64, device=processes.device) for name in loss_names}
-    for number, chunk in enumerate(chunks):
-        representations, losses = kept[number] if keep_graphs else compute(chunk)
-        assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
-        share = gradients[chunk.group].index_select(0, chunk.rows).to(representations.dtype)
-        own = list(losses.values())
-        # the same as the backward pass of (representations * share).sum() + scale * the chunk's losses
-        torch.autograd.backward(
-            [representations, *own], [share, *(torch.full_like(value, scale) for value in own)]
-        )
-        for name, value in losses.items():
-            sums[name] += value.detach()
-        if keep_graphs:
-            kept[number] = (representations.detach(), {})  # lets the graph go
+    del first_pass
+
+    def back() -> dict[str, Tensor]:
+        sums = {name: torch.zeros((), dtype=torch.float64, device=processes.device) for name in loss_names}
+        graphs, kept[:] = kept[::-1], []  # a second try finds none, and computes them anew
+        for chunk in chunks:
+            representations, losses = graphs.pop() if graphs else compute(chunk)
+            assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
+            share = gradients[chunk.group].index_select(0, chunk.rows).to(representations.dtype)
+            own = list(losses.values())
+            # the same as the backward pass of (representations * share).sum() + scale * the chunk's losses
+            torch.autograd.backward(
+                [representations, *own], [share, *(torch.full_like(value, scale) for value in own)]
+            )
+            for name, value in losses.items():
+                sums[name] += value.detach()
+        return sums
+
+    sums = memory.fitting(back)
     totals = processes.sum_floats([float(sums[name]) for name in loss_names])
     return {"contrastive": float(contrastive.detach()), **dict(zip(loss_names, totals, strict=True))}
 

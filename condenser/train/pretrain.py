@@ -34,6 +34,7 @@ from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, row_names, train
+from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
 
@@ -118,6 +119,7 @@ def pretrain_condenser(
             dropout=None,
         )
         model.to(processes.device).train()
+        memory = StepMemory(model, keeps_graphs=False)
 
         def prepare(step: int) -> Batch[MaskedTexts]:
             epoch, _, items = step_items(
@@ -152,12 +154,16 @@ def pretrain_condenser(
                     terms = _mlm_terms(output, rows.labels, term_weights, num_masked=texts.num_masked)
                 return torch.stack(list(terms.values()))
 
-            sums = torch.zeros(len(term_weights), dtype=torch.float64, device=processes.device)
-            for chunk in texts.chunks:
-                terms = terms_of(chunk)
-                (terms.sum() * loss_scale).backward()
-                sums += terms.detach()
-            totals = dict(zip(term_weights, processes.sum_floats(sums.tolist()), strict=True))
+            def back() -> list[float]:
+                sums = torch.zeros(len(term_weights), dtype=torch.float64, device=processes.device)
+                for chunk in texts.chunks:
+                    terms = terms_of(chunk)
+                    (terms.sum() * loss_scale).backward()
+                    sums += terms.detach()
+                return sums.tolist()
+
+            sums = processes.sum_floats(memory.fitting(back))
+            totals = dict(zip(term_weights, sums, strict=True))
             return {"loss": sum(totals.values()), **_unweighted(totals, term_weights)}
 
         train(
@@ -222,7 +228,8 @@ def pretrain_cocondenser(
         batch_size: documents an update, of all processes together; the spans of all are negatives.
         rows_per_chunk: spans computed at a time, of like length.
         gradient_cache: compute each chunk twice instead of keeping its graph: "always", "never", or
-            "auto", for the batches whose graphs are estimated not to fit. Weights do not change by it.
+            "auto", for the batches whose graphs are estimated not to fit; and always once memory has
+            been full. Weights do not change by it.
         memory_gb: what fits on a CPU; on a GPU it is what is free.
         missing_head: what to do with an `initial` that has no Condenser head; see `Condenser.load`.
 
@@ -241,6 +248,7 @@ def pretrain_cocondenser(
             dropout=None,
         )
         model.to(processes.device).train()
+        memory = StepMemory(model, keeps_graphs=gradient_cache != "always")
         memory_bytes = _memory_for_graphs(model, processes.device, memory_gb=memory_gb)
 
         def prepare(step: int) -> Batch[MaskedTexts]:
@@ -296,7 +304,7 @@ def pretrain_cocondenser(
                 figures["contrastive"] = loss.item()
                 return contrastive_weight * loss
 
-            fits = graph_bytes(texts.chunks, model) <= memory_bytes
+            fits = gradient_cache == "never" or graph_bytes(texts.chunks, model) <= memory_bytes
             totals = contrastive_backward(
                 texts.chunks,
                 encode,
@@ -305,7 +313,8 @@ def pretrain_cocondenser(
                 dim=model.backbone.config.hidden_size,
                 encode_with_losses=encode_with_losses if term_weights else None,
                 loss_names=list(term_weights),
-                keep_graphs=gradient_cache == "never" or (gradient_cache == "auto" and fits),
+                keep_graphs=fits,
+                memory=memory,
                 processes=processes,
                 scale=loss_scale,
             )

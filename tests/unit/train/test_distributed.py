@@ -19,6 +19,7 @@ from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.train.distributed import Processes, alone, joined, sum_gradients
 from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.memory import StepMemory
 
 CPU = torch.device("cpu")
 NUM_SPANS, WIDTH = 8, 10
@@ -84,6 +85,7 @@ def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: fl
         encode_with_losses=with_losses,
         loss_names=["head"],
         keep_graphs=False,
+        memory=StepMemory(model, keeps_graphs=False),
         processes=processes,
         scale=1.0,
     )

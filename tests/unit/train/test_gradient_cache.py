@@ -14,6 +14,7 @@ from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.memory import StepMemory
 
 torch.set_num_threads(1)
 NUM_SPANS, WIDTH, NUM_MASKED = 8, 10, 16
@@ -75,6 +76,7 @@ def cocondenser_gradient(
         encode_with_losses=encode_with_losses,
         loss_names=["head", "late"],
         keep_graphs=keep_graphs,
+        memory=StepMemory(model, keeps_graphs=keep_graphs),
         processes=alone(CPU),
         scale=scale,
     )
@@ -210,6 +212,7 @@ def test_queries_and_passages_are_groups_of_their_own(rows_per_chunk: int, tied:
         encode_with_losses=None,
         loss_names=[],
         keep_graphs=False,
+        memory=StepMemory(models["queries"], keeps_graphs=False),
         processes=alone(CPU),
         scale=1.0,
     )
