@@ -27,6 +27,14 @@ log = logging.getLogger("condenser")
 # Set by the workflow for the programs it starts (condenser.pipeline.environment).
 CONTROLLER_VARIABLE, CLAIMS_VARIABLE = "CONDENSER_CONTROLLER", "CONDENSER_CLAIMS"
 
+# Asks the system for SIGKILL when the parent ends, and becomes the command; 1 is PR_SET_PDEATHSIG.
+_BIND = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+if os.getppid() != int(sys.argv[1]): sys.exit("the parent ended first")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
 
 def run(main: Callable[[Sequence[str] | None], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
@@ -73,6 +81,17 @@ def _end_with(controller: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="watch-controller", daemon=True).start()
+
+
+def bound(command: Sequence[str]) -> list[str]:
+    """The command (its program by full path) as a child to start that never outlives this process.
+
+    The system kills it, however this process ends. That is Linux's alone, elsewhere it is the command
+    itself. To Linux the parent is the thread that starts it, which therefore must wait for its end.
+    """
+    if sys.platform != "linux":
+        return list(command)
+    return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *command]
 
 
 class Manifest:

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_run
 from condenser.files import atomic_folder
+from condenser.program import bound
 from condenser.progress import Progress, track
 
 PASSAGES_PER_FILE = 100_000  # Anserini's indexing threads share the work out by file
@@ -74,6 +75,8 @@ def run_anserini(
 ) -> str:
     """Run a main class of Anserini to its end, in at most `heap_mb` MB of Java heap; gives its log.
 
+    Java ends when this process is killed.
+
     Raises:
         ValueError: Java ended with an error or Anserini refused its arguments.
     """
@@ -82,7 +85,7 @@ def run_anserini(
         command += [f"-{name}", str(value)]
     command += [f"-{name}" for name in switches]
     done = subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        bound(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     if "OutOfMemoryError" in done.stdout or "too small" in done.stdout:
         raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB of heap. Give it more.")

@@ -143,3 +143,42 @@ def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: St
         controller.wait()
     assert program.wait(30) == 128 + signal.SIGTERM
     assert not list(programs.result.parent.rglob("*"))
+
+
+# Starts a child that is bound to it, tells the child's number, and waits for it.
+PARENT = """
+import subprocess, sys
+from condenser.program import bound
+child = subprocess.Popen(bound(sys.argv[1:]), stdout=subprocess.PIPE)
+print(child.pid, child.stdout.readline().decode().strip(), flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the bond is Linux's")
+def test_a_child_that_is_bound_to_its_parent_ends_with_it_though_it_is_killed(root: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT, "/bin/sh", "-c", "echo $0 $1; exec sleep 60", "a b", "c"],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdout is not None
+    child, *said = parent.stdout.readline().split(maxsplit=1)
+    try:
+        assert said == ["a b c\n"]  # it has become the command, with its arguments as they were
+        assert _is_alive(int(child))
+    finally:
+        parent.kill()
+        parent.communicate()
+    until = time.monotonic() + 10
+    while _is_alive(int(child)):
+        assert time.monotonic() < until, "the child outlives its parent"
+        time.sleep(0.01)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
