@@ -18,6 +18,7 @@ Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Count = Annotated[int, Field(ge=1)]
+Epochs = Annotated[int | float, Field(gt=0)]  # 0.25: the first quarter of an epoch
 Whole = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 
@@ -175,7 +176,7 @@ class Condenser(Optimiser):
     mask_probability: Share
     batch_size: Count
     rows_per_chunk: Count
-    epochs: Count
+    epochs: Epochs
 
 
 class CoCondenser(Optimiser):
@@ -190,7 +191,7 @@ class CoCondenser(Optimiser):
     rows_per_chunk: Count
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive
-    epochs: Count
+    epochs: Epochs
 
     @model_validator(mode="after")
     def _spans_fit(self) -> CoCondenser:
@@ -226,7 +227,7 @@ class Finetune(Optimiser):
     batch_size: Count
     passages_per_query: Annotated[int, Field(ge=2)]
     rows_per_chunk: Count
-    epochs: Annotated[list[Count], Field(min_length=1)]
+    epochs: Annotated[list[Epochs], Field(min_length=1)]
 
 
 class Encode(Block):

@@ -6,6 +6,7 @@ processes see the same batches.
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -17,9 +18,15 @@ from condenser.data.tokens import TokenShards
 _WIDTH_MULTIPLE = 8  # what matrix units of GPUs like
 
 
-def num_steps(num_items: int, *, batch_size: int, epochs: int) -> int:
-    """Steps of a training: every epoch ends with a shorter batch where the items do not divide."""
-    return epochs * _steps_per_epoch(num_items, batch_size)
+def num_steps(num_items: int, *, batch_size: int, epochs: int | float) -> int:
+    """Steps of a training: every epoch ends with a shorter batch where the items do not divide.
+
+    A part of an epoch is its first steps, at least one.
+
+    >>> num_steps(10, batch_size=4, epochs=2), num_steps(10, batch_size=4, epochs=0.5)
+    (6, 2)
+    """
+    return math.ceil(epochs * _steps_per_epoch(num_items, batch_size) - 1e-9)
 
 
 def step_items(

@@ -160,7 +160,7 @@ def train_retriever(
     passages_per_query: int,
     rows_per_chunk: int,
     keep_graphs: bool,
-    epochs: int,
+    epochs: int | float,
     seed: int,
     precision: str,
     work_folder: Path,

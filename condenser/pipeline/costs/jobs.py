@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -51,11 +52,11 @@ class _Training:
     chunks: list[Chunk]
     items: float
     batch_size: int
-    epochs: int
+    epochs: float
 
     @property
     def num_steps(self) -> float:
-        return self.epochs * -(-self.items // self.batch_size)
+        return math.ceil(self.epochs * math.ceil(self.items / self.batch_size) - 1e-9)
 
     @property
     def num_batches(self) -> float:

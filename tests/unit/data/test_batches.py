@@ -43,6 +43,11 @@ def test_the_last_batch_of_an_epoch_holds_what_is_left():
     assert sizes == [4, 4, 2, 4, 4, 2]
 
 
+def test_a_part_of_an_epoch_is_its_first_steps() -> None:
+    steps = [num_steps(10, batch_size=4, epochs=epochs) for epochs in (0.01, 1 / 3, 0.5, 1, 1.0, 1.4, 2)]
+    assert steps == [1, 1, 2, 3, 3, 5, 6]
+
+
 def test_the_order_changes_with_epoch_seed_and_stream():
     orders = [
         tuple(step_items(50, batch_size=50, step=step, seed=seed, stream=stream)[2])
