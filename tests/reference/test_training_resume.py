@@ -1,4 +1,4 @@
-"""A training killed without warning, or run by two processes, ends as one that had its peace."""
+"""A training killed without warning, or run by several processes, ends as one that had its peace."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _run_saving_every_step(kind: str, files: Files, output: Path) -> None:
     train(kind, files, output, epochs=NUM_EPOCHS, checkpoint_every_s=0)
 
 
-def _run_beside_others(rank: int, port: int, files: Files, outputs: dict[str, Path]) -> None:
-    os.environ.update(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank))
+def _run_beside_others(rank: int, world_size: int, port: int, files: Files, outputs: dict[str, Path]) -> None:
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size), LOCAL_RANK=str(rank))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     with joined("cpu", timeout_s=60) as processes:
         for kind, output in outputs.items():
@@ -61,13 +61,19 @@ def test_a_training_killed_and_resumed_gives_the_same_bytes(
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
-def test_two_processes_give_the_weights_of_one(files: Files, tmp_path: Path) -> None:
-    """Float32 sums in another order: losses agree to five digits, weights to a part of a step."""
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_several_processes_give_the_losses_and_weights_of_one(
+    files: Files, tmp_path: Path, world_size: int
+) -> None:
+    """Float32 sums in another order: losses agree to a thousandth, weights to a part of a step."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    two = {kind: tmp_path / f"{kind}-two" for kind in KINDS}
-    children = [SPAWN.Process(target=_run_beside_others, args=(rank, port, files, two)) for rank in range(2)]
+    several = {kind: tmp_path / f"{kind}-several" for kind in KINDS}
+    children = [
+        SPAWN.Process(target=_run_beside_others, args=(rank, world_size, port, files, several))
+        for rank in range(world_size)
+    ]
     for child in children:
         child.start()
     one = {kind: tmp_path / f"{kind}-one" for kind in KINDS}
@@ -77,13 +83,13 @@ def test_two_processes_give_the_weights_of_one(files: Files, tmp_path: Path) -> 
         child.join(60)
         assert child.exitcode == 0
     for kind in KINDS:
-        ours, theirs = losses(one[kind]), losses(two[kind])
+        ours, theirs = losses(one[kind]), losses(several[kind])
         assert [record["tokens"] for record in ours] == [record["tokens"] for record in theirs]
         for name in ("loss", "grad_norm"):
             assert [record[name] for record in ours] == pytest.approx(
                 [record[name] for record in theirs], rel=1e-3
             )
-        weights, others = (load_file(folder[kind] / "model.safetensors") for folder in (one, two))
+        weights, others = (load_file(folder[kind] / "model.safetensors") for folder in (one, several))
         for name, weight in weights.items():
             if not name.endswith("key.bias"):  # its gradient is rounding alone, see test_training_steps
                 torch.testing.assert_close(weight, others[name], rtol=1e-2, atol=5e-4)
