@@ -189,3 +189,8 @@ def read_run(path: str | Path) -> Iterator[ScoredDoc]:
 def read_doc_ids(path: str | Path) -> list[str]:
     """The ids of a collection in row order, from its `doc_ids.txt` (one id a line)."""
     return [line.decode() for _, line in _lines(path)]
+
+
+def count_doc_ids(path: str | Path) -> int:
+    """How many passages a collection has, from its `doc_ids.txt`, in memory that does not grow with it."""
+    return sum(1 for _ in _lines(path))
