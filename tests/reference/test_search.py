@@ -40,15 +40,33 @@ def test_ties_go_to_the_lower_row_also_at_the_last_rank(monkeypatch, read_bytes,
     monkeypatch.setattr(search, "READ_BYTES", read_bytes)
     monkeypatch.setattr(search, "SPARE_HITS", 1)
     monkeypatch.setattr(search, "WINDOW", 24)  # a block in three, the last one short
-    passages, queries = made_up(1000, 20, copies=300)  # more ties than ranks
+    # more ties than ranks; of whole numbers, so that they tie by whatever kernel they are multiplied
+    passages, queries = (np.round(4 * vectors) for vectors in made_up(1000, 20, copies=300))
     rows, scores = top_passages(passages, queries, depth=depth, block_rows=64, threads=1)
     exact = queries.astype(np.float64) @ passages.astype(np.float64).T
     for query in range(20):
         expected = np.lexsort((np.arange(1000), -exact[query]))[:depth]
         np.testing.assert_array_equal(rows[query], expected)
-    all_rows, all_scores = top_passages(passages, queries, depth=1000, block_rows=64, threads=1)
-    assert rows.tobytes() == np.ascontiguousarray(all_rows[:, :depth]).tobytes()
-    assert scores.tobytes() == np.ascontiguousarray(all_scores[:, :depth]).tobytes()
+        np.testing.assert_array_equal(scores[query], exact[query, expected])
+
+
+def test_a_block_seen_by_windows_gives_the_bits_of_the_whole_block(monkeypatch):
+    monkeypatch.setattr(search, "SPARE_HITS", 1)
+    monkeypatch.setattr(search, "WINDOW", 24)
+    real, blocks = search._top_of_block, []
+
+    def counted(block, queries, *, depth):
+        blocks.append(len(block))
+        return real(block, queries, depth=depth)
+
+    monkeypatch.setattr(search, "_top_of_block", counted)
+    passages, queries = made_up(100, 37, copies=30)
+    found, everything = (
+        top_passages(passages, queries, depth=depth, block_rows=128, threads=1) for depth in (5, 100)
+    )
+    assert blocks == [100]  # in the search for 5
+    for few, all_of_them in zip(found, everything, strict=True):
+        assert few.tobytes() == np.ascontiguousarray(all_of_them[:, :5]).tobytes()
 
 
 def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64):
