@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from condenser.files import sha256_text
 
@@ -28,15 +29,17 @@ def code_digests(program: Path, *, root: Path, modules: Iterable[str] = ()) -> d
         root: the folder that holds the package.
         modules: modules the program imports by a computed name, which no syntax tree shows.
     """
-    digests = {program.name: _digest(program)}
-    waiting = [*_imports(program, root), *modules]
+    code = _read(program, root)
+    digests = {program.name: code.digest}
+    waiting = [*code.imports, *modules]
     while waiting:
         module = waiting.pop()
         file = _file_of(module, root)
         if module in digests or module in WITHOUT_EFFECT or file is None:
             continue
-        digests[module] = _digest(file)
-        waiting.extend(_imports(file, root))
+        code = _read(file, root)
+        digests[module] = code.digest
+        waiting.extend(code.imports)
     return dict(sorted(digests.items()))
 
 
@@ -48,9 +51,16 @@ def _file_of(module: str, root: Path) -> Path | None:
     return None
 
 
-@cache
-def _digest(file: Path) -> str:
+class _Code(NamedTuple):
+    digest: str
+    imports: tuple[str, ...]
+
+
+@cache  # most programs share most modules
+def _read(file: Path, root: Path) -> _Code:
+    """The digest of a file, and the modules of ours that it names in an import statement."""
     tree = ast.parse(file.read_bytes(), filename=str(file))
+    found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
@@ -60,18 +70,13 @@ def _digest(file: Path) -> str:
                 and isinstance(first.value.value, str)
             ):
                 node.body = node.body[1:] or [ast.Pass()]
-    return sha256_text(ast.unparse(tree))[:12]
-
-
-@cache
-def _imports(file: Path, root: Path) -> tuple[str, ...]:
-    """The modules of ours that a file names in an import statement."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_bytes(), filename=str(file))):
-        if isinstance(node, ast.Import):
+        elif isinstance(node, ast.Import):
             found.update(name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             found.add(node.module)
             found.update(f"{node.module}.{name.name}" for name in node.names)
-    ours = {name for name in found if name == PACKAGE or name.startswith(PACKAGE + ".")}
-    return tuple(sorted(name for name in ours if _file_of(name, root) is not None))
+    ours = sorted(name for name in found if name == PACKAGE or name.startswith(PACKAGE + "."))
+    return _Code(
+        digest=sha256_text(ast.unparse(tree))[:12],
+        imports=tuple(name for name in ours if _file_of(name, root) is not None),
+    )

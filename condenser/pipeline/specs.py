@@ -8,6 +8,7 @@ the jobs above it, so that a result stays out of date until all above it has rea
 from __future__ import annotations
 
 import json
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,7 @@ def value_at(config: dict[str, Any], key: str, wildcards: dict[str, str]) -> Any
     return value
 
 
+@cache  # reading a package's metadata takes a millisecond, and every job asks
 def _version(name: str) -> str:
     try:
         return version(name).split("+")[0]  # 2.13.0+cpu is 2.13.0: the build is the device's matter

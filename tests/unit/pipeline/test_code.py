@@ -25,8 +25,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def digests(checkout: Path, **more: list[str]) -> dict[str, str]:
-    code._digest.cache_clear()
-    code._imports.cache_clear()
+    code._read.cache_clear()
     return code.code_digests(checkout / "workflow_scripts" / "tool.py", root=checkout, **more)
 
 
