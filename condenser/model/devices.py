@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import shutil
 import subprocess
@@ -11,9 +12,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import torch
+
+log = logging.getLogger(__name__)
 
 
 def choose_device(name: str) -> torch.device:
@@ -112,31 +114,32 @@ def parse_gpus(listing: str) -> list[Gpu]:
     return gpus
 
 
-def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tuple[Gpu, IO[str]]]:
+def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tuple[Gpu, int]]:
     """The `count` GPUs with the least memory in use that no other job of ours has claimed.
 
-    A claim is a lock on a file for each GPU, held as long as the file given back stays open and let
-    go by the system when the process ends, however it ends.
+    A claim is a lock on a file for each GPU. It is held until the descriptor given back is closed, or
+    the process ends, however it ends.
 
     Raises:
         ValueError: fewer than `count` are free.
     """
-    claimed: list[tuple[Gpu, IO[str]]] = []
+    claimed: list[tuple[Gpu, int]] = []
     lock_folder.mkdir(parents=True, exist_ok=True)
     for gpu in sorted(gpus, key=lambda gpu: (gpu.used_mb, gpu.uuid)):
         if len(claimed) == count:
             break
-        descriptor = os.open(lock_folder / f"condenser-{gpu.uuid}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        file: IO[str] = os.fdopen(descriptor, "r+")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
+        claim = _lock(_lock_file(lock_folder, gpu.uuid))
+        if claim is None:
             continue
-        claimed.append((gpu, file))
+        workers = _lock(_lock_file(lock_folder, f"{gpu.uuid}.workers"))
+        if workers is None:  # their launcher was killed, they are still saving a checkpoint
+            os.close(claim)
+            continue
+        os.close(workers)
+        claimed.append((gpu, claim))
     if len(claimed) < count:
-        for _, file in claimed:
-            file.close()
+        for _, claim in claimed:
+            os.close(claim)
         raise ValueError(
             f"GPUs: expected {count} free, got {len(claimed)} of {len(gpus)}. "
             "Run fewer jobs at once (resources: gpu=...), or wait."
@@ -144,18 +147,69 @@ def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tu
     return claimed
 
 
-def claim_visible_gpus(*, count: int) -> list[IO[str]]:
-    """Make this process see `count` free GPUs when nobody has assigned any; gives what holds the claim.
+def claim_visible_gpus(*, count: int) -> None:
+    """Make this process see `count` free GPUs, which are then its own until it ends.
 
-    Does nothing where a scheduler has set CUDA_VISIBLE_DEVICES, where torchrun started this process
-    (its parent claimed) or where there is no GPU. Call it before CUDA is first used, and keep the result
-    for the life of the process.
+    Of those that CUDA_VISIBLE_DEVICES names, where it names more than `count`; where it names no more,
+    somebody has assigned them. A process that torchrun started shares its launcher's claim. Does
+    nothing where there is no GPU. Call it before CUDA is first used: a GPU is claimed before it shows
+    any memory in use.
     """
-    if "CUDA_VISIBLE_DEVICES" in os.environ or "LOCAL_RANK" in os.environ:
-        return []
-    gpus = list_gpus()
-    if not gpus:
-        return []
-    claimed = claim_gpus(gpus, count=count, lock_folder=Path(tempfile.gettempdir()))
-    os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu, _ in claimed)
-    return [file for _, file in claimed]
+    lock_folder = Path(tempfile.gettempdir())
+    assigned = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if "LOCAL_RANK" in os.environ:
+        _share_claims((assigned or "").split(","), lock_folder)
+        return
+    if assigned is not None and len(assigned.split(",")) <= count:
+        return
+    gpus = list_gpus() if assigned is None else named_gpus(list_gpus(), assigned)
+    if len(gpus) > (0 if assigned is None else count):
+        claimed = claim_gpus(gpus, count=count, lock_folder=lock_folder)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu, _ in claimed)
+
+
+def named_gpus(gpus: Sequence[Gpu], visible: str) -> list[Gpu]:
+    """Those of the machine's GPUs that a CUDA_VISIBLE_DEVICES names, by number or by UUID's beginning."""
+    names = [name.strip() for name in visible.split(",")]
+    beginnings = tuple(name for name in names if name.startswith("GPU-"))
+    return [gpu for number, gpu in enumerate(gpus) if str(number) in names or gpu.uuid.startswith(beginnings)]
+
+
+def _share_claims(names: Sequence[str], lock_folder: Path) -> None:
+    """Keep these GPUs, until this process ends, from those who would claim them after its launcher."""
+    for uuid in names:
+        if uuid.startswith("GPU-"):
+            fcntl.flock(_open_lock(_lock_file(lock_folder, f"{uuid}.workers")), fcntl.LOCK_SH)
+
+
+def _lock_file(folder: Path, name: str) -> Path:
+    return folder / f"condenser-{name}.lock"
+
+
+def _lock(file: Path) -> int | None:
+    """The descriptor that holds this lock; None where another process has it."""
+    try:
+        descriptor = _open_lock(file)
+    except PermissionError:
+        log.warning("%s: another user's, and cannot be read: taken for held. Remove it if it is not", file)
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _open_lock(file: Path) -> int:
+    """Open a lock in a folder of many users: whose it is does not matter, if it can be read.
+
+    Raises:
+        PermissionError: it cannot.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError:
+        return os.open(file, os.O_RDONLY)  # with O_CREAT Linux may refuse what others have made
+    os.fchmod(descriptor, 0o644)  # whatever the umask
+    return descriptor

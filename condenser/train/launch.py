@@ -52,13 +52,10 @@ def launch(command: Sequence[str], *, processes: int, device: str, stop_timeout_
 
     from condenser.model.devices import claim_visible_gpus
 
-    claims = claim_visible_gpus(count=processes) if device != "cpu" else []
+    if device != "cpu":
+        claim_visible_gpus(count=processes)
     log.info("%d processes, %s", processes, _assigned_gpus())
-    try:
-        return _run_agent(command, processes=processes, stop_timeout_s=stop_timeout_s)
-    finally:
-        for claim in claims:
-            claim.close()
+    return _run_agent(command, processes=processes, stop_timeout_s=stop_timeout_s)
 
 
 def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -> int:

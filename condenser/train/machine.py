@@ -30,15 +30,12 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
     Raises:
         ValueError: the machine has not what is asked for.
     """
-    claim = claim_visible_gpus(count=1) if device != "cpu" else []
-    try:
-        chosen = choose_device(device)
-        make_deterministic(threads=threads)
-        with joined(chosen.type, timeout_s=TIMEOUT_S) as processes:
-            name = torch.cuda.get_device_name(processes.device) if chosen.type == "cuda" else "cpu"
-            if processes.world_size > 1:
-                name = f"{processes.world_size} x {name}"
-            yield Machine(processes, choose_precision(precision, processes.device), name)
-    finally:
-        for file in claim:
-            file.close()
+    if device != "cpu":
+        claim_visible_gpus(count=1)
+    chosen = choose_device(device)
+    make_deterministic(threads=threads)
+    with joined(chosen.type, timeout_s=TIMEOUT_S) as processes:
+        name = torch.cuda.get_device_name(processes.device) if chosen.type == "cuda" else "cpu"
+        if processes.world_size > 1:
+            name = f"{processes.world_size} x {name}"
+        yield Machine(processes, choose_precision(precision, processes.device), name)

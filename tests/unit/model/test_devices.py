@@ -1,21 +1,29 @@
 from __future__ import annotations
 
+import gc
+import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 
+from condenser.model import devices
 from condenser.model.devices import (
     Gpu,
     autocast,
     choose_device,
     choose_precision,
     claim_gpus,
+    claim_visible_gpus,
     cpu_multiplies_bf16,
     make_deterministic,
+    named_gpus,
     parse_gpus,
 )
 
@@ -87,8 +95,8 @@ def test_gpus_are_read_from_nvidia_smis_lines() -> None:
 def test_the_idlest_gpus_are_claimed_first(tmp_path: Path) -> None:
     claims = claim_gpus(GPUS, count=2, lock_folder=tmp_path)
     assert [gpu.uuid for gpu, _ in claims] == ["GPU-b", "GPU-c"]
-    for _, file in claims:
-        file.close()
+    for _, claim in claims:
+        os.close(claim)
 
 
 CLAIM = """
@@ -122,9 +130,9 @@ def test_two_jobs_never_claim_one_gpu_and_a_killed_job_lets_go(tmp_path: Path) -
             claim_gpus(GPUS, count=1, lock_folder=tmp_path)
         jobs[1].send_signal(signal.SIGKILL)
         jobs[1].wait(30)
-        ((gpu, file),) = claim_gpus(GPUS, count=1, lock_folder=tmp_path)
+        ((gpu, claim),) = claim_gpus(GPUS, count=1, lock_folder=tmp_path)
         assert gpu.uuid == taken[1]
-        file.close()
+        os.close(claim)
     finally:
         for child in jobs:
             child.kill()
@@ -135,5 +143,103 @@ def test_too_few_free_gpus_leave_none_claimed(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="expected 4 free, got 3 of 3"):
         claim_gpus(GPUS, count=4, lock_folder=tmp_path)
     claims = claim_gpus(GPUS, count=3, lock_folder=tmp_path)
-    for _, file in claims:
-        file.close()
+    for _, claim in claims:
+        os.close(claim)
+
+
+@pytest.fixture
+def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine of the three GPUs on which nobody has assigned any; gives its temp folder."""
+    monkeypatch.setattr(devices, "list_gpus", lambda: GPUS)
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    for name in ("CUDA_VISIBLE_DEVICES", "LOCAL_RANK"):
+        monkeypatch.setenv(name, "")  # so that what the code sets is taken back
+        monkeypatch.delenv(name)
+    return tmp_path
+
+
+def free(lock_folder: Path) -> list[str]:
+    """The GPUs that another job could still claim."""
+    found = []
+    for gpu in GPUS:
+        try:
+            ((_, claim),) = claim_gpus([gpu], count=1, lock_folder=lock_folder)
+        except ValueError:
+            continue
+        os.close(claim)
+        found.append(gpu.uuid)
+    return found
+
+
+def test_a_gpu_is_claimed_before_cuda_starts_and_until_the_process_ends(three_gpus: Path) -> None:
+    claim_visible_gpus(count=1)
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-b"
+    gc.collect()  # nobody need hold anything
+    assert free(three_gpus) == ["GPU-a", "GPU-c"]
+
+
+def test_of_several_gpus_that_somebody_names_each_job_claims_one(
+    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for expected in ("GPU-c", "GPU-a"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+        claim_visible_gpus(count=1)
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+    with pytest.raises(ValueError, match="expected 1 free, got 0 of 2"):
+        claim_visible_gpus(count=1)
+    for assigned in (
+        "0",
+        "",
+        "MIG-1,MIG-2",
+    ):  # no more than asked for, or unlisted
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
+        claim_visible_gpus(count=1)
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == assigned
+
+
+def test_gpus_are_named_by_number_or_by_the_beginning_of_their_uuid() -> None:
+    gpus = [Gpu(f"GPU-{number}{number}", 0) for number in range(12)]
+    assert [gpu.uuid for gpu in named_gpus(gpus, "1, GPU-7")] == ["GPU-11", "GPU-77"]
+    assert named_gpus(gpus, "") == named_gpus(gpus, "-1") == []
+
+
+def test_workers_keep_their_gpus_when_their_launcher_was_killed(
+    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher = claim_gpus(GPUS[1:], count=2, lock_folder=three_gpus)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-b,GPU-c")
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    claim_visible_gpus(count=1)  # in a worker
+    for _, claim in launcher:
+        os.close(claim)
+    assert free(three_gpus) == ["GPU-a"]
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A temp folder of all users: writable for all, each file for its owner alone."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o1777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two users")
+def test_locks_of_another_user_count_and_do_not_fail(
+    shared_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    before = os.umask(0o077)
+    try:
+        ((_, claim),) = claim_gpus(GPUS[:1], count=1, lock_folder=shared_folder)
+    finally:
+        os.umask(before)
+    (shared_folder / "condenser-GPU-b.lock").touch(0o600)
+    os.seteuid(65534)
+    try:
+        assert free(shared_folder) == ["GPU-c"]
+        assert "condenser-GPU-b.lock: another user's, and cannot be read" in caplog.text
+        os.close(claim)
+        assert free(shared_folder) == ["GPU-a", "GPU-c"]
+    finally:
+        os.seteuid(0)
