@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from condenser.files import sha256_file
 from condenser.train.checkpoint import (
     LOG_NAME,
     Checkpoint,
@@ -95,6 +96,28 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     _save(tmp_path, 1)
     with pytest.raises(ValueError, match="expected a checkpoint of this very training"):
         load_newest_checkpoint(tmp_path, fingerprint="other", device="cpu")
+
+
+def test_a_pickle_in_place_of_weights_is_passed_over_unread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Even where its digest is the one that is told."""
+    _save(tmp_path, 1)
+    folder = _save(tmp_path, 2)
+    torch.save({"layer.weight": _Trap()}, folder / "weights.safetensors")
+    meta = json.loads((folder / "meta.json").read_text())
+    meta["digests"]["weights.safetensors"] = sha256_file(folder / "weights.safetensors")
+    (folder / "meta.json").write_text(json.dumps(meta))
+    loaded = _load(tmp_path)
+    assert loaded is not None and loaded.step == 1
+    assert "step-00000002 is damaged" in caplog.text
+
+
+class _Trap:
+    """Says so when it is unpickled."""
+
+    def __reduce__(self) -> tuple:
+        return exec, ("raise SystemExit('unpickled')",)
 
 
 def test_a_checkpoint_whose_log_was_changed_is_passed_over(

@@ -10,9 +10,10 @@ from safetensors.torch import load_file
 from small_trainings import RETRIEVER, Files, contents, losses, prepare, sharpen, train
 from transformers import AutoModel
 
-from condenser.data.records import TrainExample, read_examples, write_examples
+from condenser.data.batches import step_items
+from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
-from condenser.train.checkpoint import locked_work_folder
+from condenser.train.checkpoint import load_newest_checkpoint, locked_work_folder
 from condenser.train.finetune import ExampleRows, draw_passages, read_example_rows
 
 
@@ -54,6 +55,12 @@ def test_the_examples_of_all_files_stand_one_after_the_other_as_rows(tmp_path: P
         ("q2", ("d1",), ("d2", "d98"), "expected ids of the collection, got 'd98'"),
         ("q2", (), ("d2",), "expected at least one positive for query 'q2', got none"),
         ("q2", ("d1",), (), "expected at least one negative for query 'q2', got none"),
+        (
+            "q2",
+            ("d1", "d3"),
+            ("d2", "d3"),
+            "expected negatives that are not judged positive .* got 'd3' as both",
+        ),
     ],
 )
 def test_an_example_that_cannot_be_used_is_refused_with_its_line(
@@ -131,6 +138,47 @@ def test_texts_longer_than_the_limit_are_cut(files: Files, tmp_path: Path) -> No
     for record in losses(tmp_path / "out"):
         assert record["tokens"] <= record["items"] * per_query
     assert any(record["tokens"] > 0.9 * record["items"] * per_query for record in losses(tmp_path / "out"))
+
+
+def test_fewer_examples_than_a_batch_are_one_step_an_epoch(files: Files, tmp_path: Path) -> None:
+    counts = train("retriever", files, tmp_path / "out", batch_size=1000, epochs=2)
+    assert counts["steps"] == 2 and counts["items_seen"] == 36
+    assert counts["updates_skipped"] == 0
+
+
+def test_one_example_of_a_collection_of_two_is_trained_on(files: Files, tmp_path: Path) -> None:
+    small = Files(tmp_path)
+    (tmp_path / "doc_ids.txt").write_text("yes\nno\n")
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "what is this")])
+    write_examples(small.examples, [TrainExample("q", ("yes",), ("no",))])
+    tokenizer = Tokenizer(files.backbone)
+    for prefix, texts in zip(small.tokens, ([], ["this", "that"]), strict=True):
+        rows = [("", text) for text in texts]
+        write_token_shard(rows, prefix, tokenizer, batch_size=8, split=True)
+    rows = [("", "what is this")]
+    write_token_shard(rows, tmp_path / "queries", tokenizer, batch_size=8, split=False)
+    counts = train("retriever", small, tmp_path / "out", initial=files.backbone)
+    assert counts["examples_with_fewer_negatives_than_a_batch_takes"] == counts["steps"] == 1
+
+
+def test_a_loss_that_is_no_number_names_the_lines_of_the_queries_and_keeps_the_checkpoint(
+    files: Files, tmp_path: Path
+) -> None:
+    diverging = {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
+    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of .*queries\.jsonl\. ") as caught:
+        train("retriever", files, tmp_path / "out", **diverging, checkpoint_every_s=0, bad_loss_patience=1)
+    message = str(caught.value)
+    assert "(2 in a row)" in message and "\n" not in message
+    step = int(message.split(" at step ")[1].split()[0])
+    _, _, items = step_items(18, batch_size=4, step=step, seed=42, stream="retriever")
+    line_of = {query.query_id: line for line, query in enumerate(files.queries, start=1)}
+    examples = list(read_examples(files.examples))
+    lines = [line_of[examples[item].query_id] for item in items]
+    assert f"on lines {', '.join(map(str, lines))} of " in message
+    assert not (tmp_path / "out").exists()
+    checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint="retriever", device="cpu")
+    assert checkpoint is not None and checkpoint.step == step
+    assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())
 
 
 def _tokens_of(num_queries: int, folder: Path, files: Files) -> Path:
