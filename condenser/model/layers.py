@@ -13,9 +13,10 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from torch.utils.checkpoint import checkpoint
 from transformers.models.bert.modeling_bert import BertLayer
+
+from condenser.model.dropout import attention
 
 Positions = Literal["cls"] | Int[Tensor, " position"]
 
@@ -73,25 +74,25 @@ def layer_at(
 
     With dropout off the values and gradients are the plain layer's at those positions.
     """
-    attention = layer.attention.self
+    module = layer.attention.self
     num_rows, _, dim = states.shape
 
     def by_head(projected: Tensor) -> Tensor:
-        return projected.view(
-            num_rows, -1, attention.num_attention_heads, attention.attention_head_size
-        ).transpose(1, 2)
+        return projected.view(num_rows, -1, module.num_attention_heads, module.attention_head_size).transpose(
+            1, 2
+        )
 
-    keys, values = by_head(attention.key(states)), by_head(attention.value(states))
+    keys, values = by_head(module.key(states)), by_head(module.value(states))
     outputs = []
     for entry in positions:
         read = states[:, :1] if isinstance(entry, str) else states
-        context = scaled_dot_product_attention(
-            by_head(attention.query(read)),
+        context = attention(
+            by_head(module.query(read)),
             keys,
             values,
-            attn_mask=mask,
-            dropout_p=attention.dropout.p if layer.training else 0.0,
-            scale=attention.scaling,
+            mask,
+            scale=module.scaling,
+            probability=module.dropout.p if layer.training else 0.0,
         )
         context, read = context.transpose(1, 2).reshape(-1, dim), read.reshape(-1, dim)
         if not isinstance(entry, str):

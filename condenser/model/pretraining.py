@@ -18,6 +18,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import atomic_folder
 from condenser.model.backbone import load_backbone, write_backbone
+from condenser.model.dropout import use_quick_dropout
 from condenser.model.layers import Positions, broadcast_mask, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.weights import fill, initialise, read_settings, read_weights, write_weights
@@ -76,6 +77,7 @@ class Condenser(nn.Module):
         with torch.random.fork_rng(devices=[]):  # building layers draws numbers that we overwrite
             self.head = nn.ModuleList(BertLayer(backbone.config) for _ in range(num_head_layers))
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
+        use_quick_dropout(self)
         self.skip_from = skip_from
         self.use_late_mlm = use_late_mlm
         self.recompute_layers = False  # see full_layer

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from transformers import BertModel
 
 from condenser.model.backbone import load_backbone, save_backbone
+from condenser.model.dropout import use_quick_dropout
 from condenser.model.layers import broadcast_mask, full_layer, layer_at
 
 
@@ -21,6 +22,7 @@ class Retriever(nn.Module):
     def __init__(self, backbone: BertModel) -> None:
         super().__init__()
         self.backbone = backbone
+        use_quick_dropout(self)
         self.recompute_layers = False  # see full_layer
 
     def forward(

@@ -27,7 +27,7 @@ def slow_losses(model: Condenser, labels: Tensor) -> tuple[Tensor, Tensor, Tenso
     output = model.backbone(input_ids(), attention_mask=attended.long(), output_hidden_states=True)
     late, early = output.hidden_states[-1], output.hidden_states[model.skip_from]
     states = torch.cat([late[:, :1], early[:, 1:]], dim=1)
-    hidden = torch.zeros(3, 1, 1, 10, dtype=torch.float64).masked_fill(~attended[:, None, None], -1e300)
+    hidden = attended[:, None, None]
     for layer in model.head:
         states = layer(states, hidden)
 
