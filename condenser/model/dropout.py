@@ -71,7 +71,8 @@ def attention(
         )
     scores = (queries * scale) @ keys.transpose(-1, -2)
     if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        hidden = torch.zeros(mask.shape, dtype=scores.dtype)
+        scores.add_(hidden.masked_fill_(~mask, torch.finfo(scores.dtype).min))
     return dropout(torch.softmax(scores, dim=-1), probability) @ values
 
 
