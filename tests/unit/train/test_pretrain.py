@@ -8,11 +8,15 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_trainings import SHAPE, Files, contents, losses, prepare, train
+from small_trainings import COCONDENSER, CONDENSER, SHAPE, Files, contents, losses, prepare, train
 from transformers import AutoModel, AutoTokenizer
 
+from condenser.data.batches import step_items
+from condenser.data.blocks import pack_blocks
+from condenser.data.spans import span_documents
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.model.pretraining import Condenser
+from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.distributed import Processes, alone
 from condenser.train.pretrain import graph_bytes, masked_texts
 
@@ -204,10 +208,71 @@ def test_processes_share_the_chunks_and_agree_on_the_count_of_masked_tokens(file
     assert len({chunk.seed for chunk in whole.chunks}) == 6
 
 
-def test_a_loss_that_is_no_number_names_the_lines_of_the_collection(files: Files, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of the collection"):
-        train("condenser", files, tmp_path / "out", learning_rate=1e30, max_grad_norm=0.0, warmup_ratio=0.0)
+@pytest.mark.parametrize("kind", ["condenser", "cocondenser"])
+def test_a_loss_that_is_no_number_names_the_lines_of_the_collection_and_keeps_the_checkpoint(
+    files: Files, tmp_path: Path, kind: str
+) -> None:
+    diverging = {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
+    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of the collection") as caught:
+        train(kind, files, tmp_path / "out", **diverging, checkpoint_every_s=0, bad_loss_patience=1)
+    message = str(caught.value)
+    assert "(2 in a row)" in message and "\n" not in message
     assert not (tmp_path / "out").exists()
+
+    step = int(message.split(" at step ")[1].split()[0])
+    shards = TokenShards(files.tokens)
+    if kind == "condenser":
+        starts = pack_blocks(shards, max_tokens=30, short_probability=0.1, seed=42).starts
+    else:
+        starts = span_documents(shards, min_tokens=4).starts
+    batch_size = {"condenser": CONDENSER, "cocondenser": COCONDENSER}[kind]["batch_size"]
+    _, _, chosen = step_items(len(starts), batch_size=batch_size, step=step, seed=42, stream=kind)
+    rows = [int(np.searchsorted(shards.row_starts, start, side="right")) - 1 for start in starts[chosen]]
+    assert f"on lines {', '.join(str(row + 1) for row in rows)} of the collection" in message
+
+    checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint=kind, device="cpu")
+    assert checkpoint is not None and checkpoint.step == step
+    assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())
+
+
+@pytest.mark.parametrize(("kind", "items"), [("condenser", "blocks"), ("cocondenser", "documents")])
+def test_a_collection_smaller_than_a_batch_is_one_step_an_epoch(
+    files: Files, tmp_path: Path, kind: str, items: str
+) -> None:
+    counts = train(kind, files, tmp_path / "out", batch_size=1000, epochs=2)
+    assert counts["steps"] == 2 and counts["items_seen"] == 2 * counts[items]
+    assert counts["updates_skipped"] == 0
+
+
+def _collection_of(texts: list[str], folder: Path, files: Files) -> list[Path]:
+    """Token shards of a few texts; the first shard is empty."""
+    prefixes = [folder / "collection.0-of-2", folder / "collection.1-of-2"]
+    for prefix, part in zip(prefixes, ([], texts), strict=True):
+        rows = [("", text) for text in part]
+        write_token_shard(rows, prefix, Tokenizer(files.backbone), batch_size=8, split=True)
+    return prefixes
+
+
+def test_the_smallest_collections_are_trained_on_or_refused(files: Files, tmp_path: Path) -> None:
+    texts = [passage.text for passage in files.passages]
+    one = _collection_of(texts[:1], tmp_path / "one", files)
+    assert train("condenser", files, tmp_path / "condenser", token_prefixes=one)["rows"] == 1
+    with pytest.raises(ValueError, match="expected at least 2 documents of 8 tokens or more, got 1 among 1"):
+        train("cocondenser", files, tmp_path / "refused", token_prefixes=one)
+    two = _collection_of(texts[:2], tmp_path / "two", files)
+    assert train("cocondenser", files, tmp_path / "cocondenser", token_prefixes=two)["documents"] == 2
+
+
+def test_a_last_batch_of_one_document_has_no_negatives_and_a_contrastive_loss_of_zero(
+    files: Files, tmp_path: Path
+) -> None:
+    texts = [passage.text for passage in files.passages][:3]
+    three = _collection_of(texts, tmp_path, files)
+    train("cocondenser", files, tmp_path / "out", token_prefixes=three, batch_size=2)
+    first, last = losses(tmp_path / "out")
+    assert (first["items"], last["items"]) == (2, 1)
+    assert first["contrastive"] > 0 and last["contrastive"] == 0
+    assert last["outcome"] == "updated"
 
 
 def test_a_missing_head_is_reported_when_a_random_one_was_asked_for(
