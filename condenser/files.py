@@ -22,7 +22,7 @@ from typing import IO, Any
 import numpy as np
 
 _CHUNK_BYTES = 1 << 20
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _beside(path: Path) -> Path:
@@ -47,12 +47,12 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_ROOM and error.filename is None:
+        if error.errno in NO_ROOM and error.filename is None:
             error.filename = str(path)
         raise
     except Exception as error:
         number = re.search(r"\(os error (\d+)\)", str(error))
-        if number and int(number[1]) in _NO_ROOM:
+        if number and int(number[1]) in NO_ROOM:
             raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
         raise
 

@@ -6,7 +6,8 @@ Pyserini's `LuceneSearcher.batch_search`, and the rankings are equal; but no hit
 Python object, the memory of Java is bounded by an argument, and nothing of Pyserini is imported.
 
 Anserini reports most failures on its log alone and ends with status 0: what it says it did is
-therefore counted and compared with what was asked.
+therefore counted and compared with what was asked. Of a run that finds no room on the disk it says
+nothing at all: it writes into a pipe, and the file is ours.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO
 
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_run
-from condenser.files import atomic_folder
+from condenser.files import NO_ROOM, atomic_folder, atomic_write, full_disk_named
 from condenser.program import bound
 from condenser.progress import Progress, track
 
@@ -71,30 +74,63 @@ def find_anserini() -> Path:
 
 
 def run_anserini(
-    program: str, options: Mapping[str, object], *, switches: Sequence[str], heap_mb: int
+    program: str,
+    options: Mapping[str, object],
+    *,
+    switches: Sequence[str],
+    heap_mb: int,
+    output: IO[bytes] | None = None,
 ) -> str:
     """Run a main class of Anserini to its end, in at most `heap_mb` MB of Java heap; gives its log.
 
-    Java ends when this process is killed.
+    Its option `output`, if it has one, is a pipe into the file `output`.
 
     Raises:
         ValueError: Java ended with an error or Anserini refused its arguments.
+        OSError: no room on the disk.
     """
-    command = [str(find_java()), f"-Xmx{heap_mb}m", "-cp", str(find_anserini()), f"io.anserini.{program}"]
+    command = [str(find_java()), f"-Xmx{heap_mb}m"]
+    command += ["-XX:-UsePerfData"]  # a file in /tmp, without which a full /tmp does no harm
+    command += ["-cp", str(find_anserini()), f"io.anserini.{program}"]
     for name, value in options.items():
         command += [f"-{name}", str(value)]
     command += [f"-{name}" for name in switches]
-    done = subprocess.run(
-        bound(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
-    )
-    if "OutOfMemoryError" in done.stdout or "too small" in done.stdout:
+    status, log = _run_java(command, output)
+    if "OutOfMemoryError" in log or "too small" in log:
         raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB of heap. Give it more.")
-    lines = done.stdout.splitlines() or ["nothing"]
+    for number in NO_ROOM:
+        if f"IOException: {os.strerror(number)}" in log:
+            raise OSError(number, os.strerror(number))
+    lines = log.splitlines() or ["nothing"]
     refusals = [line for line in lines if line.startswith("Error: ")]
-    if done.returncode != 0 or refusals:
+    if status != 0 or refusals:
         said = (refusals + [line for line in lines if "Exception" in line] + lines)[0]
-        raise ValueError(f"Anserini's {program} failed (status {done.returncode}) and said: {said}")
-    return done.stdout
+        raise ValueError(f"Anserini's {program} failed (status {status}) and said: {said}")
+    return log
+
+
+def _run_java(command: list[str], output: IO[bytes] | None) -> tuple[int, str]:
+    """Exit status and log of a command, killed with this process, whose option `output` is a pipe."""
+    reader, writer = os.pipe()
+    if output is not None:
+        command = [*command, "-output", f"/dev/fd/{writer}"]
+    with (
+        os.fdopen(reader, "rb") as written,
+        subprocess.Popen(
+            bound(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[writer]
+        ) as java,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        assert java.stdout is not None
+        os.close(writer)
+        log = pool.submit(java.stdout.read)
+        try:
+            if output is not None:
+                shutil.copyfileobj(written, output)
+            return java.wait(), log.result().decode(errors="replace")
+        except BaseException:
+            java.kill()
+            raise
 
 
 def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: int) -> dict[str, int]:
@@ -127,10 +163,11 @@ def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: i
         )
         counts = {name: int(number.replace(",", "")) for name, number in _COUNTER.findall(log)}
         indexed, empty = counts.get("indexed", 0), counts.get("empty", 0)
-        if indexed + empty != num_passages:
+        exceptions = [line for line in log.splitlines() if "Exception" in line]
+        if exceptions or indexed + empty != num_passages:
             raise ValueError(
                 f"{collection}: expected {num_passages:,} passages in the index, got {indexed:,} and "
-                f"{empty:,} empty ones ({counts or log.splitlines()[-1]})."
+                f"{empty:,} empty ones ({(exceptions or [str(counts)])[0]})."
             )
         shutil.rmtree(texts)
         (index / "write.lock").unlink(missing_ok=True)
@@ -184,7 +221,7 @@ def search_bm25(
     per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
     options = {"index": index, "bm25.k1": k1, "bm25.b": b, "hits": depth, "threads": threads}
     blocks = []
-    with Progress("BM25", total=len(queries), unit="queries") as progress:
+    with full_disk_named(work_folder), Progress("BM25", total=len(queries), unit="queries") as progress:
         for start in range(0, len(queries), per_block):
             block = work_folder / f"queries-{start:09}-depth-{depth}.trec"
             count = min(per_block, len(queries) - start)
@@ -202,19 +239,28 @@ def _search_block(
     queries: list[Query], queries_file: Path, block: Path, options: Mapping[str, object], *, heap_mb: int
 ) -> None:
     """Search some queries; topics are numbered so that Anserini's order is ours."""
-    topics, partial = block.with_suffix(".topics"), block.with_suffix(".partial")
+    topics = block.with_suffix(".topics")
     texts = [" ".join(query.text.split()) for query in queries]
     lines = [f"{row}\t{text}\n" for row, text in enumerate(texts) if text]
     if not lines:
         block.touch()
         return
     topics.write_text("".join(lines), encoding="utf-8")
-    log = run_anserini(
-        "search.SearchCollection",
-        {**options, "topics": topics, "topicReader": "TsvInt", "output": partial},
-        switches=["bm25"],
-        heap_mb=heap_mb,
-    )
+    with atomic_write(block) as output:
+        log = run_anserini(
+            "search.SearchCollection",
+            {**options, "topics": topics, "topicReader": "TsvInt"},
+            switches=["bm25"],
+            heap_mb=heap_mb,
+            output=output,
+        )
+        _check_answers(log, queries, queries_file, num_asked=len(lines), index=options["index"])
+    topics.unlink()
+
+
+def _check_answers(
+    log: str, queries: list[Query], queries_file: Path, *, num_asked: int, index: object
+) -> None:
     if "TooManyClauses" in log:
         longest = max(queries, key=lambda query: len(query.text.split()))
         raise ValueError(
@@ -224,13 +270,11 @@ def _search_block(
     processed = [int(number.replace(",", "")) for number in _PROCESSED.findall(log)]
     exceptions = [line for line in log.splitlines() if "Exception" in line]
     num_answered = max(processed, default=0)
-    if exceptions or not partial.exists() or num_answered != len(lines):
+    if exceptions or num_answered != num_asked:
         raise ValueError(
-            f"{options['index']}: expected an answer to {len(lines):,} queries, got {num_answered:,} "
+            f"{index}: expected an answer to {num_asked:,} queries, got {num_answered:,} "
             f"({(exceptions or log.splitlines() or ['no log'])[0]}). Is this a complete index?"
         )
-    topics.unlink()
-    partial.replace(block)
 
 
 def _read_blocks(blocks: list[Path], queries: list[Query], found: set[str]) -> Iterator[ScoredDoc]:
