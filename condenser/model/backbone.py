@@ -30,6 +30,9 @@ EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
+RUNS_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
+"""Settings that make transformers run Python files of the model's folder."""
+
 UNWANTED_TOKENIZER_SETTINGS = (
     *("max_length", "truncation_strategy", "stride", "pad_to_multiple_of", "pad_token_type_id"),
     *("is_local", "local_files_only", "name_or_path"),
@@ -180,7 +183,7 @@ def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor], 
 
     Raises:
         ValueError: files are missing, the architecture is another one, the config wants to run code,
-            or a tensor is of no known place.
+            or a tensor is of no known place or holds whole numbers.
     """
     folder = Path(folder)
     config = _read_config(folder)
@@ -194,9 +197,16 @@ def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor], 
     for name, value in read_weights(path).items():
         place = name.removesuffix(".gamma") + ".weight" if name.endswith(".gamma") else name
         place = place.removesuffix(".beta") + ".bias" if place.endswith(".beta") else place
+        if place.startswith("cls.seq_relationship.") or place.endswith(".position_ids"):
+            continue
+        if not value.is_floating_point():
+            raise ValueError(
+                f"{path}: expected floating-point weights, got {value.dtype} in {name}. "
+                "Choose the model before it was quantised."
+            )
         if place.startswith("cls.predictions."):
             head[place.removeprefix("cls.predictions.")] = value.float()
-        elif not place.startswith("cls.seq_relationship.") and not place.endswith(".position_ids"):
+        else:
             backbone[place.removeprefix("bert.")] = value.float()
     return config, backbone, _tied_head(head, backbone)
 
@@ -206,7 +216,8 @@ def _tied_head(head: dict[str, Tensor], backbone: dict[str, Tensor]) -> dict[str
     bias = head.pop("decoder.bias", None)
     if bias is not None:
         head.setdefault("bias", bias)
-    if decoder is not None and not torch.equal(decoder, backbone["embeddings.word_embeddings.weight"]):
+    embeddings = backbone.get("embeddings.word_embeddings.weight", torch.empty(0))
+    if decoder is not None and not torch.equal(decoder, embeddings):
         return {}
     return head
 
@@ -215,20 +226,45 @@ def _read_config(folder: Path) -> BertConfig:
     path = folder / "config.json"
     if not path.is_file():
         raise ValueError(f"{path}: no such file. Expected a Hugging Face BERT folder.")
-    settings = read_json(path)
     for file in (path, folder / "tokenizer_config.json"):
-        if file.is_file() and "auto_map" in read_json(file):
-            raise ValueError(f"{file}: auto_map asks to run code that comes with the model; it is refused.")
+        settings = read_json(file) if file.is_file() else {}
+        if not isinstance(settings, dict):
+            raise ValueError(
+                f"{file}:1: expected a JSON object, got {settings!r:.60}. Fetch the model again."
+            )
+        for name in RUNS_CODE:
+            if name in settings:
+                raise ValueError(
+                    f"{file}: {name} asks to run code that comes with the model; it is refused. "
+                    "Choose a plain BERT."
+                )
+    settings = read_json(path)
     if settings.get("model_type") != "bert":
         raise ValueError(f"{path}: expected model_type bert, got {settings.get('model_type')!r}.")
-    usual = {"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"}
+    usual = {
+        **{"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
+        **{"quantization_config": None},
+    }
     for name, value in usual.items():
         if settings.get(name, value) != value:
             raise ValueError(
                 f"{path}: expected {name} {value}, got {settings[name]!r}: not a plain BERT encoder."
             )
     ours = ("architectures", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "auto_map")
-    return BertConfig(**{name: value for name, value in settings.items() if name not in ours})
+    try:
+        config = BertConfig(**{name: value for name, value in settings.items() if name not in ours})
+        with torch.device("meta"):
+            BertModel(config)
+    except Exception as error:  # transformers and torch have one of their own for every wrong value
+        raise ValueError(
+            f"{path}: expected the settings of a BERT, got others ({_in_one_line(error)}). "
+            "Fetch the model again."
+        ) from error
+    return config
+
+
+def _in_one_line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def _empty_model(config: BertConfig) -> BertModel:
@@ -242,6 +278,12 @@ def _empty_model(config: BertConfig) -> BertModel:
 
 def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int) -> dict[str, Any]:
     config, tensors, head_tensors = read_checkpoint(origin)
+    for name, value in {**tensors, **head_tensors}.items():
+        if not torch.isfinite(value).all():
+            raise ValueError(
+                f"{origin / WEIGHTS_FILE}: expected finite weights, got NaN or infinity in {name}. "
+                "Fetch or train the model again."
+            )
     model = _empty_model(config)
     initialise(model.pooler, standard_deviation=config.initializer_range, seed=seed)
     try:
@@ -316,13 +358,19 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
     """Write a checkpoint's tokenizer as tokenizer.json, without the truncation and padding it may carry.
 
     Raises:
-        ValueError: there is no tokenizer, or it has words that the embeddings have not.
+        ValueError: there is no tokenizer to read, or it has words that the embeddings have not.
     """
     from transformers import AutoTokenizer
 
     if not any((Path(origin) / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         raise ValueError(f"{origin}: expected tokenizer.json or vocab.txt, got neither.")
-    tokenizer = AutoTokenizer.from_pretrained(str(origin), trust_remote_code=False, use_fast=True)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(origin), trust_remote_code=False, use_fast=True)
+    except Exception as error:  # of its several parsers each has one of its own
+        raise ValueError(
+            f"{origin}: expected a tokenizer to read, got another or a damaged one ({_in_one_line(error)}). "
+            "Fetch the model again."
+        ) from error
     tokenizer.backend_tokenizer.no_truncation()  # MiniLM's file silently cuts at 128
     tokenizer.backend_tokenizer.no_padding()
     for name in UNWANTED_TOKENIZER_SETTINGS:

@@ -60,9 +60,12 @@ def read_settings(path: str | Path) -> dict[str, Any]:
     """The settings in the header of a file of `write_weights`; none give {}."""
     try:
         with safe_open(path, framework="pt") as file:
-            return json.loads((file.metadata() or {}).get("settings", "{}"))
-    except SafetensorError as error:
+            settings = json.loads((file.metadata() or {}).get("settings", "{}"))
+    except (SafetensorError, ValueError) as error:
         raise ValueError(f"{path}: expected a complete safetensors file ({error}).") from error
+    if not isinstance(settings, dict):
+        raise ValueError(f"{path}: expected settings in its header, got {settings!r:.60}. Make it again.")
+    return settings
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], *, origin: str | Path) -> None:

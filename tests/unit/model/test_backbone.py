@@ -221,16 +221,81 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
+CODE = {
+    "auto_map": {"AutoModel": "modeling_evil.Evil", "AutoTokenizer": ["modeling_evil.Evil", None]},
+    "trust_remote_code": True,
+    "custom_pipelines": {"evil": {"impl": "modeling_evil.Evil"}},
+}
+
+
+@pytest.mark.parametrize("name", CODE)
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-def test_code_beside_the_weights_is_refused(file: str, source: Path, tmp_path: Path) -> None:
-    edit_json(source / file, auto_map={"AutoModel": "modeling_evil.Evil"})
+def test_code_beside_the_weights_is_refused(file: str, name: str, source: Path, tmp_path: Path) -> None:
+    edit_json(source / file, **{name: CODE[name]})
     (source / "modeling_evil.py").write_text("raise SystemExit('ran')")
-    refused(source, tmp_path / "ours", "auto_map")
+    refused(source, tmp_path / "ours", rf"{file}: {name} asks to run code that comes with the model")
 
 
 def test_pickled_weights_are_refused(source: Path, tmp_path: Path) -> None:
     (source / "model.safetensors").rename(source / "pytorch_model.bin")
     refused(source, tmp_path / "ours", r"only pytorch_model\.bin, a pickle")
+
+
+def test_a_pickle_under_the_name_of_safetensors_is_refused_unread(source: Path, tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> tuple:
+            return exec, ("raise SystemExit('unpickled')",)
+
+    torch.save({"embeddings.word_embeddings.weight": Trap()}, source / "model.safetensors")
+    refused(source, tmp_path / "ours", r"model\.safetensors: expected a complete safetensors file")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf")])
+def test_weights_that_are_no_numbers_are_refused(value: float, source: Path, tmp_path: Path) -> None:
+    tensors = load_file(source / "model.safetensors")
+    tensors["encoder.layer.1.output.dense.bias"][3] = value
+    save_file(tensors, source / "model.safetensors")
+    refused(source, tmp_path / "ours", r"expected finite weights, got NaN or infinity in encoder\.layer\.1\.")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"hidden_size": value} for value in ("abc", None, -12, 13)),
+        *({"vocab_size": -1}, {"hidden_act": "evil"}, {"pad_token_id": 99}, {"id2label": 5}),
+        *({"hidden_dropout_prob": "0.1"}, {"layer_norm_eps": "x"}),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_bert_are_refused(changes: dict, source: Path, tmp_path: Path) -> None:
+    edit_json(source / "config.json", **changes)
+    refused(source, tmp_path / "ours", r"config\.json: expected the settings of a BERT, got others \(")
+
+
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
+@pytest.mark.parametrize("content", ["[]", "null", "{", "<html>"])
+def test_settings_that_are_no_json_object_are_refused(
+    file: str, content: str, source: Path, tmp_path: Path
+) -> None:
+    (source / file).write_text(content)
+    refused(source, tmp_path / "ours", rf"{file}:1: expected (a JSON object|JSON), got ")
+
+
+@pytest.mark.parametrize("content", ["{}", '{"version": "1.0", "added_tokens": [', "<html>"])
+def test_a_damaged_tokenizer_is_refused(content: str, source: Path, tmp_path: Path) -> None:
+    (source / "tokenizer.json").write_text(content)
+    refused(source, tmp_path / "ours", "expected a tokenizer to read, got another or a damaged one")
+
+
+def test_quantised_weights_are_refused(source: Path, tmp_path: Path) -> None:
+    edit_json(source / "config.json", quantization_config={"quant_method": "gptq"})
+    refused(source, tmp_path / "ours", r"config\.json: expected quantization_config None")
+    edit_json(source / "config.json", quantization_config=None)
+    tensors = load_file(source / "model.safetensors")
+    save_file({name: value.to(torch.int8) for name, value in tensors.items()}, source / "model.safetensors")
+    refused(
+        source, tmp_path / "ours", r"model\.safetensors: expected floating-point weights, got torch\.int8 in"
+    )
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:
@@ -251,7 +316,14 @@ def test_what_is_no_plain_encoder_is_refused(changes: dict, match: str, source: 
     refused(source, tmp_path / "ours", match)
 
 
-@pytest.mark.parametrize("name", ["encoder.layer.1.output.dense.weight", "embeddings.LayerNorm.bias"])
+MISSING = [
+    "encoder.layer.1.output.dense.weight",
+    "embeddings.LayerNorm.bias",
+    "embeddings.word_embeddings.weight",
+]
+
+
+@pytest.mark.parametrize("name", MISSING)
 def test_a_missing_weight_is_refused(name: str, source: Path, tmp_path: Path) -> None:
     tensors = load_file(source / "model.safetensors")
     del tensors[name]

@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from small_models import small_condenser
 from transformers import AutoModel
 
 from condenser.model.backbone import prepare_backbone
 from condenser.model.pretraining import Condenser
+from condenser.model.weights import read_settings
 
 torch.set_num_threads(1)
 SHAPE = {"hidden_size": 12, "num_layers": 4, "num_heads": 3, "intermediate_size": 20, "max_positions": 16}
@@ -148,3 +149,12 @@ def test_head_file_holds_the_head_alone(scratch: Path, tmp_path: Path) -> None:
     load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
     names = load_file(tmp_path / "condenser" / "condenser_head.safetensors")
     assert {name.split(".")[0] for name in names} == {"0", "1"}
+
+
+@pytest.mark.parametrize("content", ["import os", "[1]", '"skip_from"'])
+def test_a_head_whose_header_holds_no_settings_is_refused_in_one_line(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "condenser_head.safetensors"
+    save_file({"a": torch.zeros(1)}, path, metadata={"settings": content})
+    with pytest.raises(ValueError, match=r"condenser_head\.safetensors: expected") as caught:
+        read_settings(path)
+    assert "\n" not in str(caught.value)
