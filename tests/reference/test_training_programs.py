@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -77,6 +78,31 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
     assert manifest["counts"]["steps"] == len(losses(tmp_path / "out"))
     assert "out/model.safetensors" in manifest["outputs"]
     assert not list((tmp_path / "work").glob("step-*"))
+
+
+def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
+    root: Path, tmp_path: Path
+) -> None:
+    files = prepare(tmp_path, dropout=0.1)
+    arguments = _condenser_arguments(files, tmp_path, epochs=1)
+    spec = json.loads(arguments[1])
+    spec["config"] |= {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
+    arguments[1] = json.dumps(spec)
+    for flag, value in (("--checkpoint-every-s", "0"), ("--bad-loss-patience", "1")):
+        arguments[arguments.index(flag) + 1] = value
+    diverging = _start(root, "pretrain_condenser", *arguments)
+    _, told = diverging.communicate(timeout=60)
+    assert diverging.returncode == 1
+    message = re.search(
+        r"^error: \S*log\.jsonl:(\d+): expected a number for loss and gradient norm, got .* at step (\d+) "
+        r"\(2 in a row\), on lines \d+, .* of the collection\. Look at these texts, or lower \w+\.$",
+        told.splitlines()[-1],
+    )
+    assert message and int(message[1]) == int(message[2]) + 1, told
+    assert told.count("error: ") == 1 and "Traceback" not in told
+    checkpoints = sorted(folder.name for folder in (tmp_path / "work").glob("step-*"))
+    assert checkpoints[-1] == f"step-{int(message[2]):08}"
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out.manifest.json").exists()
 
 
 def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:

@@ -187,6 +187,17 @@ def test_the_tokenizer_knows_continuations_and_specials(tmp_path):
     assert tokenizer.random_ids.tolist() == [5, 6, 7, 8]
 
 
+def test_code_beside_a_tokenizer_is_not_run(tmp_path):
+    folder = tiny_vocabulary(tmp_path, ["dense"])
+    (folder / "evil.py").write_text("raise SystemExit('ran')")
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps(
+            {"tokenizer_class": "BertTokenizer", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}
+        )
+    )
+    assert Tokenizer(folder).encode(["dense"])[0].tolist() == [5]
+
+
 def test_a_tokenizer_without_wordpieces_is_refused_in_one_line(tmp_path):
     from tokenizers import Tokenizer as Backend
     from tokenizers.models import BPE

@@ -23,7 +23,7 @@ def index(tmp_path_factory):
     return folder / "index"
 
 
-def searched(folder, index, texts):
+def searched(folder, index, texts, *, depth=2):
     write_queries(folder / "queries.jsonl", (Query(f"q{row}", text) for row, text in enumerate(texts)))
     counts = search_bm25(
         index,
@@ -31,7 +31,7 @@ def searched(folder, index, texts):
         folder / "run.trec",
         k1=0.9,
         b=0.4,
-        depth=2,
+        depth=depth,
         threads=1,
         heap_mb=100,
         work_folder=folder / "work",
@@ -44,6 +44,12 @@ def test_titles_are_searched_and_queries_without_hits_counted(tmp_path, index):
     hits, counts = searched(tmp_path, index, ["salt", "", "   ", "camel", "sheep"])
     assert hits == [("q0", "a"), ("q4", "b")]
     assert counts == {"queries": 5, "queries_without_hits": 3, "hits": 2}
+
+
+def test_depth_beyond_the_collection_gives_every_passage_that_matches_once(tmp_path, index):
+    hits, counts = searched(tmp_path, index, ["comes from", "sheep"], depth=1000)
+    assert sorted(hits[:2]) == [("q0", "a"), ("q0", "b")] and hits[2:] == [("q1", "b")]
+    assert counts["hits"] == 3
 
 
 def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, index, monkeypatch):
