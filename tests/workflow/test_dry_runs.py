@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -51,12 +52,25 @@ def test_the_papers_scale_is_planned_offline_with_its_official_files(root: Path,
     assert "results/msmarco/examples/triples.jsonl" in done.stdout
 
 
+def test_five_hundred_shards_are_planned_in_seconds(root: Path, folder: Path) -> None:
+    (folder / "overlay.yaml").write_text("tokens: {shards: 500}\nencode: {shards: 500}\n")
+    before = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    done = snakemake(
+        root, folder, "results/msmarco/table2.tsv", "--quiet", "all",
+        "--configfile", str(root / "configs" / "paper.yaml"), "overlay.yaml",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    seconds = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - before
+    assert seconds < 30  # of a processor: 9 as it is, 100 were each encoding to list all token shards
+
+
 @pytest.mark.parametrize(
     ("overlay", "message"),
     [
         ("condenser: {lr: 1}", "condenser.lr: unknown key"),
         ("condenser: {learning_rate: 1e-4}", "write 1.0e-4"),
         ("datasets: {mine: {source: beir, path: nowhere}}", "datasets.mine.path: expected a folder"),
+        ("seed: !!python/name:os.system", "seed: expected"),
     ],
 )
 def test_a_wrong_configuration_is_one_line_and_a_bad_status(
@@ -68,3 +82,11 @@ def test_a_wrong_configuration_is_one_line_and_a_bad_status(
     lines = [line for line in done.stdout.splitlines() if "error: config:" in line]
     assert len(lines) == 1 and message in lines[0]
     assert "Traceback" not in done.stdout
+
+
+def test_a_configuration_that_calls_python_is_refused_uncalled(root: Path, folder: Path) -> None:
+    (folder / "overlay.yaml").write_text("seed: !!python/object/apply:os.mkdir [called]\n")
+    done = snakemake(root, folder, "--configfile", "overlay.yaml")
+    assert done.returncode != 0
+    assert "Config file is not valid JSON or YAML" in done.stdout and "Traceback" not in done.stdout
+    assert not (folder / "called").exists()
