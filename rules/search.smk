@@ -4,7 +4,7 @@
 rule encode:
     input:
         model="results/{dataset}/models/{system}/model.safetensors",
-        tokens=token_files,
+        tokens="results/{dataset}/tokens/collection.complete",
         doc_ids=data("doc_ids.txt"),
     output:
         embeddings="results/{dataset}/embeddings/{system}/collection.{shard}.npy",

@@ -31,6 +31,16 @@ rule tokens:
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
+# All shards as one input of the many jobs that read them all: n jobs with n inputs each would make
+# a DAG of hundreds of shards slow to build.
+rule token_shards:
+    input:
+        token_files,
+    output:
+        touch("results/{dataset}/tokens/collection.complete"),
+    localrule: True
+
+
 rule query_tokens:
     input:
         queries=data("queries.{split}.jsonl"),

@@ -17,8 +17,8 @@ from condenser.pipeline.specs import differences
 from condenser.progress import track
 
 SUFFIX = ".manifest.json"
-# Records of how a job went, and Snakemake's mark in a folder; no results.
-_NOT_RESULTS = ("logs", "benchmarks", ".work", ".snakemake_timestamp")
+# Records of how a job went, Snakemake's mark in a folder, an empty file for all token shards; no results.
+_NOT_RESULTS = ("logs", "benchmarks", ".work", ".snakemake_timestamp", "collection.complete")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,8 @@ def test_verify_finds_the_finished_run_whole_and_one_flipped_byte_in_it(
 ) -> None:
     folder = copy_of_golden()
     (folder / ".snakemake").rename(folder / ".lost")  # the manifests are enough
+    for file in folder.rglob("*"):  # but Snakemake then goes by times of change
+        os.utime(file, (1, 1))
     assert "0 findings" in finished(folder, "verify", "--force")
     model = folder / "results" / "tiny" / "models" / "condenser" / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-1] + bytes([model.read_bytes()[-1] ^ 1]))
