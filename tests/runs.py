@@ -31,10 +31,12 @@ def checkout(root: Path, folder: Path) -> Path:
     return folder
 
 
-def command(*arguments: str, cores: int = 2, config: str = "configs/tiny.yaml") -> list[str]:
+def command(
+    *arguments: str, target: str = TARGET, cores: int = 2, config: str = "configs/tiny.yaml"
+) -> list[str]:
     """The command line of a run of the tiny configuration."""
     return [
-        sys.executable, "-m", "snakemake", TARGET, *arguments,
+        sys.executable, "-m", "snakemake", target, *arguments,
         "--cores", str(cores), "--configfile", config, "--rerun-incomplete",
     ]  # fmt: skip
 

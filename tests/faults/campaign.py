@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import signal
 import subprocess
 import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from runs import TARGET, command, environment
+from runs import command, environment
 
 MARK = "CONDENSER_TEST_RUN"  # in the environment of every process of a run, orphans too
 STARTED = re.compile(r"^(?:local)?rule (\w+):", re.MULTILINE)
@@ -25,11 +25,11 @@ STARTED = re.compile(r"^(?:local)?rule (\w+):", re.MULTILINE)
 class Run:
     """One start of the documented command, in a session of its own."""
 
-    def __init__(self, folder: Path, *, cores: int) -> None:
+    def __init__(self, folder: Path, **options: Any) -> None:
         self.mark = uuid.uuid4().hex
         self.said = ""
         self._process = subprocess.Popen(
-            command(cores=cores),
+            command(**options),
             cwd=folder,
             env={**environment(), MARK: self.mark, "PYTHONUNBUFFERED": "1"},
             stdout=subprocess.PIPE,
@@ -118,9 +118,9 @@ def kill_all(mark: str) -> int:
 
 
 @contextmanager
-def run_of(folder: Path, *, cores: int) -> Iterator[Run]:
+def run_of(folder: Path, **options: Any) -> Iterator[Run]:
     """A run that leaves no process behind, whatever the test does."""
-    run = Run(folder, cores=cores)
+    run = Run(folder, **options)
     try:
         yield run
     finally:
@@ -138,40 +138,39 @@ class Campaign:
     - `program`: SIGKILL to the programs at work, Snakemake lives on and says what failed;
     - `term`: SIGTERM to every process, as by a scheduler.
 
-    The moment: a random part of the rule's time in the finished run, in half of the cases counted from
-    the first trace of its work in results/, so that not all strikes fall into imports.
+    The kinds take turns. The moment: a random part of the rule's time in the finished run, in half of
+    the cases counted from the first trace of its work in results/, so that not all fall into imports.
     """
 
     def __init__(
         self,
         folder: Path,
         *,
-        kinds: Mapping[str, float],
-        strikes_per_rule: int,
-        most: int,
+        kinds: Sequence[str],
+        strikes: Mapping[str, int],
         seconds: Mapping[str, float],
         seed: int,
     ) -> None:
-        self.folder = folder
+        """`strikes`: how many each rule is to have in all; `seconds`: how long its jobs take in peace."""
+        self._folder = folder
         self.strikes: Counter[tuple[str, str]] = Counter()
         self.num_starts = 0
-        self._kinds, self._per_rule, self._most, self._seconds = kinds, strikes_per_rule, most, seconds
-        self._draw = random.Random(seed)
+        self._kinds, self._seconds, self._draw = kinds, seconds, random.Random(seed)
+        self._wanted = Counter(strikes)
 
-    def by_rule(self) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for (rule, _), count in self.strikes.items():
-            counts[rule] += count
-        return counts
+    @property
+    def rules_left(self) -> set[str]:
+        """The rules that have not had all their strikes."""
+        return set(+self._wanted)
 
-    def until_finished(self, *, cores: int) -> None:
+    def run_until_finished(self, *, cores: int) -> None:
         """Give the one command again and again until it ends well; nothing else is done by hand."""
         runs: list[Run] = []
         try:
             while True:
                 self.num_starts += 1
                 assert self.num_starts < 1000
-                run = Run(self.folder, cores=cores)
+                run = Run(self._folder, cores=cores)
                 runs.append(run)
                 kind = self._strike_once(run)
                 status = run.ended(timeout_s=300)
@@ -190,45 +189,35 @@ class Campaign:
 
     def _strike_once(self, run: Run) -> str | None:
         """Strike this run once, if a stage that is to be struck still starts in it; gives the kind."""
-        rule = self._rule_to_strike(run)
-        if rule is None:
-            return None
-        [kind] = self._draw.choices(list(self._kinds), list(self._kinds.values()))
-        seconds = self._seconds[rule]
-        if self._draw.random() < 0.5:
-            _wait_for_change(self.folder / "results", timeout_s=2 * seconds)
-            seconds = min(seconds, 0.5)
-        time.sleep(seconds * self._draw.random())
-        if run.status is not None:
-            return None
-        if kind == "all":
-            reached = kill_all(run.mark)
-        elif kind == "snakemake":
-            reached = strike([run.pid], signal.SIGKILL)
-        elif kind == "program":
-            reached = strike(programs_of(run.mark), signal.SIGKILL)
-        else:
-            reached = strike(processes_of(run.mark), signal.SIGTERM)
-        if reached:
-            self.strikes[rule, kind] += 1
-        return kind if reached else None
-
-    def _rule_to_strike(self, run: Run) -> str | None:
-        """Wait until a rule starts that has not been struck often enough; None when the run ends first."""
-        seen = 0
+        num_seen = 0
         while run.status is None:
             rules = run.started_rules()
-            for rule in rules[seen:]:
-                if self.by_rule()[rule] < self._per_rule and self.strikes.total() < self._most:
-                    return rule
-            seen = len(rules)
+            for rule in rules[num_seen:]:
+                kind = self._kinds[self.strikes.total() % len(self._kinds)]
+                if self._wanted[rule] > 0 and self._strike(run, rule, kind):
+                    self.strikes[rule, kind] += 1
+                    self._wanted[rule] -= 1
+                    return kind
+            num_seen = len(rules)
             time.sleep(0.005)
         return None
 
-    def begin_anew(self) -> None:
-        """Throw all results away, to be struck in other places."""
-        for name in ("results", ".snakemake"):
-            shutil.rmtree(self.folder / name, ignore_errors=True)
+    def _strike(self, run: Run, rule: str, kind: str) -> bool:
+        """Strike at a random moment of a job that has just begun; false if nobody was there to feel it."""
+        seconds = self._seconds[rule]
+        if self._draw.random() < 0.5:
+            _wait_for_change(self._folder / "results", timeout_s=2 * seconds)
+            seconds = min(seconds, 0.5)
+        time.sleep(seconds * self._draw.random())
+        if run.status is not None:
+            return False
+        if kind == "all":
+            return kill_all(run.mark) > 0
+        if kind == "snakemake":
+            return strike([run.pid], signal.SIGKILL) > 0
+        if kind == "program":
+            return strike(programs_of(run.mark), signal.SIGKILL) > 0
+        return strike(processes_of(run.mark), signal.SIGTERM) > 0
 
 
 def _wait_for_change(results: Path, *, timeout_s: float) -> None:
@@ -245,7 +234,3 @@ def _wait_for_change(results: Path, *, timeout_s: float) -> None:
     before, until = look(), time.monotonic() + timeout_s
     while look() == before and time.monotonic() < until:
         time.sleep(0.002)
-
-
-def table(folder: Path) -> bytes:
-    return (folder / TARGET).read_bytes()

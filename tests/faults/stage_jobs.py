@@ -18,12 +18,16 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
-from multiprocessing.process import BaseProcess
+from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import failing_writes
+import pytest
 from runs import digests
 
 from condenser import program
@@ -50,6 +54,14 @@ RULES = [
     "bm25_index", "bm25_run", "examples", "retriever", "encode", "encode_queries", "search", "merge",
     "metrics", "table2",
 ]  # fmt: skip
+
+# What stays in the folder of work folders when all jobs are done: locks, and the logs of trainings.
+_KEPT = {"claims", "lock", "log.jsonl"}
+
+
+def rules(*few: str) -> list[Any]:
+    """All rules, as parameters of a test; all but `few` are left to the long form."""
+    return [rule if rule in few else pytest.param(rule, marks=pytest.mark.long_form) for rule in RULES]
 
 
 @dataclass(frozen=True)
@@ -106,6 +118,56 @@ def _program_arguments(command: str) -> list[str]:
     return arguments[arguments.index("--") + 1 :] if arguments[0].endswith("launch.py") else arguments
 
 
+class Attempt:
+    """A process that runs a job's program, with its children a group of its own; and what it says."""
+
+    def __init__(self, job: Job, folder: Path, *, full_at: int | None, file_limit: int | None) -> None:
+        self._said = b""
+        # as in the rules what is said goes through a pipe: also a full disk can be spoken of
+        reader, writer = FORKS.Pipe(duplex=False)
+        self._process = FORKS.Process(
+            target=_run_program, args=(job.arguments, folder, writer, full_at, file_limit)
+        )
+        self._process.start()
+        writer.close()
+        self._reader = threading.Thread(target=self._read, args=(reader,))
+        self._reader.start()
+
+    def _read(self, pipe: Connection) -> None:
+        with pipe:
+            while part := os.read(pipe.fileno(), 1 << 16):
+                self._said += part
+
+    @property
+    def said(self) -> str:
+        return self._said.decode()
+
+    def ended(self) -> int:
+        """Wait for the end; gives the exit status."""
+        self._process.join(120)
+        assert self._process.exitcode is not None, f"hangs:\n{self.said}"
+        self._reader.join(60)
+        return self._process.exitcode
+
+    def strike(self, number: signal.Signals, *, children_too: bool) -> None:
+        """Send a signal, if it is still there to get it."""
+        pid = self._process.pid
+        assert pid is not None
+        try:
+            while os.getpgid(pid) != pid:  # it makes the group first of all
+                time.sleep(0.001)
+            os.killpg(pid, number) if children_too else os.kill(pid, number)
+        except ProcessLookupError:
+            return
+
+    def wait_for_children(self, *, timeout_s: float) -> None:
+        """Until nobody of the group is alive."""
+        until = time.monotonic() + timeout_s
+        while alive := [pid for pid, group in _living() if group == self._process.pid]:
+            assert time.monotonic() < until, f"outlive their program: {alive}"
+            time.sleep(0.01)
+
+
 class Stage:
     """One job in a copy of its finished run, its own outputs taken away, to be attempted at will."""
 
@@ -114,30 +176,17 @@ class Stage:
         # round 2 reads two files of examples and has the longest training
         self.job = [job for job in jobs if job.rule == rule][-1]
         self._after = [job for job in jobs if job.rule == "bm25_run"] if rule == "bm25_index" else []
-        self.folder, self._golden = folder, digests(golden)
+        self.folder, self._golden = folder, _digests_of_golden(golden)
         shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
         shutil.rmtree(folder / "results" / ".work", ignore_errors=True)
-        self.log = folder / "attempt.log"
-        self.clear()
 
-    def clear(self) -> None:
-        """Delete the declared outputs, as Snakemake does before every attempt; the work folder stays."""
-        _delete(self.folder, self.job)
+    def start(self, *, full_at: int | None = None, file_limit: int | None = None) -> Attempt:
+        """Delete the declared outputs and start an attempt.
 
-    def start(self, *, full_at: int | None = None, file_limit: int | None = None) -> BaseProcess:
-        """Start an attempt; `full_at`: the write from which the disk is full; `file_limit`: bytes a file."""
-        arguments = (self.job.arguments, self.folder, self.log, full_at, file_limit)
-        process = FORKS.Process(target=_run_program, args=arguments)
-        process.start()
-        return process
-
-    def attempt(self, **faults: int) -> int:
-        """Delete the outputs and try; gives the exit status."""
-        self.clear()
-        process = self.start(**faults)
-        process.join(120)
-        assert process.exitcode is not None, f"{self.job.rule} hangs:\n{self.log.read_text()}"
-        return process.exitcode
+        `full_at`: the write from which on the disk is full; `file_limit`: bytes that a file may have.
+        """
+        delete_outputs(self.folder, self.job)
+        return Attempt(self.job, self.folder, full_at=full_at, file_limit=file_limit)
 
     def check_what_is_there(self) -> None:
         """All that can be seen is whole; a manifest is there only when all else is."""
@@ -150,39 +199,50 @@ class Stage:
 
     def finish(self) -> None:
         """One attempt in peace: everything is as in the finished run, and nothing lies about."""
-        status = self.attempt()
-        assert status == 0, self.log.read_text()
+        self.succeed()
         self.check_what_is_there()
         for job in self._after:  # an index has no fixed bytes, but its runs have
-            _delete(self.folder, job)
-            process = FORKS.Process(
-                target=_run_program, args=(job.arguments, self.folder, self.log, None, None)
-            )
-            process.start()
-            process.join(120)
-            assert process.exitcode == 0, self.log.read_text()
+            delete_outputs(self.folder, job)
+            attempt = Attempt(job, self.folder, full_at=None, file_limit=None)
+            assert attempt.ended() == 0, attempt.said
         assert digests(self.folder) == self._golden
+        work = (self.folder / "results" / ".work").rglob("*")
+        assert {path.name for path in work if path.is_file()} <= _KEPT
+
+    def succeed(self) -> None:
+        """Do the job in peace."""
+        attempt = self.start()
+        assert attempt.ended() == 0, attempt.said
 
     def seconds_of_an_attempt(self) -> float:
         """How long the work takes when nothing disturbs it."""
-        assert self.attempt() == 0, self.log.read_text()  # the first one waits for the imports
+        self.succeed()  # the first one waits for the imports
         began = time.monotonic()
-        assert self.attempt() == 0, self.log.read_text()
+        self.succeed()
         return time.monotonic() - began
 
 
-def strike_group(process: BaseProcess, number: signal.Signals) -> None:
-    """Send a signal to an attempt and its children, if it is still there."""
-    assert process.pid is not None
-    try:
-        while os.getpgid(process.pid) != process.pid:  # it makes the group first of all
-            time.sleep(0.001)
-        os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return
+@cache
+def _digests_of_golden(golden: Path) -> dict[str, str]:
+    return digests(golden)
 
 
-def _delete(folder: Path, job: Job) -> None:
+def _living() -> list[tuple[int, int]]:
+    """All living processes of this machine, and their groups."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                state, _, group = folder.joinpath("stat").read_text().rpartition(")")[2].split()[:3]
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            if state != "Z":
+                found.append((int(folder.name), int(group)))
+    return found
+
+
+def delete_outputs(folder: Path, job: Job) -> None:
+    """Delete what a rule declares, as Snakemake does before every attempt."""
     for output in job.outputs:
         path = folder / output
         if path.is_dir():
@@ -192,14 +252,14 @@ def _delete(folder: Path, job: Job) -> None:
 
 
 def _run_program(
-    arguments: list[str], folder: Path, log: Path, full_at: int | None, file_limit: int | None
+    arguments: list[str], folder: Path, said: Connection, full_at: int | None, file_limit: int | None
 ) -> None:
     """In the new process: become the program."""
     os.setsid()  # with its children it can be killed as one
     os.chdir(folder)
-    with log.open("wb") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
+    with said:
+        os.dup2(said.fileno(), 1)
+        os.dup2(said.fileno(), 2)
     os.environ[program.CLAIMS_VARIABLE] = str(folder / "results" / ".work" / "claims")
     sys.argv = arguments
     if full_at is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -10,17 +11,15 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from campaign import MARK, Campaign, kill_all, processes_of, programs_of, run_of, strike
 from runs import checkout, digests
-from stage_jobs import RULES, finished_jobs
+from stage_jobs import RULES, delete_outputs, finished_jobs
 
 pytestmark = pytest.mark.faults
-
-Times = Callable[[int, int], int]
 
 
 @pytest.fixture(scope="module")
@@ -29,72 +28,97 @@ def seconds(golden: Path) -> dict[str, float]:
     return {job.rule: job.seconds for job in finished_jobs(golden)}
 
 
+def whole_run(golden: Path, root: Path, folder: Path) -> None:
+    """A checkout in which nothing has been made."""
+    checkout(root, folder)
+
+
+def second_round(golden: Path, root: Path, folder: Path) -> None:
+    """A copy of the finished run without all that its last round made: half a minute of work."""
+    shutil.copytree(golden, folder, symlinks=True)
+    for path in sorted((folder / "results" / "tiny").glob("**/*round2*")):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    (folder / "results" / "tiny" / "table2.tsv").unlink()
+
+
 @pytest.mark.parametrize(
-    ("kinds", "few", "many"),
+    ("begin", "kinds", "strikes"),
     [
-        ({"all": 0.5, "snakemake": 0.25, "program": 0.25}, 4, 100),
-        ({"term": 1.0}, 1, 24),
+        (
+            second_round,
+            ["term", "all", "snakemake", "program"],  # the first one meets the training
+            {"retriever": 1, "encode": 2, "encode_queries": 1},
+        ),
+        pytest.param(
+            whole_run,
+            ["all", "snakemake", "all", "program"],
+            dict.fromkeys(RULES, 4),
+            marks=pytest.mark.long_form,
+        ),
+        pytest.param(whole_run, ["term"], dict.fromkeys(RULES, 1), marks=pytest.mark.long_form),
     ],
-    ids=["killed", "stopped"],
+    ids=["second round", "killed", "stopped"],
 )
 def test_the_same_command_given_again_until_it_ends_makes_the_same_tables_models_and_runs(
     golden: Path,
     root: Path,
     tmp_path: Path,
-    times: Times,
     fault_seed: int,
     seconds: Mapping[str, float],
-    kinds: Mapping[str, float],
-    few: int,
-    many: int,
+    begin: Callable[[Path, Path, Path], None],
+    kinds: Sequence[str],
+    strikes: Mapping[str, int],
 ) -> None:
-    wanted = times(few, many)
-    campaign = Campaign(
-        checkout(root, tmp_path / "broken"),
-        kinds=kinds,
-        strikes_per_rule=times(1, -(-many // len(RULES)) + 1),
-        most=wanted,
-        seconds=seconds,
-        seed=fault_seed,
-    )
+    folder = tmp_path / "broken"
+    begin(golden, root, folder)
+    campaign = Campaign(folder, kinds=kinds, strikes=strikes, seconds=seconds, seed=fault_seed)
     num_finished = 0
-    while campaign.strikes.total() < wanted or not num_finished:
-        if num_finished:
-            campaign.begin_anew()
-        campaign.until_finished(cores=2)
+    while campaign.rules_left:
+        for job in finished_jobs(golden):  # a short job may have ended before it was struck
+            if num_finished and job.rule in campaign.rules_left:
+                delete_outputs(folder, job)
+        campaign.run_until_finished(cores=2)
         num_finished += 1
-        assert digests(campaign.folder) == digests(golden)
-        assert num_finished < 30
-    print(f"{campaign.strikes.total()} strikes, {campaign.num_starts} starts, {num_finished} whole runs")
+        assert digests(folder) == digests(golden)
+        assert num_finished < 50
+    print(f"{campaign.strikes.total()} strikes, {campaign.num_starts} starts, {num_finished} runs to the end")
     for (rule, kind), count in sorted(campaign.strikes.items()):
         print(f"  {rule} {kind}: {count}")
 
 
 def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_its_checkpoint(
-    golden: Path, root: Path, tmp_path: Path
+    golden: Path, tmp_path: Path
 ) -> None:
-    folder = checkout(root, tmp_path / "orphaned")
-    with run_of(folder, cores=2) as run:
-        _wait_for(lambda: "pretrain_condenser" in run.started_rules(), timeout_s=300)
-        _wait_for(lambda: any(folder.glob("results/.work/pretrain_condenser-*/step-*")), timeout_s=60)
-        strike([run.pid], signal.SIGKILL)
-        _wait_for(lambda: not programs_of(run.mark), timeout_s=60)
-        assert not (folder / "results/tiny/models/condenser").exists()
-    with run_of(folder, cores=2) as run:
+    folder = tmp_path / "orphaned"
+    shutil.copytree(golden, folder, symlinks=True)
+    target = "results/tiny/models/condenser/model.safetensors"
+    for _ in range(5):  # the training is so short that it may be over when it is to stop
+        (folder / target).unlink()
+        with run_of(folder, target=target) as run:
+            _wait_for(lambda: any(folder.glob("results/.work/pretrain_condenser-*/step-*")), timeout_s=120)
+            strike([run.pid], signal.SIGKILL)
+            _wait_for(lambda at=run: not programs_of(at.mark), timeout_s=60)
+        if not (folder / target).exists():
+            break
+    assert not (folder / target).exists()
+    with run_of(folder, target=target) as run:
         assert run.ended(timeout_s=300) == 0, run.said[-6000:]
         assert re.search(r"condenser: resuming after step [1-9]\d* of", run.said)
     assert digests(folder) == digests(golden)
 
 
 def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
-    golden: Path, root: Path, tmp_path: Path
+    golden: Path, tmp_path: Path, times: Callable[[int, int], int]
 ) -> None:
-    """A real stage; begun again it goes on, to the weights of two processes that nothing disturbed."""
+    """A real stage; begun again it goes on, in the long form to the weights of two nobody disturbed."""
     job = next(job for job in finished_jobs(golden) if job.rule == "pretrain_cocondenser")
+    arguments = [argument.replace('"epochs":2', '"epochs":6') for argument in job.arguments]  # time to strike
+    assert arguments != job.arguments
     launcher = [sys.executable, "workflow_scripts/launch.py", "--processes", "2", "--device", "cpu",
-                "--stop-timeout-s", "60", "--", *job.arguments]  # fmt: skip
+                "--stop-timeout-s", "60", "--", *arguments]  # fmt: skip
+    num_steps = len((golden / "results/tiny/models/cocondenser/losses.jsonl").read_text().splitlines())
     models = []
-    for disturbed in (False, True):
+    for disturbed in (True, False)[: times(1, 2)]:
         folder = tmp_path / f"disturbed-{disturbed}"
         shutil.copytree(golden, folder, symlinks=True)
         shutil.rmtree(folder / "results" / "tiny" / "models" / "cocondenser")
@@ -121,7 +145,9 @@ def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
             kill_all(mark)
         model = folder / "results" / "tiny" / "models" / "cocondenser"
         models.append({file.name: file.read_bytes() for file in model.iterdir()})
-    assert models[0] == models[1]
+        steps = [json.loads(line)["step"] for line in models[-1]["losses.jsonl"].splitlines()]
+        assert steps == list(range(3 * num_steps))
+    assert models[0] == models[-1]
 
 
 def _wait_for(claim: Callable[[], bool], *, timeout_s: float) -> None:
