@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
@@ -29,6 +30,7 @@ class Progress:
         self._what, self._total, self._unit = what, total, unit
         self._start, self._done = start, start
         self._began = self._last_line = time.monotonic()
+        self._marks = deque([(self._began, start)], maxlen=6)  # the rate is that of the last lines
 
     def advance(self, count: int = 1, *, note: str = "") -> None:
         """Count `count` more; `note` (a loss, say) is shown behind the rate."""
@@ -44,14 +46,17 @@ class Progress:
             self._line(now, note)
 
     def _line(self, now: float, note: str) -> None:
-        rate = (self._done - self._start) / max(now - self._began, 1e-9)
+        since, done_then = self._marks[0]
+        rate = (self._done - done_then) / max(now - since, 1e-9)
+        self._marks.append((now, self._done))
+        speed = f"{rate:,.1f} a second" if rate >= 1 else f"{1 / max(rate, 1e-9):,.1f} s each"
         text = f"{self._what}: {self._done:,}"
         if self._total is not None:
             left_s = (self._total - self._done) / max(rate, 1e-9)
             text += f" of {self._total:,} {self._unit} ({100 * self._done / max(self._total, 1):.0f} %)"
-            text += f", {rate:,.1f} a second, {tqdm.format_interval(left_s)} left"
+            text += f", {speed}, {tqdm.format_interval(left_s)} left"
         else:
-            text += f" {self._unit}, {rate:,.1f} a second"
+            text += f" {self._unit}, {speed}"
         print(text + (f", {note}" if note else ""), file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -61,7 +66,7 @@ class Progress:
         elif self._done > self._start:
             elapsed = time.monotonic() - self._began
             print(
-                f"{self._what}: {self._done:,} {self._unit} done in {tqdm.format_interval(elapsed)}",
+                f"{self._what}: {self._done - self._start:,} {self._unit} done in {tqdm.format_interval(elapsed)}",
                 file=sys.stderr,
                 flush=True,
             )
