@@ -27,12 +27,12 @@ log = logging.getLogger("condenser")
 # Set by the workflow for the programs it starts (condenser.pipeline.environment).
 CONTROLLER_VARIABLE, CLAIMS_VARIABLE = "CONDENSER_CONTROLLER", "CONDENSER_CLAIMS"
 
-# Asks the system for SIGKILL when the parent ends, and becomes the command; 1 is PR_SET_PDEATHSIG.
+# Asks the system for a signal when the parent ends, and becomes the command; 1 is PR_SET_PDEATHSIG.
 _BIND = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-if os.getppid() != int(sys.argv[1]): sys.exit("the parent ended first")
-os.execv(sys.argv[2], sys.argv[2:])
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(1, int(sys.argv[1]), 0, 0, 0)
+if os.getppid() != int(sys.argv[2]): sys.exit("the parent ended first")
+os.execv(sys.argv[3], sys.argv[3:])
 """
 
 
@@ -83,15 +83,15 @@ def _end_with(controller: int) -> None:
     threading.Thread(target=watch, name="watch-controller", daemon=True).start()
 
 
-def bound(command: Sequence[str]) -> list[str]:
-    """The command (its program by full path) as a child to start that never outlives this process.
+def bound(command: Sequence[str], *, number: signal.Signals) -> list[str]:
+    """The command (its program by full path) as a child to start that gets a signal when this process ends.
 
-    The system kills it, however this process ends. That is Linux's alone, elsewhere it is the command
+    The system sends it, however this process ends. That is Linux's alone, elsewhere it is the command
     itself. To Linux the parent is the thread that starts it, which therefore must wait for its end.
     """
     if sys.platform != "linux":
         return list(command)
-    return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *command]
+    return [sys.executable, "-I", "-S", "-c", _BIND, str(int(number)), str(os.getpid()), *command]
 
 
 class Manifest:

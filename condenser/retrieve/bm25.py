@@ -18,6 +18,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -117,7 +118,10 @@ def _run_java(command: list[str], output: IO[bytes] | None) -> tuple[int, str]:
     with (
         os.fdopen(reader, "rb") as written,
         subprocess.Popen(
-            bound(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, pass_fds=[writer]
+            bound(command, number=signal.SIGKILL),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            pass_fds=[writer],
         ) as java,
         ThreadPoolExecutor(1) as pool,
     ):

@@ -6,7 +6,6 @@ so it is a resource of the rule and no part of the spec.
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import os
 import signal
@@ -15,12 +14,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-log = logging.getLogger(__name__)
+from condenser.program import bound
 
-_BECOME_WORKER = (
-    "import sys; from condenser.train.launch import become_worker; become_worker(sys.argv[1], sys.argv[2:])"
-)
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+log = logging.getLogger(__name__)
 
 
 def launch(command: Sequence[str], *, processes: int, device: str, stop_timeout_s: int) -> int:
@@ -69,7 +65,10 @@ def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -
     agent_log.handlers[:] = [logging.NullHandler()]
     agent_log.propagate = False
 
-    worker = [sys.executable, "-c", _BECOME_WORKER, str(os.getpid()), *command]
+    # on this machine alone gloo need not ask the network for its name
+    if sys.platform == "linux":
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    worker = bound([sys.executable, *command], number=signal.SIGTERM)
     with tempfile.TemporaryDirectory(prefix="condenser-launch-") as folder:
         config = LaunchConfig(
             min_nodes=1,
@@ -93,20 +92,6 @@ def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -
         except SignalException as error:
             return 128 + int(error.sigval)
     return 0
-
-
-def become_worker(launcher_pid: str, command: Sequence[str]) -> None:
-    """Turn this process, started by `launch`, into the program, bound to end when the launcher does.
-
-    Where the system has no such bond (it is Linux's), only the other ways of stopping remain.
-    """
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-        if os.getppid() != int(launcher_pid):  # it was gone before the bond was made
-            sys.exit(128 + signal.SIGTERM)
-        # all processes are on this machine: gloo need not ask the network for its name
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    os.execv(sys.executable, [sys.executable, *command])
 
 
 def _assigned_gpus() -> str:

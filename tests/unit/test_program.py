@@ -147,9 +147,9 @@ def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: St
 
 # Starts a child that is bound to it, tells the child's number, and waits for it.
 PARENT = """
-import subprocess, sys
+import signal, subprocess, sys
 from condenser.program import bound
-child = subprocess.Popen(bound(sys.argv[1:]), stdout=subprocess.PIPE)
+child = subprocess.Popen(bound(sys.argv[1:], number=signal.SIGKILL), stdout=subprocess.PIPE)
 print(child.pid, child.stdout.readline().decode().strip(), flush=True)
 child.wait()
 """

@@ -6,8 +6,9 @@ Played by the system's limit on the size of a file.
 from __future__ import annotations
 
 import resource
+import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,9 +48,9 @@ def small_files(num_bytes: int) -> Iterator[None]:
 def test_an_index_for_which_there_is_no_room_is_an_error_though_anserini_counts_every_passage(
     tmp_path: Path, collection: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limited: Callable[[list[str]], list[str]] = lambda command: bound(  # noqa: E731
-        [sys.executable, "-c", LIMITED, "100", *command]
-    )
+    def limited(command: list[str], *, number: signal.Signals) -> list[str]:
+        return bound([sys.executable, "-c", LIMITED, "100", *command], number=number)
+
     with monkeypatch.context() as patch:
         patch.setattr(bm25, "bound", limited)
         with pytest.raises(OSError, match="File too large") as caught:
