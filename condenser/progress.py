@@ -64,9 +64,9 @@ class Progress:
         if self._terminal:
             self._bar.close()
         elif self._done > self._start:
-            elapsed = time.monotonic() - self._began
+            elapsed = tqdm.format_interval(time.monotonic() - self._began)
             print(
-                f"{self._what}: {self._done - self._start:,} {self._unit} done in {tqdm.format_interval(elapsed)}",
+                f"{self._what}: {self._done - self._start:,} {self._unit} done in {elapsed}",
                 file=sys.stderr,
                 flush=True,
             )
