@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 import requests
 import urllib3
 
-from condenser.files import atomic_write, read_json, write_json
+from condenser.files import atomic_write, full_disk_named, read_json, write_json
 from condenser.progress import Progress
 
 log = logging.getLogger("condenser")
@@ -168,7 +168,7 @@ def _attempt(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
                     "The file has changed; set downloads.mirror to a folder that holds the old one."
                 )
             part.num_resumed += begin > 0
-            with part.open_at(begin, _validator(response.headers)) as file:
+            with full_disk_named(part.path), part.open_at(begin, _validator(response.headers)) as file:
                 _receive(response, file, part, begin=begin, num_bytes=num_bytes)
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
         raise _Interrupted(_reason(error, part, num_bytes)) from error

@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import json
 import random
+import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -213,6 +214,21 @@ def test_a_later_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
     assert fetch(server, tmp_path / "file.bin")["resumed"] == 1
     assert server.requests[-1]["Range"] == f"bytes={kept}-"
     assert server.requests[-1]["If-Range"] == '"v1"'
+    assert_only(tmp_path / "file.bin")
+
+
+def test_a_full_disk_is_an_error_that_names_the_part_and_what_came_is_gone_on_with(server, tmp_path):
+    server.script = [Behaviour()]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large") as caught:
+            fetch(server, tmp_path / "file.bin")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(tmp_path / "file.bin.part")
+    assert len(server.requests) == 1  # to ask again would not help
+    assert fetch(server, tmp_path / "file.bin")["resumed"] == 1
     assert_only(tmp_path / "file.bin")
 
 
