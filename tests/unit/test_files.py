@@ -9,6 +9,7 @@ import errno
 import pickle
 import resource
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -96,13 +97,15 @@ def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path: Pat
     assert "100 bytes for float32" in refused(path, mapped=False)
 
 
-@pytest.fixture
+@contextmanager
 def small_disk() -> Iterator[None]:
-    """No file may grow beyond 1,000 bytes."""
+    """No file may grow beyond 1,000 bytes: not for longer than a write, or pytest's own log is cut."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def write_bytes(path: Path) -> None:
@@ -125,9 +128,9 @@ def write_tokenizer(path: Path) -> None:
     "write", [write_bytes, write_tensors, write_tokenizer, lambda path: save_npy(path, np.zeros(5000))]
 )
 def test_a_full_disk_is_an_oserror_that_names_the_place_and_leaves_nothing_there(
-    tmp_path: Path, small_disk: None, write: Callable[[Path], None]
+    tmp_path: Path, write: Callable[[Path], None]
 ) -> None:
-    with pytest.raises(OSError, match=r"File too large") as caught:
+    with pytest.raises(OSError, match=r"File too large") as caught, small_disk():
         write(tmp_path / "result")
     assert caught.value.errno == errno.EFBIG
     assert caught.value.filename == str(tmp_path / "result")

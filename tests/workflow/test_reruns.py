@@ -122,8 +122,9 @@ def test_cores_shards_and_folder_change_no_byte_of_runs_metrics_and_table(
     folder = checkout(root, tmp_path / f"another-{shards}")
     overlay = folder / "configs" / "tiny.yaml"
     overlay.write_text(
-        overlay.read_text().replace("block_rows: 32, shards: 2", f"block_rows: 32, shards: {shards}")
-        + f"tokens: {{shards: {shards}}}\n"
+        overlay.read_text()
+        .replace("block_rows: 32, shards: 2", f"block_rows: 32, shards: {shards}")
+        .replace("tokens: {shards: 2}", f"tokens: {{shards: {shards}}}")
     )
     finished(folder, cores=cores)
     here, there = digests(golden), digests(folder)
