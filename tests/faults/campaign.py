@@ -144,7 +144,6 @@ class Campaign:
 
     def __init__(
         self,
-        folder: Path,
         *,
         kinds: Sequence[str],
         strikes: Mapping[str, int],
@@ -152,7 +151,6 @@ class Campaign:
         seed: int,
     ) -> None:
         """`strikes`: how many each rule is to have in all; `seconds`: how long its jobs take in peace."""
-        self._folder = folder
         self.strikes: Counter[tuple[str, str]] = Counter()
         self.num_starts = 0
         self._kinds, self._seconds, self._draw = kinds, seconds, random.Random(seed)
@@ -163,16 +161,16 @@ class Campaign:
         """The rules that have not had all their strikes."""
         return set(+self._wanted)
 
-    def run_until_finished(self, *, cores: int) -> None:
+    def run_until_finished(self, folder: Path, *, cores: int) -> None:
         """Give the one command again and again until it ends well; nothing else is done by hand."""
         runs: list[Run] = []
         try:
             while True:
                 self.num_starts += 1
                 assert self.num_starts < 1000
-                run = Run(self._folder, cores=cores)
+                run = Run(folder, cores=cores)
                 runs.append(run)
-                kind = self._strike_once(run)
+                kind = self._strike_once(run, folder / "results")
                 status = run.ended(timeout_s=300)
                 assert not self._is_locked(run), run.said
                 if kind is None:
@@ -187,14 +185,14 @@ class Campaign:
     def _is_locked(run: Run) -> bool:
         return "Directory cannot be locked" in run.said or "IncompleteFilesException" in run.said
 
-    def _strike_once(self, run: Run) -> str | None:
+    def _strike_once(self, run: Run, results: Path) -> str | None:
         """Strike this run once, if a stage that is to be struck still starts in it; gives the kind."""
         num_seen = 0
         while run.status is None:
             rules = run.started_rules()
             for rule in rules[num_seen:]:
                 kind = self._kinds[self.strikes.total() % len(self._kinds)]
-                if self._wanted[rule] > 0 and self._strike(run, rule, kind):
+                if self._wanted[rule] > 0 and self._strike(run, rule, kind, results):
                     self.strikes[rule, kind] += 1
                     self._wanted[rule] -= 1
                     return kind
@@ -202,11 +200,11 @@ class Campaign:
             time.sleep(0.005)
         return None
 
-    def _strike(self, run: Run, rule: str, kind: str) -> bool:
+    def _strike(self, run: Run, rule: str, kind: str, results: Path) -> bool:
         """Strike at a random moment of a job that has just begun; false if nobody was there to feel it."""
         seconds = self._seconds[rule]
         if self._draw.random() < 0.5:
-            _wait_for_change(self._folder / "results", timeout_s=2 * seconds)
+            _wait_for_change(results, timeout_s=2 * seconds)
             seconds = min(seconds, 0.5)
         time.sleep(seconds * self._draw.random())
         if run.status is not None:
