@@ -32,7 +32,7 @@ rule tokens:
 
 
 # All shards as one input of the many jobs that read them all: n jobs with n inputs each would make
-# a DAG of hundreds of shards slow to build.
+# a DAG of hundreds of shards slow to build. Whoever deletes token shards must delete this file, too.
 rule token_shards:
     input:
         token_files,
