@@ -107,10 +107,10 @@ def test_verify_finds_the_finished_run_whole_and_one_flipped_byte_in_it(
     (folder / ".snakemake").rename(folder / ".lost")  # the manifests are enough
     for file in folder.rglob("*"):  # but Snakemake then goes by times of change
         os.utime(file, (1, 1))
-    assert "0 findings" in finished(folder, "verify", "--force")
+    assert "0 findings" in finished(folder, target="verify")
     model = folder / "results" / "tiny" / "models" / "condenser" / "model.safetensors"
     model.write_bytes(model.read_bytes()[:-1] + bytes([model.read_bytes()[-1] ^ 1]))
-    said = run(folder, "verify", "--force")
+    said = run(folder, target="verify")
     assert said.returncode != 0
     assert "damaged: results/tiny/models/condenser/model.safetensors" in said.stdout
 

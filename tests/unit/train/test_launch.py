@@ -44,10 +44,12 @@ def main(argv):
 program.run(main)
 """
 
-# A program that needs no torch: it says what it sees.
+# A program that needs no torch: it says what it sees, in one write, so that two processes on one pipe
+# cannot mix their words.
 SIGHT = """
 import os
-print(os.getpid(), os.environ.get("WORLD_SIZE"), os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+sight = f'{os.getpid()} {os.environ.get("WORLD_SIZE")} {os.environ.get("CUDA_VISIBLE_DEVICES")}'
+os.write(1, f"{sight}\\n".encode())
 """
 
 
