@@ -25,31 +25,24 @@ saves a checkpoint; started again with the same spec, it goes on from there.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
-from condenser.files import canonical_json, sha256_text
+from condenser.train.arguments import add_training_flags, loop_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    add_training_flags(parser)
     parser.add_argument("--initial", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--collection-tokens", type=Path, nargs="+", required=True, help="all prefixes")
     parser.add_argument("--query-tokens", type=Path, required=True, help="prefix")
     parser.add_argument("--doc-ids", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--examples", type=Path, nargs="+", required=True)
-    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
-    parser.add_argument("--work-folder", type=Path, required=True, help="of this spec's checkpoints")
-    parser.add_argument("--checkpoint-every-s", type=int, required=True)
-    parser.add_argument("--checkpoints-kept", type=int, required=True)
-    parser.add_argument("--bad-loss-patience", type=int, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     config = args.spec["config"]
 
@@ -86,14 +79,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             precision=machine.precision,
             work_folder=args.work_folder,
             processes=machine.processes,
-            learning_rate=config["learning_rate"],
-            weight_decay=config["weight_decay"],
-            warmup_ratio=config["warmup_ratio"],
-            max_grad_norm=config["max_grad_norm"],
-            fingerprint=sha256_text(canonical_json(args.spec)),
-            checkpoint_every_s=args.checkpoint_every_s,
-            checkpoints_kept=args.checkpoints_kept,
-            bad_loss_patience=args.bad_loss_patience,
+            **loop_settings(args),
         )
         if machine.processes.is_first:
             manifest.write(outputs=[args.output], counts=counts, device=machine.device_name)
