@@ -39,7 +39,8 @@ os.execv(sys.argv[3], sys.argv[3:])
 def run(main: Callable[[Sequence[str] | None], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
 
-    A fault of ours also leaves its traceback on standard error, above the line that says so.
+    So is memory that the system or a GPU refuses. A fault of ours also leaves its traceback on standard
+    error, above the line that says so.
     SIGTERM ends the program with status 143 after its `finally` blocks have run. When the Snakemake
     that started it is killed, it gets SIGTERM: nobody waits for its result any more.
     """
@@ -63,9 +64,26 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         print(f"error: {error.strerror or error}: {name}", file=sys.stderr)
         sys.exit(1)
     except Exception as error:
+        if is_out_of_memory(error):
+            said = str(error).strip().partition("\n")[0] or type(error).__name__
+            print(
+                f"error: memory is full: {said}. Give this job more, or less to hold at once "
+                "(rows_per_chunk, encode.batch_tokens).",
+                file=sys.stderr,
+            )
+            sys.exit(1)
         traceback.print_exc()
         print(f"internal error ({type(error).__name__}): {error}", file=sys.stderr)
         sys.exit(2)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether Python, or PyTorch for a GPU or on a processor, was refused memory."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"  # torch's; not every program imports torch
+        or "can't allocate memory" in str(error)
+    )
 
 
 def _end_with(controller: int) -> None:

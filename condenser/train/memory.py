@@ -10,6 +10,7 @@ import torch
 
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.program import is_out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -66,8 +67,3 @@ class StepMemory:
             weight.grad = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
-
-
-def is_out_of_memory(error: RuntimeError) -> bool:
-    """Whether a GPU, or on a CPU the system, has refused memory to a tensor."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)

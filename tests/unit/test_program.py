@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -182,3 +183,36 @@ def _is_alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+FULL = """
+import sys
+import torch
+from condenser import program
+
+program.run(lambda argv: {"torch": lambda: torch.empty(1 << 55, dtype=torch.uint8),
+                          "python": lambda: bytearray(1 << 62),
+                          "fault": lambda: 1 / 0}[sys.argv[1]]())
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "said"),
+    [
+        ("torch", 1, r"error: memory is full: .*DefaultCPUAllocator.* Give this job more, or .*\n"),
+        ("python", 1, r"error: memory is full: MemoryError\. Give this job more, or .*\n"),
+        ("fault", 2, r"Traceback(.|\n)*internal error \(ZeroDivisionError\): division by zero\n"),
+    ],
+)
+def test_memory_that_the_system_refuses_is_said_in_one_line_and_is_no_fault_of_ours(
+    root: Path, what: str, status: int, said: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, what],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert re.fullmatch(said, done.stderr), done.stderr
