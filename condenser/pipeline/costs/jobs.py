@@ -146,11 +146,11 @@ class Jobs:
         if counts is not None:
             return counts["examples"], ""
         queries = self.queries(dataset, self._config["datasets"][dataset]["train_split"])
-        origin = system if system in ("bm25", "triples") else "dense"
-        share = self._tables.assumption(f"positive_found_{origin}")
-        if origin != "triples" and not self._config["negatives"]["positive_in_run"]:
-            share = 1.0
-        return share * queries.num_rows, f"{share:g} of the train queries give an example of {system}"
+        share = 1.0  # mined negatives are drawn for every query, its positive found or not
+        if system == "triples" or (system == "bm25" and self._config["negatives"]["positive_in_run"]):
+            share = self._tables.assumption(f"positive_found_{system}")
+        part = "every train query gives" if share == 1 else f"{share:g} of the train queries give"
+        return share * queries.num_rows, f"{part} an example of {system}"
 
     # -- data ---------------------------------------------------------------------------------
 
@@ -275,7 +275,7 @@ class Jobs:
             for rows, count in ((queries, batch_size), (passages, batch_size * a_query))
             for chunk in texts.length_chunks(
                 texts.even_batch(rows, num_rows=count),
-                rows_per_chunk=batch_size * a_query,
+                rows_per_chunk=settings["rows_per_chunk"],
                 mask_probability=0.0,
             )
         ]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import torch
 
+from condenser.model.dropout import dropout
 from condenser.pipeline.costs.tables import Device
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -26,8 +27,8 @@ def measure_device(
 ) -> Device:
     """This machine's rates: matrix products in `precision`, elementwise work, float32 on the processor.
 
-    Elementwise work is what a transformer does between its products, GELU and dropout of a chunk's
-    feed-forward; its rate is given as bytes, 8 for each number (read and written).
+    Elementwise work is what a transformer does between its products, GELU and the dropout that trainings
+    use (condenser.model.dropout); its rate is given as bytes, 8 for each number (read and written).
 
     Each is the best of repeated runs, because other work on the machine can only slow them down.
 
@@ -45,7 +46,7 @@ def measure_device(
     numbers = torch.randn(_ELEMENTS * (64 if device.type == "cuda" else 1), device=device)
 
     def elementwise() -> None:
-        torch.nn.functional.dropout(torch.nn.functional.gelu(numbers), 0.1, training=True)
+        dropout(torch.nn.functional.gelu(numbers), 0.1)
 
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"this machine, {threads} threads"
     return Device(

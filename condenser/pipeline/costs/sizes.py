@@ -286,9 +286,9 @@ def _assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables, *,
         num_rows, why = float(tables.collections[name]["rows"]), f"official split {split}"
     elif source == "pydoc":
         name, is_eval = "pydoc/queries", split == settings["eval_split"]
-        aside = settings["eval_queries"] * (2 if settings["held_out"] == "train" else 1)
-        num_rows = settings["eval_queries"] if is_eval else max(1.0, num_passages - aside)
-        why = "a query a passage"
+        held_out = settings["eval_queries"] if settings["held_out"] == "train" else 0
+        num_rows = settings["eval_queries"] if is_eval else max(1.0, settings["train_queries"] - held_out)
+        why = "as many queries as configured"
     else:
         name = "own/queries"
         files = [file for file in sources.local_files(settings) if file.name.endswith(f"{split}.tsv")]
