@@ -10,7 +10,6 @@ import gzip
 import io
 import lzma
 import tarfile
-import zipfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from typing import IO, Any
 
 from condenser.files import atomic_write
 
-_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
+_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError)
 _CHUNK_BYTES = 1 << 20
 _MAX_HEADER_BYTES = 1 << 20
 _HEADERS = (
@@ -123,26 +122,6 @@ def tar_members(
         raise ValueError(
             f"{path}: expected the members {', '.join(sorted(missing))}, got none. Is it the right file?"
         )
-
-
-def zip_members(
-    path: str | Path, names: Collection[str], *, max_bytes: int
-) -> Iterator[tuple[str, IO[bytes]]]:
-    """The wanted members of a zip, as (name, stream), in the order of `names`; otherwise as `tar_members`.
-
-    Raises:
-        ValueError: the archive is damaged, a wanted member is missing or comes twice, or a member
-            unpacks to more than `max_bytes`.
-    """
-    with _named_faults(str(path)), zipfile.ZipFile(path) as archive:
-        for name in names:
-            found = [info for info in archive.infolist() if _wanted_name(info.filename, [name])]
-            if len(found) != 1:
-                raise ValueError(
-                    f"{path}: expected one member {name}, got {len(found)}. Is it the right file?"
-                )
-            with archive.open(found[0]) as inner:
-                yield name, _limited(inner, name=f"{path}:{name}", max_bytes=max_bytes)
 
 
 def extract_tar_members(

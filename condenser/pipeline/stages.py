@@ -317,7 +317,7 @@ STAGES: dict[str, Stage] = {
     ),
     "metrics": Stage(
         keys=("metrics.relevant_grade",),
-        packages=("pytrec_eval-terrier",),
+        packages=("numpy",),
         parents=lambda config, wildcards: [
             run_job(wildcards["dataset"], wildcards["system"], wildcards["split"]),
             _collect(wildcards["dataset"]),

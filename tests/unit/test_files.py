@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import errno
 import pickle
-import resource
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +17,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
 from condenser.files import atomic_folder, atomic_write, load_npy, save_npy
+from tests.small_files import small_files
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float32), np.arange(3) > 1]
 
@@ -97,17 +96,6 @@ def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path: Pat
     assert "100 bytes for float32" in refused(path, mapped=False)
 
 
-@contextmanager
-def small_disk() -> Iterator[None]:
-    """No file may grow beyond 1,000 bytes: not for longer than a write, or pytest's own log is cut."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 def write_bytes(path: Path) -> None:
     with atomic_write(path) as file:
         file.write(bytes(5000))
@@ -130,7 +118,7 @@ def write_tokenizer(path: Path) -> None:
 def test_a_full_disk_is_an_oserror_that_names_the_place_and_leaves_nothing_there(
     tmp_path: Path, write: Callable[[Path], None]
 ) -> None:
-    with pytest.raises(OSError, match=r"File too large") as caught, small_disk():
+    with pytest.raises(OSError, match=r"File too large") as caught, small_files(1000):
         write(tmp_path / "result")
     assert caught.value.errno == errno.EFBIG
     assert caught.value.filename == str(tmp_path / "result")

@@ -6,12 +6,11 @@ import gzip
 import io
 import tarfile
 import tracemalloc
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from condenser.data.archives import extract_tar_members, open_gzip, tar_members, zip_members
+from condenser.data.archives import extract_tar_members, open_gzip, tar_members
 
 LIMIT = 1 << 20
 
@@ -168,21 +167,3 @@ def test_a_file_that_is_no_archive_is_told(tmp_path):
     (tmp_path / "page.tar.gz").write_bytes(b"<html>Not found</html>")
     with pytest.raises(ValueError, match=r"page\.tar\.gz: expected a complete archive"):
         read_tar(tmp_path / "page.tar.gz", ["one"])
-    with pytest.raises(ValueError, match=r"page\.tar\.gz: expected a complete archive"):
-        list(zip_members(tmp_path / "page.tar.gz", ["one"], max_bytes=LIMIT))
-
-
-def test_members_of_a_zip_come_in_the_order_asked_for_and_within_the_limit(tmp_path):
-    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("x/one.csv", "1")
-        archive.writestr("two.csv", "22")
-        archive.writestr("bomb.csv", bytes(4 * LIMIT))
-    found = [
-        (name, stream.read())
-        for name, stream in zip_members(tmp_path / "a.zip", ["two.csv", "one.csv"], max_bytes=LIMIT)
-    ]
-    assert found == [("two.csv", b"22"), ("one.csv", b"1")]
-    with pytest.raises(ValueError, match="at most 1,048,576 bytes"):
-        [stream.read() for _, stream in zip_members(tmp_path / "a.zip", ["bomb.csv"], max_bytes=LIMIT)]
-    with pytest.raises(ValueError, match="expected one member gone, got 0"):
-        list(zip_members(tmp_path / "a.zip", ["gone"], max_bytes=LIMIT))

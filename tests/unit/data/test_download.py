@@ -6,7 +6,6 @@ import hashlib
 import importlib.util
 import json
 import random
-import resource
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ import pytest
 
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
+from tests.small_files import small_files
 
 CONTENT = random.Random(1).randbytes(300_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()
@@ -219,13 +219,8 @@ def test_a_later_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
 
 def test_a_full_disk_is_an_error_that_names_the_part_and_what_came_is_gone_on_with(server, tmp_path):
     server.script = [Behaviour()]
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large") as caught:
-            fetch(server, tmp_path / "file.bin")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    with pytest.raises(OSError, match="File too large") as caught, small_files(100_000):
+        fetch(server, tmp_path / "file.bin")
     assert caught.value.filename == str(tmp_path / "file.bin.part")
     assert len(server.requests) == 1  # to ask again would not help
     assert fetch(server, tmp_path / "file.bin")["resumed"] == 1

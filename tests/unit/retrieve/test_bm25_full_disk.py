@@ -5,11 +5,8 @@ Played by the system's limit on the size of a file.
 
 from __future__ import annotations
 
-import resource
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +15,7 @@ from condenser.data.records import Passage, Query, read_run, write_passages, wri
 from condenser.program import bound
 from condenser.retrieve import bm25
 from condenser.retrieve.bm25 import index_collection, search_bm25
+from tests.small_files import small_files
 
 NUM_PASSAGES, DEPTH = 40, 30
 # Becomes a command that can make no file of more than so many bytes.
@@ -33,16 +31,6 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("data") / "collection.jsonl"
     write_passages(file, (Passage(f"d{row}", "", f"wool of sheep {row}") for row in range(NUM_PASSAGES)))
     return file
-
-
-@contextmanager
-def small_files(num_bytes: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_an_index_for_which_there_is_no_room_is_an_error_though_anserini_counts_every_passage(
