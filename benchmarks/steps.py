@@ -481,6 +481,7 @@ def measure(
         claim_visible_gpus,
         make_deterministic,
     )
+    from condenser.model.dropout import dropout
     from condenser.pipeline.costs.measure import measure_device
     from condenser.pipeline.costs.sizes import backbone_shape
     from condenser.pipeline.costs.tables import read_tables
@@ -505,7 +506,9 @@ def measure(
         memory = torch.cuda.max_memory_allocated(place)
     else:
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    product = measure_device(place, precision=kind, threads=threads, clock=time.perf_counter).flops_per_s
+    product = measure_device(
+        place, precision=kind, threads=threads, clock=time.perf_counter, dropout=dropout
+    ).flops_per_s
     seconds, updates = np.diff(watch.times)[LEFT_OUT:], watch.updates[LEFT_OUT:]
     assert len(seconds) == len(updates) == count - LEFT_OUT
     backbone = {"source": "folder", "path": inputs.backbone}

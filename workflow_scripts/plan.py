@@ -47,6 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     tables = read_tables(arguments.tables)
     if arguments.device == "measure":
         from condenser.model.devices import choose_device, choose_precision
+        from condenser.model.dropout import dropout
         from condenser.pipeline.costs.measure import measure_device
 
         compute = config["compute"]
@@ -56,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             precision=choose_precision(compute["precision"], place),
             threads=compute["threads"],
             clock=time.perf_counter,
+            dropout=dropout,
         )
     else:
         device = tables.device(arguments.device)

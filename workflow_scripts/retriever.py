@@ -25,31 +25,37 @@ saves a checkpoint; started again with the same spec, it goes on from there.
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
-from condenser.train.arguments import add_training_flags, loop_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add_training_flags(parser)
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
     parser.add_argument("--initial", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--collection-tokens", type=Path, nargs="+", required=True, help="all prefixes")
     parser.add_argument("--query-tokens", type=Path, required=True, help="prefix")
     parser.add_argument("--doc-ids", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--examples", type=Path, nargs="+", required=True)
+    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
+    parser.add_argument("--work-folder", type=Path, required=True, help="of this spec's checkpoints")
+    parser.add_argument("--checkpoint-every-s", type=int, required=True)
+    parser.add_argument("--checkpoints-kept", type=int, required=True)
+    parser.add_argument("--bad-loss-patience", type=int, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     config = args.spec["config"]
 
     from condenser.data.tokens import shard_files
     from condenser.train.checkpoint import remove_checkpoints
     from condenser.train.finetune import train_retriever
-    from condenser.train.machine import training_machine
+    from condenser.train.machine import loop_settings, training_machine
 
     tokens = [file for prefix in [*args.collection_tokens, args.query_tokens] for file in shard_files(prefix)]
     manifest = program.Manifest(
@@ -79,7 +85,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             precision=machine.precision,
             work_folder=args.work_folder,
             processes=machine.processes,
-            **loop_settings(args),
+            **loop_settings(
+                args.spec,
+                checkpoint_every_s=args.checkpoint_every_s,
+                checkpoints_kept=args.checkpoints_kept,
+                bad_loss_patience=args.bad_loss_patience,
+            ),
         )
         if machine.processes.is_first:
             manifest.write(outputs=[args.output], counts=counts, device=machine.device_name)

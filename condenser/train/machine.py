@@ -1,15 +1,18 @@
-"""What a training program does before it trains: device, precision, determinism, processes."""
+"""What a training program does before it trains: settings, device, precision, determinism, processes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
+from condenser.files import canonical_json, sha256_text
 from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
 from condenser.train.distributed import Processes, joined
+from condenser.train.loop import LoopSettings
 
 TIMEOUT_S = 600.0  # more than the first process needs to write a checkpoint of any BERT
 
@@ -39,3 +42,20 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
         if processes.world_size > 1:
             name = f"{processes.world_size} x {name}"
         yield Machine(processes, choose_precision(precision, processes.device), name)
+
+
+def loop_settings(
+    spec: dict[str, Any], *, checkpoint_every_s: int, checkpoints_kept: int, bad_loss_patience: int
+) -> LoopSettings:
+    """What every training passes on to `condenser.train.loop.train` as it is."""
+    config = spec["config"]
+    return {
+        "learning_rate": config["learning_rate"],
+        "weight_decay": config["weight_decay"],
+        "warmup_ratio": config["warmup_ratio"],
+        "max_grad_norm": config["max_grad_norm"],
+        "fingerprint": sha256_text(canonical_json(spec)),
+        "checkpoint_every_s": checkpoint_every_s,
+        "checkpoints_kept": checkpoints_kept,
+        "bad_loss_patience": bad_loss_patience,
+    }

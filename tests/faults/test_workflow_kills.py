@@ -52,7 +52,7 @@ def second_round(golden: Path, root: Path, folder: Path) -> None:
         pytest.param(
             whole_run,
             ["all", "snakemake", "all", "program"],
-            dict.fromkeys(RULES, 4),
+            dict.fromkeys(RULES, 7),
             marks=pytest.mark.long_form,
         ),
         pytest.param(whole_run, ["term"], dict.fromkeys(RULES, 1), marks=pytest.mark.long_form),

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 
-from condenser.model.dropout import dropout
 from condenser.pipeline.costs.tables import Device
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -23,16 +22,22 @@ _BEST_OF_S = 1.5  # long enough that a busy machine has a quiet moment
 
 
 def measure_device(
-    device: torch.device, *, precision: str, threads: int, clock: Callable[[], float]
+    device: torch.device,
+    *,
+    precision: str,
+    threads: int,
+    clock: Callable[[], float],
+    dropout: Callable[[torch.Tensor, float], torch.Tensor],
 ) -> Device:
     """This machine's rates: matrix products in `precision`, elementwise work, float32 on the processor.
 
     Elementwise work is what a transformer does between its products, GELU and the dropout that trainings
-    use (condenser.model.dropout); its rate is given as bytes, 8 for each number (read and written).
+    use; its rate is given as bytes, 8 for each number (read and written).
 
     Each is the best of repeated runs, because other work on the machine can only slow them down.
 
     Args:
+        dropout: `condenser.model.dropout.dropout`.
         clock: seconds; `time.perf_counter`, or `time.process_time` for one thread on a busy machine.
     """
     torch.set_num_threads(threads)
