@@ -27,7 +27,7 @@ rule plan:
     wildcard_constraints:
         on=r"(\.[A-Za-z0-9_-]+)?",
     conda:
-        "../envs/torch.yaml"
+        "../envs/data.yaml"
     threads: THREADS
     params:
         spec=spec("plan"),

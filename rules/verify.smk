@@ -6,7 +6,7 @@ rule verify:
         "results/logs/verify.log",
     localrule: True
     conda:
-        "../envs/data.yaml"
+        "../envs/verify.yaml"
     params:
         config=lambda wildcards: json.dumps(config, sort_keys=True),
     shell:
