@@ -176,8 +176,10 @@ class CanonicalFiles:
             else:
                 self.reject(row.file, row.line, record)
 
-    def write_collection(self, rows: Iterable[Row[Passage]]) -> None:
+    def write_collection(self, rows: Iterable[Row[Passage]], *, num_rows: int | None = None) -> None:
         """Write the passages that fit, in the order they come; call it once, and first.
+
+        `num_rows`, where it is known beforehand, is for the time left that is shown.
 
         Raises:
             ValueError: no passage is left, or a row does not fit and bad rows are not to be skipped.
@@ -193,9 +195,8 @@ class CanonicalFiles:
         with atomic_write(self._ready / "doc_ids.txt") as ids:
 
             def kept() -> Iterator[Passage]:
-                for file, _, passage in track(
-                    self._fit(rows, check), "collection", total=None, unit="passages"
-                ):
+                counted = track(rows, "collection", total=num_rows, unit="rows")
+                for file, _, passage in self._fit(counted, check):
                     ids.write(passage.doc_id.encode() + b"\n")
                     self.tally(file)["kept"] += 1
                     yield passage

@@ -10,7 +10,7 @@ import numpy as np
 
 from condenser.data.randomness import permutation
 from condenser.data.records import TrainExample, read_qrels, read_queries, read_run, write_examples
-from condenser.progress import Progress
+from condenser.progress import Progress, count_lines
 
 COUNTS = (
     "queries",
@@ -93,7 +93,7 @@ def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, 
     lines = enumerate(read_run(run), start=1)
     groups = groupby(lines, key=lambda line: line[1].query_id)
     waiting = next(groups, None)
-    with Progress("examples", total=None, unit="queries") as progress:
+    with Progress("examples", total=count_lines(queries), unit="queries") as progress:
         for query in read_queries(queries):
             ranked: dict[str, None] = {}
             if waiting is not None and waiting[0] == query.query_id:

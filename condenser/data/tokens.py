@@ -124,13 +124,15 @@ def write_token_shard(
     *,
     batch_size: int,
     split: bool,
+    num_rows: int | None = None,
 ) -> dict[str, int]:
     """Tokenise (title, text) pairs into the shard behind `prefix`; gives its counts.
 
     Rows go through the tokenizer `batch_size` at a time and straight to disk, so that memory
     holds one batch and the sentence counts; neither the batch size nor the number of threads
     (RAYON_NUM_THREADS) changes a byte. With `split` false the whole text is one sentence.
-    Sentences without tokens are left out; a row without tokens stays, and is counted.
+    Sentences without tokens are left out; a row without tokens stays, and is counted. `num_rows`, where
+    it is known beforehand, is for the time left that is shown.
     """
     tokens_file, lengths_file, nums_file = shard_files(prefix)
     all_lengths, all_nums = [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
@@ -138,7 +140,7 @@ def write_token_shard(
     texts = iter(texts)
     with (
         atomic_write(tokens_file) as file,
-        Progress(f"tokens {Path(prefix).name}", total=None, unit="rows") as progress,
+        Progress(f"tokens {Path(prefix).name}", total=num_rows, unit="rows") as progress,
     ):
         _write_header(file, 0, tokenizer.dtype)
         while batch := list(islice(texts, batch_size)):
@@ -335,7 +337,9 @@ def tokenise_collection(
                 "got one more. Run rule collect again."
             )
 
-    return write_token_shard(texts(), prefix, tokenizer, batch_size=batch_size, split=True)
+    return write_token_shard(
+        texts(), prefix, tokenizer, batch_size=batch_size, split=True, num_rows=end - begin
+    )
 
 
 def tokenise_queries(
@@ -343,7 +347,9 @@ def tokenise_queries(
 ) -> dict[str, int]:
     """Write the shard of one split's queries; gives its counts."""
     texts = (("", query.text) for query in read_queries(queries))
-    return write_token_shard(texts, prefix, tokenizer, batch_size=batch_size, split=False)
+    return write_token_shard(
+        texts, prefix, tokenizer, batch_size=batch_size, split=False, num_rows=_count_lines(queries)
+    )
 
 
 def _count_lines(path: str | Path) -> int:

@@ -25,6 +25,7 @@ from condenser.data.parsing import (
     whole_grade,
 )
 from condenser.data.records import Passage, Qrel, Query
+from condenser.progress import count_lines
 
 _HEADER = ("query-id", "corpus-id", "score")
 
@@ -62,7 +63,8 @@ def collect(
     check_splits(train_split, eval_split)
     path = Path(path)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_collection(files.rows(path / "corpus.jsonl", _passage))
+        corpus = path / "corpus.jsonl"
+        files.write_collection(files.rows(corpus, _passage), num_rows=count_lines(corpus))
         splits = (train_split, eval_split)
         qrels = {split: _qrel_rows(path / "qrels" / f"{split}.tsv", files) for split in splits}
         files.write_splits(qrels, [(splits, files.rows(path / "queries.jsonl", _query))])

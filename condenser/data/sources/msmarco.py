@@ -96,10 +96,10 @@ def collect(
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         counts: dict[str, Any] = {}
         if titles == "rocketqa":
-            collection = _titled_rows(raw[TITLED], files, counts)
+            member, collection = "para.txt", _titled_rows(raw[TITLED], files, counts)
         else:
-            collection = _plain_rows(raw[ARCHIVE], files)
-        files.write_collection(collection)
+            member, collection = "collection.tsv", _plain_rows(raw[ARCHIVE], files)
+        files.write_collection(collection, num_rows=official_rows[member])
         names = [name for split in splits for name in SPLITS[split]]
         in_archive = [name for name in names if name not in (DL19_QUERIES, DL19_QRELS)]
         paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch, max_bytes=_MAX_UNPACKED)
@@ -109,9 +109,7 @@ def collect(
             [((split,), _file_rows(paths[SPLITS[split][0]], tsv_query, files)) for split in splits],
         )
         counts |= files.counts
-        _check_rows(
-            counts["files"], ["para.txt" if titles == "rocketqa" else "collection.tsv", *names], official_rows
-        )
+        _check_rows(counts["files"], [member, *names], official_rows)
     return counts
 
 

@@ -94,7 +94,8 @@ def collect(
         held_out=held_out == "train",
     )
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_collection(_row(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
+        passages = (_row(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
+        files.write_collection(passages, num_rows=len(pairs))
         qrels, queries = {}, []
         for split, places in ((train_split, train), (eval_split, evaluation)):
             of_split = [pair for pair in pairs if pair.place in places]

@@ -12,6 +12,7 @@ from typing import Any
 
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import trec_qrel, tsv_passages, tsv_query
+from condenser.progress import count_lines
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
@@ -47,7 +48,8 @@ def collect(
     check_splits(train_split, eval_split)
     path, splits = Path(path), (train_split, eval_split)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_collection(files.rows(path / "collection.tsv", tsv_passages()))
+        collection = path / "collection.tsv"
+        files.write_collection(files.rows(collection, tsv_passages()), num_rows=count_lines(collection))
         files.write_splits(
             {split: files.rows(path / f"qrels.{split}.tsv", trec_qrel) for split in splits},
             [((split,), files.rows(path / f"queries.{split}.tsv", tsv_query)) for split in splits],

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from condenser import progress
 from condenser.data.negatives import make_examples
 from condenser.data.records import (
     Qrel,
@@ -161,3 +162,10 @@ def test_the_program_filters_bm25_alone_by_found_positives(tmp_path):
         arguments += f" --output {tmp_path}/{system}.jsonl --manifest {tmp_path}/{system}.json"
         examples.main(["--spec", json.dumps(spec), *arguments.split()])
         assert json.loads((tmp_path / f"{system}.json").read_text())["counts"]["examples"] == expected
+
+
+def test_the_time_left_is_told_by_the_number_of_queries(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    made(tmp_path, {"q": ["a", "p"]}, {"q": {"p": 1}}, queries=["q", "r", "s"])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("examples: 1 of 3 queries (33 %)") and lines[0].endswith(" left")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from own_collections import SPLITS, write_beir, write_tsv
 
+from condenser import progress
 from condenser.data import sources
 from condenser.data.canonical import CanonicalFiles, IdSet
 from condenser.data.records import (
@@ -287,3 +288,12 @@ def test_an_id_set_is_a_set(values):
 def test_an_unknown_policy_for_bad_rows_is_refused(tmp_path):
     with pytest.raises(ValueError, match="strict or skip, got 'ignore'"):
         CanonicalFiles(tmp_path, bad_rows="ignore")
+
+
+@pytest.mark.parametrize(
+    ("write", "first"), [(write_beir, "1 of 2 rows (50 %)"), (write_tsv, "1 of 3 rows (33 %)")]
+)
+def test_the_time_left_is_told_by_the_lines_of_the_collection(tmp_path, write, first, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    sources.collect(tmp_path / "out", {}, write(tmp_path / "in"))
+    assert capsys.readouterr().err.startswith(f"collection: {first}")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from condenser import progress
 from condenser.data import sources
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import Passage, Qrel, Query, read_doc_ids, read_passages, read_qrels, read_queries
@@ -159,3 +160,10 @@ def test_a_raw_file_that_is_not_there_is_named(tmp_path, raw):
 def test_a_split_that_msmarco_does_not_have_is_named(tmp_path, raw):
     with pytest.raises(ValueError, match="expected splits out of train, dev, dl19, got 'test'"):
         sources.collect(tmp_path / "out", raw, SETTINGS | {"eval_split": "test"})
+
+
+@pytest.mark.parametrize("titles", ["none", "rocketqa"])
+def test_the_time_left_is_told_by_the_official_number_of_rows(tmp_path, raw, titles, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    sources.collect(tmp_path / "out", raw, SETTINGS | {"titles": titles})
+    assert capsys.readouterr().err.startswith("collection: 1 of 4 rows (25 %)")

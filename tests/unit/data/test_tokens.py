@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from condenser import progress
 from condenser.data.records import Passage, Query, write_passages, write_queries
 from condenser.data.sentences import _ends_word, split_sentences
 from condenser.data.tokens import (
@@ -339,3 +340,23 @@ def test_the_programs_write_shards_and_manifests(tmp_path):
     assert manifest["counts"]["rows"] == 2 and manifest["counts"]["rows_without_tokens"] == 1
     assert len(manifest["outputs"]) == 3
     assert json.loads((tmp_path / "q.json").read_text())["counts"]["tokens"] == 1
+
+
+def test_the_time_left_is_told_by_the_rows_of_the_shard(tmp_path, real, monkeypatch, capsys):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    passages = [Passage(f"d{row}", "", "word") for row in range(7)]
+    write_passages(tmp_path / "collection.jsonl", passages)
+    (tmp_path / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(7)))
+    tokenise_collection(
+        tmp_path / "collection.jsonl",
+        tmp_path / "doc_ids.txt",
+        tmp_path / "t.1-of-2",
+        real,
+        shard="1-of-2",
+        batch_size=2,
+    )
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("tokens t.1-of-2: 2 of 4 rows (50 %)") and lines[0].endswith(" left")
+    write_queries(tmp_path / "queries.jsonl", [Query(f"q{row}", "word") for row in range(3)])
+    tokenise_queries(tmp_path / "queries.jsonl", tmp_path / "q", real, batch_size=2)
+    assert capsys.readouterr().err.startswith("tokens q: 2 of 3 rows (67 %)")
