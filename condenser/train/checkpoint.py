@@ -5,9 +5,9 @@ A work folder holds
 - `lock`: who works here (host and process id), held by `flock` while the process lives;
 - `log.jsonl`: one line a step, holding nothing that differs between two runs;
 - `step-00001234/`: the state after 1,234 steps: `weights.safetensors`, `optimiser.safetensors` and
-  `meta.json` with the digests of both and of the log up to there. Only what cannot be computed from
-  the step is kept: order, masks and dropout are functions of (seed, step), frozen weights are those
-  the training began with.
+  `meta.json` with the digests of both, of the log up to there and of itself. Only what cannot be
+  computed from the step is kept: order, masks and dropout are functions of (seed, step), frozen
+  weights are those the training began with.
 """
 
 from __future__ import annotations
@@ -29,7 +29,15 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from condenser.files import atomic_folder, canonical_json, full_disk_named, read_json, sha256_file, write_json
+from condenser.files import (
+    atomic_folder,
+    canonical_json,
+    full_disk_named,
+    read_json,
+    sha256_file,
+    sha256_text,
+    write_json,
+)
 
 log = logging.getLogger(__name__)
 
@@ -130,16 +138,14 @@ def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerpr
         for name, tensors in zip(_TENSOR_FILES, (checkpoint.weights, checkpoint.optimiser), strict=True):
             on_cpu = {key: value.detach().cpu().contiguous() for key, value in tensors.items()}
             save_file(on_cpu, folder / name)
-        write_json(
-            folder / "meta.json",
-            {
-                "step": checkpoint.step,
-                "fingerprint": fingerprint,
-                "state": checkpoint.state,
-                "log": asdict(checkpoint.log),
-                "digests": {name: sha256_file(folder / name) for name in _TENSOR_FILES},
-            },
-        )
+        record = {
+            "step": checkpoint.step,
+            "fingerprint": fingerprint,
+            "state": checkpoint.state,
+            "log": asdict(checkpoint.log),
+            "digests": {name: sha256_file(folder / name) for name in _TENSOR_FILES},
+        }
+        write_json(folder / "meta.json", {**record, "sha256": sha256_text(canonical_json(record))})
     older = [folder for folder in _checkpoint_folders(work_folder) if folder.name < final.name]
     later = [folder for folder in _checkpoint_folders(work_folder) if folder.name > final.name]
     for stale in older[keep - 1 :] + later:
@@ -184,7 +190,7 @@ def _checkpoint_folders(work_folder: Path) -> list[Path]:
 
 
 def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:
-    meta = read_json(folder / "meta.json")
+    meta = _read_meta(folder / "meta.json")
     for name in _TENSOR_FILES:
         if sha256_file(folder / name) != meta["digests"][name]:
             raise ValueError(f"{name} has not the digest it was written with")
@@ -196,6 +202,22 @@ def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:
         raise ValueError(f"{LOG_NAME} does not begin as it did then")
     weights, optimiser = (load_file(folder / name, device=str(device)) for name in _TENSOR_FILES)
     return Checkpoint(meta["step"], weights, optimiser, meta["state"], position), meta["fingerprint"]
+
+
+def _read_meta(path: Path) -> dict[str, Any]:
+    """What `save_checkpoint` wrote there.
+
+    Raises:
+        ValueError, KeyError, TypeError: a byte of it is another.
+    """
+    meta = read_json(path)
+    digest = meta["sha256"]
+    record = {key: value for key, value in meta.items() if key != "sha256"}
+    if digest != sha256_text(canonical_json(record)):
+        raise ValueError(f"{path.name} has not the digest it was written with")
+    if path.read_bytes() != canonical_json(meta, indent=2).encode() + b"\n":  # also a space counts
+        raise ValueError(f"{path.name} is not laid out as it was written")
+    return record
 
 
 def _first_bytes(path: Path, count: int) -> bytes:

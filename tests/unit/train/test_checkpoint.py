@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from condenser.files import sha256_file
+from condenser.files import canonical_json, sha256_file, sha256_text, write_json
 from condenser.train.checkpoint import (
     LOG_NAME,
     Checkpoint,
@@ -84,6 +84,29 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_taken(
     assert "step-00000002 is damaged" in caplog.text
 
 
+@pytest.mark.parametrize("mask", [1, 2])
+def test_any_flipped_bit_of_what_a_checkpoint_says_of_itself_is_noticed(tmp_path: Path, mask: int) -> None:
+    """Also one that leaves JSON: another loss scale, another fingerprint, another key."""
+    _save(tmp_path, 1)
+    path = _save(tmp_path, 2) / "meta.json"
+    content = path.read_bytes()
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :])
+        loaded = _load(tmp_path)
+        assert loaded is not None and loaded.step == 1, path.read_text(errors="replace")
+    path.write_bytes(content)
+    loaded = _load(tmp_path)
+    assert loaded is not None and loaded.step == 2
+
+
+@pytest.mark.parametrize("content", ["null", "[]", "[1]", "1", '"sha256"', "{}", '{"sha256": NaN}'])
+def test_json_that_is_no_checkpoints_is_passed_over(tmp_path: Path, content: str) -> None:
+    _save(tmp_path, 1)
+    (_save(tmp_path, 2) / "meta.json").write_text(content)
+    loaded = _load(tmp_path)
+    assert loaded is not None and loaded.step == 1
+
+
 def test_a_later_checkpoint_that_was_passed_over_goes_when_history_is_rewritten(tmp_path: Path) -> None:
     for step in (1, 2):
         _save(tmp_path, step)
@@ -107,7 +130,8 @@ def test_a_pickle_in_place_of_weights_is_passed_over_unread(
     torch.save({"layer.weight": _Trap()}, folder / "weights.safetensors")
     meta = json.loads((folder / "meta.json").read_text())
     meta["digests"]["weights.safetensors"] = sha256_file(folder / "weights.safetensors")
-    (folder / "meta.json").write_text(json.dumps(meta))
+    del meta["sha256"]
+    write_json(folder / "meta.json", {**meta, "sha256": sha256_text(canonical_json(meta))})
     loaded = _load(tmp_path)
     assert loaded is not None and loaded.step == 1
     assert "step-00000002 is damaged" in caplog.text

@@ -196,16 +196,25 @@ def test_a_signal_lets_the_step_finish_saves_it_and_gives_the_handlers_back(
     assert _same(_train(tmp_path), _train(tmp_path / "whole"))
 
 
+@pytest.mark.parametrize(
+    ("name", "written", "flipped"),
+    [
+        ("weights.safetensors", b"weight", b"veight"),
+        ("optimiser.safetensors", b"exp_avg", b"exp_avf"),
+        ("meta.json", b'"loss_scale": 1.0', b'"loss_scale": 3.0'),
+        ("meta.json", b'"fingerprint": "f"', b'"fingerprint": "g"'),
+        ("meta.json", b'"bad_streak"', b'"bad_streaj"'),
+    ],
+)
 def test_resuming_from_the_checkpoint_before_a_damaged_one_gives_the_same_bytes(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, written: bytes, flipped: bytes
 ) -> None:
     whole = _train(tmp_path / "whole")
     with pytest.raises(RuntimeError):
         _train(tmp_path / "cut", loss_of=_fail_at(7))
-    weights = tmp_path / "cut" / "step-00000007" / "weights.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
+    file = tmp_path / "cut" / "step-00000007" / name
+    assert written in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(written, flipped, 1))
     with caplog.at_level(logging.INFO):
         assert _same(_train(tmp_path / "cut"), whole)
     assert "step-00000007 is damaged" in caplog.text
