@@ -34,7 +34,7 @@ from condenser.model.retriever import Retriever
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
-from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, row_names, train
+from condenser.train.loop import Batch, LoopSettings, first_names, held_work_folder, log_totals, train
 from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
@@ -127,6 +127,21 @@ def draw_passages(
     positive = positive_index(item, len(positives), seed=seed, epoch=epoch)
     window = negative_window(len(negatives), passages_per_query - 1, seed=seed, item=item, epoch=epoch)
     return np.concatenate([positives[positive : positive + 1], negatives[window]]).astype(np.int64)
+
+
+def batch_ids(
+    query_rows: Int[np.ndarray, " query"],
+    passage_rows: Int[np.ndarray, " passage"],
+    *,
+    queries: Path,
+    doc_ids: Path,
+) -> str:
+    """The ids of a batch, in its order; read from the files again, as a training holds rows alone."""
+    query_ids = [query.query_id for query in read_queries(queries)]
+    passage_ids = read_doc_ids(doc_ids)
+    asked = first_names([query_ids[row] for row in query_rows.tolist()])
+    given = first_names([passage_ids[row] for row in passage_rows.tolist()])
+    return f"queries {asked} with passages {given}"
 
 
 @dataclass(frozen=True)
@@ -255,7 +270,7 @@ def train_retriever(
                 epoch,
                 len(items),
                 num_query_tokens + num_passage_tokens,
-                lambda: row_names(asked, queries),
+                lambda: batch_ids(asked, passages, queries=queries, doc_ids=doc_ids),
             )
 
         def encode(inputs: TextRows) -> Tensor:

@@ -12,16 +12,14 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypedDict, TypeVar
 
-import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from condenser.progress import Progress
@@ -246,14 +244,14 @@ def held_work_folder(folder: str | Path, processes: Processes) -> Iterator[None]
         yield
 
 
-def row_names(rows: Int[np.ndarray, " row"], file: str | Path, *, most: int = 20) -> str:
-    """Where a person finds rows: their lines in the file they came from.
+def first_names(names: Sequence[str], *, most: int = 64) -> str:
+    """Names for a line of text: the first of them, and how many there are besides.
 
-    >>> row_names(np.array([4, 0]), "queries.jsonl")
-    'lines 5, 1 of queries.jsonl'
+    >>> first_names(["d5", "d1", "d9"], most=2)
+    'd5, d1 and 1 more'
     """
-    more = f" and {len(rows) - most} more" if len(rows) > most else ""
-    return f"lines {', '.join(str(row + 1) for row in rows[:most])}{more} of {file}"
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 _FIRST_LOSS_SCALE, _GOOD_STEPS_TO_DOUBLE = 2.0**16, 2000  # what torch.amp.GradScaler begins with

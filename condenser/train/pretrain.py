@@ -33,7 +33,7 @@ from condenser.model.pretraining import Condenser, CondenserOutput
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
-from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, row_names, train
+from condenser.train.loop import Batch, LoopSettings, first_names, held_work_folder, log_totals, train
 from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
@@ -452,7 +452,14 @@ def _unweighted(terms: Mapping[str, float], weights: Mapping[str, float]) -> dic
 
 
 def _rows_of(shards: TokenShards, starts: Int[np.ndarray, " item"]) -> Callable[[], str]:
-    return lambda: row_names(np.searchsorted(shards.row_starts, starts, side="right") - 1, "the collection")
+    """Where a person finds these texts, and at the same lines their ids: tokens know rows alone."""
+
+    def describe() -> str:
+        rows = np.searchsorted(shards.row_starts, starts, side="right") - 1
+        lines = first_names([str(row + 1) for row in rows.tolist()])
+        return f"lines {lines} of data/collection.jsonl and data/doc_ids.txt"
+
+    return describe
 
 
 def _save(model: Condenser, initial: Path, output: Path, *, work_folder: Path) -> None:

@@ -14,7 +14,7 @@ from condenser.data.batches import step_items
 from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.train.checkpoint import load_newest_checkpoint, locked_work_folder
-from condenser.train.finetune import ExampleRows, draw_passages, read_example_rows
+from condenser.train.finetune import ExampleRows, batch_ids, draw_passages, read_example_rows
 
 
 @pytest.fixture(scope="module")
@@ -161,24 +161,44 @@ def test_one_example_of_a_collection_of_two_is_trained_on(files: Files, tmp_path
     assert counts["examples_with_fewer_negatives_than_a_batch_takes"] == counts["steps"] == 1
 
 
-def test_a_loss_that_is_no_number_names_the_lines_of_the_queries_and_keeps_the_checkpoint(
+def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_checkpoint(
     files: Files, tmp_path: Path
 ) -> None:
     diverging = {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
-    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of .*queries\.jsonl\. ") as caught:
+    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* on queries .* with passages .*\. ") as caught:
         train("retriever", files, tmp_path / "out", **diverging, checkpoint_every_s=0, bad_loss_patience=1)
     message = str(caught.value)
     assert "(2 in a row)" in message and "\n" not in message
     step = int(message.split(" at step ")[1].split()[0])
-    _, _, items = step_items(18, batch_size=4, step=step, seed=42, stream="retriever")
-    line_of = {query.query_id: line for line, query in enumerate(files.queries, start=1)}
-    examples = list(read_examples(files.examples))
-    lines = [line_of[examples[item].query_id] for item in items]
-    assert f"on lines {', '.join(map(str, lines))} of " in message
+    epoch, _, items = step_items(18, batch_size=4, step=step, seed=42, stream="retriever")
+    asked = [list(read_examples(files.examples))[item].query_id for item in items]
+    query_rows = {query.query_id: row for row, query in enumerate(files.queries)}
+    doc_rows = {passage.doc_id: row for row, passage in enumerate(files.passages)}
+    examples = read_example_rows([files.examples], query_rows=query_rows, doc_rows=doc_rows)
+    drawn = [
+        files.passages[row].doc_id
+        for item in items.tolist()
+        for row in draw_passages(examples, item, passages_per_query=3, seed=42, epoch=epoch)
+    ]
+    assert f"on queries {', '.join(asked)} with passages {', '.join(drawn)}. " in message
     assert not (tmp_path / "out").exists()
     checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint="retriever", device="cpu")
     assert checkpoint is not None and checkpoint.step == step
     assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())
+
+
+def test_a_large_batch_is_named_by_its_first_64_ids_and_how_many_more(tmp_path: Path) -> None:
+    write_queries(tmp_path / "queries.jsonl", (Query(f"q{row}", "why") for row in range(64)))
+    (tmp_path / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(512)))
+    named = batch_ids(
+        np.arange(64)[::-1],
+        np.arange(512)[::-1],
+        queries=tmp_path / "queries.jsonl",
+        doc_ids=tmp_path / "doc_ids.txt",
+    )
+    queries, _, passages = named.partition(" with passages ")
+    assert queries == "queries " + ", ".join(f"q{row}" for row in range(63, -1, -1))
+    assert passages == ", ".join(f"d{row}" for row in range(511, 447, -1)) + " and 448 more"
 
 
 def _tokens_of(num_queries: int, folder: Path, files: Files) -> Path:

@@ -213,7 +213,9 @@ def test_a_loss_that_is_no_number_names_the_lines_of_the_collection_and_keeps_th
     files: Files, tmp_path: Path, kind: str
 ) -> None:
     diverging = {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
-    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of the collection") as caught:
+    with pytest.raises(
+        ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of data/collection.jsonl"
+    ) as caught:
         train(kind, files, tmp_path / "out", **diverging, checkpoint_every_s=0, bad_loss_patience=1)
     message = str(caught.value)
     assert "(2 in a row)" in message and "\n" not in message
@@ -228,7 +230,8 @@ def test_a_loss_that_is_no_number_names_the_lines_of_the_collection_and_keeps_th
     batch_size = {"condenser": CONDENSER, "cocondenser": COCONDENSER}[kind]["batch_size"]
     _, _, chosen = step_items(len(starts), batch_size=batch_size, step=step, seed=42, stream=kind)
     rows = [int(np.searchsorted(shards.row_starts, start, side="right")) - 1 for start in starts[chosen]]
-    assert f"on lines {', '.join(str(row + 1) for row in rows)} of the collection" in message
+    lines = ", ".join(str(row + 1) for row in rows)
+    assert f"on lines {lines} of data/collection.jsonl and data/doc_ids.txt. " in message
 
     checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint=kind, device="cpu")
     assert checkpoint is not None and checkpoint.step == step
