@@ -1,8 +1,8 @@
 """The configuration, validated before anything runs.
 
-One model a block of config.yaml. Nothing here reads a file but to see that a named one exists;
-every wrong key, type, range, missing file or impossible combination gives one line that names the
-key, what is allowed and what came.
+One model a block of config.yaml. Nothing here reads a file but the `config.json` of a backbone that
+is a folder; every wrong key, type, range, missing folder or impossible combination gives one line
+that names the key, what is allowed and what came.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from condenser.files import read_json
+
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
@@ -21,6 +23,12 @@ Count = Annotated[int, Field(ge=1)]
 Epochs = Annotated[int | float, Field(gt=0)]  # 0.25: the first quarter of an epoch
 Whole = Annotated[int, Field(ge=0)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+MsmarcoSplit = Literal["train", "dev", "dl19"]
+
+EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
+_PADDED_TO = 8  # as condenser.data.batches pads rows
+_NUM_SPECIALS = 2
+_DL19_GRADE = 2  # TREC DL 2019: binary measures count a passage from this grade on
 
 
 class Block(BaseModel):
@@ -82,6 +90,8 @@ class Pydoc(Block):
 
 class MsmarcoDataset(Dataset):
     source: Literal["msmarco"]
+    train_split: MsmarcoSplit = "train"
+    eval_split: MsmarcoSplit = "dev"
     titles: Literal["rocketqa", "none"] = "rocketqa"
     triples: bool = False
 
@@ -163,7 +173,7 @@ class Optimiser(Block):
     learning_rate: Positive
     weight_decay: NotNegative
     warmup_ratio: Share
-    max_grad_norm: Positive
+    max_grad_norm: NotNegative  # 0: gradients are left as they are
 
 
 class Condenser(Optimiser):
@@ -322,31 +332,23 @@ def _check_together(config: Config) -> None:
             f"negatives.depth: {config.negatives.depth} is deeper than the train runs it reads "
             f"(search.depth.train {config.search.depth.train}, bm25.depth.train {config.bm25.depth.train})."
         )
-    if isinstance(config.backbone, ScratchBackbone):
-        if config.condenser.skip_from >= config.backbone.num_layers:
-            raise ValueError(
-                f"condenser.skip_from: expected less than backbone.num_layers {config.backbone.num_layers}, "
-                f"got {config.condenser.skip_from}."
-            )
-        longest = max(config.lengths.passage, config.condenser.max_tokens + 2, config.lengths.query)
-        if longest > config.backbone.max_positions:
-            raise ValueError(
-                f"backbone.max_positions: expected at least {longest} (the longest text elsewhere), "
-                f"got {config.backbone.max_positions}."
-            )
-    if (
-        isinstance(config.backbone, FolderBackbone)
-        and not Path(config.backbone.path, "config.json").is_file()
-    ):
+    if config.bm25.depth.eval != config.search.depth.eval:
         raise ValueError(
-            "backbone.path: expected a Hugging Face folder with config.json, "
-            f"found none at {config.backbone.path!r}."
+            f"bm25.depth.eval: expected search.depth.eval's {config.search.depth.eval}, "
+            f"got {config.bm25.depth.eval}. The rows of a table are compared at one depth."
         )
+    _check_backbone(config)
     for name, dataset in config.datasets.items():
         if isinstance(dataset, BeirDataset | TsvDataset) and not Path(dataset.path).is_dir():
             raise ValueError(
                 f"datasets.{name}.path: expected a folder, found none at {dataset.path!r} "
                 "(relative to where snakemake runs)."
+            )
+        is_dl19 = isinstance(dataset, MsmarcoDataset) and dataset.eval_split == "dl19"
+        if is_dl19 and config.metrics.relevant_grade < _DL19_GRADE:
+            raise ValueError(
+                f"metrics.relevant_grade: expected at least {_DL19_GRADE} for datasets.{name}.eval_split "
+                f"dl19, got {config.metrics.relevant_grade}. TREC DL 2019 counts lower ones as not relevant."
             )
     for key in ("query_words", "passage_words"):
         shortest, longest = getattr(config.pydoc, key)
@@ -354,6 +356,61 @@ def _check_together(config: Config) -> None:
             raise ValueError(f"pydoc.{key}: expected [least, most], got [{shortest}, {longest}].")
     if config.downloads.mirror is not None and not Path(config.downloads.mirror).is_dir():
         raise ValueError(f"downloads.mirror: expected a folder, found none at {config.downloads.mirror!r}.")
+
+
+def _check_backbone(config: Config) -> None:
+    """Refuse a backbone that has too few layers or positions, where both are known before it is made."""
+    shape = _layers_and_positions(config.backbone)
+    if shape is None:
+        return
+    num_layers, max_positions = shape
+    lengths = {"lengths.passage": config.lengths.passage, "lengths.query": config.lengths.query}
+    if {"condenser", "cocondenser"} & set(config.tables.pretrained):
+        if config.condenser.skip_from >= num_layers:
+            raise ValueError(
+                f"condenser.skip_from: expected at most {num_layers - 1} (the backbone's layers less one), "
+                f"got {config.condenser.skip_from}."
+            )
+        lengths["condenser.max_tokens"] = config.condenser.max_tokens + _NUM_SPECIALS
+    if "cocondenser" in config.tables.pretrained:
+        lengths["cocondenser.span_tokens"] = config.cocondenser.span_tokens[1] + _NUM_SPECIALS
+    longest = max(lengths, key=lambda name: lengths[name])
+    width = -(-lengths[longest] // _PADDED_TO) * _PADDED_TO
+    if width > max_positions:
+        key = "backbone.max_positions" if isinstance(config.backbone, ScratchBackbone) else "backbone.path"
+        raise ValueError(
+            f"{key}: expected at least {width} positions for {longest} (a row of {lengths[longest]} tokens "
+            f"with its specials, padded to a multiple of {_PADDED_TO}), got {max_positions}. "
+            "Shorten the texts, or take another backbone."
+        )
+
+
+def _layers_and_positions(backbone: Any) -> tuple[int, int] | None:
+    """The number of layers and of positions of a backbone; None of one that is still on the hub."""
+    if isinstance(backbone, EmbeddedBackbone):
+        return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
+    if isinstance(backbone, ScratchBackbone):
+        return backbone.num_layers, backbone.max_positions
+    if isinstance(backbone, HubBackbone):
+        return None
+    file = Path(backbone.path, "config.json")
+    if not file.is_file():
+        raise ValueError(
+            "backbone.path: expected a Hugging Face folder with config.json, "
+            f"found none at {backbone.path!r}."
+        )
+    try:
+        settings = read_json(file)
+    except ValueError as error:
+        raise ValueError(f"backbone.path: {error}") from error
+    settings = settings if isinstance(settings, dict) else {}
+    layers, positions = settings.get("num_hidden_layers"), settings.get("max_position_embeddings")
+    if not (isinstance(layers, int) and isinstance(positions, int)):
+        raise ValueError(
+            f"backbone.path: {file}: expected whole numbers num_hidden_layers and max_position_embeddings, "
+            f"got {layers!r} and {positions!r}. Is it a BERT?"
+        )
+    return layers, positions
 
 
 def _listed(names: Any) -> str:

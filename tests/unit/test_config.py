@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
 
-from condenser.config import validated
+from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, MsmarcoDataset, validated
+from condenser.data.sources import msmarco
+from condenser.model.backbone import embedded_folder
 
 
 @pytest.fixture
@@ -70,6 +73,28 @@ def test_the_embedded_default_is_valid_and_comes_back_unchanged(config: dict[str
         ("negatives.depth", 2000, "deeper than the train runs it reads"),
         ("cocondenser.span_tokens", [128, 80], "min_span_tokens <= span_tokens[0] <= span_tokens[1]"),
         ("downloads.mirror", "/no/such", "downloads.mirror: expected a folder"),
+        (
+            "condenser.skip_from",
+            6,
+            "condenser.skip_from: expected at most 5 (the backbone's layers less one), got 6",
+        ),
+        ("bm25.depth.eval", 100, "bm25.depth.eval: expected search.depth.eval's 1000, got 100"),
+        ("search.depth.eval", 100, "bm25.depth.eval: expected search.depth.eval's 100, got 1000"),
+        (
+            "datasets.msmarco",
+            {"source": "msmarco", "eval_split": "test"},
+            "datasets.msmarco.eval_split: expected 'train', 'dev' or 'dl19', got 'test'",
+        ),
+        (
+            "datasets.msmarco",
+            {"source": "msmarco", "train_split": "dl20"},
+            "datasets.msmarco.train_split: expected 'train', 'dev' or 'dl19', got 'dl20'",
+        ),
+        (
+            "datasets.msmarco",
+            {"source": "msmarco", "eval_split": "dl19"},
+            "metrics.relevant_grade: expected at least 2 for datasets.msmarco.eval_split dl19",
+        ),
     ],
 )
 def test_what_is_wrong_gives_one_line_with_the_key(
@@ -79,6 +104,96 @@ def test_what_is_wrong_gives_one_line_with_the_key(
         validated(changed(config, key, value))
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+SCRATCH = {
+    "source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2,
+    "intermediate_size": 64, "max_positions": 136,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("block", ["condenser", "cocondenser", "finetune"])
+def test_a_gradient_may_be_left_as_it_is(config: dict[str, Any], block: str) -> None:
+    assert validated(changed(config, f"{block}.max_grad_norm", 0.0))[block]["max_grad_norm"] == 0.0
+    with pytest.raises(ValueError, match=f"{block}.max_grad_norm: expected greater than or equal to 0"):
+        validated(changed(config, f"{block}.max_grad_norm", -1.0))
+
+
+def test_the_splits_of_msmarco_are_those_its_source_knows() -> None:
+    for key in ("train_split", "eval_split"):
+        assert get_args(MsmarcoDataset.model_fields[key].annotation) == tuple(msmarco.SPLITS)
+
+
+def test_dl_2019_is_taken_with_its_own_least_grade(config: dict[str, Any]) -> None:
+    entry = {"source": "msmarco", "eval_split": "dl19"}
+    graded = changed(changed(config, "datasets.msmarco", entry), "metrics.relevant_grade", 2)
+    assert validated(graded)["datasets"]["msmarco"]["eval_split"] == "dl19"
+
+
+def backbone_folder(path: Path, **settings: Any) -> dict[str, Any]:
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text(json.dumps(settings))
+    return {"source": "folder", "path": str(path)}
+
+
+def test_the_head_starts_below_the_last_layer_of_any_backbone_that_is_known(
+    config: dict[str, Any], tmp_path: Path
+) -> None:
+    for backbone in (SCRATCH, backbone_folder(tmp_path, num_hidden_layers=4, max_position_embeddings=512)):
+        given = changed(config, "backbone", backbone)
+        validated(given)
+        with pytest.raises(ValueError, match=r"condenser.skip_from: expected at most 3 .*, got 4"):
+            validated(changed(given, "condenser.skip_from", 4))
+
+
+def test_the_longest_row_is_padded_and_must_fit_the_positions(config: dict[str, Any], tmp_path: Path) -> None:
+    # the default's longest: a span of 128, with its two specials 130, padded 136
+    for positions, fits in ((136, True), (135, False)):
+        scratch = changed(config, "backbone", {**SCRATCH, "max_positions": positions})
+        folder = backbone_folder(tmp_path, num_hidden_layers=4, max_position_embeddings=positions)
+        for given, key in (
+            (scratch, "backbone.max_positions"),
+            (changed(config, "backbone", folder), "backbone.path"),
+        ):
+            if fits:
+                validated(given)
+                continue
+            with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is checked below
+                validated(given)
+            assert str(caught.value) == (
+                f"{key}: expected at least 136 positions for cocondenser.span_tokens (a row of 130 tokens "
+                "with its specials, padded to a multiple of 8), got 135. "
+                "Shorten the texts, or take another backbone."
+            )
+    without_spans = changed(config, "tables.pretrained", ["condenser"])
+    validated(changed(without_spans, "backbone", {**SCRATCH, "max_positions": 128}))
+    with pytest.raises(ValueError, match=r"at least 128 positions for lengths\.passage"):
+        validated(changed(without_spans, "backbone", {**SCRATCH, "max_positions": 127}))
+
+
+def test_an_untrained_backbone_is_held_to_its_texts_alone(config: dict[str, Any]) -> None:
+    untrained = changed(config, "tables.pretrained", ["backbone"])
+    small = {**SCRATCH, "num_layers": 2, "max_positions": 64}
+    for key in ("lengths.passage", "lengths.query"):
+        untrained = changed(untrained, key, 64)
+    validated(changed(untrained, "backbone", small))
+    with pytest.raises(ValueError, match=r"at least 64 positions for lengths\.passage .*, got 63"):
+        validated(changed(untrained, "backbone", {**small, "max_positions": 63}))
+
+
+def test_the_embedded_backbone_has_the_layers_and_positions_it_is_held_to() -> None:
+    settings = json.loads((embedded_folder() / "config.json").read_text())
+    assert settings["num_hidden_layers"] == EMBEDDED_LAYERS
+    assert settings["max_position_embeddings"] == EMBEDDED_POSITIONS
+
+
+def test_a_backbones_broken_config_is_named(config: dict[str, Any], tmp_path: Path) -> None:
+    folder = backbone_folder(tmp_path)
+    for text in ("{", "[]", '{"num_hidden_layers": "4"}', '{"num_hidden_layers": 4}'):
+        (tmp_path / "config.json").write_text(text)
+        with pytest.raises(ValueError, match=r"^backbone.path: .*config.json.*expected") as caught:
+            validated(changed(config, "backbone", folder))
+        assert "\n" not in str(caught.value)
 
 
 def test_a_users_own_data_set_needs_four_keys(config: dict[str, Any], tmp_path: Path) -> None:
