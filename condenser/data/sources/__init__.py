@@ -51,6 +51,25 @@ def local_files(settings: Mapping[str, Any]) -> list[Path]:
     return load_source(settings["source"]).local_files(settings)
 
 
+def check_local_files(datasets: Mapping[str, Mapping[str, Any]]) -> None:
+    """See that the user's own files of all data sets are there, before anything runs.
+
+    Raises:
+        ValueError: one is not; the message names the key and the file.
+    """
+    for name, settings in datasets.items():
+        try:
+            files = local_files(settings)
+        except ValueError as error:
+            raise ValueError(f"datasets.{name}: {error}") from error
+        for file in files:
+            if not file.is_file():
+                raise ValueError(
+                    f"datasets.{name}.path: expected the file {file}, found none. "
+                    "Add it, or correct the path or the splits."
+                )
+
+
 def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Write the canonical files of a data set, and `counts.json`, into `folder`; gives the counts.
 

@@ -60,6 +60,27 @@ def test_carriage_returns_at_line_ends_are_no_part_of_texts_ids_or_grades(tmp_pa
             assert tally["carriage_returns"] >= tally["rows"]  # BEIR's headers are no rows
 
 
+def test_each_file_of_ones_own_must_be_there_before_anything_runs(tmp_path):
+    for write in (write_tsv, write_beir):
+        settings = write(tmp_path / write.__name__)
+        sources.check_local_files({"mine": settings})
+        for file in sources.local_files(settings):
+            content = file.read_bytes()
+            file.unlink()
+            with pytest.raises(
+                ValueError, match=r"^datasets\.mine\.path: expected the file .*, found none"
+            ) as caught:
+                sources.check_local_files({"mine": settings})
+            assert str(file) in str(caught.value)
+            file.write_bytes(content)
+
+
+def test_a_folder_of_texts_without_files_is_named_by_its_data_set(tmp_path):
+    settings = {"source": "hub_text", "parts": [{"id": str(tmp_path)}]}
+    with pytest.raises(ValueError, match=r"^datasets\.wiki: .*expected train\*\.parquet"):
+        sources.check_local_files({"wiki": settings})
+
+
 def test_three_columns_are_id_title_and_text(tmp_path):
     collection = "d1\tT\tfirst\nd2\t\tsecond\nd3\tT3\tthird\n"
     sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=collection))
