@@ -12,6 +12,7 @@ from condenser.pipeline import environment, locks, reasons, specs, stages
 
 try:
     config = validated(config)
+    sources.check_local_files(config["datasets"])
 except ValueError as error:
     sys.exit(f"error: config: {error}")
 

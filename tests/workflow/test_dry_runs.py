@@ -70,6 +70,7 @@ def test_five_hundred_shards_are_planned_in_seconds(root: Path, folder: Path) ->
         ("condenser: {lr: 1}", "condenser.lr: unknown key"),
         ("condenser: {learning_rate: 1e-4}", "write 1.0e-4"),
         ("datasets: {mine: {source: beir, path: nowhere}}", "datasets.mine.path: expected a folder"),
+        ("datasets: {mine: {source: tsv, path: .}}", "datasets.mine.path: expected the file collection.tsv"),
         ("seed: !!python/name:os.system", "seed: expected"),
     ],
 )
