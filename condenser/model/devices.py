@@ -5,9 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,6 +14,14 @@ from pathlib import Path
 import torch
 
 log = logging.getLogger(__name__)
+
+# Where claims of GPUs are kept. All jobs of a machine must agree on it, whoever starts them: TMPDIR will
+# not do, for schedulers give each job one of its own.
+LOCKS_VARIABLE, LOCKS_DEFAULT = "CONDENSER_GPU_LOCKS", "/tmp"
+DEVICE_FOLDER = Path("/dev")
+SMI_TIMEOUT_S = 60.0
+# More than a desktop takes: a GPU with more in use, none of it ours, is somebody's.
+FOREIGN_MB = 1024
 
 
 def choose_device(name: str) -> torch.device:
@@ -89,28 +95,42 @@ def make_deterministic(*, threads: int) -> None:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU of this machine and the memory in use on it."""
+    """One GPU, by a name that CUDA_VISIBLE_DEVICES takes, and the memory in use on it, as far as known."""
 
-    uuid: str
+    name: str
     used_mb: int
 
 
 def list_gpus() -> list[Gpu]:
-    """The machine's GPUs by nvidia-smi; none where there is no such program."""
-    if shutil.which("nvidia-smi") is None:
-        return []
+    """The machine's GPUs by nvidia-smi, in its order; by number where it gives no answer; none without any.
+
+    Numbers hold with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    """
     query = ["nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits"]
-    done = subprocess.run(query, capture_output=True, text=True, timeout=60, check=False)
-    return parse_gpus(done.stdout) if done.returncode == 0 else []
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=SMI_TIMEOUT_S, check=False)
+    except OSError as error:
+        failure = error.strerror or str(error)
+    except subprocess.TimeoutExpired:
+        failure = f"no answer in {SMI_TIMEOUT_S:g} s"
+    else:
+        gpus = parse_gpus(done.stdout)
+        if gpus or "No devices were found" in done.stdout:
+            return gpus
+        failure = f"status {done.returncode}"
+    count = len(list(DEVICE_FOLDER.glob("nvidia[0-9]*")))
+    if count:
+        log.warning("nvidia-smi: %s: GPUs are claimed by number, however full they are", failure)
+    return [Gpu(str(number), 0) for number in range(count)]
 
 
 def parse_gpus(listing: str) -> list[Gpu]:
-    """GPUs from nvidia-smi's lines `uuid, MiB in use`."""
+    """GPUs from nvidia-smi's lines `uuid, MiB in use`; where it does not know the latter, it is 0."""
     gpus = []
     for line in listing.splitlines():
-        uuid, _, used = line.partition(",")
-        if uuid.strip() and used.strip().isdigit():
-            gpus.append(Gpu(uuid.strip(), int(used)))
+        uuid, _, used = (part.strip() for part in line.partition(","))
+        if uuid.startswith("GPU-"):
+            gpus.append(Gpu(uuid, int(used) if used.isdigit() else 0))
     return gpus
 
 
@@ -118,20 +138,20 @@ def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tu
     """The `count` GPUs with the least memory in use that no other job of ours has claimed.
 
     A claim is a lock on a file for each GPU. It is held until the descriptor given back is closed, or
-    the process ends, however it ends.
+    the process ends, however it ends. A GPU that somebody else fills is taken last, with a warning.
 
     Raises:
         ValueError: fewer than `count` are free.
     """
     claimed: list[tuple[Gpu, int]] = []
     lock_folder.mkdir(parents=True, exist_ok=True)
-    for gpu in sorted(gpus, key=lambda gpu: (gpu.used_mb, gpu.uuid)):
+    for gpu in sorted(gpus, key=lambda gpu: (gpu.used_mb, gpu.name)):
         if len(claimed) == count:
             break
-        claim = _lock(_lock_file(lock_folder, gpu.uuid))
+        claim = _lock(_lock_file(lock_folder, gpu.name))
         if claim is None:
             continue
-        workers = _lock(_lock_file(lock_folder, f"{gpu.uuid}.workers"))
+        workers = _lock(_lock_file(lock_folder, f"{gpu.name}.workers"))
         if workers is None:  # their launcher was killed, they are still saving a checkpoint
             os.close(claim)
             continue
@@ -144,6 +164,9 @@ def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tu
             f"GPUs: expected {count} free, got {len(claimed)} of {len(gpus)}. "
             "Run fewer jobs at once (resources: gpu=...), or wait."
         )
+    for gpu, _ in claimed:
+        if gpu.used_mb > FOREIGN_MB:
+            log.warning("GPU %s: others use %d MB of it, and none free is emptier", gpu.name, gpu.used_mb)
     return claimed
 
 
@@ -151,39 +174,56 @@ def claim_visible_gpus(*, count: int) -> None:
     """Make this process see `count` free GPUs, which are then its own until it ends.
 
     Of those that CUDA_VISIBLE_DEVICES names, where it names more than `count`; where it names no more,
-    somebody has assigned them. A process that torchrun started shares its launcher's claim. Does
+    somebody has assigned them. Numbers are nvidia-smi's: CUDA is told to count as it does, unless
+    CUDA_DEVICE_ORDER says otherwise. A process that torchrun started shares its launcher's claim. Does
     nothing where there is no GPU. Call it before CUDA is first used: a GPU is claimed before it shows
     any memory in use.
     """
-    lock_folder = Path(tempfile.gettempdir())
+    order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    lock_folder = Path(os.environ.get(LOCKS_VARIABLE) or LOCKS_DEFAULT)
     assigned = os.environ.get("CUDA_VISIBLE_DEVICES")
     if "LOCAL_RANK" in os.environ:
         _share_claims((assigned or "").split(","), lock_folder)
         return
     if assigned is not None and len(assigned.split(",")) <= count:
         return
-    gpus = list_gpus() if assigned is None else named_gpus(list_gpus(), assigned)
+    gpus = list_gpus()
+    if assigned is not None and gpus:
+        gpus = named_gpus(gpus, assigned, order=order)
     if len(gpus) > (0 if assigned is None else count):
         claimed = claim_gpus(gpus, count=count, lock_folder=lock_folder)
-        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.uuid for gpu, _ in claimed)
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(gpu.name for gpu, _ in claimed)
 
 
-def named_gpus(gpus: Sequence[Gpu], visible: str) -> list[Gpu]:
-    """Those of the machine's GPUs that a CUDA_VISIBLE_DEVICES names, by number or by UUID's beginning."""
-    names = [name.strip() for name in visible.split(",")]
-    beginnings = tuple(name for name in names if name.startswith("GPU-"))
-    return [gpu for number, gpu in enumerate(gpus) if str(number) in names or gpu.uuid.startswith(beginnings)]
+def named_gpus(gpus: Sequence[Gpu], visible: str, *, order: str) -> list[Gpu]:
+    """The GPUs that a CUDA_VISIBLE_DEVICES names: by number, or by the beginning of a UUID.
+
+    What is in `gpus` by no such name (a MIG instance, a number in another `order` than PCI_BUS_ID) stands
+    for itself. As for CUDA, the list ends where it names none.
+    """
+    named: list[Gpu] = []
+    for name in map(str.strip, visible.split(",")):
+        if name in ("", "-1"):
+            break
+        if name.isdigit() and order == "PCI_BUS_ID":
+            found = list(gpus[int(name) : int(name) + 1])
+        else:
+            found = [gpu for gpu in gpus if name.startswith("GPU-") and gpu.name.startswith(name)]
+            found = found or [Gpu(name, 0)]
+        if not found:
+            break
+        named += found
+    return named
 
 
 def _share_claims(names: Sequence[str], lock_folder: Path) -> None:
     """Keep these GPUs, until this process ends, from those who would claim them after its launcher."""
-    for uuid in names:
-        if uuid.startswith("GPU-"):
-            fcntl.flock(_open_lock(_lock_file(lock_folder, f"{uuid}.workers")), fcntl.LOCK_SH)
+    for name in filter(None, map(str.strip, names)):
+        fcntl.flock(_open_lock(_lock_file(lock_folder, f"{name}.workers")), fcntl.LOCK_SH)
 
 
 def _lock_file(folder: Path, name: str) -> Path:
-    return folder / f"condenser-{name}.lock"
+    return folder / f"condenser-{name.replace('/', '-')}.lock"  # MIG-GPU-.../1/0
 
 
 def _lock(file: Path) -> int | None:

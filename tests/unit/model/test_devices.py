@@ -90,11 +90,12 @@ def test_gpus_are_read_from_nvidia_smis_lines() -> None:
     listing = "GPU-5d6c, 512\nGPU-77aa, 0\n\n"
     assert parse_gpus(listing) == [Gpu("GPU-5d6c", 512), Gpu("GPU-77aa", 0)]
     assert parse_gpus("No devices were found\n") == []
+    assert parse_gpus("GPU-5d6c, [N/A]\n") == [Gpu("GPU-5d6c", 0)]
 
 
 def test_the_idlest_gpus_are_claimed_first(tmp_path: Path) -> None:
     claims = claim_gpus(GPUS, count=2, lock_folder=tmp_path)
-    assert [gpu.uuid for gpu, _ in claims] == ["GPU-b", "GPU-c"]
+    assert [gpu.name for gpu, _ in claims] == ["GPU-b", "GPU-c"]
     for _, claim in claims:
         os.close(claim)
 
@@ -105,7 +106,7 @@ from pathlib import Path
 from condenser.model.devices import Gpu, claim_gpus
 gpus = [Gpu("GPU-a", 900), Gpu("GPU-b", 3), Gpu("GPU-c", 3)]
 claims = claim_gpus(gpus, count=1, lock_folder=Path(sys.argv[1]))
-print(claims[0][0].uuid, flush=True)
+print(claims[0][0].name, flush=True)
 sys.stdin.read()
 """
 
@@ -131,7 +132,7 @@ def test_two_jobs_never_claim_one_gpu_and_a_killed_job_lets_go(tmp_path: Path) -
         jobs[1].send_signal(signal.SIGKILL)
         jobs[1].wait(30)
         ((gpu, claim),) = claim_gpus(GPUS, count=1, lock_folder=tmp_path)
-        assert gpu.uuid == taken[1]
+        assert gpu.name == taken[1]
         os.close(claim)
     finally:
         for child in jobs:
@@ -149,10 +150,10 @@ def test_too_few_free_gpus_leave_none_claimed(tmp_path: Path) -> None:
 
 @pytest.fixture
 def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine of the three GPUs on which nobody has assigned any; gives its temp folder."""
+    """A machine of the three GPUs on which nobody has assigned any; gives the folder of their locks."""
     monkeypatch.setattr(devices, "list_gpus", lambda: GPUS)
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
-    for name in ("CUDA_VISIBLE_DEVICES", "LOCAL_RANK"):
+    monkeypatch.setenv("CONDENSER_GPU_LOCKS", str(tmp_path))
+    for name in ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LOCAL_RANK"):
         monkeypatch.setenv(name, "")  # so that what the code sets is taken back
         monkeypatch.delenv(name)
     return tmp_path
@@ -167,7 +168,7 @@ def free(lock_folder: Path) -> list[str]:
         except ValueError:
             continue
         os.close(claim)
-        found.append(gpu.uuid)
+        found.append(gpu.name)
     return found
 
 
@@ -188,20 +189,159 @@ def test_of_several_gpus_that_somebody_names_each_job_claims_one(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
     with pytest.raises(ValueError, match="expected 1 free, got 0 of 2"):
         claim_visible_gpus(count=1)
-    for assigned in (
-        "0",
-        "",
-        "MIG-1,MIG-2",
-    ):  # no more than asked for, or unlisted
+    for assigned in ("0", ""):  # no more than asked for
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", assigned)
         claim_visible_gpus(count=1)
         assert os.environ["CUDA_VISIBLE_DEVICES"] == assigned
 
 
+def test_of_several_mig_instances_each_job_claims_another(
+    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for expected in ("MIG-1", "MIG-GPU-a/2/0"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-1,MIG-GPU-a/2/0")
+        claim_visible_gpus(count=1)
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+
+
+def test_numbers_are_nvidia_smis_unless_somebody_has_told_cuda_to_count_otherwise(
+    three_gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    claim_visible_gpus(count=1)
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    for expected in ("0", "2"):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2")
+        claim_visible_gpus(count=1)
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == expected
+    assert os.environ["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+
+
 def test_gpus_are_named_by_number_or_by_the_beginning_of_their_uuid() -> None:
     gpus = [Gpu(f"GPU-{number}{number}", 0) for number in range(12)]
-    assert [gpu.uuid for gpu in named_gpus(gpus, "1, GPU-7")] == ["GPU-11", "GPU-77"]
-    assert named_gpus(gpus, "") == named_gpus(gpus, "-1") == []
+
+    def named(visible: str, order: str = "PCI_BUS_ID") -> list[str]:
+        return [gpu.name for gpu in named_gpus(gpus, visible, order=order)]
+
+    assert named("1, GPU-7") == ["GPU-11", "GPU-77"]
+    assert named("1, GPU-7, MIG-5", "FASTEST_FIRST") == ["1", "GPU-77", "MIG-5"]
+    assert named("") == named("-1") == []
+    assert named("3,-1,4") == named("3,12,4") == ["GPU-33"]
+
+
+# Where nvidia-smi does not answer: a folder of device files in place of /dev, and a folder of locks.
+NUMBERED = """
+import logging, os, sys
+from pathlib import Path
+from condenser.model import devices
+logging.basicConfig()
+devices.DEVICE_FOLDER, devices.SMI_TIMEOUT_S = Path(sys.argv[1]), 0.2
+devices.claim_visible_gpus(count=1)
+print(os.environ.get("CUDA_VISIBLE_DEVICES"), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        (None, "No such file or directory"),
+        ("echo 'NVIDIA-SMI has failed'; exit 9", "status 9"),
+        ("exec sleep 60", "no answer in 0.2 s"),
+    ],
+)
+def test_where_nvidia_smi_does_not_answer_gpus_are_claimed_by_number(
+    tmp_path: Path, program: str | None, said: str
+) -> None:
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    claims = [numbered_job(tmp_path, program) for _ in range(2)]
+    try:
+        assert sorted(map(read_line, claims)) == ["0", "1"]
+    finally:
+        for job in claims:
+            job.kill()
+            _, err = job.communicate(timeout=30)
+    assert f"nvidia-smi: {said}: GPUs are claimed by number" in err
+
+
+def test_without_gpus_nothing_is_claimed(tmp_path: Path) -> None:
+    (tmp_path / "nvidia0").touch()
+    job = numbered_job(tmp_path, "echo No devices were found; exit 6")
+    assert job.communicate(timeout=30) == ("None\n", "")
+    (tmp_path / "nvidia0").unlink()
+    assert numbered_job(tmp_path, None).communicate(timeout=30) == ("None\n", "")
+
+
+def numbered_job(folder: Path, program: str | None) -> subprocess.Popen[str]:
+    """A job that claims a GPU of `folder`, with this text for an nvidia-smi."""
+    if program is not None:
+        make_nvidia_smi(folder, program)
+    return subprocess.Popen(
+        [sys.executable, "-c", NUMBERED, str(folder)],
+        env={**bare_environment(folder), "CONDENSER_GPU_LOCKS": str(folder)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def make_nvidia_smi(folder: Path, program: str) -> None:
+    (folder / "nvidia-smi").write_text(f"#!/bin/sh\n{program}\n")
+    (folder / "nvidia-smi").chmod(0o755)
+
+
+def bare_environment(folder: Path) -> dict[str, str]:
+    """An environment in which nobody has assigned a GPU, and `folder` holds the only nvidia-smi."""
+    taken = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "LOCAL_RANK", "CONDENSER_GPU_LOCKS")
+    kept = {name: value for name, value in os.environ.items() if name not in taken}
+    return {**kept, "PATH": f"{folder}:/bin", "PYTHONPATH": str(Path(__file__).parents[3])}
+
+
+def read_line(job: subprocess.Popen[str]) -> str:
+    assert job.stdout is not None
+    return job.stdout.readline().strip()
+
+
+def test_jobs_with_temp_folders_of_their_own_never_take_one_gpu(tmp_path: Path) -> None:
+    """Grid Engine and PBS give each job another TMPDIR."""
+    names = [f"GPU-{letter}-{os.getpid()}" for letter in "ab"]
+    make_nvidia_smi(tmp_path, f"printf '{names[0]}, 0\\n{names[1]}, 0\\n'")
+    jobs = []
+    try:
+        for number in range(2):
+            (tmp_path / str(number)).mkdir()
+            jobs.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", NUMBERED, str(tmp_path)],
+                    env={**bare_environment(tmp_path), "TMPDIR": str(tmp_path / str(number))},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            read = read_line(jobs[-1])
+            assert read == names[number]
+    finally:
+        for job in jobs:
+            job.kill()
+            job.communicate(timeout=30)
+        for lock in Path("/tmp").glob(f"condenser-GPU-[ab]-{os.getpid()}.*lock"):
+            lock.unlink()
+
+
+def test_a_gpu_that_somebody_fills_is_taken_last_and_with_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    claims = claim_gpus([Gpu("GPU-a", 40_000), Gpu("GPU-b", 900)], count=1, lock_folder=tmp_path)
+    assert [gpu.name for gpu, _ in claims] == ["GPU-b"]
+    assert not caplog.records
+    claims += claim_gpus([Gpu("GPU-a", 40_000), Gpu("GPU-b", 900)], count=1, lock_folder=tmp_path)
+    assert "GPU GPU-a: others use 40000 MB of it, and none free is emptier" in caplog.text
+    for _, claim in claims:
+        os.close(claim)
 
 
 def test_workers_keep_their_gpus_when_their_launcher_was_killed(

@@ -175,7 +175,7 @@ def nvidia_smi(tmp_path: Path) -> dict[str, str]:
     listing = f"GPU-busy-{os.getpid()}, 900\nGPU-idle-{os.getpid()}, 3\n"
     (folder / "nvidia-smi").write_text(f"#!/bin/sh\nprintf '{listing}'\n")
     (folder / "nvidia-smi").chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)}
+    return {"PATH": f"{folder}:{os.environ['PATH']}", "CONDENSER_GPU_LOCKS": str(tmp_path)}
 
 
 def test_processes_see_the_free_gpus_when_none_is_assigned(start: Start, nvidia_smi: dict[str, str]) -> None:
