@@ -79,11 +79,12 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Whether Python, or PyTorch for a GPU or on a processor, was refused memory."""
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"  # torch's; not every program imports torch
-        or "can't allocate memory" in str(error)
-    )
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True  # the latter is torch's allocator's; not every program imports torch
+    said = str(error)
+    # a processor's allocator; what a GPU's driver and its library take besides torch's allocator
+    signs = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+    return any(sign in said for sign in signs)
 
 
 def _end_with(controller: int) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE, Manifest
+from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE, Manifest, is_out_of_memory
 
 # Makes a result out of its text, having waited for a line on standard input.
 PROGRAM = """
@@ -216,3 +216,17 @@ def test_memory_that_the_system_refuses_is_said_in_one_line_and_is_no_fault_of_o
     )
     assert done.returncode == status
     assert re.fullmatch(said, done.stderr), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "is_memory"),
+    [
+        ("CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported", True),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", True),
+        ("CUDA error: an illegal memory access was encountered", False),
+        ("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(...)`", False),
+    ],
+)
+def test_memory_refused_outside_torchs_allocator_is_memory_too(said: str, is_memory: bool) -> None:
+    """What the driver and cuBLAS take for themselves: torch.AcceleratorError, known by what it says."""
+    assert is_out_of_memory(RuntimeError(said)) is is_memory
