@@ -7,7 +7,7 @@ add float32 numbers in different orders, hence the tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -145,35 +145,38 @@ def _assert_same(plain: _Plain, output: Path, before: dict[str, Tensor]) -> None
     assert moved.abs().max() > 50 * 2e-5  # the comparison would see a step that was not taken
 
 
-def test_condenser_steps_are_those_of_the_equations(files: Files, tmp_path: Path) -> None:
+def _condenser_losses(files: Files, plain: _Plain) -> tuple[int, Callable[[int], Tensor]]:
+    """Batch size, and the loss of each of `NUM_STEPS` steps. Source: Condenser, eq. 10 and 11."""
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
     blocks = pack_blocks(shards, max_tokens=30, short_probability=0.1, seed=SEED)
     batch_size = -(-len(blocks) // NUM_STEPS)
-    plain = _Plain(files)
 
     def loss_of_step(step: int) -> Tensor:
         epoch, _, items = _items(len(blocks), batch_size, step, "condenser")
         starts, lengths = block_windows(blocks, items, max_tokens=30, seed=SEED, epoch=epoch)
         ids, is_token, labels = _masked(shards, tokenizer, starts, lengths, items, epoch)
         head, late, _ = plain(ids, is_token)
-        vocab = head.shape[-1]  # Condenser, eq. 10 and 11, the late loss weighing 0.5
+        vocab = head.shape[-1]  # the late loss weighs 0.5
         return functional.cross_entropy(head.view(-1, vocab), labels) + 0.5 * functional.cross_entropy(
             late.view(-1, vocab), labels
         )
 
+    return batch_size, loss_of_step
+
+
+def test_condenser_steps_are_those_of_the_equations(files: Files, tmp_path: Path) -> None:
+    plain = _Plain(files)
+    batch_size, loss_of_step = _condenser_losses(files, plain)
     _optimise(plain, loss_of_step)
     train("condenser", files, tmp_path / "out", batch_size=batch_size, late_mlm_weight=0.5, **STEADY)
     _assert_same(plain, tmp_path / "out", load_file(files.backbone / "model.safetensors"))
 
 
-@pytest.mark.parametrize("gradient_cache", ["always", "never"])
-def test_cocondenser_steps_are_those_of_the_equations(
-    files: Files, tmp_path: Path, gradient_cache: str
-) -> None:
+def _cocondenser_losses(files: Files, plain: _Plain) -> tuple[int, Callable[[int], Tensor]]:
+    """Batch size, and the loss of each of `NUM_STEPS` steps. Source: coCondenser, eq. 6 and 7."""
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
     documents = span_documents(shards, min_tokens=4)
     batch_size = -(-len(documents) // NUM_STEPS)
-    plain = _Plain(files)
 
     def loss_of_step(step: int) -> Tensor:
         epoch, _, items = _items(len(documents), batch_size, step, "cocondenser")
@@ -196,26 +199,40 @@ def test_cocondenser_steps_are_those_of_the_equations(
             late.view(-1, vocab), labels
         )
         contrastive = torch.zeros(())
-        for i in range(len(spans)):  # coCondenser, eq. 6
+        for i in range(len(spans)):
             twin = i + 1 if i % 2 == 0 else i - 1
             others = torch.stack([spans[i] @ spans[k] for k in range(len(spans)) if k != i])
             contrastive = contrastive - (spans[i] @ spans[twin] - others.logsumexp(0))
-        return mlm + contrastive / len(spans)  # eq. 7
+        return mlm + contrastive / len(spans)
 
+    return batch_size, loss_of_step
+
+
+@pytest.mark.parametrize("gradient_cache", ["always", "never"])
+def test_cocondenser_steps_are_those_of_the_equations(
+    files: Files, tmp_path: Path, gradient_cache: str
+) -> None:
+    plain = _Plain(files)
+    batch_size, loss_of_step = _cocondenser_losses(files, plain)
     _optimise(plain, loss_of_step)
     settings = {"gradient_cache": gradient_cache, "rows_per_chunk": 16}
     train("cocondenser", files, tmp_path / "out", batch_size=batch_size, **settings, **STEADY)
     _assert_same(plain, tmp_path / "out", load_file(files.backbone / "model.safetensors"))
 
 
-def test_retriever_steps_are_those_of_a_plain_loop_over_the_texts(files: Files, tmp_path: Path) -> None:
+def _plain_retriever(files: Files) -> BertModel:
+    model = BertModel.from_pretrained(files.backbone, attn_implementation="eager").train()
+    model.pooler.requires_grad_(False)
+    return model
+
+
+def _retriever_losses(files: Files, model: BertModel) -> tuple[int, Callable[[int], Tensor]]:
+    """Batch size, and the loss of each of `NUM_STEPS` steps over the texts."""
     examples = list(read_examples(files.examples))
     passages = {passage.doc_id: passage for passage in files.passages}
     queries = {query.query_id: query.text for query in files.queries}
     tokenizer = AutoTokenizer.from_pretrained(files.backbone)
     batch_size, group = -(-len(examples) // NUM_STEPS), 3
-    model = BertModel.from_pretrained(files.backbone, attn_implementation="eager").train()
-    model.pooler.requires_grad_(False)
 
     def encode(texts: list[str], max_length: int) -> Tensor:
         inputs = tokenizer(texts, truncation=True, max_length=max_length, padding=True, return_tensors="pt")
@@ -238,9 +255,89 @@ def test_retriever_steps_are_those_of_a_plain_loop_over_the_texts(files: Files, 
         scores = asked @ encode(texts, PASSAGE_LENGTH).T
         return functional.cross_entropy(scores, torch.arange(len(items)) * group)
 
+    return batch_size, loss_of_step
+
+
+def test_retriever_steps_are_those_of_a_plain_loop_over_the_texts(files: Files, tmp_path: Path) -> None:
+    model = _plain_retriever(files)
+    batch_size, loss_of_step = _retriever_losses(files, model)
     _optimise(model, loss_of_step)
     train("retriever", files, tmp_path / "out", batch_size=batch_size, rows_per_chunk=4, **STEADY)
     trained = load_file(tmp_path / "out" / "model.safetensors")
     _assert_close(trained, model.state_dict())
     before = load_file(files.backbone / "model.safetensors")["encoder.layer.0.output.dense.weight"]
     assert (trained["encoder.layer.0.output.dense.weight"] - before).abs().max() > 50 * 2e-5
+
+
+_NAMES = {"backbone.": "bert.", "head.0.": "layer.", "mlm_head.": "mlm_head."}
+
+
+class _Enough(Exception):
+    """The first step was computed."""
+
+
+def _first_step(
+    kind: str, files: Files, folder: Path, monkeypatch: pytest.MonkeyPatch, **changes
+) -> tuple[float, dict[str, Tensor]]:
+    """Loss and gradients of a training's first step, by its own code up to the optimiser."""
+    caught: list[tuple[float, dict[str, Tensor]]] = []
+
+    def one_step(model, prepare, backward, **_) -> None:
+        figures = backward(prepare(0).content, 0, 1.0)
+        weights = model.named_parameters()
+        gradients = {name: weight.grad for name, weight in weights if weight.grad is not None}
+        caught.append((figures["loss"], gradients))
+        raise _Enough
+
+    monkeypatch.setattr("condenser.train.pretrain.train", one_step)
+    monkeypatch.setattr("condenser.train.finetune.train", one_step)
+    with pytest.raises(_Enough):
+        train(kind, files, folder / "out", **changes, **STEADY)
+    return caught[0]
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("kind", ["condenser", "cocondenser", "retriever"])
+def test_a_step_in_bfloat16_has_the_plain_loss_and_gradients_to_its_eight_bits(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, precision: str
+) -> None:
+    """Against the plain step in float32; ours in float32 shows that bfloat16 makes all the difference.
+
+    A product is rounded to one part in `unit`. A gradient has come through some 36 of them here,
+    three layers and back, whose errors add like a random walk to 6 units; one weight's has fewer
+    numbers to even out in. A loss is a mean over many scores and is not rounded itself: a part of one.
+    """
+    unit = {"fp32": 2.0**-18, "bf16": 2.0**-8}[precision]  # float32: 24 bits, less for sums in another order
+    plain: nn.Module
+    if kind == "retriever":
+        plain = _plain_retriever(files)
+        batch_size, loss_of_step = _retriever_losses(files, plain)
+        their_names, changes = {"backbone.": ""}, {}
+    elif kind == "condenser":
+        plain = _Plain(files)
+        batch_size, loss_of_step = _condenser_losses(files, plain)
+        their_names, changes = _NAMES, {"late_mlm_weight": 0.5}
+    else:
+        plain = _Plain(files)
+        batch_size, loss_of_step = _cocondenser_losses(files, plain)
+        their_names, changes = _NAMES, {}
+    expected_loss = loss_of_step(0)
+    expected_loss.backward()
+    expected = {name: weight.grad for name, weight in plain.named_parameters() if weight.grad is not None}
+    loss, gradients = _first_step(
+        kind, files, tmp_path, monkeypatch, batch_size=batch_size, precision=precision, **changes
+    )
+    ours = {
+        new + name.removeprefix(old): gradient
+        for name, gradient in gradients.items()
+        for old, new in their_names.items()
+        if name.startswith(old)
+    }
+    assert ours.keys() == expected.keys()
+    assert loss == pytest.approx(expected_loss.item(), rel=unit / 4)
+    whole = torch.cat([gradient.flatten() for gradient in expected.values()])
+    error = torch.cat([(ours[name] - gradient).flatten() for name, gradient in expected.items()])
+    assert error.norm() < 8 * unit * whole.norm()
+    for name, gradient in expected.items():
+        if not name.endswith("attention.self.key.bias"):  # zero but for rounding, as above
+            assert (ours[name] - gradient).norm() < 16 * unit * gradient.norm(), name
