@@ -6,8 +6,8 @@
         --output results/msmarco/table2.tsv --manifest results/msmarco/table2.manifest.json
 
 Reads the metrics and the counts of the collection; writes the table as TSV and the manifest.
-Settings: `batch_size`, `passages_per_query`, `source` (of the data set) and the backbone's `id`,
-`path` or shape.
+Settings: `batch_size`, `passages_per_query`, `source` (of the data set), `eval` (depth of its runs) and
+the backbone's `id`, `path` or shape.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         source=config["source"],
         num_passages=read_json(arguments.counts)["passages"],
         num_queries=num_queries,
+        depth=config["eval"],
         batch_size=config["batch_size"] * config["passages_per_query"],
         backbone=tables.backbone_name(config),
         seed=spec["seed"],

@@ -9,13 +9,20 @@ from typing import Any
 
 import pandas as pd
 
-from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_PASSAGES, TABLE_2
+from condenser.evaluate.published import (
+    OFFICIAL_DEV_QUERIES,
+    OFFICIAL_DL19_QUERIES,
+    OFFICIAL_PASSAGES,
+    TABLE_2,
+)
 from condenser.files import atomic_write, read_json
 
 COLUMNS = (
     "method", "batch_size", "MRR@10", "R@1000",
     "origin", "collection", "passages", "queries", "backbone", "seeds",
 )  # fmt: skip
+_RECALL_DEPTH = 1000
+_OFFICIAL = "MS MARCO"
 _PRETRAINED = {"condenser": "Condenser", "cocondenser": "coCondenser", "backbone": "Backbone"}
 
 
@@ -50,18 +57,25 @@ def backbone_name(settings: Mapping[str, Any]) -> str:
     return "all-MiniLM-L6-v2"
 
 
-def is_official(source: str, *, num_passages: int, num_queries: int) -> bool:
-    """Whether figures may stand beside published ones: MS MARCO's passages and dev queries, all of them."""
-    return source == "msmarco" and (num_passages, num_queries) == (OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)
+def collection_name(dataset: str, source: str, *, num_passages: int, num_queries: int, depth: int) -> str:
+    """The `collection` cell; what stands in, is incomplete or has R@1000 at another depth says so.
 
-
-def collection_name(dataset: str, source: str, *, num_passages: int, num_queries: int) -> str:
-    """The `collection` cell; a stand-in or an incomplete collection says so."""
-    if is_official(source, num_passages=num_passages, num_queries=num_queries):
-        return "MS MARCO"
+    It is "MS MARCO" alone only where figures may stand beside published ones: all passages, all dev
+    queries, runs as deep as the recall.
+    """
+    name, notes = dataset, []
     if source == "msmarco":
-        return "MS MARCO (not the official passages and queries)"
-    return f"{source} (stand-in for MS MARCO)" if dataset == "msmarco" else dataset
+        name = _OFFICIAL
+        if (num_passages, num_queries) == (OFFICIAL_PASSAGES, OFFICIAL_DL19_QUERIES):
+            name = f"{_OFFICIAL}, TREC DL 2019"
+        elif (num_passages, num_queries) != (OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES):
+            notes.append("not the official passages and queries")
+    elif dataset == "msmarco":
+        name = source
+        notes.append("stand-in for MS MARCO")
+    if depth < min(_RECALL_DEPTH, num_passages):
+        notes.append(f"runs of {depth}")
+    return f"{name} ({'; '.join(notes)})" if notes else name
 
 
 def table2(
@@ -71,6 +85,7 @@ def table2(
     source: str,
     num_passages: int,
     num_queries: int,
+    depth: int,
     batch_size: int,
     backbone: str,
     seed: int,
@@ -82,20 +97,23 @@ def table2(
 
     Args:
         results: MRR@10 and R@1000 by system.
+        depth: passages a query in the runs.
         batch_size: passages, as in the paper: queries times passages per query.
     """
     measured = {method_name(system): numbers for system, numbers in results.items()}
+    collection = collection_name(
+        dataset, source, num_passages=num_passages, num_queries=num_queries, depth=depth
+    )
     own = {
         "origin": "measured",
-        "collection": collection_name(dataset, source, num_passages=num_passages, num_queries=num_queries),
+        "collection": collection,
         "passages": num_passages,
         "queries": num_queries,
     }
     trained = {"batch_size": batch_size, "backbone": backbone, "seeds": str(seed)}
-    official = is_official(source, num_passages=num_passages, num_queries=num_queries)
     rows: list[dict[str, Any]] = []
     for published in TABLE_2:
-        if official:
+        if collection == _OFFICIAL:
             rows.append(
                 {
                     **own,
@@ -157,6 +175,8 @@ def rendered(frame: pd.DataFrame) -> str:
         shown[column] = shown[column].map(lambda number: "-" if pd.isna(number) else f"{number:.4f}")
     text = shown.where(shown.notna(), "-").to_string(index=False)
     about = f"{measured['collection']}: {measured['passages']:,} passages, {measured['queries']:,} queries"
-    if measured["collection"] == "MS MARCO":
+    if measured["collection"] == _OFFICIAL:
         return f"{text}\n{about}."
+    if str(measured["collection"]).startswith(_OFFICIAL):
+        return f"{text}\n{about}. This is not what the papers' table was measured on: do not compare with it."
     return f"{text}\n{about}. This is not the papers' collection: do not compare with their figures."

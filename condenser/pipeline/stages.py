@@ -330,6 +330,7 @@ STAGES: dict[str, Stage] = {
             "tables.rounds",
             "finetune.batch_size",
             "finetune.passages_per_query",
+            "search.depth.eval",
             "backbone.*",
             "datasets.{dataset}.source",
         ),

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_PASSAGES
+from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
 from condenser.evaluate.tables import (
     backbone_name,
     method_name,
@@ -31,6 +31,7 @@ def made(**changes):
         "source": "pydoc",
         "num_passages": 2000,
         "num_queries": 100,
+        "depth": 1000,
         "batch_size": 64,
         "backbone": "all-MiniLM-L6-v2",
         "seed": 42,
@@ -38,8 +39,9 @@ def made(**changes):
     return table2(RESULTS, **(values | changes))
 
 
-def official():
-    return made(source="msmarco", num_passages=OFFICIAL_PASSAGES, num_queries=OFFICIAL_DEV_QUERIES)
+def official(**changes):
+    whole = {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES}
+    return made(**(whole | changes))
 
 
 def test_rows_come_in_the_papers_order_then_bm25_then_ours():
@@ -60,6 +62,7 @@ def test_rows_come_in_the_papers_order_then_bm25_then_ours():
         {"source": "msmarco"},
         {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES - 1, "num_queries": OFFICIAL_DEV_QUERIES},
         {"source": "tsv", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES},
+        {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DL19_QUERIES},
     ],
 )
 def test_published_rows_never_stand_beside_another_collection(changes):
@@ -82,6 +85,43 @@ def test_a_stand_in_is_called_one_in_table_and_terminal():
     assert set(table["collection"]) == {"pydoc (stand-in for MS MARCO)"}
     assert "not the papers' collection" in rendered(table)
     assert "not the papers' collection" not in rendered(official())
+
+
+@pytest.mark.parametrize(
+    ("depth", "num_passages", "called"),
+    [
+        (50, 240, "tiny (runs of 50)"),
+        (240, 240, "tiny"),  # a run holds the whole collection
+        (239, 240, "tiny (runs of 239)"),
+        (999, 2000, "tiny (runs of 999)"),
+        (1000, 2000, "tiny"),
+    ],
+)
+def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(depth, num_passages, called):
+    table = made(dataset="tiny", source="beir", depth=depth, num_passages=num_passages)
+    assert set(table["collection"]) == {called}
+    assert f"\n{called}: {num_passages:,} passages" in rendered(table)
+
+
+def test_a_stand_in_with_short_runs_says_both():
+    assert set(made(depth=100)["collection"]) == {"pydoc (stand-in for MS MARCO; runs of 100)"}
+
+
+def test_published_recall_never_stands_beside_recall_at_another_depth():
+    table = official(depth=100)
+    assert set(table["collection"]) == {"MS MARCO (runs of 100)"}
+    assert set(table["origin"]) == {"measured"}
+    assert "do not compare" in rendered(table)
+
+
+def test_dl_2019_is_the_official_collection_with_other_queries():
+    table = official(num_queries=OFFICIAL_DL19_QUERIES)
+    assert OFFICIAL_DL19_QUERIES == 43
+    assert set(table["collection"]) == {"MS MARCO, TREC DL 2019"}
+    assert "not the papers' collection" not in rendered(table)
+    assert "do not compare" in rendered(table)
+    incomplete = official(num_queries=OFFICIAL_DL19_QUERIES, num_passages=OFFICIAL_PASSAGES - 1)
+    assert set(incomplete["collection"]) == {"MS MARCO (not the official passages and queries)"}
 
 
 def test_a_users_own_collection_has_its_own_name():
