@@ -7,17 +7,31 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yte
+from snakemake_executor_plugin_slurm import submit_string
 
 PROFILES = ("default", "multi-gpu", "slurm", "generic")
 
 
-def load(root: Path, name: str) -> dict[str, Any]:
-    with (root / "profiles" / name / "config.yaml").open() as file:
-        return yte.process_yaml(file, require_use_yte=True)
+TRAININGS = ("pretrain_condenser", "pretrain_cocondenser", "retriever")
+
+
+def load(root: Path, name: str, **variables: object) -> dict[str, Any]:
+    """A profile, with other values of its variables."""
+    text = (root / "profiles" / name / "config.yaml").read_text()
+    for variable, value in variables.items():
+        text, found = re.subn(rf"(?m)^  {variable}: \S+", f"  {variable}: {value}", text)
+        assert found == 1, variable
+    return yte.process_yaml(text, require_use_yte=True)
+
+
+def request(resource: str, *, attempt: int) -> int:
+    """What an attempt of a job asks for, as Snakemake works it out."""
+    return eval(resource, {"attempt": attempt})
 
 
 def test_every_profile_is_tested(root: Path) -> None:
@@ -50,6 +64,49 @@ def test_a_cluster_profile_sends_every_rule_with_a_gpu_to_the_gpu_queue(root: Pa
     assert sent == {rule for rule, body in bodies.items() if "gpu=GPUS" in body}
 
 
+@pytest.mark.parametrize("name", ["multi-gpu", "slurm", "generic"])
+def test_on_processors_alone_nothing_asks_for_a_gpu(root: Path, name: str) -> None:
+    profile = load(root, name, pretraining_gpus=0, finetuning_gpus=0)
+    for rule in TRAININGS:
+        resources = profile["set-resources"][rule]
+        assert resources["gpu"] == 0, rule
+        assert request(resources["mem_mb"], attempt=1) == (16_000 if rule == "retriever" else 32_000)
+    for resources in profile["set-resources"].values():
+        assert resources.get("slurm_partition", "cpu") == resources.get("queue", "cpu") == "cpu"
+        assert resources.get("extra", "''") == "''"
+
+
+@pytest.mark.parametrize("name", ["slurm", "generic"])
+def test_the_memory_of_a_training_grows_with_its_processes_up_to_a_nodes(root: Path, name: str) -> None:
+    """One process asks for what the rule asks for without a profile."""
+    rules = "".join((root / "rules" / f"{file}.smk").read_text() for file in ("pretrain", "retriever"))
+    first = dict(re.findall(r"^rule (\w+):\n(?:[ \n].*\n?)*?        mem_mb=growing\((\d+)\)", rules, re.M))
+    for gpus, factor in ((1, 1.0), (4, 2.5)):
+        profile = load(root, name, pretraining_gpus=gpus, finetuning_gpus=gpus, largest_mem_mb=100_000)
+        for rule in TRAININGS:
+            mem_mb = profile["set-resources"][rule]["mem_mb"]
+            for attempt in (1, 2, 4):
+                expected = min(attempt * factor * int(first[rule]), 100_000)
+                assert request(mem_mb, attempt=attempt) == expected, rule
+
+
+def test_a_training_on_several_gpus_stays_on_one_node(root: Path) -> None:
+    """Through the plugin's own words for `sbatch`; the generic profile has its own for each scheduler."""
+    call = submit_string.get_submit_command(
+        SimpleNamespace(resources=Resources(load(root, "slurm")["set-resources"]["retriever"]), threads=1),
+        dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), ""),
+    )
+    assert "--nodes=1" in call.split()
+    assert " -N 1 " in load(root, "generic", scheduler="slurm")["cluster-generic-submit-cmd"]
+
+
+class Resources(dict):
+    """A job's resources, by key and by attribute."""
+
+    def __getattr__(self, name: str) -> object:
+        return self[name]
+
+
 def test_gpu_jobs_run_one_by_one_on_gpus_that_somebody_assigned(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +130,8 @@ def test_the_multi_gpu_profile_gives_a_training_all_gpus_and_as_many_processes(r
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    assert re.search(r"rule pretrain_condenser:(?:\n +.*)*resources: .*gpu=4", said)
+    asked = re.search(r"rule pretrain_condenser:(?:\n +.*)*resources: (.*)", said)
+    assert asked and {"gpu=4", "mem_mb=80000"} <= set(asked[1].split(", "))
     assert re.search(r"launch\.py --processes 4 .*pretrain_condenser\.py", said)
 
 
