@@ -30,10 +30,6 @@ TABLE_2 = (
     PublishedRow("coCondenser + hard negatives", 64, 0.382, 0.984),
 )
 
-# Anserini's regression for the MS MARCO passage collection, k1 0.82, b 0.68.
-BM25_MRR_AT_10 = 0.18741227770955546
-BM25_RECALL_AT_1000 = 0.8573
-
 OFFICIAL_PASSAGES = 8_841_823
 OFFICIAL_DEV_QUERIES = 6_980
 OFFICIAL_DL19_QUERIES = 43  # judged, of 200 topics of TREC DL 2019
