@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     inputs = [arguments.triples, arguments.queries, arguments.qrels]
     manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=inputs)
 
-    from condenser.data.triples import make_triple_examples
+    from condenser.data.triples import OFFICIAL_ROWS, make_triple_examples
 
     counts = make_triple_examples(
         arguments.triples,
@@ -43,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.output,
         sample=arguments.spec["config"]["sample"],
         seed=arguments.spec["seed"],
+        official_rows=OFFICIAL_ROWS,
     )
     manifest.write(outputs=[arguments.output], counts=counts)
 

@@ -1,7 +1,7 @@
 """Training examples from MS MARCO's official triples, the round-1 negatives of coCondenser (A.1).
 
 A triple is `query_id<tab>positive<tab>negative`, all numbers, by line feeds or carriage return and
-line feed; the negatives are BM25's. Source: qidpidtriples.train.full.2.tsv.gz, 397,768,673 rows.
+line feed; the negatives are BM25's. Source of the count: microsoft.github.io/msmarco.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from condenser.data.randomness import uniforms
 from condenser.data.records import TrainExample, read_qrels, read_queries, write_examples
 from condenser.progress import Progress
 
+OFFICIAL_ROWS = 397_768_673  # of qidpidtriples.train.full.2.tsv.gz
+
 _BLOCK_BYTES = 4 << 20
 _MAX_UNPACKED = 64 << 30
 _MAX_DIGITS = 9
 
 
 def make_triple_examples(
-    triples: Path, queries: Path, qrels: Path, output: Path, *, sample: int, seed: int
+    triples: Path, queries: Path, qrels: Path, output: Path, *, sample: int, seed: int, official_rows: int
 ) -> dict[str, int]:
     """Write one example for each train query that the triples know; gives the counts.
 
@@ -35,7 +37,8 @@ def make_triple_examples(
     are left out, and counted.
 
     Raises:
-        ValueError: the file is damaged, has a row that is no triple of numbers, or no query of ours.
+        ValueError: the file is damaged, has a row that is no triple of numbers, another number of rows
+            than the official one (`official_rows`), or no query of ours.
     """
     known = {query.query_id for query in read_queries(queries)}
     positives: dict[str, list[str]] = {}
@@ -55,6 +58,11 @@ def make_triple_examples(
                 counts["unknown_queries"] += 1
                 continue
             yield TrainExample(query_id, tuple(positives[query_id]), tuple(map(str, negatives)))
+        if counts["rows"] != official_rows:
+            raise ValueError(
+                f"{triples}: expected the official {official_rows:,} rows, got {counts['rows']:,}. "
+                "Delete the download and fetch it again; if that does not help, the file has been changed."
+            )
 
     counts["examples"] = write_examples(output, examples())
     if not counts["examples"]:

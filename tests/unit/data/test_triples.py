@@ -98,7 +98,9 @@ def test_examples_have_the_judged_positives_and_no_positive_among_the_negatives(
     write_qrels(
         tmp_path / "r", [Qrel("10", "1", 1), Qrel("10", "2", 1), Qrel("11", "3", 1), Qrel("12", "4", 1)]
     )
-    counts = make_triple_examples(path, tmp_path / "q", tmp_path / "r", tmp_path / "out", sample=30, seed=1)
+    counts = make_triple_examples(
+        path, tmp_path / "q", tmp_path / "r", tmp_path / "out", sample=30, seed=1, official_rows=5
+    )
     examples = {example.query_id: example for example in read_examples(tmp_path / "out")}
     assert list(examples) == ["10", "11"]
     assert examples["10"].positive_doc_ids == ("1", "2")
@@ -119,5 +121,36 @@ def test_triples_that_give_no_example_are_an_error_and_leave_no_file(tmp_path, r
     write_queries(tmp_path / "q", [Query("99", "a")])
     write_qrels(tmp_path / "r", [Qrel("99", "1", 1)])
     with pytest.raises(ValueError, match="expected triples of the queries"):
-        make_triple_examples(path, tmp_path / "q", tmp_path / "r", tmp_path / "out", sample=30, seed=1)
+        make_triple_examples(
+            path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
+            sample=30, seed=1, official_rows=len(rows.splitlines()),
+        )  # fmt: skip
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("official_rows", [2, 4])
+def test_another_number_of_rows_than_the_official_one_is_an_error_and_leaves_no_file(tmp_path, official_rows):
+    path = write_gzip(tmp_path / "t.gz", "10\t1\t5\n10\t1\t6\n10\t1\t7\n")
+    write_queries(tmp_path / "q", [Query("10", "a")])
+    write_qrels(tmp_path / "r", [Qrel("10", "1", 1)])
+    expected = rf"t\.gz: expected the official {official_rows} rows, got 3\. Delete the download"
+    with pytest.raises(ValueError, match=expected):
+        make_triple_examples(
+            path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
+            sample=30, seed=1, official_rows=official_rows,
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_program_holds_the_file_to_the_published_number_of_rows(tmp_path):
+    from workflow_scripts import triple_examples
+
+    path = write_gzip(tmp_path / "t.gz", "10\t1\t5\n")
+    write_queries(tmp_path / "q", [Query("10", "a")])
+    write_qrels(tmp_path / "r", [Qrel("10", "1", 1)])
+    spec = '{"config": {"sample": 30}, "seed": 1}'
+    files = {"triples": path, "queries": tmp_path / "q", "qrels": tmp_path / "r",
+             "output": tmp_path / "out", "manifest": tmp_path / "manifest.json"}  # fmt: skip
+    flags = [text for name, file in files.items() for text in (f"--{name}", str(file))]
+    with pytest.raises(ValueError, match="expected the official 397,768,673 rows, got 1"):
+        triple_examples.main(["--spec", spec, *flags])
