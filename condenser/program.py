@@ -17,6 +17,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -137,6 +138,26 @@ class Manifest:
                 sys.exit(0)
             _sweep(self._path)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """What a result depends on: the SHA-256 of the spec and of the bytes of all inputs.
+
+        The spec alone does not tell: a model made again on another device has the same, and other bytes.
+        """
+        return sha256_text(canonical_json({"spec": self._spec, "inputs": self._input_digests}))
+
+    def own_folder(self, work_folder: Path) -> Path:
+        """Where in the spec's work folder the finished parts of this fingerprint lie, and no others."""
+        own = work_folder / self.fingerprint[:16]
+        for other in work_folder.glob("*"):
+            if other != own:
+                log.info("%s: not gone on with, it was made from other inputs", other)
+        return own
+
+    @cached_property
+    def _input_digests(self) -> dict[str, str]:
+        return self._digests(self._inputs)
+
     def _is_made(self) -> bool:
         """Whether the result is there, of the same spec and whole."""
         try:
@@ -161,7 +182,7 @@ class Manifest:
         """
         record = {
             "spec": self._spec,
-            "inputs": self._digests(self._inputs),
+            "inputs": self._input_digests,
             "outputs": self._digests([Path(file) for file in outputs]),
             "counts": counts,
             "wall_time_s": round(time.monotonic() - self._began, 3),

@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         depth=config["depth"],
         threads=arguments.threads,
         heap_mb=arguments.heap_mb,
-        work_folder=work_folder,
+        work_folder=manifest.own_folder(work_folder),
         system="bm25",
     )
     manifest.write(outputs=[arguments.output], counts=counts, work_folder=work_folder)

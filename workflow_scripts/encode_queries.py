@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         threads=config["threads"],
         device=config["device"],
         precision=config["precision"],
-        work_folder=work_folder,
+        work_folder=manifest.own_folder(work_folder),
         name_of_row=lambda row: f"query {list(read_queries(arguments.queries))[row].query_id}",
     )
     manifest.write(outputs=[arguments.output], counts=counts, device=device, work_folder=work_folder)

@@ -14,7 +14,7 @@ included. Writes a Hugging Face folder with `mlm_head.safetensors`, `condenser_h
 
 Several processes: `torchrun --nproc-per-node 4 workflow_scripts/pretrain_cocondenser.py ...` with the
 same flags; the result is that of one process but for the order of additions. Stopped by SIGTERM or Ctrl-C, it
-saves a checkpoint; started again with the same spec, it goes on from there.
+saves a checkpoint; started again with the same spec and inputs, it goes on from there.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     tokens = [file for prefix in args.tokens for file in shard_files(prefix)]
     manifest = program.Manifest(args.manifest, args.spec, inputs=[*tokens, args.initial])
+    work_folder = manifest.own_folder(args.work_folder)
     with training_machine(
         device=config["device"], precision=config["precision"], threads=config["threads"]
     ) as machine:
@@ -80,10 +81,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             epochs=config["epochs"],
             seed=args.spec["seed"],
             precision=machine.precision,
-            work_folder=args.work_folder,
+            work_folder=work_folder,
             processes=machine.processes,
             **loop_settings(
-                args.spec,
+                config,
+                fingerprint=manifest.fingerprint,
                 checkpoint_every_s=args.checkpoint_every_s,
                 checkpoints_kept=args.checkpoints_kept,
                 bad_loss_patience=args.bad_loss_patience,
@@ -91,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         if machine.processes.is_first:
             manifest.write(outputs=[args.output], counts=counts, device=machine.device_name)
-            remove_checkpoints(args.work_folder)
+            remove_checkpoints(work_folder)
 
 
 if __name__ == "__main__":

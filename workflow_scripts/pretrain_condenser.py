@@ -13,7 +13,7 @@ the manifest. Settings: the config's block `condenser` but `corpus`, and `thread
 
 Several processes: `torchrun --nproc-per-node 4 workflow_scripts/pretrain_condenser.py ...` with the
 same flags; the result is that of one process but for the order of additions. Stopped by SIGTERM or
-Ctrl-C, it saves a checkpoint; started again with the same spec, it goes on from there.
+Ctrl-C, it saves a checkpoint; started again with the same spec and inputs, it goes on from there.
 
 (Not named condenser.py: run as `python workflow_scripts/encode.py`, every program would then import
 it in place of the package.)
@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     tokens = [file for prefix in args.tokens for file in shard_files(prefix)]
     manifest = program.Manifest(args.manifest, args.spec, inputs=[*tokens, args.backbone])
+    work_folder = manifest.own_folder(args.work_folder)
     with training_machine(
         device=config["device"], precision=config["precision"], threads=config["threads"]
     ) as machine:
@@ -70,10 +71,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             epochs=config["epochs"],
             seed=args.spec["seed"],
             precision=machine.precision,
-            work_folder=args.work_folder,
+            work_folder=work_folder,
             processes=machine.processes,
             **loop_settings(
-                args.spec,
+                config,
+                fingerprint=manifest.fingerprint,
                 checkpoint_every_s=args.checkpoint_every_s,
                 checkpoints_kept=args.checkpoints_kept,
                 bad_loss_patience=args.bad_loss_patience,
@@ -81,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
         if machine.processes.is_first:
             manifest.write(outputs=[args.output], counts=counts, device=machine.device_name)
-            remove_checkpoints(args.work_folder)
+            remove_checkpoints(work_folder)
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         depth=config["depth"],
         block_rows=config["block_rows"],
         threads=config["threads"],
-        work_folder=work_folder,
+        work_folder=manifest.own_folder(work_folder),
     )
     manifest.write(outputs=[arguments.rows, arguments.scores], counts=counts, work_folder=work_folder)
 

@@ -29,6 +29,7 @@ from condenser.data.records import Query, ScoredDoc, read_passages, read_queries
 from condenser.files import NO_ROOM, atomic_folder, atomic_write, full_disk_named
 from condenser.program import bound
 from condenser.progress import Progress, track
+from condenser.retrieve.finished import finish_block, is_finished
 
 PASSAGES_PER_FILE = 100_000  # Anserini's indexing threads share the work out by file
 HITS_PER_BLOCK = 2_000_000  # held by Java at a time; about 250 bytes each
@@ -213,7 +214,8 @@ def search_bm25(
     A query is a bag of words: no sign in it is an operator. Scores are Anserini's: rounded to
     four decimals, then lowered by 1e-6 from hit to hit where that makes a tie, so that any
     evaluation keeps the order (score, then doc_id as text). Blocks of queries that are finished
-    stay in `work_folder`, which is the caller's to remove: an interrupted search goes on behind them.
+    stay in `work_folder`, which is the caller's to remove and to keep from other inputs: an interrupted
+    search goes on behind them.
 
     Gives counts: `queries`, `queries_without_hits`, `hits`.
 
@@ -229,8 +231,10 @@ def search_bm25(
         for start in range(0, len(queries), per_block):
             block = work_folder / f"queries-{start:09}-depth-{depth}.trec"
             count = min(per_block, len(queries) - start)
-            if not block.exists():
+            mark = block.with_suffix(".json")
+            if not is_finished(mark, [block]):
                 _search_block(queries[start : start + count], queries_file, block, options, heap_mb=heap_mb)
+                finish_block(mark, [block])
             blocks.append(block)
             progress.advance(count)
     found: set[str] = set()
@@ -247,7 +251,7 @@ def _search_block(
     texts = [" ".join(query.text.split()) for query in queries]
     lines = [f"{row}\t{text}\n" for row, text in enumerate(texts) if text]
     if not lines:
-        block.touch()
+        block.write_bytes(b"")
         return
     topics.write_text("".join(lines), encoding="utf-8")
     with atomic_write(block) as output:

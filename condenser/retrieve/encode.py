@@ -7,13 +7,12 @@ padding and the same matrix shapes in whatever shard it is computed.
 
 from __future__ import annotations
 
-import os
+import hashlib
+import logging
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import torch
@@ -21,13 +20,13 @@ from jaxtyping import Float32, Int64
 
 from condenser.data.batches import pack_texts, row_windows
 from condenser.data.tokens import Tokenizer, TokenShards, shard_rows
-from condenser.files import atomic_write, full_disk_named, read_json, write_json
+from condenser.files import atomic_write, full_disk_named
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
 from condenser.progress import Progress
 
-SAVE_EVERY_S = 15.0
+log = logging.getLogger(__name__)
 
 
 def encode_shard(
@@ -48,9 +47,9 @@ def encode_shard(
     """Write the embeddings of one shard of rows, float32 [row, dim]; gives counts and the device.
 
     A text is its first tokens, `max_tokens` with [CLS] and [SEP]; `batch_tokens` bounds the padded
-    tokens of one forward pass. Finished blocks stay in `work_folder`, which is the caller's to remove:
-    an interrupted encoding goes on behind them. Counts: `rows`, `tokens` (with specials), `rows_cut`
-    (longer than `max_tokens`).
+    tokens of one forward pass. Finished blocks stay in `work_folder`, which is the caller's to remove
+    and to keep from other inputs: an interrupted encoding goes on behind them. Counts: `rows`,
+    `tokens` (with specials), `rows_cut` (longer than `max_tokens`).
 
     Raises:
         ValueError: an embedding holds NaN or infinity; `name_of_row` says whose it is.
@@ -139,50 +138,66 @@ def _encode_batch(
 
 
 class _BlockFile:
-    """Embeddings of finished blocks, end to end, and how many of their rows are safely on disk."""
+    """Embeddings of finished blocks, end to end, with a file that has the SHA-256 of each, a line a block.
+
+    What counts is what both agree on, from the first block on: of a process that was killed, a block
+    may be there in part.
+    """
 
     def __init__(self, folder: Path, *, num_rows: int, rows_of_block: int, dim: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._data, self._progress = folder / "embeddings.float32", folder / "progress.json"
+        self._path, self._digests_path = folder / "embeddings.float32", folder / "embeddings.sha256"
         self._num_rows, self._rows_of_block, self._dim = num_rows, rows_of_block, dim
-        self._count = read_json(self._progress)["blocks"] if self._progress.exists() else 0
-        there = self._data.stat().st_size if self._data.exists() else 0
-        if there < self.num_rows_done * dim * 4:  # somebody was killed while removing the folder
-            self._count = 0
+        self._count = 0
+
+    def __enter__(self) -> _BlockFile:
+        with ExitStack() as stack:
+            self._data = stack.enter_context(self._path.open("a+b"))
+            self._digests = stack.enter_context(self._digests_path.open("a+b"))
+            self._keep_whole_blocks()
+            self._files = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._files.close()
 
     @property
     def num_rows_done(self) -> int:
         return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be short
 
-    def __enter__(self) -> _BlockFile:
-        self._file: IO[bytes] = self._data.open("r+b" if self._data.exists() else "w+b")
-        self._file.truncate(self.num_rows_done * self._dim * 4)  # a block may be there in part
-        self._file.seek(0, os.SEEK_END)
-        self._saved = time.monotonic()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
+    def _keep_whole_blocks(self) -> None:
+        """Count the blocks that are as they were written, and cut off what follows them."""
+        block_bytes = self._rows_of_block * self._dim * 4
+        self._data.seek(0)
+        self._digests.seek(0)
+        told = self._digests.read().splitlines(keepends=True)
+        while self.num_rows_done < self._num_rows and self._count < len(told):
+            if told[self._count] != _digest_line(self._data.read(block_bytes)):
+                log.warning(
+                    "%s: block %d is not as it was written: going on from there", self._path, self._count + 1
+                )
+                break
+            self._count += 1
+        self._data.truncate(self.num_rows_done * self._dim * 4)
+        self._digests.truncate(sum(map(len, told[: self._count])))
 
     def append(self, block: Float32[np.ndarray, "row dim"]) -> None:
-        self._file.write(block.tobytes())
+        content = block.tobytes()
+        for file, part in ((self._data, content), (self._digests, _digest_line(content))):
+            file.write(part)
+            file.flush()
         self._count += 1
-        if time.monotonic() - self._saved >= SAVE_EVERY_S:
-            self._save()
-
-    def _save(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        write_json(self._progress, {"blocks": self._count})
-        self._saved = time.monotonic()
 
     def write_to(self, output: Path) -> None:
         """Write the NPY file; all blocks are kept."""
-        self._save()
         shape = (self._num_rows, self._dim)
-        assert self._data.stat().st_size == 4 * self._num_rows * self._dim, "every row is encoded once"
-        with atomic_write(output) as file, self._data.open("rb") as data:
+        assert self._path.stat().st_size == 4 * self._num_rows * self._dim, "every row is encoded once"
+        with atomic_write(output) as file, self._path.open("rb") as data:
             np.lib.format.write_array_header_1_0(
                 file, {"descr": "<f4", "fortran_order": False, "shape": shape}
             )
             shutil.copyfileobj(data, file, 1 << 20)
+
+
+def _digest_line(block: bytes) -> bytes:
+    return hashlib.sha256(block).hexdigest().encode() + b"\n"

@@ -18,6 +18,7 @@ from jaxtyping import Float32, Int64
 from condenser.data.records import ScoredDoc
 from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
+from condenser.retrieve.finished import finish_block, is_finished
 
 QUERIES_PER_PRODUCT = 4096
 SPARE_HITS = 64
@@ -44,8 +45,8 @@ def search_shard(
 
     Writes `rows` (int64, counted over the whole collection; the shard begins at `first_row`) and
     `scores` (float32), both [query, min(depth, rows of the shard)]. Blocks of queries that are
-    finished stay in `work_folder`, which is the caller's to remove: an interrupted search goes on
-    behind them.
+    finished stay in `work_folder`, which is the caller's to remove and to keep from other inputs: an
+    interrupted search goes on behind them.
 
     Raises:
         ValueError: the two files differ in dimension, hold something else than float32, or the
@@ -75,8 +76,9 @@ def search_shard(
         for start in starts:
             block = _rows(queries, start, QUERIES_PER_PRODUCT)
             files = tuple(work_folder / f"{part}-{start:09}.npy" for part in ("rows", "scores"))
+            mark = work_folder / f"hits-{start:09}.json"
             blocks.append(files)
-            if all(file.exists() for file in files):
+            if is_finished(mark, files):
                 progress.advance(len(embeddings))
                 continue
             rows, scores = top_passages(
@@ -89,6 +91,7 @@ def search_shard(
             )
             save_npy(files[0], rows + first_row)
             save_npy(files[1], scores)
+            finish_block(mark, files)
     width = min(depth, len(embeddings))
     _join([rows for rows, _ in blocks], rows_file, shape=(len(queries), width), dtype=np.int64)
     _join([scores for _, scores in blocks], scores_file, shape=(len(queries), width), dtype=np.float32)

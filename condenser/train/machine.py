@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from condenser.files import canonical_json, sha256_text
 from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
 from condenser.train.distributed import Processes, joined
 from condenser.train.loop import LoopSettings
@@ -45,16 +44,20 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
 
 
 def loop_settings(
-    spec: dict[str, Any], *, checkpoint_every_s: int, checkpoints_kept: int, bad_loss_patience: int
+    config: Mapping[str, Any],
+    *,
+    fingerprint: str,
+    checkpoint_every_s: int,
+    checkpoints_kept: int,
+    bad_loss_patience: int,
 ) -> LoopSettings:
     """What every training passes on to `condenser.train.loop.train` as it is."""
-    config = spec["config"]
     return {
         "learning_rate": config["learning_rate"],
         "weight_decay": config["weight_decay"],
         "warmup_ratio": config["warmup_ratio"],
         "max_grad_norm": config["max_grad_norm"],
-        "fingerprint": sha256_text(canonical_json(spec)),
+        "fingerprint": fingerprint,
         "checkpoint_every_s": checkpoint_every_s,
         "checkpoints_kept": checkpoints_kept,
         "bad_loss_patience": bad_loss_patience,

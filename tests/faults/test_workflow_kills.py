@@ -92,7 +92,7 @@ def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_it
     for _ in range(5):  # the training is so short that it may be over when it is to stop
         (folder / target).unlink()
         with run_of(folder, target=target) as run:
-            _wait_for(lambda: any(folder.glob("results/.work/pretrain_condenser-*/step-*")), timeout_s=120)
+            _wait_for(lambda: any(folder.glob("results/.work/pretrain_condenser-*/*/step-*")), timeout_s=120)
             strike([run.pid], signal.SIGKILL)
             _wait_for(lambda at=run: not programs_of(at.mark), timeout_s=60)
         if not (folder / target).exists():
@@ -124,7 +124,9 @@ def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
         started = subprocess.Popen(launcher, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
         try:
             if disturbed:
-                _wait_for(lambda at=folder: any(at.glob("results/.work/pretrain_coc*/step-*")), timeout_s=60)
+                _wait_for(
+                    lambda at=folder: any(at.glob("results/.work/pretrain_coc*/*/step-*")), timeout_s=60
+                )
                 pids = [pid for pid in programs_of(mark) if pid != started.pid]
                 assert len(pids) == 2
                 strike(pids[1:], signal.SIGKILL)

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_trainings import CONDENSER, OPTIMISER, Files, losses, prepare
+from small_trainings import CONDENSER, OPTIMISER, Files, contents, losses, prepare, sharpen
 
 PROGRAMS = ["pretrain_condenser", "pretrain_cocondenser", "retriever"]
 
@@ -57,8 +57,8 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
     arguments = _condenser_arguments(files, tmp_path, epochs=5)
     first = _start(root, "pretrain_condenser", *arguments)
     try:
-        log, until = tmp_path / "work" / "log.jsonl", time.monotonic() + 60
-        while not (log.is_file() and log.read_bytes().count(b"\n") >= 2):
+        work, until = tmp_path / "work", time.monotonic() + 60
+        while sum(log.read_bytes().count(b"\n") for log in work.glob("*/log.jsonl")) < 2:
             assert first.poll() is None and time.monotonic() < until, "no step was logged"
             time.sleep(0.005)
         first.send_signal(signal.SIGTERM)
@@ -67,7 +67,7 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
         first.kill()
     assert first.returncode == 143, told
     assert "to be resumed there" in told and "Traceback" not in told
-    (saved,) = (tmp_path / "work").glob("step-*")
+    (saved,) = (tmp_path / "work").glob("*/step-*")
     assert not (tmp_path / "out").exists()
 
     second = _start(root, "pretrain_condenser", *arguments)
@@ -77,7 +77,7 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
     manifest = json.loads((tmp_path / "out.manifest.json").read_text())
     assert manifest["counts"]["steps"] == len(losses(tmp_path / "out"))
     assert "out/model.safetensors" in manifest["outputs"]
-    assert not list((tmp_path / "work").glob("step-*"))
+    assert not list((tmp_path / "work").glob("*/step-*"))
 
 
 def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
@@ -95,14 +95,41 @@ def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
     assert diverging.returncode == 1
     message = re.search(
         r"^error: \S*log\.jsonl:(\d+): expected a number for loss and gradient norm, got .* at step (\d+) "
-        r"\(2 in a row\), on lines \d+, .* of the collection\. Look at these texts, or lower \w+\.$",
+        r"\(2 in a row\), on lines \d+, .* of data/collection\.jsonl and \S+ "
+        r"Look at these texts, or lower \w+\.$",
         told.splitlines()[-1],
     )
     assert message and int(message[1]) == int(message[2]) + 1, told
     assert told.count("error: ") == 1 and "Traceback" not in told
-    checkpoints = sorted(folder.name for folder in (tmp_path / "work").glob("step-*"))
+    checkpoints = sorted(folder.name for folder in (tmp_path / "work").glob("*/step-*"))
     assert checkpoints[-1] == f"step-{int(message[2]):08}"
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.manifest.json").exists()
+
+
+def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
+    root: Path, tmp_path: Path
+) -> None:
+    """Under the same spec, as by another device: nothing is mixed, and nothing to be done by hand."""
+    files = prepare(tmp_path, dropout=0.1)
+    for folder in ("remade", "anew"):
+        (tmp_path / folder).mkdir()
+    arguments = _condenser_arguments(files, tmp_path / "remade", epochs=1)
+    arguments[arguments.index("--checkpoint-every-s") + 1] = "0"
+    first = _start(root, "pretrain_condenser", *arguments)
+    until = time.monotonic() + 60
+    while not list((tmp_path / "remade" / "work").glob("*/step-*")):
+        assert first.poll() is None and time.monotonic() < until, "no checkpoint came"
+        time.sleep(0.005)
+    first.kill()
+    first.communicate()
+    sharpen(files.backbone)
+    for folder in ("remade", "anew"):
+        arguments = _condenser_arguments(files, tmp_path / folder, epochs=1)
+        again = _start(root, "pretrain_condenser", *arguments)
+        _, told = again.communicate(timeout=120)
+        assert again.returncode == 0, told
+        assert ("not gone on with" in told) == (folder == "remade") and "resuming" not in told
+    assert contents(tmp_path / "remade" / "out") == contents(tmp_path / "anew" / "out")
 
 
 def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:

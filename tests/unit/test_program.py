@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import signal
@@ -132,6 +133,26 @@ def test_what_a_work_folder_keeps_goes_only_when_the_manifest_is_there(tmp_path:
     result.touch()
     manifest.write(outputs=[result], counts={}, work_folder=work)
     assert not work.exists()
+
+
+def test_work_is_kept_apart_by_the_spec_and_by_the_bytes_of_the_inputs(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, work = tmp_path / "model" / "weights", tmp_path / "work"
+    file.parent.mkdir()
+
+    def own_folder(content: bytes, **spec: int) -> Path:
+        file.write_bytes(content)
+        manifest = Manifest(tmp_path / "a.tsv.manifest.json", spec, inputs=[file.parent])
+        return manifest.own_folder(work)
+
+    with caplog.at_level(logging.INFO):
+        own = own_folder(b"one")
+        own.mkdir(parents=True)
+        assert own_folder(b"one") == own and not caplog.text
+        others = {own_folder(b"two"), own_folder(b"one", seed=1)}
+    assert len({own, *others}) == 3 and {folder.parent for folder in others} == {work}
+    assert f"{own}: not gone on with" in caplog.text and own.exists()
 
 
 def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: Started) -> None:

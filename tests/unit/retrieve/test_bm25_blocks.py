@@ -73,6 +73,25 @@ def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, inde
         assert len(calls) == 4  # three blocks, one of them twice
 
 
+def test_a_block_that_is_not_as_it_was_written_is_searched_again(tmp_path, index, monkeypatch):
+    monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 2)
+    texts = ["salt", "wool", "sea", "", "sheep"]
+    hits, _ = searched(tmp_path, index, texts)
+    block = tmp_path / "work" / "queries-000000002-depth-2.trec"
+    real, calls = bm25.run_anserini, []
+
+    def counted(*arguments, **settings):
+        calls.append(arguments[0])
+        return real(*arguments, **settings)
+
+    monkeypatch.setattr(bm25, "run_anserini", counted)
+    for damaged in (block.read_bytes().replace(b" a ", b" b "), b""):
+        assert damaged != block.read_bytes()
+        block.write_bytes(damaged)
+        assert searched(tmp_path, index, texts)[0] == hits
+    assert len(calls) == 2
+
+
 def test_a_query_with_too_many_words_is_named_not_dropped(tmp_path, index):
     with pytest.raises(ValueError, match=r"queries\.jsonl: .*1,024 different words.*query_id q1 has 2,000"):
         searched(tmp_path, index, ["salt", " ".join(f"word{number}" for number in range(2000))])

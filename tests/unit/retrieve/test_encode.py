@@ -93,6 +93,50 @@ def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retrieve
         np.testing.assert_allclose(ours[row], cls, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("file", "damage", "begins"),
+    [
+        ("embeddings.float32", lambda content: content, 48),
+        ("embeddings.float32", lambda content: flipped(content, 3 * 8 * 384 * 4), 24),
+        ("embeddings.float32", lambda content: flipped(content, len(content) - 1), 40),
+        ("embeddings.float32", lambda content: content[: 2 * 8 * 384 * 4 + 5], 16),
+        ("embeddings.sha256", lambda content: flipped(content, 0), 0),
+        ("embeddings.sha256", lambda content: content[:70], 8),
+    ],
+)
+def test_a_block_that_is_not_as_it_was_written_is_encoded_again(
+    tmp_path, retriever, tokens, monkeypatch, file, damage, begins
+):
+    whole = encoded(tmp_path, retriever, tokens)
+    path = tmp_path / "work-0-of-1" / file
+    path.write_bytes(damage(path.read_bytes()))
+    real, blocks = encode.row_windows, []
+
+    def counted(shards, rows, *, max_tokens):
+        blocks.append(int(rows[0]))
+        return real(shards, rows, max_tokens=max_tokens)
+
+    monkeypatch.setattr(encode, "row_windows", counted)
+    assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
+    assert blocks == list(range(begins, NUM_ROWS, 8))
+
+
+def flipped(content, place):
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, tokens):
+    """By what an embedding has of its own, its distance from the mean: most of a vector is all texts' alike."""
+    exact, ours = (
+        encoded(tmp_path / precision, embedded_folder(), tokens, precision=precision)
+        for precision in ("fp32", "bf16")
+    )
+    unit = 2.0**-8  # six layers of some six products, each rounded so, add up like a random walk: 6 units
+    error = np.linalg.norm(ours - exact, axis=1)
+    assert (error > 0).all()  # it was bfloat16
+    assert (error < 8 * unit * np.linalg.norm(exact - exact.mean(axis=0), axis=1)).all()
+
+
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, precision):
     whole = encoded(tmp_path, retriever, tokens, precision=precision)
@@ -106,7 +150,6 @@ def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, precis
 
 def test_an_interrupted_encoding_goes_on_behind_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
     whole = encoded(tmp_path / "whole", retriever, tokens)
-    monkeypatch.setattr(encode, "SAVE_EVERY_S", 0.0)
     real, blocks = encode.row_windows, []
 
     def interrupted(shards, rows, *, max_tokens):
@@ -137,7 +180,7 @@ def test_a_work_folder_that_was_being_removed_when_the_process_died_is_not_taken
     tmp_path, retriever, tokens
 ):
     whole = encoded(tmp_path, retriever, tokens)
-    (tmp_path / "work-0-of-1" / "embeddings.float32").unlink()  # and progress.json still speaks of it
+    (tmp_path / "work-0-of-1" / "embeddings.float32").unlink()  # and embeddings.sha256 still speaks of it
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 

@@ -49,6 +49,34 @@ def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, monk
         assert [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")] == whole
 
 
+@pytest.mark.parametrize("part", ["rows-000000004.npy", "scores-000000004.npy", "hits-000000004.json"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+def test_a_block_that_is_not_as_it_was_written_is_searched_again(tmp_path, monkeypatch, part, damage):
+    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
+    save_npy(tmp_path / "passages.npy", embeddings(30))
+    save_npy(tmp_path / "queries.npy", embeddings(10, seed=2))
+    searched(tmp_path)
+    whole = [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")]
+    file = tmp_path / "work" / part
+    content = file.read_bytes()
+    if damage == "remove":
+        file.unlink()
+    else:
+        file.write_bytes(
+            content[:-3] + (bytes([content[-3] ^ 1]) + content[-2:] if damage == "flip" else b"")
+        )
+    real, done = search.top_passages, []
+
+    def counted(passages, queries, **settings):
+        done.append(len(queries))
+        return real(passages, queries, **settings)
+
+    monkeypatch.setattr(search, "top_passages", counted)
+    searched(tmp_path)
+    assert done == [4]
+    assert [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")] == whole
+
+
 def test_a_shard_without_passages_has_no_hits(tmp_path):
     save_npy(tmp_path / "passages.npy", embeddings(0))
     save_npy(tmp_path / "queries.npy", embeddings(3))

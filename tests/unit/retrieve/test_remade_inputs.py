@@ -1,0 +1,142 @@
+"""An input made again with other bytes, under the same spec, behind a job that was broken off."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from condenser.data.records import Passage, Query, write_passages, write_queries
+from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.files import save_npy
+from condenser.model.backbone import embedded_folder, load_backbone
+from condenser.model.retriever import Retriever
+from condenser.retrieve import bm25, encode, search
+
+
+@pytest.fixture(autouse=True)
+def no_lasting_settings():
+    threads = torch.get_num_threads()
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+
+
+def broken_off_then_remade(root, folder, monkeypatch, name, *, make, arguments, outputs, step):
+    """The outputs of a job whose inputs were remade after its first step, and of one that saw no others.
+
+    `make(folder, version)` makes the inputs; `step` is the module and function that computes a block.
+    """
+    spec = importlib.util.spec_from_file_location(f"{name}_program", root / "workflow_scripts" / f"{name}.py")
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    given = [*arguments, "--work-folder", "work", "--manifest", "manifest.json"]
+    real, calls = getattr(*step), []
+
+    def breaks_off(*args, **kwargs):
+        calls.append(None)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args, **kwargs)
+
+    results = []
+    for place, versions in (("remade", (1, 2)), ("anew", (2,))):
+        (folder / place).mkdir(parents=True)
+        monkeypatch.chdir(folder / place)
+        for version in versions:
+            make(folder / place, version)
+            with monkeypatch.context() as patch:
+                if version == 1:
+                    patch.setattr(*step, breaks_off)
+                    with pytest.raises(KeyboardInterrupt):
+                        program.main(given)
+                else:
+                    program.main(given)
+        results.append([(folder / place / output).read_bytes() for output in outputs])
+        assert not list((folder / place / "work").rglob("*.*"))
+    return results
+
+
+def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch):
+    def make(folder, version):
+        rng = np.random.default_rng(version)
+        save_npy(folder / "passages.npy", rng.standard_normal((30, 8), np.float32))
+        save_npy(folder / "queries.npy", rng.standard_normal((10, 8), np.float32))
+        (folder / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(30)))
+
+    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
+    remade, anew = broken_off_then_remade(
+        root,
+        tmp_path,
+        monkeypatch,
+        "search",
+        make=make,
+        arguments=[
+            *("--spec", json.dumps({"config": {"depth": 5, "block_rows": 8, "threads": 1}})),
+            *("--embeddings", "passages.npy", "--shard", "0-of-1", "--doc-ids", "doc_ids.txt"),
+            *("--queries", "queries.npy", "--rows", "rows.npy", "--scores", "scores.npy"),
+        ],
+        outputs=["rows.npy", "scores.npy"],
+        step=(search, "top_passages"),
+    )
+    assert remade == anew
+
+
+def test_an_encoding_mixes_no_vectors_of_another_model(root, tmp_path, monkeypatch):
+    texts = [f"passage number {row} of the sea" for row in range(20)]
+
+    def make(folder, version):
+        backbone = load_backbone(embedded_folder(), dropout=None)
+        backbone.encoder.layer = backbone.encoder.layer[:1]
+        backbone.config.num_hidden_layers = 1
+        with torch.no_grad():
+            backbone.embeddings.LayerNorm.bias += version
+        shutil.rmtree(folder / "retriever", ignore_errors=True)
+        Retriever(backbone).save(folder / "retriever", embedded_folder())
+        tokenizer = Tokenizer(folder / "retriever")
+        write_token_shard([("", t) for t in texts], folder / "queries", tokenizer, batch_size=8, split=False)
+        write_queries(folder / "queries.jsonl", (Query(f"q{row}", text) for row, text in enumerate(texts)))
+
+    config = {"query": 16, "batch_tokens": 64, "block_rows": 8, "threads": 1, "device": "cpu"}
+    remade, anew = broken_off_then_remade(
+        root,
+        tmp_path,
+        monkeypatch,
+        "encode_queries",
+        make=make,
+        arguments=[
+            *("--spec", json.dumps({"config": {**config, "precision": "fp32"}}), "--retriever", "retriever"),
+            *("--tokens", "queries", "--queries", "queries.jsonl", "--output", "out.npy"),
+        ],
+        outputs=["out.npy"],
+        step=(encode, "row_windows"),
+    )
+    assert remade == anew
+
+
+def test_a_bm25_run_mixes_no_hits_of_another_index(root, tmp_path, monkeypatch):
+    def make(folder, version):
+        texts = ["salt of the sea", "wool of sheep"][:: 3 - 2 * version]  # forth, back
+        write_passages(folder / "c.jsonl", (Passage(f"d{row}", "", text) for row, text in enumerate(texts)))
+        bm25.index_collection(folder / "c.jsonl", folder / "index", threads=1, heap_mb=100)
+        write_queries(folder / "queries.jsonl", [Query("a", "salt"), Query("b", "wool")])
+
+    monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 1)
+    remade, anew = broken_off_then_remade(
+        root,
+        tmp_path,
+        monkeypatch,
+        "bm25_run",
+        make=make,
+        arguments=[
+            *("--spec", json.dumps({"config": {"k1": 0.9, "b": 0.4, "depth": 2}}), "--index", "index"),
+            *("--queries", "queries.jsonl", "--threads", "1", "--heap-mb", "100", "--output", "run.trec"),
+        ],
+        outputs=["run.trec"],
+        step=(bm25, "_search_block"),
+    )
+    assert remade == anew
