@@ -29,6 +29,9 @@ rule plan:
     conda:
         "../envs/data.yaml"
     threads: THREADS
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(30),
     params:
         spec=spec("plan"),
         digests=[sha256_file(table) for table in PLAN_TABLES],

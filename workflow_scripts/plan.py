@@ -46,11 +46,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     tables = read_tables(arguments.tables)
     if arguments.device == "measure":
-        from condenser.model.devices import choose_device, choose_precision
+        from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus
         from condenser.model.dropout import dropout
         from condenser.pipeline.costs.measure import measure_device
 
         compute = config["compute"]
+        if compute["device"] != "cpu":
+            claim_visible_gpus(count=1)
         place = choose_device(compute["device"])
         device = measure_device(
             place,

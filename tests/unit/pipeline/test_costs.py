@@ -27,6 +27,7 @@ from condenser.data.blocks import pack_blocks
 from condenser.data.spans import sample_spans, span_documents
 from condenser.data.tokens import TokenShards
 from condenser.files import read_json, save_npy, write_json
+from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.dropout import dropout
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
@@ -652,16 +653,24 @@ def test_a_broken_table_is_named_with_its_line(root_folder: Path, tmp_path: Path
         read_tables(tmp_path)
 
 
+def run_program(
+    config: dict[str, Any], output: Path, manifest: Path, *, root: Path, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """plan.py by this machine's rates."""
+    spec = {"stage": "plan", "wildcards": {"dataset": "tiny", "on": ""}, "config": config}
+    command = [sys.executable, str(root / "workflow_scripts" / "plan.py"), "--spec", json.dumps(spec)]
+    command += ["--device", "measure", "--output", str(output), "--manifest", str(manifest)]
+    command += ["--tables", str(root / "condenser" / "pipeline" / "costs" / "tables")]
+    kept = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
+    environment = {**kept, "PYTHONPATH": str(root), **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
 def test_the_program_writes_the_plan_with_its_manifest(
     tiny: dict[str, Any], root_folder: Path, tmp_path: Path
 ) -> None:
-    spec = {"stage": "plan", "wildcards": {"dataset": "tiny", "on": ""}, "config": tiny}
     output, manifest = tmp_path / "plan.tsv", tmp_path / "plan.tsv.manifest.json"
-    command = [sys.executable, str(root_folder / "workflow_scripts" / "plan.py"), "--spec", json.dumps(spec)]
-    command += ["--device", "measure", "--output", str(output), "--manifest", str(manifest)]
-    command += ["--tables", str(root_folder / "condenser" / "pipeline" / "costs" / "tables")]
-    environment = os.environ | {"PYTHONPATH": str(root_folder)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    done = run_program(tiny, output, manifest, root=root_folder)
     assert done.returncode == 0, done.stderr
     header, *lines = output.read_text().splitlines()
     assert header.split("\t") == list(COLUMNS)
@@ -669,6 +678,23 @@ def test_the_program_writes_the_plan_with_its_manifest(
     counts = read_json(manifest)["counts"]
     assert counts["stages"] == len(lines) - 1
     assert counts["device"]["flops_per_s"] > 1e8  # any processor of this century
+
+
+def test_no_rates_are_measured_on_the_gpu_of_another_job(
+    tiny: dict[str, Any], root_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho GPU-a, 0\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    ((_, claim),) = claim_gpus([Gpu("GPU-a", 0)], count=1, lock_folder=tmp_path)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = run_program(
+        tiny | {"compute": {**tiny["compute"], "device": "auto"}},
+        tmp_path / "plan.tsv", tmp_path / "plan.tsv.manifest.json",
+        root=root_folder, PATH=path, CONDENSER_GPU_LOCKS=str(tmp_path),
+    )  # fmt: skip
+    os.close(claim)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: GPUs: expected 1 free, got 0 of 1.")
 
 
 def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None:
