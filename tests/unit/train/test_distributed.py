@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from torch import multiprocessing
 
 from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
+from condenser.model.pretraining import Condenser
+from condenser.model.retriever import Retriever
 from condenser.train.distributed import Processes, alone, joined, sum_gradients
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.memory import StepMemory
@@ -112,6 +115,57 @@ def test_several_processes_have_the_gradient_of_one(world_size: int, tmp_path: P
             np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
         first, last = (np.load(tmp_path / f"{rows_per_chunk}.{rank}.npy") for rank in (0, world_size - 1))
         assert first.tobytes() == last.tobytes()  # or the processes' weights would drift apart
+
+
+class _Taken(Exception):
+    """The gradient that was asked for is taken; the training need not go on."""
+
+
+def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np.ndarray:
+    """Losses and gradient of the first step of a training, as it computes them, in float64."""
+    import small_trainings
+    from condenser.train import finetune, pretrain
+
+    taken: list[np.ndarray] = []
+
+    def take(model, prepare, backward, **_) -> None:
+        figures = backward(prepare(0).content, 0, 1.0)
+        sum_gradients(model.parameters(), processes)
+        flat = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+        taken.append(torch.cat([*flat, torch.tensor(list(figures.values())).double()]).numpy())
+        raise _Taken
+
+    module, model = (finetune, Retriever) if kind == "retriever" else (pretrain, Condenser)
+    load = model.load
+    with (
+        mock.patch.object(module, "train", take),
+        mock.patch.object(model, "load", lambda *arguments, **named: load(*arguments, **named).double()),
+        pytest.raises(_Taken),
+    ):
+        output = folder / f"{kind} of {processes.world_size}"  # the first process holds its work folder
+        small_trainings.train(kind, small_trainings.Files(folder), output, processes=processes)
+    return taken[0]
+
+
+def _write_gradients_of_trainings(processes: Processes, folder: Path) -> None:
+    for kind in ("condenser", "retriever"):
+        gradient = _gradient_of_a_training(processes, kind, folder)
+        np.save(folder / f"{kind}.{processes.rank}.npy", gradient)
+
+
+@pytest.mark.parametrize("world_size", [2, 3])
+def test_a_training_of_several_processes_has_the_gradient_of_one(world_size: int, tmp_path: Path) -> None:
+    """Condenser: four chunks of blocks. Fine-tuning: one of queries and three of passages."""
+    from small_trainings import prepare
+
+    prepare(tmp_path, dropout=0.1)
+    run(_write_gradients_of_trainings, world_size, tmp_path)
+    for kind in ("condenser", "retriever"):
+        expected = _gradient_of_a_training(alone(CPU), kind, tmp_path)
+        assert expected.dtype == np.float64 and np.abs(expected[:-3]).max() > 1e-2
+        for rank in range(world_size):
+            ours = np.load(tmp_path / f"{kind}.{rank}.npy")
+            np.testing.assert_allclose(ours, expected, rtol=1e-10, atol=1e-10)
 
 
 def _check_collectives(processes: Processes) -> None:
