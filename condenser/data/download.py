@@ -98,24 +98,34 @@ class _Part:
         self._state_path = path.with_name(f"{path.name}.part.json")
 
     def __enter__(self) -> _Part:
-        self._lock = self.path.open("ab")
+        while True:
+            self._lock = self.path.open("ab")
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                self._lock.close()
+                raise ValueError(
+                    f"{self.path}: expected to be alone, got another process that downloads it. Wait for it."
+                ) from None
+            if self._is_at_its_place():
+                return self
+            self._lock.close()  # its holder took it away between our opening and our locking it
+
+    def _is_at_its_place(self) -> bool:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._lock.close()
-            raise ValueError(
-                f"{self.path}: expected to be alone, got another process that downloads it. Wait for it."
-            ) from None
-        return self
+            return os.path.samestat(os.fstat(self._lock.fileno()), self.path.stat())
+        except FileNotFoundError:
+            return False
 
     def __exit__(self, *_: object) -> None:
-        if self.path.exists() and self.path.stat().st_size == 0:
-            self.discard()
+        if self._is_at_its_place() and self.num_bytes == 0:
+            self.path.unlink()
+            self._state_path.unlink(missing_ok=True)
         self._lock.close()
 
     @property
     def num_bytes(self) -> int:
-        return self.path.stat().st_size if self.path.exists() else 0
+        return self.path.stat().st_size
 
     @property
     def validator(self) -> str | None:
@@ -128,15 +138,15 @@ class _Part:
 
     def open_at(self, begin: int, validator: str | None) -> IO[bytes]:
         """The part, cut to `begin` bytes, to go on with this version of the file."""
-        file = self.path.open("r+b" if self.path.exists() else "w+b")
+        file = self.path.open("r+b")
         file.truncate(begin)
         file.seek(begin)
         write_json(self._state_path, {"url": self.url, "validator": validator})
         return file
 
     def discard(self) -> None:
-        """Forget what has come."""
-        self.path.unlink(missing_ok=True)
+        """Forget what has come; the file stays, and with it the lock."""
+        os.truncate(self.path, 0)
         self._state_path.unlink(missing_ok=True)
 
     def finish(self) -> None:
@@ -205,6 +215,7 @@ def _receive(
         while chunk := response.raw.read(_CHUNK_BYTES):
             total += len(chunk)
             if total > num_bytes:
+                file.flush()  # what is written later would come behind the cut
                 part.discard()
                 raise ValueError(
                     f"{part.url}: expected {num_bytes:,} bytes, got more. "

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from condenser.data import download as download_module
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
 from tests.small_files import small_files
@@ -285,6 +286,48 @@ def test_a_second_process_does_not_write_into_the_first_ones_part(server, tmp_pa
         fetch(server, tmp_path / "file.bin")
     first.join()
     assert_only(tmp_path / "file.bin")
+
+
+def test_a_part_that_was_given_up_and_begun_anew_is_still_the_first_ones(server, tmp_path):
+    server.script = [
+        Behaviour(cut_after=70_000),
+        Behaviour(shift=5),
+        Behaviour(stall_after=1000),
+        Behaviour(),
+    ]
+    first = threading.Thread(target=fetch, args=(server, tmp_path / "file.bin"))
+    first.start()
+    while len(server.requests) < 3:
+        time.sleep(0.005)
+    with pytest.raises(ValueError, match="expected to be alone"):
+        fetch(server, tmp_path / "file.bin")
+    first.join()
+    assert_only(tmp_path / "file.bin")
+
+
+def test_a_part_that_was_taken_away_before_it_was_locked_is_opened_again(server, tmp_path, monkeypatch):
+    """The first process has finished between the second one's opening and locking."""
+    path, real, opened = tmp_path / "file.bin", download_module.fcntl.flock, []
+
+    def finished_before(file, operation):
+        opened.append(file)
+        if len(opened) == 1:
+            (tmp_path / "file.bin.part").unlink()
+        real(file, operation)
+
+    monkeypatch.setattr(download_module.fcntl, "flock", finished_before)
+    server.script = [Behaviour(cut_after=1000), Behaviour()]
+    fetch(server, path)
+    assert len(opened) == 2
+    assert_only(path)
+
+
+@pytest.mark.parametrize("case", ["longer", "longer than told", "other bytes"])
+def test_nothing_of_a_file_that_is_another_one_is_left(server, tmp_path, case):
+    server.script = list(REFUSED[case][0])
+    with pytest.raises(ValueError, match="The file has changed"):
+        fetch(server, tmp_path / "file.bin")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1/folder/file.bin", "folder/file.bin", "file.bin"])
