@@ -105,9 +105,14 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` as indented JSON with sorted keys and a final newline."""
+    """Write `value` as `json_bytes` renders it."""
     with atomic_write(path) as file:
-        file.write(canonical_json(value, indent=2).encode() + b"\n")
+        file.write(json_bytes(value))
+
+
+def json_bytes(value: Any) -> bytes:
+    """Indented JSON with sorted keys and a final newline: what the file of a value holds, byte by byte."""
+    return canonical_json(value, indent=2).encode() + b"\n"
 
 
 def read_json(path: str | Path) -> Any:

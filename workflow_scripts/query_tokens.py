@@ -34,7 +34,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.data.tokens import Tokenizer, shard_files, tokenise_queries
 
-    manifest = program.Manifest(args.manifest, args.spec, inputs=[args.queries])
+    manifest = program.Manifest(
+        args.manifest, args.spec, inputs=[args.queries, args.backbone / "tokenizer.json"]
+    )
     counts = tokenise_queries(
         args.queries, args.output_prefix, Tokenizer(args.backbone), batch_size=BATCH_ROWS
     )

@@ -36,7 +36,9 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.data.tokens import Tokenizer, shard_files, tokenise_collection
 
-    manifest = program.Manifest(args.manifest, args.spec, inputs=[args.collection, args.doc_ids])
+    manifest = program.Manifest(
+        args.manifest, args.spec, inputs=[args.collection, args.doc_ids, args.backbone / "tokenizer.json"]
+    )
     counts = tokenise_collection(
         args.collection,
         args.doc_ids,

@@ -40,9 +40,11 @@ class ReasonFilter(logging.Filter):
     def _words(self, manifests: list[str]) -> list[str]:
         for name in manifests:
             path = Path(name.split(" ")[0])
-            if path.is_file():
+            try:
                 old = read_json(path)["spec"]
                 return differences(old, self._current(old["stage"], old["wildcards"]))
+            except (OSError, ValueError, LookupError, TypeError):  # gone or damaged: Snakemake's words stay
+                continue
         return []
 
 

@@ -8,6 +8,7 @@ the jobs above it, so that a result stays out of date until all above it has rea
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,13 +23,13 @@ from condenser.pipeline.stages import STAGES, Job, system_parts
 class Specs:
     """The specs of all jobs of one validated configuration."""
 
-    def __init__(self, config: dict[str, Any], *, root: Path, digest_cache: Path) -> None:
+    def __init__(self, config: dict[str, Any], *, root: Path, digest_cache: Path | None) -> None:
         """
         Args:
             config: from `condenser.config.validated`.
             root: the folder with `condenser/` and `workflow_scripts/`.
             digest_cache: a JSON file that remembers digests of the user's files by path, size and
-                time of change, so that a large collection is read once.
+                time of change, so that a large collection is read once; None reads them anew.
         """
         self._config, self._root = config, root
         self._specs: dict[str, dict[str, Any]] = {}
@@ -109,14 +110,23 @@ class Specs:
             dataset = self._config["datasets"][wildcards["dataset"]]
             files = sources.local_files(dataset)
             if files:
-                return {file.name: self._contents.digest(file) for file in files if file.is_file()}
+                return self._digests_by_name(files)
             if dataset["source"] == "pydoc":
                 return {name: _version(name) for name in dataset["packages"]}
         backbone = self._config["backbone"]
         if stage == "backbone" and backbone["source"] == "folder":
-            files = sorted(file for file in Path(backbone["path"]).iterdir() if file.is_file())
-            return {file.name: self._contents.digest(file) for file in files}
+            return self._digests_by_name(sorted(Path(backbone["path"]).iterdir()))
         return {}
+
+    def _digests_by_name(self, files: Sequence[Path]) -> dict[str, str]:
+        """By the name alone, so that a folder may move; the second of one name is told by its number."""
+        digests: dict[str, str] = {}
+        for file in files:
+            if file.is_file():
+                number = 1 + sum(name.partition(" ")[0] == file.name for name in digests)
+                name = file.name if number == 1 else f"{file.name} ({number})"
+                digests[name] = self._contents.digest(file)
+        return digests
 
 
 def value_at(config: dict[str, Any], key: str, wildcards: dict[str, str]) -> Any:
@@ -146,20 +156,22 @@ def _version(name: str) -> str:
 class _ContentDigests:
     """SHA-256 of the user's files, remembered by size and time of change."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path | None) -> None:
         self._cache_file = cache
         try:
-            self._known = read_json(cache) if cache.is_file() else {}
+            self._known = read_json(cache) if cache is not None and cache.is_file() else {}
         except ValueError:
             self._known = {}
 
     def digest(self, file: Path) -> str:
         status = file.stat()
-        key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns]
+        # the system's own time too, which nobody sets back
+        key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
         known = self._known.get(key)
         if known is None or known[0] != state:
             self._known[key] = known = [state, sha256_file(file)]
-            write_json(self._cache_file, self._known)
+            if self._cache_file is not None:
+                write_json(self._cache_file, self._known)
         return known[1]
 
 

@@ -12,13 +12,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from condenser.files import canonical_json, read_json, sha256_file, sha256_text
+from condenser.files import canonical_json, json_bytes, read_json, sha256_file, sha256_text
 from condenser.pipeline.specs import differences
 from condenser.progress import track
 
 SUFFIX = ".manifest.json"
-# Records of how a job went, Snakemake's mark in a folder, an empty file for all token shards; no results.
-_NOT_RESULTS = ("logs", "benchmarks", ".work", ".snakemake_timestamp", "collection.complete")
+# No results: records of how jobs went, by their place; Snakemake's mark in a folder, and an empty file that
+# stands for all token shards, by their names.
+_NO_RESULT_FOLDERS = (".work", "logs")  # of results/
+_NO_RESULT_PARTS = ("logs", "benchmarks")  # of a data set, and of the downloads
+_NO_RESULT_NAMES = (".snakemake_timestamp", "collection.complete")
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ def verify(
     Args:
         results: the folder of all results.
         current: the spec that the current configuration gives for (stage, wildcards); raises
-            KeyError or ValueError for a job the configuration does not know.
+            LookupError or ValueError for a job the configuration does not know.
     """
     findings: list[Finding] = []
     digest_of = cache(sha256_file)
@@ -59,8 +62,9 @@ def verify(
         except (ValueError, KeyError, TypeError) as error:
             findings.append(Finding("damaged", manifest_path, f"no readable manifest ({error})"))
             continue
+        as_written = json_bytes(manifest)
         written = manifest.pop("sha256", None)
-        if sha256_text(canonical_json(manifest)) != written:
+        if sha256_text(canonical_json(manifest)) != written or manifest_path.read_bytes() != as_written:
             findings.append(Finding("damaged", manifest_path, "its bytes are not those its stage wrote"))
             continue
         for name, digest in outputs.items():
@@ -85,7 +89,7 @@ def _stale(
 ) -> Iterator[Finding]:
     try:
         now = current(stage, wildcards)
-    except (KeyError, ValueError):
+    except (LookupError, ValueError):
         yield Finding("stale", path, f"the configuration no longer has the job {stage} {wildcards}")
         return
     changed = differences(spec, now)
@@ -107,10 +111,14 @@ def _changed_inputs(
 
 
 def _files(results: Path) -> list[Path]:
-    return sorted(
-        path
-        for path in results.rglob("*")
-        if path.is_file()
-        and not any(part in _NOT_RESULTS for part in path.relative_to(results).parts)
-        and path.relative_to(results) != Path("README.md")
+    return sorted(path for path in results.rglob("*") if path.is_file() and _is_result(path, results))
+
+
+def _is_result(path: Path, results: Path) -> bool:
+    parts = path.relative_to(results).parts
+    return not (
+        parts[0] in _NO_RESULT_FOLDERS
+        or (len(parts) > 2 and parts[1] in _NO_RESULT_PARTS)
+        or parts[-1] in _NO_RESULT_NAMES
+        or parts == ("README.md",)
     )

@@ -47,6 +47,9 @@ def test_any_single_flipped_byte_is_found(results: Path, name: str) -> None:
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         _, findings = verify(results, current=current)
         assert findings, f"byte {place} of {name}"
+    if name.endswith(".json"):
+        file.write_bytes(whole.replace(b"\n", b" ", 1))  # to a JSON reader the same
+        assert verify(results, current=current)[1]
     file.write_bytes(whole)
     assert verify(results, current=current)[1] == []
 
@@ -64,10 +67,21 @@ def test_another_configuration_makes_results_stale_and_names_the_key(results: Pa
 
 
 def test_a_job_the_configuration_no_longer_has_is_stale(results: Path) -> None:
-    def unknown(*_: Any) -> dict[str, Any]:
-        raise KeyError("d")
+    for lack in (KeyError("d"), IndexError("epochs[1]"), ValueError("package gone")):
 
-    assert {finding.kind for finding in verify(results, current=unknown)[1]} == {"stale"}
+        def unknown(*_: Any, lack: Exception = lack) -> dict[str, Any]:
+            raise lack
+
+        assert {finding.kind for finding in verify(results, current=unknown)[1]} == {"stale"}
+
+
+@pytest.mark.parametrize("name", ["logs", "benchmarks"])
+def test_what_a_data_set_holds_under_the_name_of_its_logs_is_checked_all_the_same(
+    results: Path, name: str
+) -> None:
+    (results / "d" / "models" / name).mkdir(parents=True)
+    (results / "d" / "models" / name / "stray.npy").write_bytes(b"x")
+    assert kinds(verify(results, current=current)[1]) == {("unknown", "stray.npy")}
 
 
 def test_an_input_remade_with_other_bytes_makes_what_was_made_from_it_stale(results: Path) -> None:
