@@ -20,7 +20,7 @@ import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
@@ -28,7 +28,7 @@ from typing import IO
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_run
 from condenser.files import NO_ROOM, atomic_folder, atomic_write, full_disk_named
 from condenser.program import bound
-from condenser.progress import Progress, track
+from condenser.progress import Progress, count_lines
 from condenser.retrieve.finished import finish_block, is_finished
 
 PASSAGES_PER_FILE = 100_000  # Anserini's indexing threads share the work out by file
@@ -36,6 +36,7 @@ HITS_PER_BLOCK = 2_000_000  # held by Java at a time; about 250 bytes each
 MAX_QUERIES_PER_BLOCK = 10_000  # searched between two signs of progress
 _COUNTER = re.compile(r"- (indexed|unindexable|empty|skipped|errors): +([\d,]+)")
 _PROCESSED = re.compile(r": ([\d,]+) queries processed")
+_INDEXED = re.compile(r" ([\d,]+) documents indexed")  # said once a minute, and at the end
 
 
 def find_java() -> Path:
@@ -82,10 +83,12 @@ def run_anserini(
     switches: Sequence[str],
     heap_mb: int,
     output: IO[bytes] | None = None,
+    on_line: Callable[[str], None] | None = None,
 ) -> str:
     """Run a main class of Anserini to its end, in at most `heap_mb` MB of Java heap; gives its log.
 
-    Its option `output`, if it has one, is a pipe into the file `output`.
+    Its option `output`, if it has one, is a pipe into the file `output`. `on_line` is told each line of
+    the log as it comes, in a thread of its own.
 
     Raises:
         ValueError: Java ended with an error or Anserini refused its arguments.
@@ -97,7 +100,7 @@ def run_anserini(
     for name, value in options.items():
         command += [f"-{name}", str(value)]
     command += [f"-{name}" for name in switches]
-    status, log = _run_java(command, output)
+    status, log = _run_java(command, output, on_line)
     if "OutOfMemoryError" in log or "too small" in log:
         raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB of heap. Give it more.")
     for number in NO_ROOM:
@@ -111,7 +114,9 @@ def run_anserini(
     return log
 
 
-def _run_java(command: list[str], output: IO[bytes] | None) -> tuple[int, str]:
+def _run_java(
+    command: list[str], output: IO[bytes] | None, on_line: Callable[[str], None] | None
+) -> tuple[int, str]:
     """Exit status and log of a command, killed with this process, whose option `output` is a pipe."""
     reader, writer = os.pipe()
     if output is not None:
@@ -128,14 +133,37 @@ def _run_java(command: list[str], output: IO[bytes] | None) -> tuple[int, str]:
     ):
         assert java.stdout is not None
         os.close(writer)
-        log = pool.submit(java.stdout.read)
+        log = pool.submit(_read_log, java.stdout, on_line)
         try:
             if output is not None:
                 shutil.copyfileobj(written, output)
-            return java.wait(), log.result().decode(errors="replace")
+            return java.wait(), log.result()
         except BaseException:
             java.kill()
             raise
+
+
+def _read_log(stream: IO[bytes], on_line: Callable[[str], None] | None) -> str:
+    lines = []
+    for content in stream:
+        lines.append(content.decode(errors="replace"))
+        if on_line is not None:
+            on_line(lines[-1])
+    return "".join(lines)
+
+
+def _shown_on(progress: Progress) -> Callable[[str], None]:
+    """Brings `progress` to where each line of Anserini's log says that its index is."""
+    shown = 0
+
+    def show(line: str) -> None:
+        nonlocal shown
+        if match := _INDEXED.search(line):
+            count = int(match[1].replace(",", ""))
+            progress.advance(count - shown)
+            shown = count
+
+    return show
 
 
 def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: int) -> dict[str, int]:
@@ -153,19 +181,21 @@ def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: i
         texts, index = partial / "texts", partial / "index"
         texts.mkdir()
         num_passages = _write_texts(collection, texts)
-        log = run_anserini(
-            "index.IndexCollection",
-            {
-                "collection": "JsonCollection",
-                "generator": "DefaultLuceneDocumentGenerator",
-                "input": texts,
-                "index": index,
-                "threads": threads,
-                "memoryBuffer": max(16, heap_mb // 4),
-            },
-            switches=["optimize"],
-            heap_mb=heap_mb,
-        )
+        with Progress("BM25 index", total=num_passages, unit="passages") as progress:
+            log = run_anserini(
+                "index.IndexCollection",
+                {
+                    "collection": "JsonCollection",
+                    "generator": "DefaultLuceneDocumentGenerator",
+                    "input": texts,
+                    "index": index,
+                    "threads": threads,
+                    "memoryBuffer": max(16, heap_mb // 4),
+                },
+                switches=["optimize"],
+                heap_mb=heap_mb,
+                on_line=_shown_on(progress),
+            )
         counts = {name: int(number.replace(",", "")) for name, number in _COUNTER.findall(log)}
         indexed, empty = counts.get("indexed", 0), counts.get("empty", 0)
         exceptions = [line for line in log.splitlines() if "Exception" in line]
@@ -185,7 +215,7 @@ def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: i
 def _write_texts(collection: Path, folder: Path) -> int:
     passages = read_passages(collection)
     count = 0
-    with Progress("writing texts to index", total=None, unit="passages") as progress:
+    with Progress("writing texts to index", total=count_lines(collection), unit="passages") as progress:
         while block := list(itertools.islice(passages, PASSAGES_PER_FILE)):
             with (folder / f"{count // PASSAGES_PER_FILE:05}.jsonl").open("w", encoding="utf-8") as file:
                 for passage in block:
@@ -238,8 +268,7 @@ def search_bm25(
             blocks.append(block)
             progress.advance(count)
     found: set[str] = set()
-    hits = track(_read_blocks(blocks, queries, found), "writing the run", total=None, unit="hits")
-    num_hits = write_run(run_file, hits, system=system)
+    num_hits = write_run(run_file, _read_blocks(blocks, queries, found), system=system)
     return {"queries": len(queries), "queries_without_hits": len(queries) - len(found), "hits": num_hits}
 
 
@@ -286,11 +315,14 @@ def _check_answers(
 
 
 def _read_blocks(blocks: list[Path], queries: list[Query], found: set[str]) -> Iterator[ScoredDoc]:
-    for path in blocks:
-        start = int(path.name.split("-")[1])
-        with path.open("rb") as file:
-            for line in file:
-                row, _, doc_id, _, score, _ = line.decode().split(" ")
-                query_id = queries[start + int(row)].query_id
-                found.add(query_id)
-                yield ScoredDoc(query_id, doc_id, float(score))
+    num_bytes = sum(path.stat().st_size for path in blocks)
+    with Progress("writing the run", total=num_bytes, unit="bytes") as progress:
+        for path in blocks:
+            start = int(path.name.split("-")[1])
+            with path.open("rb") as file:
+                for line in file:
+                    row, _, doc_id, _, score, _ = line.decode().split(" ")
+                    query_id = queries[start + int(row)].query_id
+                    found.add(query_id)
+                    yield ScoredDoc(query_id, doc_id, float(score))
+                    progress.advance(len(line))

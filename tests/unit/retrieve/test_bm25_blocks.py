@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from condenser import progress
 from condenser.data.records import Passage, Query, read_run, write_passages, write_queries
 from condenser.retrieve import bm25
 from condenser.retrieve.bm25 import find_anserini, find_java, index_collection, run_anserini, search_bm25
@@ -122,6 +123,39 @@ def test_too_small_a_heap_is_an_error_that_says_so(tmp_path):
     with pytest.raises(ValueError, match="needs more than 3 MB of heap"):
         index_collection(tmp_path / "collection.jsonl", tmp_path / "index", threads=1, heap_mb=3)
     assert not (tmp_path / "index").exists()
+
+
+def test_the_time_left_is_told_while_anserini_indexes_and_the_run_is_written(
+    tmp_path, index, monkeypatch, capfd
+):
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
+    searched(tmp_path, index, ["salt", "wool"])
+    lines = capfd.readouterr().err.splitlines()
+    assert any(line.startswith("BM25: 2 of 2 queries (100 %)") for line in lines)
+    assert any(line.startswith("writing the run: ") and "bytes (50 %)" in line for line in lines)
+
+    java = tmp_path / "java"  # as Anserini says it once a minute
+    java.write_text(
+        """#!/bin/sh
+        while [ "$1" != -index ]; do shift; done
+        mkdir "$2"
+        echo "INFO  [main] (x.java:1) - 25.00% of files completed, 1,000 documents indexed"
+        echo "INFO  [main] (x.java:1) - 75.00% of files completed, 3,000 documents indexed"
+        echo "INFO  [main] (x.java:1) - Indexing Complete! 3,999 documents indexed"
+        echo "INFO  [main] (x.java:1) - indexed:            3,999"
+        echo "INFO  [main] (x.java:1) - empty:                  1"
+        """
+    )
+    java.chmod(0o755)
+    monkeypatch.setattr(bm25, "find_java", lambda: java)
+    write_passages(tmp_path / "collection.jsonl", (Passage(f"d{row}", "", "wool") for row in range(4000)))
+    index_collection(tmp_path / "collection.jsonl", tmp_path / "new", threads=1, heap_mb=100)
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[0].startswith("writing texts to index: 4,000 of 4,000 passages (100 %)")
+    told = [line for line in lines if line.startswith("BM25 index: ")]
+    assert told[0].startswith("BM25 index: 1,000 of 4,000 passages (25 %)") and told[0].endswith(" left")
+    assert told[1].startswith("BM25 index: 3,000 of 4,000 passages (75 %)")
+    assert told[-1].startswith("BM25 index: 3,999 passages done")
 
 
 def test_without_java_or_anserini_the_message_says_what_to_install(monkeypatch, tmp_path):
