@@ -126,7 +126,7 @@ def flipped(content, place):
 
 
 def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, tokens):
-    """By what an embedding has of its own, its distance from the mean: most of a vector is all texts' alike."""
+    """By what an embedding has of its own: its distance from the mean of all."""
     exact, ours = (
         encoded(tmp_path / precision, embedded_folder(), tokens, precision=precision)
         for precision in ("fp32", "bf16")
