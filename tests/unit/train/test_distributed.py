@@ -7,6 +7,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from unittest import mock
@@ -124,6 +125,7 @@ class _Taken(Exception):
 def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np.ndarray:
     """Losses and gradient of the first step of a training, as it computes them, in float64."""
     import small_trainings
+
     from condenser.train import finetune, pretrain
 
     taken: list[np.ndarray] = []
@@ -140,7 +142,7 @@ def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np
     with (
         mock.patch.object(module, "train", take),
         mock.patch.object(model, "load", lambda *arguments, **named: load(*arguments, **named).double()),
-        pytest.raises(_Taken),
+        suppress(_Taken),
     ):
         output = folder / f"{kind} of {processes.world_size}"  # the first process holds its work folder
         small_trainings.train(kind, small_trainings.Files(folder), output, processes=processes)
