@@ -137,18 +137,6 @@ def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, tokens):
     assert (error < 8 * unit * np.linalg.norm(exact - exact.mean(axis=0), axis=1)).all()
 
 
-def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, tokens):
-    """By what an embedding has of its own: its distance from the mean of all."""
-    exact, ours = (
-        encoded(tmp_path / precision, embedded_folder(), tokens, precision=precision)
-        for precision in ("fp32", "bf16")
-    )
-    unit = 2.0**-8  # six layers of some six products, each rounded so, add up like a random walk: 6 units
-    error = np.linalg.norm(ours - exact, axis=1)
-    assert (error > 0).all()  # it was bfloat16
-    assert (error < 8 * unit * np.linalg.norm(exact - exact.mean(axis=0), axis=1)).all()
-
-
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, precision):
     whole = encoded(tmp_path, retriever, tokens, precision=precision)
