@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
 from condenser.files import atomic_write
@@ -71,8 +72,8 @@ def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
             yield number, line.rstrip(b"\n")
 
 
-def _json_lines(path: str | Path, keys: tuple[str, ...]) -> Iterator[dict]:
-    for number, line in _lines(path):
+def _json_lines(path: str | Path, keys: tuple[str, ...], *, first_row: int = 0) -> Iterator[dict]:
+    for number, line in islice(_lines(path), first_row, None):
         try:
             record = json.loads(line)
             yield {key: record[key] for key in keys}
@@ -97,9 +98,9 @@ def write_passages(path: str | Path, passages: Iterable[Passage]) -> int:
     return _write_json_lines(path, passages)
 
 
-def read_passages(path: str | Path) -> Iterator[Passage]:
-    """The passages of a canonical collection, in row order."""
-    for record in _json_lines(path, ("doc_id", "title", "text")):
+def read_passages(path: str | Path, *, first_row: int = 0) -> Iterator[Passage]:
+    """The passages of a canonical collection, in row order; lines before `first_row` are not looked into."""
+    for record in _json_lines(path, ("doc_id", "title", "text"), first_row=first_row):
         yield Passage(**record)
 
 

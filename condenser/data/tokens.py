@@ -320,7 +320,7 @@ def tokenise_collection(
     begin, end = shard_rows(num_rows, shard, multiple_of=1)
 
     def texts() -> Iterator[tuple[str, str]]:
-        passages = islice(read_passages(collection), begin, None)
+        passages = read_passages(collection, first_row=begin)
         with Path(doc_ids).open("rb") as file:
             for row, line in enumerate(islice(file, begin, end), start=begin):
                 doc_id, passage = line.rstrip(b"\n").decode(), next(passages, None)

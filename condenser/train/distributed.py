@@ -146,10 +146,8 @@ def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
         yield Processes(rank, world_size, local_rank, device)
         return
     dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=timedelta(seconds=timeout_s))
-    try:
-        yield Processes(rank, world_size, local_rank, device)
-    finally:
-        dist.destroy_process_group()
+    yield Processes(rank, world_size, local_rank, device)
+    dist.destroy_process_group()  # not after an error: NCCL would wait here for the others
 
 
 def _number(name: str) -> int:

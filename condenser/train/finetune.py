@@ -241,7 +241,7 @@ def train_retriever(
                 chunks.append(
                     Chunk(
                         group,
-                        torch.from_numpy(places).to(processes.device),
+                        torch.from_numpy(places),
                         TextRows(torch.from_numpy(ids), mask),
                         stream_key(seed, f"dropout of {group} of step {step}", number),
                     )

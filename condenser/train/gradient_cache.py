@@ -112,7 +112,8 @@ def contrastive_backward(
         for chunk in chunks:
             representations, losses = graphs.pop() if graphs else compute(chunk)
             assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
-            share = gradients[chunk.group].index_select(0, chunk.rows).to(representations.dtype)
+            rows = chunk.rows.to(processes.device, non_blocking=True)
+            share = gradients[chunk.group].index_select(0, rows).to(representations.dtype)
             own = list(losses.values())
             # the same as the backward pass of (representations * share).sum() + scale * the chunk's losses
             torch.autograd.backward(
@@ -141,12 +142,13 @@ def _gathered(
     dtype = torch.float64 if exact else torch.float32
     whole = {}
     for group in sorted(num_rows):  # the same order of collectives in every process
-        rows = [torch.zeros(0, dtype=torch.int64, device=processes.device)]
+        rows = [torch.zeros(0, dtype=torch.int64)]
         values = [torch.zeros(0, dim, dtype=dtype, device=processes.device)]
         for chunk, tensor in zip(chunks, representations, strict=True):
             if chunk.group == group:
                 rows.append(chunk.rows)
                 values.append(tensor.detach().to(dtype))
-        gathered = processes.gather_rows(torch.cat(values), torch.cat(rows), num_rows=num_rows[group])
+        places = torch.cat(rows).to(processes.device, non_blocking=True)
+        gathered = processes.gather_rows(torch.cat(values), places, num_rows=num_rows[group])
         whole[group] = gathered.requires_grad_(True)
     return whole

@@ -126,6 +126,7 @@ def train(
         _restore(checkpoint, weights, optimiser)
         start, state, log_bytes = checkpoint.step, checkpoint.state, checkpoint.log.num_bytes
         log.info("%s: resuming after step %d of %d", title, start, num_steps)
+    del checkpoint  # a second copy of all weights, on the device
     if processes.sum_floats([float(start)])[0] != start * processes.world_size:
         raise ValueError(
             f"{work_folder}: expected every process to find the checkpoint of step {start}, "

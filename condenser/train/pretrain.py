@@ -393,8 +393,8 @@ def masked_texts(
                 torch.from_numpy(masked.masked_positions),
                 torch.from_numpy(masked.labels),
             )
-            places = torch.from_numpy(rows).to(processes.device)
-            chunks.append(Chunk("spans", places, inputs, stream_key(seed, f"dropout of step {step}", number)))
+            seed_of_chunk = stream_key(seed, f"dropout of step {step}", number)
+            chunks.append(Chunk("spans", torch.from_numpy(rows), inputs, seed_of_chunk))
     return MaskedTexts(chunks, len(starts), num_masked)
 
 
