@@ -9,6 +9,9 @@ chunk forward and backward for the Condenser and the retriever, forward alone fo
 update by AdamW. Times are the best of the repeats. Writes one line a measurement, and on standard
 output the rates that fit them: the time of a chunk is its products at a share of the peak, what its
 elementwise operations read and write at a share of that peak, and a fixed time a layer.
+
+With --compile each stage of each width is measured as it is and once more through torch.compile; a line
+on standard output says the ratio of the two and the seconds of the first call, which compiles the shape.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -40,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--clock", required=True, choices=["wall", "cpu"], help="cpu: one thread, on a busy machine"
     )
     parser.add_argument("--repeats", type=int, required=True)
+    parser.add_argument("--compile", action="store_true", help="measure torch.compile beside it")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args(argv)
@@ -96,6 +102,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         seed=0,
     ).to(place)
     retriever = Retriever(condenser.backbone)
+    models: dict[str, Callable[..., Any]] = {"condenser": condenser, "retriever": retriever}
+    compiled = {name: torch.compile(model, dynamic=False) for name, model in models.items()}
+    torch._dynamo.config.recompile_limit = sys.maxsize  # or shapes after the eighth are not compiled
 
     def best(work: Callable[[], object]) -> float:
         times = []
@@ -121,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         def pretrain() -> None:
             condenser.train()
             with autocast(place, precision):
-                output = condenser(ids, mask, masked)  # noqa: B023 - called in this turn of the loop
+                output = models["condenser"](ids, mask, masked)  # noqa: B023 - called in this turn of the loop
                 assert output.late_logits is not None
                 loss = sum(
                     torch.nn.functional.cross_entropy(logits.float(), labels)  # noqa: B023
@@ -133,14 +142,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         def finetune() -> None:
             retriever.train()
             with autocast(place, precision):
-                vectors = retriever(ids, mask)  # noqa: B023
+                vectors = models["retriever"](ids, mask)  # noqa: B023
             vectors.float().square().sum().backward()
             retriever.zero_grad(set_to_none=True)
 
         def encode() -> None:
             retriever.eval()
             with torch.inference_mode(), autocast(place, precision):
-                retriever(ids, mask)  # noqa: B023
+                models["retriever"](ids, mask)  # noqa: B023
 
         for stage, work, num_layers, heads, passes in (
             ("pretrain", pretrain, shape.num_layers + 2, 2, 1.0),
@@ -169,6 +178,14 @@ def main(argv: Sequence[str] | None = None) -> None:
                 "\t".join(map(str, [*cells, f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]))
             )
             print(lines[-1])
+            if arguments.compile:
+                with mock.patch.dict(models, compiled):
+                    began = clock()
+                    work()
+                    first, later = clock() - began, best(work)
+                print(
+                    f"{stage}, {width}: compiled {later / seconds:.2f} of that time, {first:.1f} s at first"
+                )
 
     weights = [weight for weight in condenser.parameters() if weight.requires_grad]
     for weight in weights:
