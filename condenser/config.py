@@ -22,6 +22,7 @@ NotNegative = Annotated[float, Field(ge=0.0)]
 Count = Annotated[int, Field(ge=1)]
 Epochs = Annotated[int | float, Field(gt=0)]  # 0.25: the first quarter of an epoch
 Whole = Annotated[int, Field(ge=0)]
+_TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that are no data set's
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 MsmarcoSplit = Literal["train", "dev", "dl19"]
 
@@ -242,7 +243,7 @@ class Finetune(Optimiser):
 
 class Encode(Block):
     batch_tokens: Annotated[int, Field(ge=512)]
-    block_rows: Count
+    block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
     shards: Count
 
 
@@ -339,6 +340,10 @@ def _check_together(config: Config) -> None:
         )
     _check_backbone(config)
     for name, dataset in config.datasets.items():
+        if name in _TAKEN_NAMES:
+            raise ValueError(
+                f"datasets.{name}: expected another name, results/{name}/ has a use of its own. Rename it."
+            )
         if isinstance(dataset, BeirDataset | TsvDataset) and not Path(dataset.path).is_dir():
             raise ValueError(
                 f"datasets.{name}.path: expected a folder, found none at {dataset.path!r} "

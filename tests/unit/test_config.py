@@ -61,6 +61,8 @@ def test_the_embedded_default_is_valid_and_comes_back_unchanged(config: dict[str
         ("datasets.mine", {"source": "beir"}, "datasets.mine.path: missing"),
         ("datasets.mine", {"source": "beir", "path": "/no/such"}, "datasets.mine.path: expected a folder"),
         ("datasets.a b", {"source": "pydoc"}, "datasets.a b"),
+        ("datasets.logs", {"source": "pydoc"}, "datasets.logs: expected another name, results/logs/ has"),
+        ("encode.block_rows", 20000, "encode.block_rows: expected less than or equal to 16384, got 20000"),
         ("pydoc.pakages", [], "Did you mean 'packages'?"),
         ("pydoc.query_words", [30, 4], "pydoc.query_words: expected [least, most], got [30, 4]"),
         ("datasets.msmarco.eval_split", "train", "name two splits"),
