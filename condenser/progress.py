@@ -75,8 +75,11 @@ class Progress:
     def __enter__(self) -> Progress:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:  # what broke off is not done; its error is the last line, also where a generator is closed late
+            self._bar.close()
 
 
 def count_lines(path: str | Path) -> int:

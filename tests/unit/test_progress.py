@@ -40,3 +40,10 @@ def test_lines_are_counted_by_line_feeds_alone(tmp_path: Path) -> None:
     assert count_lines(tmp_path / "lines") == 2
     (tmp_path / "long").write_bytes(b"x" * 3_000_000 + b"\n" + b"y\n" * 600_000)
     assert count_lines(tmp_path / "long") == 600_001
+
+
+def test_what_breaks_off_is_not_said_to_be_done(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="bad row"), Progress("collection", total=3, unit="rows") as bar:
+        bar.advance()
+        raise ValueError("bad row")
+    assert capsys.readouterr().err == ""
