@@ -43,7 +43,11 @@ def test_lines_are_counted_by_line_feeds_alone(tmp_path: Path) -> None:
 
 
 def test_what_breaks_off_is_not_said_to_be_done(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(ValueError, match="bad row"), Progress("collection", total=3, unit="rows") as bar:
-        bar.advance()
-        raise ValueError("bad row")
+    def broken() -> None:
+        with Progress("collection", total=3, unit="rows") as bar:
+            bar.advance()
+            raise ValueError("bad row")
+
+    with pytest.raises(ValueError, match="bad row"):
+        broken()
     assert capsys.readouterr().err == ""
