@@ -181,16 +181,16 @@ class Inputs:
         return self.folder / "queries.train.jsonl"
 
     @property
-    def doc_ids(self) -> Path:
-        return self.folder / "doc_ids.txt"
-
-    @property
     def examples(self) -> Path:
         return self.folder / "examples.jsonl"
 
     def tokens(self, stage: str) -> Path:
         """Of the texts that a stage takes: each has its own, as many as it needs."""
         return self.folder / f"{stage}.0-of-1"
+
+    def doc_ids(self, stage: str) -> Path:
+        """Of these texts."""
+        return self.folder / f"{stage}.doc_ids.txt"
 
 
 def make_inputs(
@@ -231,13 +231,16 @@ def make_inputs(
         least, num_items = items_of(config, stage, count)
         rows = draw_rows(texts, least, num_items, random)
         write_random_tokens(inputs.tokens(stage), texts, rows, tokenizer, random)
+        inputs.doc_ids(stage).write_text("".join(f"{row}\n" for row in range(len(rows))))
         if stage == "retriever":
             split = config["datasets"][dataset]["train_split"]
             num_queries = count * config["finetune"]["batch_size"]
             texts = query_size(config, dataset, split, Counted({}), tables, num_passages=len(rows)).texts
             asked = draw_rows(texts, 0, num_queries, random)
             write_random_tokens(inputs.query_tokens, texts, asked, tokenizer, random)
-            write_ids(inputs, num_queries, len(rows), sample=config["negatives"]["sample"], random=random)
+            write_examples_for(
+                inputs, num_queries, len(rows), sample=config["negatives"]["sample"], random=random
+            )
 
 
 def make_backbone(folder: Path, config: Mapping[str, Any], *, initial: Path | None) -> None:
@@ -329,13 +332,12 @@ def write_random_tokens(
         save_npy(file, numbers)
 
 
-def write_ids(
+def write_examples_for(
     inputs: Inputs, num_queries: int, num_passages: int, *, sample: int, random: np.random.Generator
 ) -> None:
-    """Ids of passages and queries, and an example a query: one positive and `sample` negatives, drawn."""
+    """Queries by id, and an example for each: one positive and `sample` negatives, drawn."""
     from condenser.data.records import Query, TrainExample, write_examples, write_queries
 
-    inputs.doc_ids.write_text("".join(f"{row}\n" for row in range(num_passages)))
     write_queries(inputs.queries, (Query(str(row), "") for row in range(num_queries)))
     drawn = (random.choice(num_passages, size=1 + sample, replace=False) for _ in range(num_queries))
     names = ([str(row) for row in rows] for rows in drawn)
@@ -571,6 +573,7 @@ def run_training(
     with training_machine(device=device, precision=precision, threads=threads) as machine:
         settings = {
             **block,
+            "doc_ids": inputs.doc_ids(stage),
             "seed": config["seed"],
             "precision": machine.precision,
             "work_folder": work / "checkpoints",
@@ -598,7 +601,6 @@ def run_training(
                     work / "model",
                     collection_tokens=prefixes,
                     query_tokens=inputs.query_tokens,
-                    doc_ids=inputs.doc_ids,
                     queries=inputs.queries,
                     query_length=config["lengths"]["query"],
                     passage_length=config["lengths"]["passage"],

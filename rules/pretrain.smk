@@ -5,6 +5,7 @@
 rule pretrain_condenser:
     input:
         tokens=token_files,
+        doc_ids=data("doc_ids.txt"),
         backbone=weights("backbone"),
     output:
         model="results/{dataset}/models/condenser/model.safetensors",
@@ -31,6 +32,7 @@ rule pretrain_condenser:
     shell:
         "python $PROGRAMS/launch.py --processes {resources.gpu} $LAUNCH_FLAGS --"
         " $PROGRAMS/pretrain_condenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        " --doc-ids {input.doc_ids:q}"
         " --backbone $(dirname {input.backbone:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
         " $SAFETY_FLAGS 2>&1 | tee {log:q}"
@@ -39,6 +41,7 @@ rule pretrain_condenser:
 rule pretrain_cocondenser:
     input:
         tokens=token_files,
+        doc_ids=data("doc_ids.txt"),
         initial=weights("condenser"),
         initial_head=lambda wildcards: (
             f"{model_folder(wildcards.dataset, 'condenser')}/condenser_head.safetensors"
@@ -68,6 +71,7 @@ rule pretrain_cocondenser:
     shell:
         "python $PROGRAMS/launch.py --processes {resources.gpu} $LAUNCH_FLAGS --"
         " $PROGRAMS/pretrain_cocondenser.py --spec {params.spec:q} --tokens {params.prefixes:q}"
+        " --doc-ids {input.doc_ids:q}"
         " --initial $(dirname {input.initial:q}) --output $(dirname {output.model:q})"
         " --work-folder {params.work:q} --manifest {output.manifest:q}"
         " $SAFETY_FLAGS 2>&1 | tee {log:q}"

@@ -97,6 +97,10 @@ class Files:
         return [self.root / "collection.0-of-2", self.root / "collection.1-of-2"]
 
     @property
+    def doc_ids(self) -> Path:
+        return self.root / "doc_ids.txt"
+
+    @property
     def passages(self) -> list[Passage]:
         return list(read_passages(self.root / "collection.jsonl"))
 
@@ -119,7 +123,7 @@ def prepare(root: Path, *, dropout: float) -> Files:
         Query(row["_id"], " ".join(passages[number].text.split()[3:9])) for number, row in enumerate(asked)
     ]
     write_passages(root / "collection.jsonl", passages)
-    (root / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
+    files.doc_ids.write_text("".join(f"{passage.doc_id}\n" for passage in passages))
     write_queries(root / "queries.jsonl", queries)
     write_examples(
         files.examples,
@@ -178,6 +182,7 @@ def train(
     common: dict[str, Any] = {
         **OPTIMISER,
         **SAFETY,
+        "doc_ids": files.doc_ids,
         "seed": 42,
         "precision": "fp32",
         "fingerprint": kind,
@@ -196,7 +201,6 @@ def train(
         output,
         collection_tokens=tokens,
         query_tokens=changes.pop("query_tokens", files.root / "queries"),
-        doc_ids=files.root / "doc_ids.txt",
         queries=files.root / "queries.jsonl",
         **{**common, **RETRIEVER, **changes},
     )

@@ -2,15 +2,16 @@
 
     python workflow_scripts/pretrain_cocondenser.py --spec '{"config": {"mlm_weight": 1.0, ...}, ...}' \\
         --tokens results/msmarco/tokens/collection.0-of-2 results/msmarco/tokens/collection.1-of-2 \\
+        --doc-ids results/msmarco/data/doc_ids.txt \\
         --initial results/msmarco/models/condenser --output results/msmarco/models/cocondenser \\
         --work-folder results/.work/pretrain_cocondenser-0123456789abcdef --checkpoint-every-s 300 \\
         --checkpoints-kept 2 --bad-loss-patience 0 --manifest results/msmarco/models/cocondenser.manifest.json
 
-Reads the token shards (by prefix, in order) and the folder of the first stage, its Condenser head
-included. Writes a Hugging Face folder with `mlm_head.safetensors`, `condenser_head.safetensors` and
-`losses.jsonl` (one line a step), and the manifest. Settings: the config's block `cocondenser` but
-`corpus`; `skip_from`, `num_head_layers` and `late_mlm_weight` of the block `condenser`; `threads`,
-`device`, `precision`.
+Reads the token shards (by prefix, in order), the ids of their rows and the folder of the first stage, its
+Condenser head included. Writes a Hugging Face folder with `mlm_head.safetensors`,
+`condenser_head.safetensors` and `losses.jsonl` (one line a step), and the manifest. Settings: the
+config's block `cocondenser` but `corpus`; `skip_from`, `num_head_layers` and `late_mlm_weight` of the
+block `condenser`; `threads`, `device`, `precision`.
 
 Several processes: `torchrun --nproc-per-node 4 workflow_scripts/pretrain_cocondenser.py ...` with the
 same flags; the result is that of one process but for the order of additions. Stopped by SIGTERM or Ctrl-C, it
@@ -33,6 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
     parser.add_argument("--tokens", type=Path, nargs="+", required=True, help="prefixes of all shards")
+    parser.add_argument("--doc-ids", type=Path, required=True, help="doc_ids.txt of these tokens' texts")
     parser.add_argument("--initial", type=Path, required=True, help="folder of the stage condenser")
     parser.add_argument(
         "--missing-head",
@@ -55,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.train.pretrain import pretrain_cocondenser
 
     tokens = [file for prefix in args.tokens for file in shard_files(prefix)]
-    manifest = program.Manifest(args.manifest, args.spec, inputs=[*tokens, args.initial])
+    manifest = program.Manifest(args.manifest, args.spec, inputs=[*tokens, args.doc_ids, args.initial])
     work_folder = manifest.own_folder(args.work_folder)
     with training_machine(
         device=config["device"], precision=config["precision"], threads=config["threads"]
@@ -64,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             args.tokens,
             args.initial,
             args.output,
+            doc_ids=args.doc_ids,
             skip_from=config["skip_from"],
             num_head_layers=config["num_head_layers"],
             late_mlm_weight=config["late_mlm_weight"],

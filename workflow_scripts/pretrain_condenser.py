@@ -2,14 +2,15 @@
 
     python workflow_scripts/pretrain_condenser.py --spec '{"config": {"skip_from": 3, ...}, ...}' \\
         --tokens results/msmarco/tokens/collection.0-of-2 results/msmarco/tokens/collection.1-of-2 \\
+        --doc-ids results/msmarco/data/doc_ids.txt \\
         --backbone results/msmarco/models/backbone --output results/msmarco/models/condenser \\
         --work-folder results/.work/condenser-0123456789abcdef --checkpoint-every-s 300 \\
         --checkpoints-kept 2 --bad-loss-patience 0 --manifest results/msmarco/models/condenser.manifest.json
 
-Reads the token shards (by prefix, in order) and the backbone's folder. Writes a Hugging Face folder
-with `mlm_head.safetensors`, `condenser_head.safetensors` and `losses.jsonl` (one line a step), and
-the manifest. Settings: the config's block `condenser` but `corpus`, and `threads`, `device`,
-`precision`.
+Reads the token shards (by prefix, in order), the ids of their rows and the backbone's folder. Writes a
+Hugging Face folder with `mlm_head.safetensors`, `condenser_head.safetensors` and `losses.jsonl` (one
+line a step), and the manifest. Settings: the config's block `condenser` but `corpus`, and `threads`,
+`device`, `precision`.
 
 Several processes: `torchrun --nproc-per-node 4 workflow_scripts/pretrain_condenser.py ...` with the
 same flags; the result is that of one process but for the order of additions. Stopped by SIGTERM or
@@ -35,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
     parser.add_argument("--tokens", type=Path, nargs="+", required=True, help="prefixes of all shards")
+    parser.add_argument("--doc-ids", type=Path, required=True, help="doc_ids.txt of these tokens' texts")
     parser.add_argument("--backbone", type=Path, required=True, help="folder of the stage backbone")
     parser.add_argument("--output", type=Path, required=True, help="the model's folder")
     parser.add_argument("--work-folder", type=Path, required=True, help="of this spec's checkpoints")
@@ -51,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.train.pretrain import pretrain_condenser
 
     tokens = [file for prefix in args.tokens for file in shard_files(prefix)]
-    manifest = program.Manifest(args.manifest, args.spec, inputs=[*tokens, args.backbone])
+    manifest = program.Manifest(args.manifest, args.spec, inputs=[*tokens, args.doc_ids, args.backbone])
     work_folder = manifest.own_folder(args.work_folder)
     with training_machine(
         device=config["device"], precision=config["precision"], threads=config["threads"]
@@ -60,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             args.tokens,
             args.backbone,
             args.output,
+            doc_ids=args.doc_ids,
             skip_from=config["skip_from"],
             num_head_layers=config["num_head_layers"],
             late_mlm_weight=config["late_mlm_weight"],

@@ -257,6 +257,18 @@ class TokenShards:
         return out
 
 
+def refuse_other_ids(shards: TokenShards, num_ids: int, *, tokens: Path, ids: Path) -> None:
+    """
+    Raises:
+        ValueError: the file `ids` has another number of ids than the shards, which begin at `tokens`, rows.
+    """
+    if shards.num_rows != num_ids:
+        raise ValueError(
+            f"{tokens}: expected a row for each of the {num_ids} ids in {ids}, "
+            f"got {shards.num_rows}. Make the tokens again."
+        )
+
+
 def _starts(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])

@@ -25,7 +25,7 @@ from condenser.data.batches import (
 )
 from condenser.data.randomness import stream_key
 from condenser.data.records import read_doc_ids, read_examples, read_queries
-from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
 from condenser.files import atomic_folder
 from condenser.loss.contrastive import in_batch_loss
 from condenser.model.devices import autocast
@@ -34,7 +34,7 @@ from condenser.model.retriever import Retriever
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
-from condenser.train.loop import Batch, LoopSettings, first_names, held_work_folder, log_totals, train
+from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, train
 from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
@@ -135,13 +135,14 @@ def batch_ids(
     *,
     queries: Path,
     doc_ids: Path,
-) -> str:
+) -> dict[str, list[str]]:
     """The ids of a batch, in its order; read from the files again, as a training holds rows alone."""
     query_ids = [query.query_id for query in read_queries(queries)]
     passage_ids = read_doc_ids(doc_ids)
-    asked = first_names([query_ids[row] for row in query_rows.tolist()])
-    given = first_names([passage_ids[row] for row in passage_rows.tolist()])
-    return f"queries {asked} with passages {given}"
+    return {
+        "queries": [query_ids[row] for row in query_rows.tolist()],
+        "passages": [passage_ids[row] for row in passage_rows.tolist()],
+    }
 
 
 @dataclass(frozen=True)
@@ -209,11 +210,7 @@ def train_retriever(
             (passages_shards, doc_rows, collection_tokens[0], doc_ids),
             (queries_shards, query_rows, query_tokens, queries),
         ):
-            if shards.num_rows != len(rows):
-                raise ValueError(
-                    f"{tokens}: expected a row for each of the {len(rows)} ids in {ids}, "
-                    f"got {shards.num_rows}. Make the tokens again."
-                )
+            refuse_other_ids(shards, len(rows), tokens=tokens, ids=ids)
         examples = read_example_rows(example_files, query_rows=query_rows, doc_rows=doc_rows)
         del query_rows, doc_rows  # gigabytes at MS MARCO's size
         model = Retriever.load(initial, dropout=None)

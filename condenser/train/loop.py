@@ -22,6 +22,7 @@ from typing import Any, Generic, TypedDict, TypeVar
 import torch
 from torch import Tensor, nn
 
+from condenser.files import write_json
 from condenser.progress import Progress
 from condenser.train.checkpoint import (
     LOG_NAME,
@@ -36,6 +37,7 @@ from condenser.train.schedule import linear_factor, num_warmup_steps
 
 log = logging.getLogger(__name__)
 
+BAD_BATCH_NAME = "bad_batch.json"
 
 Content = TypeVar("Content")
 
@@ -48,7 +50,7 @@ class Batch(Generic[Content]):
     epoch: int
     num_items: int
     num_tokens: int  # real tokens, specials included, padding not
-    describe: Callable[[], str]  # where a person finds these items
+    ids: Callable[[], Mapping[str, Sequence[str]]]  # by kind of text, in the batch's order
 
 
 class LoopSettings(TypedDict):
@@ -107,7 +109,8 @@ def train(
 
     Raises:
         ValueError: too many updates in a row without a number for a loss. The newest checkpoint,
-            and the one before it, are as they were.
+            and the one before it, are as they were; `bad_batch.json` beside them has the ids of the
+            last batch.
         SystemExit: with status 143, after SIGTERM on any process.
         KeyboardInterrupt: after Ctrl-C.
     """
@@ -172,10 +175,15 @@ def train(
                 progress.advance(note=f"loss {losses['loss']:.4f}")
             num_tokens += batch.num_tokens
             if state["bad_streak"] > bad_loss_patience:
+                ids = batch.ids()
+                if processes.is_first:
+                    write_json(work_folder / BAD_BATCH_NAME, {"step": step, **ids})
+                named = " with ".join(f"{kind} {_first_names(names)}" for kind, names in ids.items())
                 raise ValueError(
                     f"{work_folder / LOG_NAME}:{step + 1}: expected a number for loss and gradient norm, "
                     f"got {losses['loss']} and {norm} at step {step} ({state['bad_streak']} in a row), on "
-                    f"{batch.describe()}. Look at these texts, or lower learning_rate."
+                    f"{named} (all: {BAD_BATCH_NAME} beside the log). "
+                    "Look at these texts, or lower learning_rate."
                 )
             if num_stopping or num_due or step + 1 == num_steps:
                 if step_log is not None:
@@ -245,10 +253,10 @@ def held_work_folder(folder: str | Path, processes: Processes) -> Iterator[None]
         yield
 
 
-def first_names(names: Sequence[str], *, most: int = 64) -> str:
+def _first_names(names: Sequence[str], *, most: int = 64) -> str:
     """Names for a line of text: the first of them, and how many there are besides.
 
-    >>> first_names(["d5", "d1", "d9"], most=2)
+    >>> _first_names(["d5", "d1", "d9"], most=2)
     'd5, d1 and 1 more'
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -8,7 +8,7 @@ step.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Unpack
@@ -22,8 +22,9 @@ from condenser.data.batches import length_chunks, num_steps, pack_texts, step_it
 from condenser.data.blocks import block_windows, pack_blocks
 from condenser.data.masking import mask_tokens
 from condenser.data.randomness import stream_key
+from condenser.data.records import count_doc_ids, read_doc_ids
 from condenser.data.spans import sample_spans, span_documents
-from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
 from condenser.files import atomic_folder
 from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
@@ -33,7 +34,7 @@ from condenser.model.pretraining import Condenser, CondenserOutput
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
-from condenser.train.loop import Batch, LoopSettings, first_names, held_work_folder, log_totals, train
+from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, train
 from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
@@ -73,6 +74,7 @@ def pretrain_condenser(
     initial: Path,
     output: Path,
     *,
+    doc_ids: Path,
     skip_from: int,
     num_head_layers: int,
     late_mlm_weight: float,
@@ -96,6 +98,7 @@ def pretrain_condenser(
 
     Args:
         token_prefixes: the shards of the collection, in order.
+        doc_ids: the ids of its rows, to name texts by.
         batch_size: blocks an update, of all processes together.
         rows_per_chunk: blocks computed at a time, of like length.
 
@@ -103,6 +106,7 @@ def pretrain_condenser(
     """
     with held_work_folder(work_folder, processes):
         shards, tokenizer = TokenShards(token_prefixes), Tokenizer(initial)
+        refuse_other_ids(shards, count_doc_ids(doc_ids), tokens=token_prefixes[0], ids=doc_ids)
         blocks = pack_blocks(shards, max_tokens=max_tokens, short_probability=short_probability, seed=seed)
         if len(blocks) == 0:
             raise ValueError(
@@ -139,9 +143,8 @@ def pretrain_condenser(
                 step=step,
                 processes=processes,
             )
-            return Batch(
-                texts, epoch, len(items), int(lengths.sum()) + 2 * len(items), _rows_of(shards, starts)
-            )
+            num_tokens = int(lengths.sum()) + 2 * len(items)
+            return Batch(texts, epoch, len(items), num_tokens, lambda: _ids_of(shards, starts, doc_ids))
 
         term_weights = _without_zeros({"head_mlm": 1.0, "late_mlm": late_mlm_weight})
 
@@ -193,6 +196,7 @@ def pretrain_cocondenser(
     initial: Path,
     output: Path,
     *,
+    doc_ids: Path,
     skip_from: int,
     num_head_layers: int,
     late_mlm_weight: float,
@@ -225,6 +229,7 @@ def pretrain_cocondenser(
 
     Args:
         token_prefixes: the shards of the collection, in order.
+        doc_ids: the ids of its rows, to name texts by.
         batch_size: documents an update, of all processes together; the spans of all are negatives.
         rows_per_chunk: spans computed at a time, of like length.
         gradient_cache: compute each chunk twice instead of keeping its graph: "always", "never", or
@@ -237,6 +242,7 @@ def pretrain_cocondenser(
     """
     with held_work_folder(work_folder, processes):
         shards, tokenizer = TokenShards(token_prefixes), Tokenizer(initial)
+        refuse_other_ids(shards, count_doc_ids(doc_ids), tokens=token_prefixes[0], ids=doc_ids)
         documents = span_documents(shards, min_tokens=min_span_tokens)
         model = Condenser.load(
             initial,
@@ -280,7 +286,7 @@ def pretrain_cocondenser(
                 processes=processes,
             )
             num_tokens = int(lengths.sum()) + 2 * len(lengths)
-            return Batch(texts, epoch, len(items), num_tokens, _rows_of(shards, starts[::2]))
+            return Batch(texts, epoch, len(items), num_tokens, lambda: _ids_of(shards, starts[::2], doc_ids))
 
         term_weights = _without_zeros({"head_mlm": mlm_weight, "late_mlm": mlm_weight * late_mlm_weight})
 
@@ -451,15 +457,11 @@ def _unweighted(terms: Mapping[str, float], weights: Mapping[str, float]) -> dic
     return {name: terms[name] / weight for name, weight in weights.items()}
 
 
-def _rows_of(shards: TokenShards, starts: Int[np.ndarray, " item"]) -> Callable[[], str]:
-    """Where a person finds these texts, and at the same lines their ids: tokens know rows alone."""
-
-    def describe() -> str:
-        rows = np.searchsorted(shards.row_starts, starts, side="right") - 1
-        lines = first_names([str(row + 1) for row in rows.tolist()])
-        return f"lines {lines} of data/collection.jsonl and data/doc_ids.txt"
-
-    return describe
+def _ids_of(shards: TokenShards, starts: Int[np.ndarray, " item"], doc_ids: Path) -> dict[str, list[str]]:
+    """The documents these texts are of; their ids are read only now, as a training holds rows alone."""
+    rows = np.searchsorted(shards.row_starts, starts, side="right") - 1
+    ids = read_doc_ids(doc_ids)
+    return {"documents": [ids[row] for row in rows.tolist()]}
 
 
 def _save(model: Condenser, initial: Path, output: Path, *, work_folder: Path) -> None:

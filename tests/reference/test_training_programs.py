@@ -31,7 +31,8 @@ def _condenser_arguments(files: Files, folder: Path, *, epochs: int) -> list[str
     machine = {"threads": 1, "device": "cpu", "precision": "fp32"}
     spec = {"config": {**OPTIMISER, **CONDENSER, **machine, "epochs": epochs}, "seed": 42}
     return [
-        *("--spec", json.dumps(spec), "--tokens", *map(str, files.tokens), "--backbone", str(files.backbone)),
+        *("--spec", json.dumps(spec), "--tokens", *map(str, files.tokens)),
+        *("--doc-ids", str(files.doc_ids), "--backbone", str(files.backbone)),
         *("--output", str(folder / "out"), "--work-folder", str(folder / "work")),
         *("--checkpoint-every-s", "3600", "--checkpoints-kept", "2", "--bad-loss-patience", "0"),
         *("--manifest", str(folder / "out.manifest.json")),
@@ -95,12 +96,14 @@ def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
     assert diverging.returncode == 1
     message = re.search(
         r"^error: \S*log\.jsonl:(\d+): expected a number for loss and gradient norm, got .* at step (\d+) "
-        r"\(2 in a row\), on lines \d+, .* of data/collection\.jsonl and \S+ "
+        r"\(2 in a row\), on documents (\S+), .* \(all: bad_batch\.json beside the log\)\. "
         r"Look at these texts, or lower \w+\.$",
         told.splitlines()[-1],
     )
     assert message and int(message[1]) == int(message[2]) + 1, told
     assert told.count("error: ") == 1 and "Traceback" not in told
+    (record,) = (tmp_path / "work").glob("*/bad_batch.json")
+    assert json.loads(record.read_text())["documents"][0] == message[3]
     checkpoints = sorted(folder.name for folder in (tmp_path / "work").glob("*/step-*"))
     assert checkpoints[-1] == f"step-{int(message[2]):08}"
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.manifest.json").exists()

@@ -13,8 +13,10 @@ from transformers import AutoModel
 from condenser.data.batches import step_items
 from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.files import read_json
 from condenser.train.checkpoint import load_newest_checkpoint, locked_work_folder
-from condenser.train.finetune import ExampleRows, batch_ids, draw_passages, read_example_rows
+from condenser.train.finetune import ExampleRows, draw_passages, read_example_rows
+from condenser.train.loop import BAD_BATCH_NAME
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +167,7 @@ def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_check
     files: Files, tmp_path: Path
 ) -> None:
     diverging = {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
-    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* on queries .* with passages .*\. ") as caught:
+    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .* on queries .* with passages ") as caught:
         train("retriever", files, tmp_path / "out", **diverging, checkpoint_every_s=0, bad_loss_patience=1)
     message = str(caught.value)
     assert "(2 in a row)" in message and "\n" not in message
@@ -180,25 +182,13 @@ def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_check
         for item in items.tolist()
         for row in draw_passages(examples, item, passages_per_query=3, seed=42, epoch=epoch)
     ]
-    assert f"on queries {', '.join(asked)} with passages {', '.join(drawn)}. " in message
+    assert f"on queries {', '.join(asked)} with passages {', '.join(drawn)} (all: " in message
+    named = read_json(tmp_path / "out-work" / BAD_BATCH_NAME)
+    assert named == {"step": step, "queries": asked, "passages": drawn}
     assert not (tmp_path / "out").exists()
     checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint="retriever", device="cpu")
     assert checkpoint is not None and checkpoint.step == step
     assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())
-
-
-def test_a_large_batch_is_named_by_its_first_64_ids_and_how_many_more(tmp_path: Path) -> None:
-    write_queries(tmp_path / "queries.jsonl", (Query(f"q{row}", "why") for row in range(64)))
-    (tmp_path / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(512)))
-    named = batch_ids(
-        np.arange(64)[::-1],
-        np.arange(512)[::-1],
-        queries=tmp_path / "queries.jsonl",
-        doc_ids=tmp_path / "doc_ids.txt",
-    )
-    queries, _, passages = named.partition(" with passages ")
-    assert queries == "queries " + ", ".join(f"q{row}" for row in range(63, -1, -1))
-    assert passages == ", ".join(f"d{row}" for row in range(511, 447, -1)) + " and 448 more"
 
 
 def _tokens_of(num_queries: int, folder: Path, files: Files) -> Path:

@@ -35,7 +35,7 @@ def main(argv):
             model(torch.ones(1, 1)).sum().backward()
             return {"loss": processes.sum_floats([processes.rank + 1.0])[0]}
         train(
-            model, lambda step: Batch(None, 0, 1, 1, lambda: "nothing"), backward, num_steps=num_steps,
+            model, lambda step: Batch(None, 0, 1, 1, dict), backward, num_steps=num_steps,
             learning_rate=0.1, weight_decay=0.0, warmup_ratio=0.0, max_grad_norm=0.0,
             use_loss_scale=False, fingerprint="test", work_folder=folder, checkpoint_every_s=1000,
             checkpoints_kept=1, bad_loss_patience=0, processes=processes, title="test",

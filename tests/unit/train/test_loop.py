@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_with_warmup
 
+from condenser.files import read_json
 from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
-from condenser.train.loop import Batch, log_totals, train, weight_groups
+from condenser.train.loop import BAD_BATCH_NAME, Batch, log_totals, train, weight_groups
 
 torch.set_num_threads(1)
 _ALONE = alone(torch.device("cpu"))
@@ -37,7 +38,11 @@ def _points(step: int) -> _Points:
 
 
 def _batch(step: int) -> Batch[_Points]:
-    return Batch(_points(step), epoch=0, num_items=5, num_tokens=20, describe=lambda: f"points {step}")
+    return Batch(_points(step), epoch=0, num_items=5, num_tokens=20, ids=lambda: _names(step))
+
+
+def _names(step: int) -> dict[str, list[str]]:
+    return {"points": [f"p{step}.{number}" for number in range(66)]}
 
 
 class _Net(nn.Module):
@@ -253,10 +258,12 @@ def test_too_many_bad_losses_in_a_row_stop_the_training_and_name_step_and_items(
 ) -> None:
     bad = _no_number_at(3, 5, 6, value=value)
     with pytest.raises(
-        ValueError, match=rf"log.jsonl:7: .* got {value} .* at step 6 .*, on points 6"
+        ValueError,
+        match=rf"log.jsonl:7: .* got {value} .* at step 6 .*, on points p6.0, .*, p6.63 and 2 more \(all: ",
     ) as raised:
         _train(tmp_path, loss_of=bad, bad_loss_patience=1)
     assert "\n" not in str(raised.value)
+    assert read_json(tmp_path / BAD_BATCH_NAME) == {"step": 6, **_names(6)}
     checkpoint = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
     assert checkpoint is not None and checkpoint.step == 6
     assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())

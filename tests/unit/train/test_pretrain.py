@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from condenser.data.batches import step_items
 from condenser.data.blocks import pack_blocks
 from condenser.data.spans import span_documents
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
+from condenser.files import read_json
 from condenser.model.pretraining import Condenser
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.distributed import Processes, alone
+from condenser.train.loop import BAD_BATCH_NAME
 from condenser.train.pretrain import graph_bytes, masked_texts
 
 CPU = torch.device("cpu")
@@ -165,7 +168,7 @@ def test_a_collection_without_text_is_refused(files: Files, tmp_path: Path) -> N
     prefix = tmp_path / "empty"
     write_token_shard([("title", "")], prefix, Tokenizer(files.backbone), batch_size=1, split=True)
     with pytest.raises(ValueError, match="expected texts to pre-train on, got 1 rows, all empty"):
-        train("condenser", files, tmp_path / "out", token_prefixes=[prefix])
+        train("condenser", files, tmp_path / "out", **_collection(tmp_path, [prefix], ["d1"]))
 
 
 def test_the_seed_and_nothing_else_decides_the_result(files: Files, tmp_path: Path) -> None:
@@ -209,13 +212,11 @@ def test_processes_share_the_chunks_and_agree_on_the_count_of_masked_tokens(file
 
 
 @pytest.mark.parametrize("kind", ["condenser", "cocondenser"])
-def test_a_loss_that_is_no_number_names_the_lines_of_the_collection_and_keeps_the_checkpoint(
+def test_a_loss_that_is_no_number_names_the_documents_and_keeps_the_checkpoint(
     files: Files, tmp_path: Path, kind: str
 ) -> None:
     diverging = {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
-    with pytest.raises(
-        ValueError, match=r"log.jsonl:\d+: .* lines \d+, .* of data/collection.jsonl"
-    ) as caught:
+    with pytest.raises(ValueError, match=r"log.jsonl:\d+: .*, on documents ") as caught:
         train(kind, files, tmp_path / "out", **diverging, checkpoint_every_s=0, bad_loss_patience=1)
     message = str(caught.value)
     assert "(2 in a row)" in message and "\n" not in message
@@ -230,8 +231,9 @@ def test_a_loss_that_is_no_number_names_the_lines_of_the_collection_and_keeps_th
     batch_size = {"condenser": CONDENSER, "cocondenser": COCONDENSER}[kind]["batch_size"]
     _, _, chosen = step_items(len(starts), batch_size=batch_size, step=step, seed=42, stream=kind)
     rows = [int(np.searchsorted(shards.row_starts, start, side="right")) - 1 for start in starts[chosen]]
-    lines = ", ".join(str(row + 1) for row in rows)
-    assert f"on lines {lines} of data/collection.jsonl and data/doc_ids.txt. " in message
+    ids = [files.passages[row].doc_id for row in rows]
+    assert f"on documents {', '.join(ids)} (all: bad_batch.json beside the log). " in message
+    assert read_json(tmp_path / "out-work" / BAD_BATCH_NAME) == {"step": step, "documents": ids}
 
     checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint=kind, device="cpu")
     assert checkpoint is not None and checkpoint.step == step
@@ -247,23 +249,35 @@ def test_a_collection_smaller_than_a_batch_is_one_step_an_epoch(
     assert counts["updates_skipped"] == 0
 
 
-def _collection_of(texts: list[str], folder: Path, files: Files) -> list[Path]:
-    """Token shards of a few texts; the first shard is empty."""
+def _collection_of(texts: list[str], folder: Path, files: Files) -> dict[str, Any]:
+    """A few texts for `train`; their first token shard is empty."""
     prefixes = [folder / "collection.0-of-2", folder / "collection.1-of-2"]
     for prefix, part in zip(prefixes, ([], texts), strict=True):
         rows = [("", text) for text in part]
         write_token_shard(rows, prefix, Tokenizer(files.backbone), batch_size=8, split=True)
-    return prefixes
+    return _collection(folder, prefixes, [f"d{number}" for number in range(len(texts))])
+
+
+def _collection(folder: Path, prefixes: list[Path], ids: list[str]) -> dict[str, Any]:
+    (folder / "doc_ids.txt").write_text("".join(f"{doc_id}\n" for doc_id in ids))
+    return {"token_prefixes": prefixes, "doc_ids": folder / "doc_ids.txt"}
+
+
+@pytest.mark.parametrize("kind", ["condenser", "cocondenser"])
+def test_ids_of_another_collection_are_refused(files: Files, tmp_path: Path, kind: str) -> None:
+    others = _collection(tmp_path, files.tokens, ["d1", "d2"])
+    with pytest.raises(ValueError, match=r"expected a row for each of the 2 ids in .*doc_ids.txt, got 60"):
+        train(kind, files, tmp_path / "out", **others)
 
 
 def test_the_smallest_collections_are_trained_on_or_refused(files: Files, tmp_path: Path) -> None:
     texts = [passage.text for passage in files.passages]
     one = _collection_of(texts[:1], tmp_path / "one", files)
-    assert train("condenser", files, tmp_path / "condenser", token_prefixes=one)["rows"] == 1
+    assert train("condenser", files, tmp_path / "condenser", **one)["rows"] == 1
     with pytest.raises(ValueError, match="expected at least 2 documents of 8 tokens or more, got 1 among 1"):
-        train("cocondenser", files, tmp_path / "refused", token_prefixes=one)
+        train("cocondenser", files, tmp_path / "refused", **one)
     two = _collection_of(texts[:2], tmp_path / "two", files)
-    assert train("cocondenser", files, tmp_path / "cocondenser", token_prefixes=two)["documents"] == 2
+    assert train("cocondenser", files, tmp_path / "cocondenser", **two)["documents"] == 2
 
 
 def test_a_last_batch_of_one_document_has_no_negatives_and_a_contrastive_loss_of_zero(
@@ -271,7 +285,7 @@ def test_a_last_batch_of_one_document_has_no_negatives_and_a_contrastive_loss_of
 ) -> None:
     texts = [passage.text for passage in files.passages][:3]
     three = _collection_of(texts, tmp_path, files)
-    train("cocondenser", files, tmp_path / "out", token_prefixes=three, batch_size=2)
+    train("cocondenser", files, tmp_path / "out", **three, batch_size=2)
     first, last = losses(tmp_path / "out")
     assert (first["items"], last["items"]) == (2, 1)
     assert first["contrastive"] > 0 and last["contrastive"] == 0

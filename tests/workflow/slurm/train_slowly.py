@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with joined("cpu", timeout_s=60) as processes:
         train(
             model,
-            lambda step: Batch(None, 0, 1, 1, lambda: "nothing"),
+            lambda step: Batch(None, 0, 1, 1, dict),
             backward,
             num_steps=NUM_STEPS,
             learning_rate=1e-3,
