@@ -10,8 +10,11 @@ from snakemake.io import _IOFile
 
 from condenser.config import validated
 from condenser.data import sources
-from condenser.pipeline import environment, locks, reasons, specs, stages
+from condenser.pipeline import environment, locks, overlays, reasons, specs, stages
 
+for file in workflow.configfiles:
+    if error := overlays.template_error(file, Path(file).read_text(encoding="utf-8")):
+        sys.exit(f"error: config: {error}")
 try:
     config = validated(config)
     sources.check_local_files(config["datasets"])

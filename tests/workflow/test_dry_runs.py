@@ -91,3 +91,41 @@ def test_a_configuration_that_calls_python_is_refused_uncalled(root: Path, folde
     assert done.returncode != 0
     assert "Config file is not valid JSON or YAML" in done.stdout and "Traceback" not in done.stdout
     assert not (folder / "called").exists()
+
+
+@pytest.mark.parametrize(
+    "switch", ["__use_yte__: true", r'"__use\x5fyte__": true', "<<: {__use_yte__: true}"]
+)
+@pytest.mark.parametrize("profile", ["default", "multi-gpu", "slurm", "generic"])
+def test_an_overlay_that_is_a_template_is_refused_unrun(
+    root: Path, folder: Path, switch: str, profile: str
+) -> None:
+    (folder / "overlay.yaml").write_text(f"{switch}\nseed: ?__import__('os').mkdir('called') or 1\n")
+    profile_folder = str(root / "profiles" / profile)
+    done = snakemake(root, folder, "--configfile", "overlay.yaml", "--workflow-profile", profile_folder)
+    assert done.returncode != 0
+    lines = [line for line in done.stdout.splitlines() if "error: config: overlay.yaml:" in line]
+    assert len(lines) == 1 and "expected settings, got a template" in lines[0]
+    assert "Traceback" not in done.stdout and not (folder / "called").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "overlay.yaml: No such file"), (b"seed: \xe9", "overlay.yaml: expected UTF-8, got")],
+)
+def test_an_overlay_that_cannot_be_read_is_one_line(
+    root: Path, folder: Path, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (folder / "overlay.yaml").write_bytes(content)
+    done = snakemake(root, folder, "--configfile", "overlay.yaml")
+    assert done.returncode != 0
+    lines = [line for line in done.stdout.splitlines() if "error: config:" in line]
+    assert len(lines) == 1 and message in lines[0] and "Traceback" not in done.stdout
+
+
+def test_an_overlay_that_is_a_template_makes_nothing_without_our_profiles(root: Path, folder: Path) -> None:
+    (folder / "overlay.yaml").write_text("__use_yte__: true\nseed: ?40 + 2\n")
+    done = snakemake(root, folder, "--configfile", "overlay.yaml", "--workflow-profile", "none")
+    assert done.returncode != 0 and "Traceback" not in done.stdout
+    assert "expected settings, got a template" in done.stdout
