@@ -6,6 +6,7 @@ import os
 import sys
 from functools import cache
 
+import yaml
 from snakemake.io import _IOFile
 
 from condenser.config import validated
@@ -13,7 +14,8 @@ from condenser.data import sources
 from condenser.pipeline import environment, locks, overlays, reasons, specs, stages
 
 for file in workflow.configfiles:
-    if error := overlays.template_error(file, Path(file).read_text(encoding="utf-8")):
+    text = Path(file).read_text(encoding="utf-8")
+    if error := overlays.template_error(file, text, yaml=yaml):
         sys.exit(f"error: config: {error}")
 try:
     config = validated(config)

@@ -4,6 +4,7 @@ A YAML file with `__use_yte__: true` is a template of the YTE engine, whose expr
 Snakemake runs them while it reads `--configfile`, before any line of the Snakefile; only a profile is
 read earlier. So every profile calls `check_overlays`, and `rules/common.smk` asks `template_error`
 again, for those who take a profile of their own: then the template has run, but nothing runs on it.
+Both hand in the modules it takes, as this package imports neither Snakemake nor YAML.
 """
 
 from __future__ import annotations
@@ -11,15 +12,13 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
-
-import yaml
-from snakemake.common import configfile
 
 _SWITCH = "__use_yte__"
 
 
-def template_error(path: str | Path, text: str) -> str | None:
+def template_error(path: str | Path, text: str, *, yaml: ModuleType) -> str | None:
     """What is wrong with the configuration file, if it is a template, in one line.
 
     The switch is refused wherever it stands, quoted, escaped or merged in from elsewhere.
@@ -27,15 +26,15 @@ def template_error(path: str | Path, text: str) -> str | None:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.ScalarEvent) and event.value == _SWITCH:
-                where = f"{path}:{event.start_mark.line + 1}" if event.start_mark else path
-                return f"{where}: expected settings, got a template ({_SWITCH}). Write its values out."
+                line = event.start_mark.line + 1
+                return f"{path}:{line}: expected settings, got a template ({_SWITCH}). Write its values out."
     except yaml.YAMLError:
         pass  # Snakemake's own reading will say so
     return None
 
 
-def check_overlays() -> None:
-    """From now on Snakemake reads a configuration file only where it is text and no template."""
+def check_overlays(configfile: ModuleType, *, yaml: ModuleType) -> None:
+    """From now on `configfile`, Snakemake's reader, reads a file only where it is text and no template."""
     load = configfile._load_configfile
 
     def load_checked(source: Any, filetype: str = "Config") -> Any:
@@ -48,9 +47,9 @@ def check_overlays() -> None:
                 sys.exit(
                     f"error: config: {source}: expected UTF-8, got {error.reason} at byte {error.start}."
                 )
-            if told := template_error(source, text):
+            if told := template_error(source, text, yaml=yaml):
                 sys.exit(f"error: config: {told}")
             source = io.StringIO(text)
         return load(source, filetype)
 
-    configfile._load_configfile = load_checked
+    vars(configfile)["_load_configfile"] = load_checked
