@@ -76,6 +76,8 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         traceback.print_exc()
         print(f"internal error ({type(error).__name__}): {error}", file=sys.stderr)
         sys.exit(2)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nobody catches what it raises while Python ends
 
 
 def is_out_of_memory(error: Exception) -> bool:

@@ -167,6 +167,13 @@ def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: St
     assert not list(programs.result.parent.rglob("*"))
 
 
+def test_a_stop_while_python_ends_says_nothing_odd() -> None:
+    program = "import atexit, os, signal; from condenser import program; program.run(lambda _: None); "
+    program += "atexit.register(os.kill, os.getpid(), signal.SIGTERM)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
+
+
 # Starts a child that is bound to it, tells the child's number, and waits for it.
 PARENT = """
 import signal, subprocess, sys
