@@ -9,6 +9,7 @@ min_version("9.0")
 configfile: "config.yaml"
 
 
+include: "rules/snakemake.smk"
 include: "rules/common.smk"
 include: "rules/download.smk"
 include: "rules/collect.smk"

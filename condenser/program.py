@@ -27,6 +27,7 @@ log = logging.getLogger("condenser")
 
 # Set by the workflow for the programs it starts (condenser.pipeline.environment).
 CONTROLLER_VARIABLE, CLAIMS_VARIABLE = "CONDENSER_CONTROLLER", "CONDENSER_CLAIMS"
+STARTED_VARIABLE = "CONDENSER_STARTED_NS"
 
 # Asks the system for a signal when the parent ends, and becomes the command; 1 is PR_SET_PDEATHSIG.
 _BIND = """
@@ -132,6 +133,8 @@ class Manifest:
         self._path, self._spec = Path(path), spec
         self._inputs = [Path(file) for file in inputs]
         self._began = time.monotonic()
+        if STARTED_VARIABLE in os.environ:
+            _refuse_other_code(spec, started_ns=int(os.environ[STARTED_VARIABLE]))
         claims = os.environ.get(CLAIMS_VARIABLE)
         if claims and os.environ.get("RANK", "0") == "0":  # of several processes the first one writes
             self._claim_file, waited = _claim(Path(claims), self._path)
@@ -182,7 +185,7 @@ class Manifest:
         Then remove `work_folder`: a job killed before that loses its outputs to Snakemake, and begins
         again from what the work folder keeps.
         """
-        record = {
+        record: dict[str, Any] = {
             "spec": self._spec,
             "inputs": self._input_digests,
             "outputs": self._digests([Path(file) for file in outputs]),
@@ -193,7 +196,7 @@ class Manifest:
             "machine": platform.machine(),
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
-        write_json(self._path, {**record, "sha256": sha256_text(canonical_json(record))})
+        write_json(self._path, sealed(record))
         if work_folder is not None:
             shutil.rmtree(work_folder)
 
@@ -205,6 +208,30 @@ class Manifest:
             for file in files:
                 digests[Path(os.path.relpath(file, self._path.parent)).as_posix()] = sha256_file(file)
         return digests
+
+
+def _refuse_other_code(spec: dict[str, Any], *, started_ns: int) -> None:
+    """
+    Raises:
+        ValueError: a file of code is newer than the workflow, and a module no longer the one that the
+            spec tells of: the result would not be what its manifest says.
+    """
+    root = Path(__file__).resolve().parents[1]
+    program = root / "workflow_scripts" / f"{spec['stage']}.py"
+    files = [program, *(root / "condenser").rglob("*.py")]
+    if all(file.stat().st_ctime_ns <= started_ns for file in files):
+        return
+    from condenser.pipeline.code import code_digests
+
+    now = code_digests(program, root=root, modules=set(spec["code"]) - {program.name})
+    for name, digest in spec["code"].items():
+        if now.get(name) != digest:
+            raise ValueError(f"{name}: changed since this workflow was started. Give the same command again.")
+
+
+def sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """A manifest's record with its own SHA-256."""
+    return {**record, "sha256": sha256_text(canonical_json(record))}
 
 
 def _claim(claims: Path, result: Path) -> tuple[IO[bytes], bool]:

@@ -1,17 +1,15 @@
 # Shared by all rules: the validated configuration, the specs, and where things stand.
 
 import gc
-import json
 import os
 import sys
 from functools import cache
 
 import yaml
-from snakemake.io import _IOFile
 
 from condenser.config import validated
 from condenser.data import sources
-from condenser.pipeline import environment, locks, overlays, reasons, specs, stages
+from condenser.pipeline import environment, locks, overlays, specs, stages
 
 for file in workflow.configfiles:
     text = Path(file).read_text(encoding="utf-8")
@@ -34,20 +32,6 @@ os.environ.update(
     LAUNCH_FLAGS=f"--device {config['compute']['device']} --stop-timeout-s 600",
 )
 
-
-# Whatever the rerun-triggers, Snakemake 9 compares times of change of inputs above 1 MB and of folders:
-# a touch or a copy would run days of work again. Specs decide here, so no file counts as newer. (Inputs
-# marked ancient do not do: then a job above that runs hides a changed param of the job itself.)
-async def never_newer(file, time):
-    return False
-
-
-_IOFile.is_newer = never_newer
-
-# A scheduler sends SIGTERM to every process of a job. The shell and tee must outlive the program,
-# which saves a checkpoint and says so. (The rest is Snakemake's own prefix, which this replaces.)
-shell.prefix("set -euo pipefail; trap '' TERM; ")
-
 # held open until Snakemake ends
 FOLDER_LOCK = (
     locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
@@ -60,8 +44,6 @@ THREADS = config["compute"]["threads"]
 # What computes on a GPU asks for one; profiles give a training more. It starts a process for each,
 # and one where there is none.
 GPUS = 0 if config["compute"]["device"] == "cpu" else 1
-
-reasons.explain(logger, SPECS.spec)
 
 
 wildcard_constraints:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE
+from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE, STARTED_VARIABLE
 
 
 def program_environment(config: Mapping[str, Any], *, root: Path, work: Path) -> dict[str, str]:
@@ -33,6 +34,7 @@ def program_environment(config: Mapping[str, Any], *, root: Path, work: Path) ->
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
         # a program ends with the Snakemake that runs its rule, on a cluster the one of its own job
         CONTROLLER_VARIABLE: str(os.getpid()),
+        STARTED_VARIABLE: str(time.time_ns()),  # code that is newer is not what the specs tell of
         CLAIMS_VARIABLE: str(work.absolute() / "claims"),
         "PROGRAMS": str(root / "workflow_scripts"),
         "SAFETY_FLAGS": " ".join(

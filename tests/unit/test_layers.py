@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "retrieve": {"retrieve", "data", "model"},
     "evaluate": {"evaluate", "data"},
     "pipeline": {"pipeline", "data"},
+    "program": {"pipeline"},  # digests of the code that runs
 }
 
 

@@ -15,7 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE, Manifest, is_out_of_memory
+from condenser.pipeline.code import code_digests
+from condenser.program import (
+    CLAIMS_VARIABLE,
+    CONTROLLER_VARIABLE,
+    STARTED_VARIABLE,
+    Manifest,
+    is_out_of_memory,
+)
 
 # Makes a result out of its text, having waited for a line on standard input.
 PROGRAM = """
@@ -165,6 +172,22 @@ def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: St
         controller.wait()
     assert program.wait(30) == 128 + signal.SIGTERM
     assert not list(programs.result.parent.rglob("*"))
+
+
+def test_a_program_whose_code_was_edited_since_the_workflow_started_makes_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = code_digests(root / "workflow_scripts" / "merge.py", root=root)
+    spec = {"stage": "merge", "code": code}
+    edited = {**spec, "code": {**code, "condenser.retrieve.search": "0123456789ab"}}
+    monkeypatch.setenv(STARTED_VARIABLE, str(time.time_ns()))  # all code is older, no need to read it
+    Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
+    monkeypatch.setenv(STARTED_VARIABLE, "0")
+    Manifest(tmp_path / "a.manifest.json", spec, inputs=[])
+    with pytest.raises(
+        ValueError, match="condenser.retrieve.search: changed since this workflow was started"
+    ):
+        Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
 
 
 def test_a_stop_while_python_ends_says_nothing_odd() -> None:

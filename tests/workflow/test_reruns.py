@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from runs import TARGET, checkout, digests, edit, finished, rules_to_run, run
+
+from condenser.files import read_json, sha256_file, write_json
+from condenser.program import sealed
 
 pytestmark = pytest.mark.workflow
 
@@ -98,6 +102,56 @@ def test_a_table_stays_out_of_date_until_a_failed_stage_above_it_has_really_run(
     finished(folder)
     assert rules_to_run(folder) == set()
     assert (folder / TARGET).read_bytes() != old
+
+
+def test_edits_are_seen_where_snakemakes_own_records_are_lost(copy_of_golden: Callable[[], Path]) -> None:
+    folder = copy_of_golden()
+    shutil.rmtree(folder / ".snakemake")
+    assert rules_to_run(folder) == set()
+    edit(folder, "configs/tiny.yaml", "learning_rate: 1.0e-3}", "learning_rate: 2.0e-3}")
+    assert rules_to_run(folder) == BELOW_RUNS
+    assert "setting learning_rate of retriever: 0.001 -> 0.002" in finished(folder, "-n")
+
+
+def test_a_model_copied_from_a_run_with_other_settings_is_made_anew(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    manifest = folder / "results" / "tiny" / "models" / "cocondenser.manifest.json"
+    record = read_json(manifest)
+    del record["sha256"]
+    record["spec"]["config"]["epochs"] = 9
+    write_json(manifest, sealed(record))
+    assert rules_to_run(folder) == BELOW_RUNS | {"pretrain_cocondenser"}
+    assert "setting epochs of pretrain_cocondenser: 9 -> " in finished(folder, "-n")
+
+
+def test_what_was_made_from_a_model_that_now_has_other_bytes_is_made_anew(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    model = folder / "results" / "tiny" / "models" / "cocondenser" / "model.safetensors"
+    model.write_bytes(model.read_bytes()[:-1] + bytes([model.read_bytes()[-1] ^ 1]))
+    manifest = model.parent.with_name("cocondenser.manifest.json")
+    record = read_json(manifest)
+    del record["sha256"]
+    record["outputs"]["cocondenser/model.safetensors"] = sha256_file(model)
+    write_json(manifest, sealed(record))  # as if made again by another machine
+    assert rules_to_run(folder) == BELOW_RUNS
+    assert "cocondenser/model.safetensors was made again, with other bytes" in finished(folder, "-n")
+
+
+def test_a_touch_accepts_an_edit_and_the_manifests_say_so(copy_of_golden: Callable[[], Path]) -> None:
+    folder = copy_of_golden()
+    module = folder / "condenser" / "evaluate" / "tables.py"
+    module.write_text(module.read_text() + "\nANOTHER = 1\n")
+    assert rules_to_run(folder) == {"table2"}
+    finished(folder, "--touch")
+    assert rules_to_run(folder) == set()
+    record = read_json(folder / f"{TARGET}.manifest.json")
+    (accepted,) = record["accepted"]
+    assert accepted["changes"] == ["module condenser.evaluate.tables"]
+    assert "0 findings" in finished(folder, target="verify")
 
 
 def test_a_user_file_with_other_content_reruns_all_and_one_merely_rewritten_nothing(

@@ -1,0 +1,84 @@
+"""A manifest tells whether its result is up to date, and why not."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from condenser.files import read_json
+from condenser.pipeline.freshness import Freshness, accept
+from condenser.pipeline.reasons import ReasonFilter
+from condenser.program import Manifest, sealed
+
+SPEC = {"stage": "tokens", "wildcards": {"dataset": "d"}, "config": {"shards": 1}, "code": {}, "lineage": {}}
+EDITED = {**SPEC, "config": {"shards": 2}}
+
+
+def made(folder: Path, name: str, *, inputs: list[Path]) -> Path:
+    """A result `name` and its manifest."""
+    result = folder / name
+    result.write_text(name)
+    Manifest(folder / f"{name}.manifest.json", SPEC, inputs=inputs).write(outputs=[result], counts={})
+    return result
+
+
+def changes(result: Path, spec: dict[str, Any]) -> list[str]:
+    return Freshness().changes(result.with_name(f"{result.name}.manifest.json"), [str(result)], spec)
+
+
+def test_a_changed_setting_is_named_and_nothing_where_none_is(tmp_path: Path) -> None:
+    result = made(tmp_path, "a", inputs=[])
+    assert changes(result, SPEC) == []
+    assert changes(result, EDITED) == ["setting shards of tokens: 1 -> 2"]
+
+
+def test_an_input_made_again_with_other_bytes_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x").mkdir()
+    source = made(tmp_path, "source", inputs=[])
+    result = made(tmp_path / "x", "result", inputs=[source])
+    source.write_text("changed by hand: verify finds it")
+    assert changes(result, SPEC) == []
+    Manifest(tmp_path / "source.manifest.json", SPEC, inputs=[]).write(outputs=[source], counts={})
+    assert changes(result, SPEC) == [f"{source} was made again, with other bytes"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "no record", "another spec"])
+def test_a_damaged_manifest_makes_a_result_out_of_date(tmp_path: Path, damage: str) -> None:
+    result = made(tmp_path, "a", inputs=[])
+    manifest = tmp_path / "a.manifest.json"
+    if damage == "cut":
+        manifest.write_bytes(manifest.read_bytes()[:-20])
+    elif damage == "no record":
+        manifest.write_text("[]")
+    else:
+        manifest.write_text(manifest.read_text().replace('"shards": 1', '"shards": 2'))
+    assert changes(result, SPEC) == changes(result, EDITED) == [f"{manifest} is damaged"]
+
+
+def test_a_result_without_manifest_is_out_of_date_and_one_that_is_gone_is_not(tmp_path: Path) -> None:
+    result = made(tmp_path, "a", inputs=[])
+    (tmp_path / "a.manifest.json").unlink()
+    assert changes(result, SPEC) == [f"{result} has no manifest"]
+    result.unlink()
+    assert changes(result, SPEC) == []
+
+
+def test_what_is_accepted_counts_as_made_so_and_is_told(tmp_path: Path) -> None:
+    result, manifest = made(tmp_path, "a", inputs=[]), tmp_path / "a.manifest.json"
+    assert accept(manifest, SPEC) == []
+    assert accept(manifest, EDITED) == ["setting shards of tokens: 1 -> 2"]
+    assert changes(result, EDITED) == []
+    record = read_json(manifest)
+    assert [one["changes"] for one in record["accepted"]] == [["setting shards of tokens: 1 -> 2"]]
+    whole = {name: value for name, value in record.items() if name != "sha256"}
+    assert sealed(whole) == record
+
+
+def test_snakemakes_reason_is_put_into_words() -> None:
+    reason = "Missing output files: a; Params have changed since last execution: setting shards: 1 -> 2"
+    record = logging.makeLogRecord({"reason": reason})
+    assert ReasonFilter().filter(record)
+    assert record.reason == "Missing output files: a; changed: setting shards: 1 -> 2"  # type: ignore[attr-defined]
