@@ -185,7 +185,7 @@ def test_a_program_whose_code_was_edited_since_the_workflow_started_makes_nothin
     monkeypatch.setenv(STARTED_VARIABLE, "0")
     Manifest(tmp_path / "a.manifest.json", spec, inputs=[])
     with pytest.raises(
-        ValueError, match="condenser.retrieve.search: changed since this workflow was started"
+        ValueError, match=r"condenser\.retrieve\.search: changed since this workflow was started"
     ):
         Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
 
