@@ -31,6 +31,7 @@ from condenser.data.records import Passage, Qrel, Query, write_passages, write_q
 from condenser.files import atomic_write
 from condenser.progress import track
 
+Parsed = TypeVar("Parsed")
 Record = TypeVar("Record", Passage, Query, Qrel)
 
 _MAX_BITMAP_ID = 1 << 28
@@ -93,6 +94,7 @@ class CanonicalFiles:
             raise ValueError(f"expected bad_rows to be strict or skip, got {preview(bad_rows)}.")
         self._folder, self._skips = Path(folder), bad_rows == "skip"
         self._tallies: dict[str, Counter[str]] = {}
+        self._parts: dict[str, tuple[str, str]] = {}  # of a file: the name of its part, and its own
         self._doc_ids = IdSet()
         self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
 
@@ -131,18 +133,32 @@ class CanonicalFiles:
         files = {name: dict(sorted(tally.items())) for name, tally in sorted(self._tallies.items())}
         return {"files": files, "rejected": rejected, **self._totals}
 
-    def tally(self, file: str | Path) -> Counter[str]:
-        """The counter of one file; named by the last part of its path, so that it is the same anywhere."""
-        return self._tallies.setdefault(Path(file).name, Counter(rows=0, kept=0, rejected=0))
+    def add_part(self, folder: str | Path, files: Iterable[Path]) -> None:
+        """Let the rows of `files` count together, as those of their `folder`.
 
-    def rows(self, path: str | Path, parse: Callable[[bytes], Record]) -> Iterator[Row[Record]]:
+        In `rejected.jsonl` each file goes by its path from that folder: several parts may have files
+        of one name.
+        """
+        name = Path(folder).name
+        for file in files:
+            self._parts[str(file)] = name, (Path(name) / file.relative_to(folder)).as_posix()
+
+    def _names_of(self, file: str | Path) -> tuple[str, str]:
+        """What counts and rejections call a file: no whole path, so that they are the same anywhere."""
+        return self._parts.get(str(file), (Path(file).name, Path(file).name))
+
+    def tally(self, file: str | Path) -> Counter[str]:
+        """The counter of one file, or of the part it belongs to."""
+        return self._tallies.setdefault(self._names_of(file)[0], Counter(rows=0, kept=0, rejected=0))
+
+    def rows(self, path: str | Path, parse: Callable[[bytes], Parsed]) -> Iterator[Row[Parsed]]:
         """The rows of a file, each line through `parse`."""
         with Path(path).open("rb") as stream:
             yield from self.stream_rows(str(path), stream, parse)
 
     def stream_rows(
-        self, file: str, stream: IO[bytes], parse: Callable[[bytes], Record]
-    ) -> Iterator[Row[Record]]:
+        self, file: str, stream: IO[bytes], parse: Callable[[bytes], Parsed]
+    ) -> Iterator[Row[Parsed]]:
         """The rows of an open stream, which messages and counts call `file`."""
         lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
         return parse_rows(file, lines, parse)
@@ -156,7 +172,7 @@ class CanonicalFiles:
         if not self._skips:
             raise unfit.at(file, line)
         self.tally(file)["rejected"] += 1
-        record = {"file": Path(file).name, "line": line, "expected": unfit.expected, "got": unfit.got}
+        record = {"file": self._names_of(file)[1], "line": line, "expected": unfit.expected, "got": unfit.got}
         self._rejected.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
     def _fit(

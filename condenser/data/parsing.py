@@ -18,8 +18,12 @@ from condenser.data.records import Passage, Qrel, Query
 Record = TypeVar("Record")
 
 MAX_LINE_BYTES = 64 << 20
+MAX_ID_BYTES = 512  # of UTF-8; Lucene cannot index an id above 32,766, and long ones swell every run file
+MAX_PASSAGE_CHARACTERS = 20_000_000  # of UTF-16; Jackson, by which Anserini reads, refuses a longer string
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GRADE = re.compile(r"-?[0-9]{1,9}")
+_TAB_ADVICE = "Is it tab-separated, without tabs inside the text?"
+_INVISIBLE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
 
 class Unfit(Exception):
@@ -61,7 +65,10 @@ def text_lines(
     number = 0
     while line := stream.readline(max_line_bytes + 2):
         number += 1
-        if len(line.rstrip(b"\r\n")) > max_line_bytes:
+        content = line.removesuffix(b"\n")
+        has_carriage_return = content.endswith(b"\r")
+        content = content.removesuffix(b"\r")
+        if len(content) > max_line_bytes:
             while line and not line.endswith(b"\n"):
                 line = stream.readline(1 << 20)
             yield (
@@ -73,18 +80,15 @@ def text_lines(
                 ),
             )
             continue
-        if line.endswith(b"\n"):
-            line = line[:-1]
-        if line.endswith(b"\r"):
-            line = line[:-1]
+        if has_carriage_return:
             tally["carriage_returns"] += 1
-        if number == 1 and line.startswith(_BYTE_ORDER_MARK):
-            line = line[len(_BYTE_ORDER_MARK) :]
+        if number == 1 and content.startswith(_BYTE_ORDER_MARK):
+            content = content.removeprefix(_BYTE_ORDER_MARK)
             tally["byte_order_marks"] += 1
-        if not line.strip():
+        if not content.strip():
             tally["blank_lines"] += 1
             continue
-        yield number, line
+        yield number, content
 
 
 def parse_rows(
@@ -130,20 +134,33 @@ def tab_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
         raise Unfit(
             f"{len(names)} tab-separated columns ({', '.join(names)})",
             f"{len(columns)} in {preview(decode(line))}",
-            "Is it tab-separated, without tabs inside the text?",
+            _TAB_ADVICE,
         )
     return columns
+
+
+def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object from its keys and values, where Python's reader would keep the last of equal keys."""
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        keys = Counter(key for key, _ in pairs)
+        repeated = next(key for key, count in keys.items() if count > 1)
+        raise Unfit("each key once in an object", f"{preview(repeated)} again", "Keep one of the two.")
+    return value
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object_of)  # once: making one costs more than a short line
 
 
 def json_object(line: bytes) -> dict[str, Any]:
     """The JSON object of a line.
 
     Raises:
-        Unfit: the line is no JSON object.
+        Unfit: the line is no JSON object, or one of its objects has a key twice.
     """
     text = decode(line)
     try:
-        value = json.loads(text)
+        value = _JSON.decode(text)
     except (ValueError, RecursionError) as error:
         reason = getattr(error, "msg", type(error).__name__)
         raise Unfit(
@@ -184,15 +201,27 @@ def whole_grade(text: str) -> int:
 
 
 def tsv_passages() -> Callable[[bytes], Passage]:
-    """A parser of `id<tab>text` or `id<tab>title<tab>text`; its first row decides which."""
-    names: tuple[str, ...] = ()
+    """A parser of `id<tab>text` or `id<tab>title<tab>text`; the first row that fits decides which."""
+    decided: tuple[str, ...] = ()
 
     def parse(line: bytes) -> Passage:
-        nonlocal names
-        if not names:
-            names = ("id", "title", "text") if line.count(b"\t") == 2 else ("id", "text")
+        nonlocal decided
+        names = decided
+        if not decided:
+            num_columns = decode(line).count("\t") + 1
+            if num_columns not in (2, 3):
+                raise Unfit(
+                    "2 or 3 tab-separated columns (id, text or id, title, text)",
+                    f"{num_columns} in {preview(decode(line))}",
+                    _TAB_ADVICE,
+                )
+            names = ("id", "text") if num_columns == 2 else ("id", "title", "text")
         doc_id, *title, text = tab_columns(line, names=names)
-        return Passage(doc_id, title[0] if title else "", text)
+        passage = Passage(doc_id, title[0] if title else "", text)
+        if not decided:
+            check_passage(passage)
+            decided = names
+        return passage
 
     return parse
 
@@ -224,14 +253,28 @@ def trec_qrel(line: bytes) -> Qrel:
 
 
 def check_id(what: str, value: str) -> None:
-    """Let only ids pass that survive in TREC files.
+    """Let only ids pass that survive in TREC files and in Lucene's index.
 
     Raises:
-        Unfit: the id is empty, holds white space or NUL, or is no valid Unicode.
+        Unfit: the id is empty or above `MAX_ID_BYTES`, holds white space, control characters or a byte
+            order mark, or is no valid Unicode.
     """
     if value.split() != [value]:
         raise Unfit(f"a {what} without white space", preview(value), "Give every row an id of its own.")
     _check_characters(what, value)
+    if match := _INVISIBLE.search(value):
+        is_mark = match[0] == "\ufeff"
+        raise Unfit(
+            f"a {what} without {'byte order mark' if is_mark else 'control characters'}",
+            preview(value),
+            "Were files with byte order marks joined? Take the marks off." if is_mark else "Clean the id.",
+        )
+    if (num_bytes := len(value.encode())) > MAX_ID_BYTES:
+        raise Unfit(
+            f"a {what} of at most {MAX_ID_BYTES} bytes of UTF-8",
+            f"{num_bytes:,}: {preview(value)}",
+            "Is it an id, and not a text? Runs and the BM25 index cannot hold long ones.",
+        )
 
 
 def check_text(what: str, value: str) -> None:
@@ -261,6 +304,18 @@ def check_passage(passage: Passage) -> None:
     check_id("passage id", passage.doc_id)
     _check_characters("passage title", passage.title)
     check_text("passage text", passage.text)
+    num_characters = _utf16_length(passage.title) + bool(passage.title) + _utf16_length(passage.text)
+    if num_characters > MAX_PASSAGE_CHARACTERS:
+        raise Unfit(
+            f"a title and text of at most {MAX_PASSAGE_CHARACTERS:,} characters (UTF-16) together",
+            f"{num_characters:,} in {preview(passage.text)}",
+            "Cut the text into passages: the BM25 index can read no longer one.",
+        )
+
+
+def _utf16_length(text: str) -> int:
+    """How many characters Java counts: two for each beyond the 16 bits."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def check_query(query: Query) -> None:

@@ -1,24 +1,26 @@
 """Texts without queries, for pre-training at the papers' scale: Wikipedia and BookCorpus.
 
 Each part is a dataset of the Hugging Face hub, read as a stream, or a folder in such a dataset's
-layout (`[config/]...<split>*.parquet` or `.jsonl`). Source of the two corpora: Cond §4.1; of one
-paragraph a record: luyug/Condenser.
+layout (`[config/]...<split>*.parquet` or `.jsonl`). The hub's client reads streams and Parquet, one
+file at a time; JSON Lines are read here, as it takes texts that look like dates or numbers for such.
+Source of the two corpora: Cond §4.1; of one paragraph a record: luyug/Condenser.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Row, Unfit, preview
+from condenser.data.parsing import Row, Unfit, json_object, preview
 from condenser.data.records import Passage
 
-_BLANK_LINES = re.compile(r"\n[ \t]*\n\s*")
+_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
+_STRINGS = ("string", "large_string", "string_view", "null")  # a null column has no text: its rows say so
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
@@ -49,15 +51,15 @@ def collect(
     those rejected included, so that none shifts when a row is left out.
 
     Raises:
-        ValueError: a part cannot be opened or lacks its column, or a text is empty or broken (with
-            `bad_rows` "strict").
+        ValueError: a part cannot be opened, or has no text in its column; a row has no text or one that
+            is empty or broken, or a title that is no text (with `bad_rows` "strict").
     """
     short: Counter[str] = Counter()
 
     def rows() -> Iterator[Row[Passage]]:
         number = 0
         for part in parts:
-            for row in part_passages(part, short):
+            for row in part_passages(part, files, short):
                 if isinstance(row.record, Passage):
                     row = Row(row.file, row.line, Passage(str(number), row.record.title, row.record.text))
                 # a row that is no text counts as a passage, unless one is made of the rows around it
@@ -69,69 +71,136 @@ def collect(
         return files.counts | {"short_passages": dict(short)}
 
 
-def part_passages(part: Mapping[str, Any], short: Counter[str]) -> Iterator[Row[Passage]]:
-    """The passages of one part, still without ids; rows of the part are counted from 1."""
+def part_passages(
+    part: Mapping[str, Any], files: CanonicalFiles, short: Counter[str]
+) -> Iterator[Row[Passage]]:
+    """The passages of one part, still without ids; rows are counted from 1 in each file, or on the hub.
+
+    Raises:
+        ValueError: the part cannot be opened or read, or no row of it has its column.
+    """
     column, name = part.get("column", "text"), part["id"]
     per_passage, min_words = part.get("rows_per_passage", 1), part.get("min_words", 1)
-    records = _numbered_rows(part)
-    while group := list(islice(records, per_passage)):
-        first = group[0][0]
-        texts = []
-        for number, record in group:
-            if column not in record:
-                raise ValueError(
-                    f"{name}: expected a column {column!r}, got {', '.join(sorted(record))}. Set `column`."
-                )
-            if isinstance(record[column], str):
-                texts.append(record[column])
+    has_column = False
+    rows = islice(_part_rows(part, files), part.get("max_rows"))
+    while group := list(islice(rows, per_passage)):
+        texts, title = list[str](), ""
+        for row in group:
+            has_column = has_column or (isinstance(row.record, dict) and column in row.record)
+            try:
+                text = _text(row.record, column)
+                title = _title(row.record) if per_passage == 1 else ""
+            except Unfit as unfit:
+                yield Row(row.file, row.line, unfit)
             else:
-                unfit = Unfit("a text", preview(record[column]), "Repair the row, or set bad_rows: skip.")
-                yield Row(name, number, unfit)
+                texts.append(text)
         pieces = _BLANK_LINES.split("".join(texts)) if per_passage == 1 else [" ".join(texts)]
-        title = group[0][1].get("title") if per_passage == 1 else None
         for piece in pieces:
             if len(piece.split()) < min_words:
                 short[name] += bool(texts)
             else:
-                yield Row(name, first, Passage("", title or "", piece.strip()))
+                yield Row(group[0].file, group[0].line, Passage("", title, piece.strip()))
+    if not has_column:
+        raise ValueError(
+            f"{name}: expected rows with a column {preview(column)}, got none. "
+            "Are its files whole, and is `column` right?"
+        )
 
 
-def _numbered_rows(part: Mapping[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+def _text(record: dict[str, Any] | Unfit, column: str) -> str:
+    if isinstance(record, Unfit):
+        raise record
+    if column not in record:
+        raise Unfit(f"a column {preview(column)}", f"only {preview(sorted(record))}", "Set `column`.")
+    if not isinstance(record[column], str):
+        raise Unfit("a text", preview(record[column]), "Repair the row, or set bad_rows: skip.")
+    return record[column]
+
+
+def _title(record: dict[str, Any] | Unfit) -> str:
+    title = None if isinstance(record, Unfit) else record.get("title")
+    if title is not None and not isinstance(title, str):
+        raise Unfit("a title that is text", preview(title), "Write it as text, or set bad_rows: skip.")
+    return title or ""
+
+
+def _part_rows(part: Mapping[str, Any], files: CanonicalFiles) -> Iterator[Row[dict[str, Any]]]:
+    """The rows of one part, in the order of its files."""
+    folder, column = Path(part["id"]), part.get("column", "text")
+    if not folder.is_dir():
+        yield from _dataset_rows(part["id"], open_hub(part), column)
+        return
+    found = part_files(folder, part.get("config"), part.get("split", "train"))
+    files.add_part(folder, found)
+    for file in found:
+        if file.suffix == ".jsonl":
+            yield from files.rows(file, json_object)
+        else:
+            yield from _dataset_rows(str(file), open_parquet(file), column)
+
+
+def _dataset_rows(name: str, dataset: Any, column: str) -> Iterator[Row[dict[str, Any]]]:
+    """The rows of an opened dataset.
+
+    Raises:
+        ValueError: its column is missing or holds no strings, or it cannot be read to its end.
+    """
+    if (types := dataset.features) is not None:
+        if column not in types:
+            raise ValueError(
+                f"{name}: expected a column {preview(column)}, got only {preview(sorted(types))}. "
+                "Set `column`."
+            )
+        if getattr(types[column], "dtype", None) not in _STRINGS:
+            raise ValueError(
+                f"{name}: expected strings in the column {preview(column)}, got {preview(types[column])}. "
+                "Set `column`, or write the texts as strings."
+            )
     number = 0
-    rows = islice(open_part(part), part.get("max_rows"))
     try:
-        for number, record in enumerate(rows, start=1):
-            yield number, record
+        for number, record in enumerate(dataset, start=1):
+            yield Row(name, number, record)
     except (OSError, ValueError) as error:  # of the client that reads and decodes
         raise ValueError(
-            f"{part['id']}: expected rows to read behind row {number:,}, got damaged ones "
+            f"{name}: expected rows to read behind row {number:,}, got damaged ones "
             f"({_first_line(error)}). Repair the file, or fetch it again."
         ) from error
 
 
-def open_part(part: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
-    """The rows of one part, streamed in the order of its files.
+def open_hub(part: Mapping[str, Any]) -> Any:
+    """The dataset of the hub that is a part, as a stream.
 
     Raises:
-        ValueError: the hub, or the folder, has no such dataset, or cannot be reached.
+        ValueError: the hub has no such dataset, or cannot be reached.
     """
     import datasets  # takes seconds to import
 
-    split, config = part.get("split", "train"), part.get("config")
+    split = part.get("split", "train")
     try:
-        if Path(part["id"]).is_dir():
-            files = part_files(Path(part["id"]), config, split)
-            kind = "parquet" if files[0].suffix == ".parquet" else "json"
-            return datasets.load_dataset(
-                kind, data_files=list(map(str, files)), split="train", streaming=True
-            )
         return datasets.load_dataset(
-            part["id"], config, split=split, revision=part.get("revision"), streaming=True
+            part["id"], part.get("config"), split=split, revision=part.get("revision"), streaming=True
         )
     except (OSError, ValueError, StopIteration) as error:  # the last of a file without a row
         raise ValueError(
             f"{part['id']}: expected a dataset of the hub or a folder in its layout ({_first_line(error)}). "
             "Is the network there, and the name right?"
+        ) from error
+
+
+def open_parquet(file: Path) -> Any:
+    """A Parquet file as a stream of rows, by itself: of several the client casts all to the first's types.
+
+    Raises:
+        ValueError: it is no Parquet file, or damaged.
+    """
+    import datasets  # takes seconds to import
+
+    try:
+        return datasets.load_dataset("parquet", data_files=[str(file)], split="train", streaming=True)
+    except (OSError, ValueError) as error:
+        raise ValueError(
+            f"{file}: expected a Parquet file, got a damaged one ({_first_line(error)}). "
+            "Repair the file, or fetch it again."
         ) from error
 
 

@@ -7,6 +7,7 @@ microsoft.github.io/msmarco and the files' owners.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ OFFICIAL_ROWS = {
 }
 
 _MAX_UNPACKED = 16 << 30
+_CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than "7"
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
@@ -234,4 +236,4 @@ def _title(line: bytes) -> tuple[int, str]:
 
 
 def _is_number(doc_id: str) -> bool:
-    return doc_id.isascii() and doc_id.isdecimal() and len(doc_id) <= 8
+    return _CANONICAL_NUMBER.fullmatch(doc_id) is not None

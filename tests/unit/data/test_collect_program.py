@@ -68,3 +68,22 @@ def test_a_bad_row_is_one_line_and_nothing_made_or_is_skipped_and_listed(
     assert manifest["counts"]["rejected"] == len(rejected)
     assert {name: sha256_file(tmp_path / name) for name in manifest["outputs"]} == manifest["outputs"]
     assert {"data/rejected.jsonl", "data/counts.json", "data/qrels.dev.tsv"} <= set(manifest["outputs"])
+
+
+def test_a_title_that_is_no_text_is_one_line_or_is_skipped_and_listed(root, tmp_path):
+    (tmp_path / "texts").mkdir()
+    file = tmp_path / "texts" / "train-00000-of-00001.jsonl"
+    file.write_text('{"title": "A", "text": "first"}\n{"title": 1984, "text": "second"}\n')
+    described = {"source": "hub_text", "parts": [{"id": str(tmp_path / "texts")}]}
+    done = collected(root, tmp_path, described, bad_rows="strict")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        f"error: {file}:2: expected a title that is text, got 1984. Write it as text, or set bad_rows: skip."
+    )
+    assert "Traceback" not in done.stderr and list((tmp_path / "data").iterdir()) == []
+
+    done = collected(root, tmp_path, described, bad_rows="skip")
+    assert done.returncode == 0, done.stderr
+    (listed,) = (tmp_path / "data" / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(listed)["file"] == "texts/train-00000-of-00001.jsonl"
+    assert json.loads(listed)["line"] == 2

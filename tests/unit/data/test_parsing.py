@@ -11,8 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from condenser.data.parsing import (
+    MAX_ID_BYTES,
+    MAX_PASSAGE_CHARACTERS,
     Unfit,
     check_id,
+    check_passage,
     check_text,
     decode,
     json_object,
@@ -20,9 +23,10 @@ from condenser.data.parsing import (
     tab_columns,
     text_lines,
     trec_qrel,
+    tsv_passages,
     whole_grade,
 )
-from condenser.data.records import Qrel
+from condenser.data.records import Passage, Qrel
 
 
 def lines_of(data: bytes, *, limit: int = 1000) -> tuple[list, Counter]:
@@ -62,6 +66,33 @@ def test_the_line_after_one_that_is_too_long_is_read_with_its_number():
     assert lines[1:] == [(2, b"next")]
 
 
+def test_a_line_with_many_carriage_returns_around_the_limit_is_too_long_and_whole():
+    lines, tally = lines_of(b"d1\tabcde\r\r\r\r\rxyz\tq\nd2\tok\n", limit=8)
+    assert [number for number, _ in lines] == [1, 2]
+    assert isinstance(lines[0][1], Unfit) and lines[1][1] == b"d2\tok"
+    lines, tally = lines_of(b"\r" * 50 + b"\nd2\tok\n", limit=8)
+    assert [number for number, _ in lines] == [1, 2] and isinstance(lines[0][1], Unfit)
+    assert tally == Counter()
+
+
+@given(
+    st.lists(st.text("ab\r ", max_size=14).map(str.encode), max_size=6),
+    st.integers(1, 10),
+    st.booleans(),
+)
+def test_lines_are_those_of_a_plain_split_whatever_the_limit(lines, limit, is_ended):
+    data = b"\n".join(lines) + (b"\n" if is_ended else b"")
+    expected = {}
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        line = line.removesuffix(b"\r")
+        if len(line) > limit:
+            expected[number] = None
+        elif line.strip():
+            expected[number] = line
+    came, _ = lines_of(data, limit=limit)
+    assert {number: None if isinstance(line, Unfit) else line for number, line in came} == expected
+
+
 @given(st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line), max_size=20))
 def test_every_line_comes_back_or_is_counted_as_blank(lines):
     came, tally = lines_of(b"".join(line + b"\n" for line in lines))
@@ -87,6 +118,8 @@ def message_of(function, *arguments, **keywords) -> str:
         (json_object, b"[1]", "one JSON object"),
         (json_object, b"[" * 100_000, "RecursionError"),
         (json_object, b'{"a": "\xff"}', "the byte 0xff at position 8"),
+        (json_object, b'{"_id": "d1", "text": "one", "text": "OTHER"}', "got 'text' again"),
+        (json_object, b'{"_id": "d1", "meta": [{"\\n": 1, "\\n": 1}]}', "each key once in an object"),
         (trec_qrel, b"q 0 d", "got 3"),
         (trec_qrel, b"q\t0\td\t1.0", "a whole number"),
         (trec_qrel, b"q 0 d 1 extra", "got 5"),
@@ -111,6 +144,73 @@ def test_a_judgement_may_be_separated_by_tabs_or_spaces(line):
 @pytest.mark.parametrize("value", ["", " ", "a b", "a\u00a0b", "a\u2028", "\ta", "a\0", "\ud800"])
 def test_an_id_that_a_run_file_could_not_hold_is_refused(value):
     message_of(check_id, "passage id", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "part"),
+    [
+        ("a\x01b", "without control characters"),
+        ("a\x1b[0m", "without control characters"),
+        ("\x7f", "without control characters"),
+        ("\ufeffd1", "without byte order mark, got '\\ufeffd1'"),
+        ("d\ufeff1", "without byte order mark"),
+        ("x" * 513, "of at most 512 bytes of UTF-8, got 513: 'xxx"),
+        ("\u00e9" * 257, "of at most 512 bytes of UTF-8, got 514: '"),
+    ],
+)
+def test_an_id_that_would_break_an_index_or_look_like_another_is_refused(value, part):
+    assert f"expected a passage id {part}" in message_of(check_id, "passage id", value)
+
+
+@pytest.mark.parametrize("value", ["x" * MAX_ID_BYTES, "\u00e9" * 256, "\x80", "a\u200bb", "https://a/b?c#d"])
+def test_an_id_within_the_limits_passes(value):
+    check_id("passage id", value)
+
+
+def test_a_passage_is_as_long_at_most_as_the_index_can_read():
+    """What Anserini reads is the title, a line feed and the text, in Java's characters."""
+    half = MAX_PASSAGE_CHARACTERS // 2
+    check_passage(Passage("d1", "", "x" * MAX_PASSAGE_CHARACTERS))
+    check_passage(Passage("d1", "x" * half, "x" * (half - 1)))
+    check_passage(Passage("d1", "", "\u20ac" * MAX_PASSAGE_CHARACTERS))
+    for passage in (
+        Passage("d1", "", "x" * (MAX_PASSAGE_CHARACTERS + 1)),
+        Passage("d1", "x" * half, "x" * half),
+        Passage("d1", "", "\U0001f600" * (half + 1)),
+    ):
+        assert "expected a title and text of at most 20,000,000 characters" in message_of(
+            check_passage, passage
+        )
+
+
+def parsed(lines: list[bytes]) -> list[Passage | str]:
+    parse, came = tsv_passages(), []
+    for line in lines:
+        try:
+            came.append(parse(line))
+        except Unfit as unfit:
+            came.append(unfit.expected)
+    return came
+
+
+@pytest.mark.parametrize(
+    "bad", [b"no tab", b"a\tb\tc\td", b"\xff\tx\ty", b"d0\tempty at the end\t", b"d 0\tx\ty"]
+)
+def test_a_bad_first_row_does_not_decide_how_many_columns_there_are(bad):
+    good = [Passage("d1", "", "one"), Passage("d2", "", "two")]
+    first, *rest = parsed([bad, b"d1\tone", b"d2\ttwo", b"d3\tt\tthree"])
+    assert isinstance(first, str)
+    assert rest == [*good, "2 tab-separated columns (id, text)"]
+
+
+def test_until_a_row_decides_two_or_three_columns_are_expected():
+    expected = "2 or 3 tab-separated columns (id, text or id, title, text)"
+    assert parsed([b"a", b"1\t2\t3\t4", b"d1\tT\tone", b"d2\ttwo"]) == [
+        expected,
+        expected,
+        Passage("d1", "T", "one"),
+        "3 tab-separated columns (id, title, text)",
+    ]
 
 
 @pytest.mark.parametrize("value", ["", " \n\u2003", "a\0b", "a\ud800"])

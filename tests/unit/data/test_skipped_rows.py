@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -62,9 +63,18 @@ def test_skipping_gives_the_files_of_a_folder_without_the_bad_rows(tmp_path):
     assert listed[0] == {
         "file": "collection.tsv",
         "line": 1,
-        "expected": "2 tab-separated columns (id, text)",
+        "expected": "2 or 3 tab-separated columns (id, text or id, title, text)",
         "got": "1 in 'broken'",
     }
+
+
+@pytest.mark.parametrize("bad", [b"d0\ta\tb\tc", b"\xff\ta\tb", b"d0\ttrailing tab\t", b"no tab"])
+def test_a_bad_first_row_of_a_collection_costs_no_good_one(tmp_path, bad):
+    good = b"d1\tfirst text\nd2\tsecond text\nd3\tthird text\n"
+    described = write_tsv(tmp_path / "in", collection_tsv=bad + b"\n" + good) | {"bad_rows": "skip"}
+    counts = sources.collect(tmp_path / "out", {}, described)
+    assert counts["files"]["collection.tsv"] == {"rows": 4, "kept": 3, "rejected": 1}
+    assert read_doc_ids(tmp_path / "out" / "doc_ids.txt") == ["d1", "d2", "d3"]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +117,8 @@ def test_rows_in_are_rows_kept_and_rejected_and_what_is_kept_is_unchanged(rows):
     first = {}
     for doc_id, text in rows:
         text = text.removesuffix("\r")
-        if doc_id.split() == [doc_id] and text.strip() and "\0" not in doc_id + text and doc_id != "anchor":
+        is_id = doc_id.split() == [doc_id] and not re.search("[\0-\x1f\x7f\ufeff]", doc_id)
+        if is_id and text.strip() and "\0" not in text and doc_id != "anchor":
             first.setdefault(doc_id, text)
     assert [(passage.doc_id, passage.text) for passage in kept[1:]] == list(first.items())
 
@@ -124,8 +135,12 @@ JSON_BAD = [
     *(b"{", b"[]", b'{"_id": "x"}', b'{"_id": "x", "text": ""}', b'{"_id": "x y", "text": "a"}'),
     *(b'{"_id": "anchor", "text": "a"}', b'{"_id": 1, "text": "a"}', b'{"_id": "x", "text": "\xff"}'),
     *(b'{"_id": "x", "text": "\\ud800"}', b'{"_id": "x\\u0000", "text": "a"}'),
+    *(b'{"_id": "x", "text": "a", "text": "b"}', b'{"_id": "\\ufeffx", "text": "a"}'),
 ]
-TSV_BAD = [b"x", b"x\t", b"x\ty\tz", b"\tx", b"anchor\tx", b"x y\tz", b"x\t\xff", b"x\tz\0"]
+TSV_BAD = [
+    *(b"x", b"x\t", b"x\ty\tz", b"\tx", b"anchor\tx", b"x y\tz", b"x\t\xff", b"x\tz\0"),
+    *(b"\xef\xbb\xbfx\ty", b"x\x7f\ty", b"x" * 513 + b"\ty"),
+]
 QREL_BAD = [
     *(("anchor", "gone", "1"), ("gone", "anchor", "1"), ("anchor", "anchor", "2"), ("anchor", "anchor", "x")),
     *(("anchor", "anchor", "1", "1"), ("anchor", "anchor")),

@@ -101,9 +101,22 @@ BAD = [
     ),
     (
         {"collection_tsv": "d1\ta\tb\tc\n"},
-        "collection.tsv:1: expected 2 tab-separated columns (id, text), got 4",
+        "collection.tsv:1: expected 2 or 3 tab-separated columns (id, text or id, title, text), got 4",
     ),
-    ({"collection_tsv": "d1\ta\rd2\tb\rd3\tc"}, "collection.tsv:1: expected 2 tab-separated columns"),
+    ({"collection_tsv": "d1\ta\rd2\tb\rd3\tc"}, "collection.tsv:1: expected 2 or 3 tab-separated columns"),
+    (
+        {"collection_tsv": b"d1\ta\n\xef\xbb\xbfd2\tb\n"},
+        "collection.tsv:2: expected a passage id without byte order mark, got '\\ufeffd2'",
+    ),
+    (
+        {"collection_tsv": f"d1\ta\n{'x' * 40_000}\tb\n"},
+        "collection.tsv:2: expected a passage id of at most 512 bytes of UTF-8, got 40,000: 'xxx",
+    ),
+    (
+        {"collection_tsv": f"d1\ta\nd2\t{'x' * 20_000_001}\n"},
+        "collection.tsv:2: expected a title and text of at most 20,000,000 characters (UTF-16) together, got",
+    ),
+    ({"queries_dev_tsv": "q\x08\ta\n"}, "queries.dev.tsv:1: expected a query id without control characters"),
     (
         {"collection_tsv": "d1\ta\n".encode("utf-16")},
         "collection.tsv:1: expected UTF-8 text, got the byte 0xff",
@@ -200,6 +213,11 @@ BAD_BEIR = [
         "2: expected unique passage ids",
     ),
     ("corpus.jsonl", '{"_id": "d 1", "text": "a"}\n', "1: expected a passage id without white space"),
+    (
+        "corpus.jsonl",
+        '{"_id": "d1", "text": "one", "text": "OTHER"}\n',
+        "1: expected each key once in an object, got 'text' again",
+    ),
     ("corpus.jsonl", '{"_id": "d1", "text": ["a"]}\n', "1: expected a string in \"text\", got ['a']"),
     ("corpus.jsonl", b'{"_id": "d1", "text": "\xe9"}\n', "1: expected UTF-8 text, got the byte 0xe9"),
     ("corpus.jsonl", '{"_id": "d1", "text": "a\\u0000"}\n', "1: expected a passage text without NUL"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 
 import pyarrow
 import pyarrow.parquet
@@ -81,11 +82,126 @@ def test_parts_follow_each_other_with_running_ids_and_no_queries(hub):
 def test_a_row_without_text_stops_the_work_or_is_counted(hub):
     file = hub / "bookcorpus" / "train-00000-of-00001.jsonl"
     file.write_text('{"text": "good one"}\n{"text": null}\n{"text": "bad \\u0000 one"}\n{"text": "last"}\n')
-    with pytest.raises(ValueError, match="bookcorpus:2: expected a text, got None"):
+    with pytest.raises(ValueError, match=f"{file}:2: expected a text, got None"):
         collected(hub, {"id": str(hub / "bookcorpus")})
     counts, passages = collected(hub, {"id": str(hub / "bookcorpus")}, bad_rows="skip")
     assert counts["files"]["bookcorpus"] == {"rows": 4, "kept": 2, "rejected": 2}
     assert passages == [Passage("0", "", "good one"), Passage("3", "", "last")]  # no id shifts
+    listed = [json.loads(line) for line in (hub / "out" / "rejected.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["line"]) for row in listed] == [
+        ("bookcorpus/train-00000-of-00001.jsonl", 2),
+        ("bookcorpus/train-00000-of-00001.jsonl", 3),
+    ]
+
+
+def test_texts_of_json_lines_come_as_they_stand_whatever_they_look_like(hub):
+    texts = [
+        "no date",
+        "2001-09-11",
+        "2001-09-11T00:00:00Z",
+        "1.10",
+        "007",
+        "true",
+        "null",
+        "\ufeffa",
+        "a\rb",
+    ]
+    texts += ['{"a": 1}', "one\u2028two\u0085three", " \u00e9\U0001f600 "]
+    for number, text in enumerate(texts):
+        file = hub / "bookcorpus" / f"train-{number:05}-of-00012.jsonl"
+        end = "\r\n" if number % 2 else "\n"
+        file.write_bytes((json.dumps({"text": text, "score": float("nan")}) + end).encode())
+    (hub / "bookcorpus" / "train-00000-of-00001.jsonl").unlink()
+    counts, passages = collected(hub, {"id": str(hub / "bookcorpus")})
+    assert [passage.text for passage in passages] == [text.strip() for text in texts]
+    assert counts["files"] == {"bookcorpus": {"rows": 12, "kept": 12, "rejected": 0, "carriage_returns": 6}}
+
+
+JSON_TITLES = ["5", "true", "1.5", "NaN", "[1]", '{"a": "b"}']
+
+
+@pytest.mark.parametrize("title", JSON_TITLES)
+def test_a_title_that_is_no_text_is_a_bad_row(hub, title):
+    file = hub / "bookcorpus" / "train-00000-of-00001.jsonl"
+    rows = [
+        '{"text": "a", "title": "A"}',
+        f'{{"text": "b", "title": {title}}}',
+        '{"text": "c", "title": null}',
+    ]
+    file.write_text("\n".join(rows))
+    part = {"id": str(hub / "bookcorpus")}
+    with pytest.raises(ValueError, match=f"^{file}:2: expected a title that is text, got "):
+        collected(hub, part)
+    counts, passages = collected(hub, part, bad_rows="skip")
+    assert counts["files"] == {"bookcorpus": {"rows": 3, "kept": 2, "rejected": 1}}
+    assert passages == [Passage("0", "A", "a"), Passage("2", "", "c")]
+    (listed,) = (hub / "out" / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(listed)["expected"] == "a title that is text"
+
+
+def test_titles_of_parquet_that_are_dates_or_numbers_are_bad_rows_and_no_texts(hub):
+    """Also in a later file, which the hub's client would cast to the first one's strings."""
+    folder = hub / "wikipedia" / "20231101.en"
+    for number, title in enumerate([2001, datetime(2001, 9, 11), ["a"], float("nan"), None, "T"], start=2):
+        table = pyarrow.Table.from_pylist([{"title": title, "text": f"text {number}"}])
+        pyarrow.parquet.write_table(table, folder / f"train-0000{number}-of-00008.parquet")
+    part = {"id": str(hub / "wikipedia"), "config": "20231101.en"}
+    with pytest.raises(
+        ValueError, match=r"train-00002-of-00008\.parquet:1: expected a title that is text, got 2001"
+    ):
+        collected(hub, part)
+    counts, passages = collected(hub, part, bad_rows="skip")
+    assert counts["files"]["wikipedia"] == {"rows": 10, "kept": 6, "rejected": 4}
+    assert passages[-2:] == [Passage("8", "", "text 6"), Passage("9", "T", "text 7")]
+    listed = [json.loads(line) for line in (hub / "out" / "rejected.jsonl").read_text().splitlines()]
+    assert listed[0]["file"] == "wikipedia/20231101.en/train-00002-of-00008.parquet"
+
+
+@pytest.mark.parametrize("values", [[1, 2], [1.1], [datetime(2001, 9, 11)], [b"bytes"], [["a"]]])
+def test_a_column_of_parquet_that_holds_no_strings_is_refused_in_any_file(hub, values):
+    file = hub / "wikipedia" / "20231101.en" / "train-00002-of-00003.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"text": values}), file)
+    with pytest.raises(ValueError, match=rf"^{file}: expected strings in the column 'text', got [^\n]*$"):
+        collected(hub, {"id": str(hub / "wikipedia"), "config": "20231101.en"}, bad_rows="skip")
+
+
+def test_strings_of_every_kind_of_parquet_are_texts(hub):
+    folder = hub / "strings"
+    folder.mkdir()
+    kinds = [
+        pyarrow.string(),
+        pyarrow.large_string(),
+        pyarrow.string_view(),
+        pyarrow.dictionary("int32", "string"),
+    ]
+    for number, kind in enumerate(kinds):
+        texts = pyarrow.array(["2001-09-11"], pyarrow.string()).cast(kind)
+        pyarrow.parquet.write_table(pyarrow.table({"text": texts}), folder / f"train-{number}.parquet")
+    _, passages = collected(hub, {"id": str(folder)})
+    assert [passage.text for passage in passages] == ["2001-09-11"] * 4
+
+
+@pytest.mark.parametrize("end", ["\r\n\r\n", "\r\n \t\r\n", "\n\r\n", "\n\n", "\r\n\r\n\r\n"])
+def test_blank_lines_part_paragraphs_whatever_ends_them(hub, end):
+    file = hub / "bookcorpus" / "train-00000-of-00001.jsonl"
+    file.write_text(json.dumps({"text": f"one\r\nmore{end}two"}) + "\n")
+    _, passages = collected(hub, {"id": str(hub / "bookcorpus")})
+    assert [passage.text for passage in passages] == ["one\r\nmore", "two"]
+
+
+def test_files_of_one_name_in_two_parts_are_told_apart_among_the_rejected(hub):
+    (hub / "more").mkdir()
+    for folder in ("bookcorpus", "more"):
+        (hub / folder / "train-00000-of-00001.jsonl").write_text('{"text": "good"}\n{\n')
+    parts = [{"id": str(hub / folder)} for folder in ("bookcorpus", "more")]
+    counts, _ = collected(hub, *parts, bad_rows="skip")
+    tally = {"rows": 2, "kept": 1, "rejected": 1}
+    assert counts["files"] == {"bookcorpus": tally, "more": tally}
+    listed = [json.loads(line) for line in (hub / "out" / "rejected.jsonl").read_text().splitlines()]
+    assert [(row["file"], row["line"]) for row in listed] == [
+        ("bookcorpus/train-00000-of-00001.jsonl", 2),
+        ("more/train-00000-of-00001.jsonl", 2),
+    ]
 
 
 def test_a_row_without_text_among_those_of_one_passage_takes_no_id(hub):
@@ -99,7 +215,10 @@ def test_a_row_without_text_among_those_of_one_passage_takes_no_id(hub):
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        ({"column": "body"}, "expected a column 'body', got text. Set `column`"),
+        (
+            {"column": "body"},
+            r"train-00000-of-00001\.jsonl:1: expected a column 'body', got only \['text'\]. Set `column`",
+        ),
         ({"split": "test"}, r"expected test\*\.parquet or test\*\.jsonl, got none"),
     ],
 )
@@ -108,19 +227,44 @@ def test_a_part_that_is_not_as_described_says_so(hub, part, message):
         collected(hub, {"id": str(hub / "bookcorpus")} | part)
 
 
+def test_a_column_that_no_row_has_is_an_error_also_where_bad_rows_are_skipped(hub):
+    books, wikipedia = {"id": str(hub / "bookcorpus")}, {"id": str(hub / "wikipedia")}
+    with pytest.raises(ValueError, match="bookcorpus: expected rows with a column 'body', got none"):
+        collected(hub, wikipedia, books | {"column": "body"}, bad_rows="skip")
+    with pytest.raises(
+        ValueError, match=r"-00002\.parquet: expected a column 'body', got only \['id', 'text', "
+    ):
+        collected(hub, books, wikipedia | {"column": "body"}, bad_rows="skip")
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("line", "message"),
     [
-        (b'{"text": "a"}\n{"text": broken\n', "expected rows to read behind row 0, got damaged ones"),
-        (b'{"text": "a"}\n{"text": "\xff"}\n', "expected rows to read behind row [01], got damaged ones"),
-        (b"", "expected a dataset of the hub or a folder in its layout"),
+        (b'{"text": broken', "expected one JSON object"),
+        (b'{"text": "\xff"}', "expected UTF-8 text, got the byte 0xff"),
+        (b'["a"]', "expected one JSON object"),
+        (b'{"text": "b", "text": "c"}', "expected each key once in an object, got 'text' again"),
+        (b'{"text": 1.10}', "expected a text, got 1.1"),
+        (b'{"title": "b"}', r"expected a column 'text', got only \['title'\]"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_one_line(hub, content, message):
+def test_a_bad_line_of_json_is_named_or_left_out_and_the_others_are_kept(hub, line, message):
+    file = hub / "bookcorpus" / "train-00000-of-00001.jsonl"
+    file.write_bytes(b'{"text": "a"}\n\n' + line + b'\n{"text": "d"}\n')
+    with pytest.raises(ValueError, match=rf"^{file}:3: {message}[^\n]*$"):
+        collected(hub, {"id": str(hub / "bookcorpus")})
+    assert list((hub / "out").iterdir()) == []
+    counts, passages = collected(hub, {"id": str(hub / "bookcorpus")}, bad_rows="skip")
+    assert counts["files"] == {"bookcorpus": {"rows": 3, "kept": 2, "rejected": 1, "blank_lines": 1}}
+    assert passages == [Passage("0", "", "a"), Passage("2", "", "d")]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"<html>\n"])
+def test_a_part_without_rows_is_refused(hub, content):
     (hub / "bookcorpus" / "train-00000-of-00001.jsonl").write_bytes(content)
-    with pytest.raises(ValueError, match=f"bookcorpus: {message}") as caught:
-        collected(hub, {"id": str(hub / "bookcorpus")}, bad_rows="skip")
-    assert "\n" not in str(caught.value)
+    parts = [{"id": str(hub / "wikipedia")}, {"id": str(hub / "bookcorpus")}]
+    with pytest.raises(ValueError, match=r"bookcorpus: expected rows with a column 'text', got none[^\n]*$"):
+        collected(hub, *parts, bad_rows="skip")
     assert list((hub / "out").iterdir()) == []
 
 
@@ -131,7 +275,7 @@ def test_a_parquet_file_that_was_cut_or_changed_is_one_line_and_a_script_beside_
     whole = file.read_bytes()
     for damaged in (whole[: len(whole) // 2], whole[:8] + bytes(60) + whole[68:]):
         file.write_bytes(damaged)
-        with pytest.raises(ValueError, match=r"^[^\n]*wikipedia: expected [^\n]*$"):
+        with pytest.raises(ValueError, match=rf"^{file}: expected [^\n]*$"):
             collected(hub, {"id": str(hub / "wikipedia"), "config": "20231101.en"})
     file.write_bytes(whole)
     assert len(collected(hub, {"id": str(hub / "wikipedia"), "config": "20231101.en"})[1]) == 4

@@ -109,11 +109,22 @@ def test_titles_in_another_order_are_joined_all_the_same(tmp_path, raw):
     assert [p.title for p in read_passages(tmp_path / "out" / "collection.jsonl")] == ["a", "", "b", "c"]
 
 
+def test_an_id_with_leading_zeros_takes_no_other_passages_title(tmp_path, raw):
+    passages = COLLECTION.replace("3\t", "007\t") + "7\tSeven.\n"
+    titles = {"marco/para.txt": passages, "marco/para.title.txt": "0\tnought\n7\tseven\n"}
+    write_tar(raw["marco.tar.gz"], TITLED | titles)
+    rows = {"official_rows": ROWS | {"para.txt": 5}}
+    sources.collect(tmp_path / "out", raw, SETTINGS | {"titles": "rocketqa"} | rows)
+    kept = {p.doc_id: p.title for p in read_passages(tmp_path / "out" / "collection.jsonl")}
+    assert kept == {"0": "nought", "1": "", "2": "", "007": "", "7": "seven"}
+
+
 @pytest.mark.parametrize(
     ("titles", "message"),
     [
         ("0\ta\n7000000\tb\n", r"para\.title\.txt:2: expected the id of a passage of para\.txt, got 7000000"),
         ("0\ta\n0\tb\n", r"para\.title\.txt:2: expected one title a passage, got a second for 0"),
+        ("0\ta\n007\tb\n", r"para\.title\.txt:2: expected a passage number, got '007'"),
         ("0\ta\nx\tb\n", r"para\.title\.txt:2: expected a passage number, got 'x'"),
         ("0\ta\n1 b\n", r"para\.title\.txt:2: expected 2 tab-separated columns"),
     ],
