@@ -149,7 +149,7 @@ def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerpr
     older = [folder for folder in _checkpoint_folders(work_folder) if folder.name < final.name]
     later = [folder for folder in _checkpoint_folders(work_folder) if folder.name > final.name]
     for stale in older[keep - 1 :] + later:
-        shutil.rmtree(stale)
+        _remove(stale)
     return final
 
 
@@ -181,12 +181,20 @@ def load_newest_checkpoint(
 def remove_checkpoints(work_folder: str | Path) -> None:
     """Remove all checkpoints; log and lock stay."""
     for folder in _checkpoint_folders(Path(work_folder)):
-        shutil.rmtree(folder)
+        _remove(folder)
 
 
 def _checkpoint_folders(work_folder: Path) -> list[Path]:
-    """Newest first."""
-    return sorted(work_folder.glob("step-????????"), reverse=True)
+    """Newest first; a file of such a name, or a copy with another ending, is none."""
+    folders = work_folder.glob("step-" + 8 * "[0-9]")
+    return sorted((folder for folder in folders if folder.is_dir()), reverse=True)
+
+
+def _remove(folder: Path) -> None:
+    if folder.is_symlink():  # moved to a larger disk by hand
+        folder.unlink()
+    else:
+        shutil.rmtree(folder)
 
 
 def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:

@@ -108,9 +108,9 @@ def train(
     SIGTERM and Ctrl-C let the running step finish and save a checkpoint first.
 
     Raises:
-        ValueError: too many updates in a row without a number for a loss. The newest checkpoint,
-            and the one before it, are as they were; `bad_batch.json` beside them has the ids of the
-            last batch.
+        ValueError: too many updates in a row without a number for a loss, or an update left NaN or
+            infinity in the weights. The newest checkpoint, and the one before it, are as they were
+            (neither has such weights); `bad_batch.json` beside them has the ids of the last batch.
         SystemExit: with status 143, after SIGTERM on any process.
         KeyboardInterrupt: after Ctrl-C.
     """
@@ -175,17 +175,15 @@ def train(
                 progress.advance(note=f"loss {losses['loss']:.4f}")
             num_tokens += batch.num_tokens
             if state["bad_streak"] > bad_loss_patience:
-                ids = batch.ids()
-                if processes.is_first:
-                    write_json(work_folder / BAD_BATCH_NAME, {"step": step, **ids})
-                named = " with ".join(f"{kind} {_first_names(names)}" for kind, names in ids.items())
-                raise ValueError(
-                    f"{work_folder / LOG_NAME}:{step + 1}: expected a number for loss and gradient norm, "
-                    f"got {losses['loss']} and {norm} at step {step} ({state['bad_streak']} in a row), on "
-                    f"{named} (all: {BAD_BATCH_NAME} beside the log). "
-                    "Look at these texts, or lower learning_rate."
+                what = (
+                    f"a number for loss and gradient norm, got {losses['loss']} and {norm} at step {step} "
+                    f"({state['bad_streak']} in a row)"
                 )
+                raise _bad_numbers(what, batch, step, work_folder, processes)
             if num_stopping or num_due or step + 1 == num_steps:
+                if name := _not_finite(weights, optimiser):
+                    what = f"finite weights and moments, got others in {name} after step {step}"
+                    raise _bad_numbers(what, batch, step, work_folder, processes)
                 if step_log is not None:
                     save_checkpoint(
                         work_folder,
@@ -251,6 +249,36 @@ def held_work_folder(folder: str | Path, processes: Processes) -> Iterator[None]
             stack.enter_context(locked_work_folder(folder))
         processes.barrier()
         yield
+
+
+def _bad_numbers(
+    what: str, batch: Batch[Any], step: int, work_folder: Path, processes: Processes
+) -> ValueError:
+    """The error that was expected `what`, with the batch's ids; all of them go into a file beside the log."""
+    try:
+        ids = batch.ids()
+        named = " with ".join(f"{kind} {_first_names(names)}" for kind, names in ids.items())
+    except (OSError, ValueError, IndexError) as error:
+        ids, named = {}, f"a batch whose ids cannot be read ({error})"
+    kept = f"all: {BAD_BATCH_NAME} beside the log"
+    if processes.is_first:
+        try:
+            write_json(work_folder / BAD_BATCH_NAME, {"step": step, **ids})
+        except OSError as error:
+            kept = f"{BAD_BATCH_NAME}: {error.strerror}"
+    return ValueError(
+        f"{work_folder / LOG_NAME}:{step + 1}: expected {what}, on {named} ({kept}). "
+        "Look at these texts, or lower learning_rate."
+    )
+
+
+def _not_finite(weights: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> str | None:
+    """The first weight of which something is NaN or infinite, itself or what the optimiser keeps for it."""
+    for name, weight in weights.items():
+        for value in (weight, *optimiser.state[weight].values()):
+            if not torch.isfinite(value).all():
+                return name
+    return None
 
 
 def _first_names(names: Sequence[str], *, most: int = 64) -> str:

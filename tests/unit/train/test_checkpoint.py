@@ -219,6 +219,27 @@ def test_checkpoints_can_be_removed_while_the_log_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [LOG_NAME]
 
 
+def test_what_lies_about_under_a_like_name_is_left_alone(tmp_path: Path) -> None:
+    _save(tmp_path, 1)
+    (tmp_path / "step-backup01").touch()
+    (tmp_path / "step-00000009").touch()
+    loaded = _load(tmp_path)
+    assert loaded is not None and loaded.step == 1
+    _save(tmp_path, 2, keep=1)
+    assert _steps(tmp_path) == ["step-00000002", "step-00000009", "step-backup01"]
+
+
+def test_a_checkpoint_moved_away_and_linked_is_taken_and_in_time_unlinked(tmp_path: Path) -> None:
+    work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
+    work.mkdir()
+    _save(work, 1).rename(elsewhere)
+    (work / "step-00000001").symlink_to(elsewhere)
+    loaded = _load(work)
+    assert loaded is not None and loaded.step == 1
+    _save(work, 2, keep=1)
+    assert _steps(work) == ["step-00000002"] and elsewhere.exists()
+
+
 def test_keeping_no_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="checkpoints_kept: expected 1 or more, got 0"):
         _save(tmp_path, 1, keep=0)

@@ -271,6 +271,55 @@ def test_too_many_bad_losses_in_a_row_stop_the_training_and_name_step_and_items(
         _train(tmp_path, loss_of=bad, bad_loss_patience=1)
 
 
+@pytest.mark.parametrize("when", ["due", "at the end"])
+def test_weights_that_are_no_numbers_stop_the_training_and_are_never_kept(tmp_path: Path, when: str) -> None:
+    every, num_steps = (0, _NUM_STEPS) if when == "due" else (10_000, 6)
+    with pytest.raises(ValueError, match=r"log.jsonl:6: expected finite weights .* on points p5\.0, "):
+        _train(
+            tmp_path, loss_of=_weights_lost_at(5), checkpoint_every_s=every, num_steps=num_steps,
+            bad_loss_patience=3,
+        )  # fmt: skip
+    kept = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
+    if when == "due":
+        assert kept is not None and kept.step == 5
+        assert all(torch.isfinite(weight).all() for weight in kept.weights.values())
+    else:
+        assert kept is None
+
+
+@pytest.mark.parametrize("in_the_way", ["a folder", "no ids"])
+def test_a_bad_loss_is_told_also_where_its_batch_cannot_be_kept(tmp_path: Path, in_the_way: str) -> None:
+    def prepare(step: int) -> Batch[_Points]:
+        batch = _batch(step)
+        return dataclasses.replace(batch, ids=_gone) if in_the_way == "no ids" else batch
+
+    if in_the_way == "a folder":
+        (tmp_path / BAD_BATCH_NAME / "full").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"got nan and nan at step 2 \(1 in a row\), on ") as raised:
+        _train(tmp_path, loss_of=_no_number_at(2), prepare=prepare)
+    told = {
+        "a folder": "(bad_batch.json: Is a directory)",
+        "no ids": "whose ids cannot be read (no doc_ids.txt)",
+    }
+    assert told[in_the_way] in str(raised.value)
+
+
+def _weights_lost_at(step: int) -> Callable[[_Net, _Points], Tensor]:
+    """A loss that is finite, as is its gradient, while a weight overflows meanwhile."""
+
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        loss = _squares(net, batch)
+        if batch.step == step:
+            next(net.parameters()).data[0] = math.inf
+        return loss
+
+    return loss_of
+
+
+def _gone() -> dict[str, list[str]]:
+    raise OSError("no doc_ids.txt")
+
+
 def test_an_infinite_gradient_counts_as_a_bad_loss(tmp_path: Path) -> None:
     def loss_of(net: _Net, batch: _Points) -> Tensor:
         loss = _squares(net, batch)
