@@ -8,27 +8,40 @@ that names the key, what is allowed and what came.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import math
+import reprlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from condenser.files import read_json
+
+_MOST = 2**63 - 1  # what NumPy and torch take as a whole number
+
+
+def _as_written_shortest(epochs: float) -> float:
+    """2 for 2.0, which is no other setting."""
+    return int(epochs) if epochs == int(epochs) else epochs
+
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
-Count = Annotated[int, Field(ge=1)]
-Epochs = Annotated[int | float, Field(gt=0)]  # 0.25: the first quarter of an epoch
-Whole = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=1, le=_MOST)]
+Epochs = Annotated[  # 0.25: the first quarter of an epoch
+    int | float, Field(gt=0, le=_MOST), AfterValidator(_as_written_shortest)
+]
+Whole = Annotated[int, Field(ge=0, le=_MOST)]
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that are no data set's
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
 MsmarcoSplit = Literal["train", "dev", "dl19"]
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
+_LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
 _DL19_GRADE = 2  # TREC DL 2019: binary measures count a passage from this grade on
 
 
@@ -145,9 +158,9 @@ class FolderBackbone(Block):
 
 class ScratchBackbone(Block):
     source: Literal["scratch"]
-    vocab_size: Annotated[int, Field(ge=64)]
+    vocab_size: Annotated[int, Field(ge=64, le=_MOST)]
     hidden_size: Count
-    num_layers: Annotated[int, Field(ge=2)]
+    num_layers: Annotated[int, Field(ge=2, le=_MOST)]
     num_heads: Count
     intermediate_size: Count
     max_positions: Count = 512
@@ -198,7 +211,7 @@ class CoCondenser(Optimiser):
     mask_probability: Share
     mlm_weight: NotNegative
     contrastive_weight: NotNegative
-    batch_size: Annotated[int, Field(ge=2)]
+    batch_size: Annotated[int, Field(ge=2, le=_MOST)]
     rows_per_chunk: Count
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive
@@ -236,13 +249,13 @@ class Negatives(Block):
 
 class Finetune(Optimiser):
     batch_size: Count
-    passages_per_query: Annotated[int, Field(ge=2)]
+    passages_per_query: Annotated[int, Field(ge=2, le=_MOST)]
     rows_per_chunk: Count
     epochs: Annotated[list[Epochs], Field(min_length=1)]
 
 
 class Encode(Block):
-    batch_tokens: Annotated[int, Field(ge=512)]
+    batch_tokens: Annotated[int, Field(ge=512, le=_MOST)]
     block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
     shards: Count
 
@@ -314,14 +327,28 @@ def with_source_settings(config: dict[str, Any]) -> dict[str, Any]:
     return {**config, "datasets": datasets}
 
 
+def _check_vocabulary(config: Config) -> None:
+    """A vocabulary made from one corpus must be that of all models of a chain, and of the tokens."""
+    if config.backbone.source != "scratch":
+        return
+    known = ("collection", config.condenser.corpus)
+    if config.cocondenser.corpus not in known:
+        raise ValueError(
+            f"cocondenser.corpus: expected {_listed(dict.fromkeys(known))} with a backbone from scratch, "
+            f"whose vocabulary is that of condenser.corpus, got {_preview(config.cocondenser.corpus)}."
+        )
+
+
 def _check_together(config: Config) -> None:
     """Refuse combinations of keys that cannot work, and paths that are not there."""
     for stage in ("condenser", "cocondenser"):
         corpus = getattr(config, stage).corpus
         if corpus != "collection" and corpus not in config.datasets:
             raise ValueError(
-                f"{stage}.corpus: expected 'collection' or one of {_listed(config.datasets)}, got {corpus!r}."
+                f"{stage}.corpus: expected 'collection' or one of {_listed(config.datasets)}, "
+                f"got {_preview(corpus)}."
             )
+    _check_vocabulary(config)
     if config.tables.rounds > len(config.finetune.epochs):
         raise ValueError(
             f"tables.rounds: {config.tables.rounds} rounds, but finetune.epochs names "
@@ -344,9 +371,10 @@ def _check_together(config: Config) -> None:
             raise ValueError(
                 f"datasets.{name}: expected another name, results/{name}/ has a use of its own. Rename it."
             )
-        if isinstance(dataset, BeirDataset | TsvDataset) and not Path(dataset.path).is_dir():
+        if isinstance(dataset, BeirDataset | TsvDataset) and not _found(Path(dataset.path).is_dir):
+            path = _preview(dataset.path, longest=_LONGEST_PATH)
             raise ValueError(
-                f"datasets.{name}.path: expected a folder, found none at {dataset.path!r} "
+                f"datasets.{name}.path: expected a folder, found none at {path} "
                 "(relative to where snakemake runs)."
             )
         is_dl19 = isinstance(dataset, MsmarcoDataset) and dataset.eval_split == "dl19"
@@ -359,8 +387,9 @@ def _check_together(config: Config) -> None:
         shortest, longest = getattr(config.pydoc, key)
         if shortest > longest:
             raise ValueError(f"pydoc.{key}: expected [least, most], got [{shortest}, {longest}].")
-    if config.downloads.mirror is not None and not Path(config.downloads.mirror).is_dir():
-        raise ValueError(f"downloads.mirror: expected a folder, found none at {config.downloads.mirror!r}.")
+    if config.downloads.mirror is not None and not _found(Path(config.downloads.mirror).is_dir):
+        path = _preview(config.downloads.mirror, longest=_LONGEST_PATH)
+        raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
 
 
 def _check_backbone(config: Config) -> None:
@@ -399,10 +428,10 @@ def _layers_and_positions(backbone: Any) -> tuple[int, int] | None:
     if isinstance(backbone, HubBackbone):
         return None
     file = Path(backbone.path, "config.json")
-    if not file.is_file():
+    if not _found(file.is_file):
         raise ValueError(
             "backbone.path: expected a Hugging Face folder with config.json, "
-            f"found none at {backbone.path!r}."
+            f"found none at {_preview(backbone.path, longest=_LONGEST_PATH)}."
         )
     try:
         settings = read_json(file)
@@ -413,9 +442,17 @@ def _layers_and_positions(backbone: Any) -> tuple[int, int] | None:
     if not (isinstance(layers, int) and isinstance(positions, int)):
         raise ValueError(
             f"backbone.path: {file}: expected whole numbers num_hidden_layers and max_position_embeddings, "
-            f"got {layers!r} and {positions!r}. Is it a BERT?"
+            f"got {_preview(layers)} and {_preview(positions)}. Is it a BERT?"
         )
     return layers, positions
+
+
+def _found(is_there: Callable[[], bool]) -> bool:
+    """What a path's `is_dir` or `is_file` says; no where the system takes no such name."""
+    try:
+        return is_there()
+    except OSError:
+        return False
 
 
 def _listed(names: Any) -> str:
@@ -432,16 +469,17 @@ def _first_line(error: ValidationError) -> str:
     more = f" ({len(details) - 1} more)" if len(details) > 1 else ""
     if kind == "extra_forbidden":
         known = _keys_beside(first["loc"])
-        close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
+        close = difflib.get_close_matches(str(first["loc"][-1])[:_LONGEST_PREVIEW], known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(known)}."
         return f"{key}: unknown key.{hint}{more}"
     if kind == "missing":
         return f"{key}: missing.{more}"
     if kind == "union_tag_invalid":
-        return f"{key}.source: expected {context['expected_tags']}, got {context['tag']!r}.{more}"
+        return f"{key}.source: expected {context['expected_tags']}, got {_preview(came['source'])}.{more}"
     if kind == "union_tag_not_found":
         return f"{key}.source: missing. It says where the {key.split('.')[0]} entry comes from.{more}"
-    if isinstance(came, str) and kind in ("float_type", "int_type"):
+    is_short_text = isinstance(came, str) and len(came) <= _LONGEST_PREVIEW
+    if is_short_text and kind in ("float_type", "int_type"):
         try:
             float(came)
         except ValueError:
@@ -452,7 +490,27 @@ def _first_line(error: ValidationError) -> str:
     expected = expected[:1].lower() + expected[1:]
     if kind == "value_error":
         return f"{key}: {expected}.{more}"
-    return f"{key}: expected {expected}, got {came!r}.{more}"
+    return f"{key}: expected {expected}, got {_preview(came)}.{more}"
+
+
+class _Preview(reprlib.Repr):
+    """Cuts long texts, lists and mappings, and what nests deeper than six."""
+
+    def __init__(self, longest: int) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = self.maxlong = longest
+
+    def repr_int(self, x: int, level: int) -> str:
+        """Python writes no number of more than 4,300 digits."""
+        if x.bit_length() > 256:
+            return f"a whole number of about {math.log10(abs(x)):,.0f} digits"
+        return super().repr_int(x, level)
+
+
+def _preview(value: Any, *, longest: int = _LONGEST_PREVIEW) -> str:
+    """A value as Python writes it, cut to one short line however long or deep it is."""
+    text = _Preview(longest).repr(value)
+    return text if len(text) <= longest else text[:longest] + "..."
 
 
 def _how_to_write(text: str) -> str:
@@ -475,9 +533,11 @@ def _key_of(location: tuple[int | str, ...]) -> str:
             (index == 2 and location[0] == "datasets") or (index == 1 and location[0] == "backbone")
         )
         if isinstance(part, int):
-            parts[-1] += f"[{part}]"
+            above = parts.pop() if parts else "config"
+            parts.append(f"{above}[{_preview(part)}]")
         elif not is_tag and part != "[key]":
-            parts.append(part)
+            is_short = part.isprintable() and len(part) <= _LONGEST_PREVIEW
+            parts.append(part if is_short else _preview(part))
     return ".".join(parts) or "config"
 
 

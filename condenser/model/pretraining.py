@@ -17,7 +17,7 @@ from transformers import BertModel
 from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import atomic_folder
-from condenser.model.backbone import load_backbone, write_backbone
+from condenser.model.backbone import as_float32, load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
 from condenser.model.layers import Positions, broadcast_mask, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
@@ -181,5 +181,8 @@ class Condenser(nn.Module):
                 raise ValueError(
                     f"{path}: expected {name} {asked}, got {stored}. Set it to {stored}, as it was trained."
                 )
-        fill(model.head, read_weights(path), origin=path)
+        tensors = {
+            name: as_float32(value, name=name, path=path) for name, value in read_weights(path).items()
+        }
+        fill(model.head, tensors, origin=path)
         return model

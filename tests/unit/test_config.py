@@ -109,6 +109,102 @@ def test_what_is_wrong_gives_one_line_with_the_key(
     assert "\n" not in str(caught.value)
 
 
+HUGE, LONG = 10**5000, "x" * 100_000
+
+
+def nested(depth: int) -> list:
+    result: list = []
+    for _ in range(depth):
+        result = [result]
+    return result
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "seed",
+            HUGE,
+            "seed: expected less than or equal to 9223372036854775807, got a whole number of about 5,0",
+        ),
+        (
+            "seed",
+            -HUGE,
+            "seed: expected greater than or equal to 0, got a whole number of about 5,000 digits.",
+        ),
+        ("condenser.epochs", HUGE, "condenser.epochs: expected less than or equal to"),
+        ("cocondenser.batch_size", HUGE, "cocondenser.batch_size: expected less than or equal to"),
+        (
+            "cocondenser.span_tokens",
+            [HUGE, HUGE],
+            "cocondenser.span_tokens[0]: expected less than or equal to",
+        ),
+        ("condenser.learning_rate", HUGE, "condenser.learning_rate: expected a valid number, got a whole"),
+        (
+            "compute.device",
+            [HUGE],
+            "compute.device: expected 'auto', 'cpu' or 'cuda', got [a whole number of ab",
+        ),
+        ("seed", nested(100_000), "seed: expected a valid integer, got [[[[[[[...]]]]]]]."),
+        ("seed", LONG, "seed: expected a valid integer, got 'xxx"),
+        (
+            "condenser.learning_rate",
+            "1" * 100_000,
+            "condenser.learning_rate: expected a valid number, got '111",
+        ),
+        ("condenser.corpus", LONG, "condenser.corpus: expected 'collection' or one of 'msmarco', got 'xxx"),
+        ("downloads.mirror", LONG, "downloads.mirror: expected a folder, found none at 'xxx"),
+        ("backbone", {"source": "folder", "path": LONG}, "backbone.path: expected a Hugging Face folder"),
+        ("datasets.mine", {"source": LONG}, "datasets.mine.source: expected 'pydoc'"),
+        (
+            "datasets.mine",
+            {"source": "beir", "path": LONG},
+            "datasets.mine.path: expected a folder, found none",
+        ),
+        ("datasets." + LONG, {"source": "pydoc"}, "expected string should have at most 100 characters"),
+        ("compute." + LONG, 1, "unknown key. Known: threads, device, precision."),
+        ("compute.a\nb", 1, "compute.'a\\nb': unknown key. Known: threads, device, precision."),
+    ],
+    ids=lambda value: f"{value:.40}" if isinstance(value, str) else type(value).__name__,
+)
+def test_however_large_a_value_is_the_line_is_short(
+    config: dict[str, Any], key: str, value: Any, message: str
+) -> None:
+    *parents, leaf = key.split(".")
+    block = config  # changed() copies, and copying follows every level
+    for parent in parents:
+        block = block[parent]
+    block[leaf] = value
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is checked below
+        validated(config)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("overlay", "message"),
+    [
+        ("datasets: &a {x: *a}", "datasets.x.source: missing."),
+        ("datasets: {x: &a {source: *a}}", "datasets.x.source: expected 'pydoc'"),
+        ("datasets: {x: &a {source: hub_text, parts: [*a]}}", "datasets.x.parts[0].source: unknown key."),
+        ("seed: &a [*a]", "seed: expected a valid integer, got [[[[[[[...]]]]]]]."),
+        ("backbone: &a {source: folder, path: *a}", "backbone.path: expected a valid string, got {"),
+        (
+            "seed: 0x" + "f" * 5000,
+            "seed: expected less than or equal to 9223372036854775807, got a whole number",
+        ),
+        ("5: 1", "config[5]: expected keys should be strings, got 5."),
+    ],
+)
+def test_an_overlay_that_yaml_takes_is_refused_in_one_line(
+    config: dict[str, Any], overlay: str, message: str
+) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is checked below
+        validated({**config, **yaml.safe_load(overlay)})
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 600
+
+
 SCRATCH = {
     "source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2,
     "intermediate_size": 64, "max_positions": 136,
@@ -218,3 +314,17 @@ def test_every_number_has_a_source_or_says_that_it_is_ours(root: Path, name: str
             assert SOURCE.search(comment), f"{name}: {line.strip()} names no source"
             numbers += 1
     assert numbers > 20
+
+
+def test_a_vocabulary_from_one_corpus_serves_no_cocondenser_of_another(config: dict[str, Any]) -> None:
+    config = changed(config, "backbone", SCRATCH)
+    wiki = {"source": "hub_text", "parts": [{"id": "wiki"}]}
+    config = changed(config, "datasets", {**config["datasets"], "wiki": wiki})
+    with pytest.raises(ValueError, match=r"cocondenser.corpus: expected 'collection' with a backbone from"):
+        validated(changed(config, "cocondenser.corpus", "wiki"))
+    validated(changed(changed(config, "cocondenser.corpus", "wiki"), "condenser.corpus", "wiki"))
+
+
+def test_whole_epochs_are_one_setting_however_they_are_written(config: dict[str, Any]) -> None:
+    made = validated(changed(changed(config, "condenser.epochs", 2.0), "finetune.epochs", [1.0, 0.5]))
+    assert repr(made["condenser"]["epochs"]) == "2" and repr(made["finetune"]["epochs"]) == "[1, 0.5]"

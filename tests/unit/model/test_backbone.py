@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +49,9 @@ SHAPE = {
     "max_positions": 16,
 }
 TEXTS = ["the cat sat on the mat", "a cat and a dog sat", "dogs and cats, mats and hats!"] * 3
+
+
+EAGER = {"attn_implementation": "eager"}
 
 
 def prepare(source: str, folder: Path, **given: Any) -> dict[str, Any]:
@@ -205,6 +210,29 @@ def test_dropout_is_replaced_only_when_asked(tmp_path: Path) -> None:
         assert model.config._attn_implementation == "sdpa"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"output_attentions": True}, {"output_hidden_states": True}, {"output_attentions": True, **EAGER}),
+        *({"attn_implementation": None}, {"_attn_implementation": "sdpa"}),
+        *({"_experts_implementation": "evil/kernel"}, {"experts_implementation": "evil/kernel"}),
+        *({"save_pretrained": 5, "to_dict": 5, "get_text_config": 5}, {"use_return_dict": False}),
+        *({"gradient_checkpointing": True}, {"torchscript": True}, {"chunk_size_feed_forward": 7}),
+        *({"architectures": ["Evil"], "id2label": 5, "problem_type": "evil"}, {"sub": {"auto_map": {}}}),
+    ],
+    ids=str,
+)
+def test_settings_that_change_no_vector_are_left_out(changes: dict, tmp_path: Path) -> None:
+    model = write_checkpoint(tmp_path / "source", BertModel)
+    prepare("folder", tmp_path / "usual", path=tmp_path / "source")
+    edit_json(tmp_path / "source" / "config.json", **changes)
+    prepare("folder", tmp_path / "ours", path=tmp_path / "source")
+    for file in (tmp_path / "usual").iterdir():
+        assert file.read_bytes() == (tmp_path / "ours" / file.name).read_bytes(), file.name
+    same_states(tmp_path / "ours", model)
+    assert load_backbone(tmp_path / "source", dropout=None).config._attn_implementation == "sdpa"
+
+
 # --- sources that are refused, each in one line
 
 
@@ -228,12 +256,36 @@ CODE = {
 }
 
 
+INTERNAL_ATTENTION = "_attn_implementation_internal"
+
+
 @pytest.mark.parametrize("name", CODE)
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
 def test_code_beside_the_weights_is_refused(file: str, name: str, source: Path, tmp_path: Path) -> None:
     edit_json(source / file, **{name: CODE[name]})
     (source / "modeling_evil.py").write_text("raise SystemExit('ran')")
     refused(source, tmp_path / "ours", rf"{file}: {name} asks to run code that comes with the model")
+
+
+@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation", INTERNAL_ATTENTION])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("kernels-community/flash-attn2", "evil/kernel@main:fn", "flash_attention_2", "paged|sdpa", 7),
+        *({"": "evil/kernel"}, ["sdpa"]),
+    ],
+    ids=str,
+)
+def test_an_attention_that_may_be_fetched_is_refused(
+    name: str, value: object, source: Path, tmp_path: Path
+) -> None:
+    edit_json(source / "config.json", **{name: value})
+    match = (
+        rf"config\.json: expected {name} eager or sdpa, got .*, for which code may be fetched; it is refused"
+    )
+    refused(source, tmp_path / "ours", match)
+    with pytest.raises(ValueError, match=match):
+        load_backbone(source, dropout=None)
 
 
 def test_pickled_weights_are_refused(source: Path, tmp_path: Path) -> None:
@@ -258,18 +310,59 @@ def test_weights_that_are_no_numbers_are_refused(value: float, source: Path, tmp
     refused(source, tmp_path / "ours", r"expected finite weights, got NaN or infinity in encoder\.layer\.1\.")
 
 
+def test_a_head_that_is_no_numbers_is_refused(source: Path, tmp_path: Path) -> None:
+    prepare("folder", tmp_path / "first", path=source)
+    head = load_file(tmp_path / "first" / "mlm_head.safetensors")
+    save_file({**head, "bias": head["bias"] + float("nan")}, tmp_path / "first" / "mlm_head.safetensors")
+    refused(
+        tmp_path / "first", tmp_path / "ours", r"mlm_head\.safetensors: expected finite weights, .* in bias"
+    )
+
+
 @pytest.mark.parametrize(
     "changes",
     [
-        *({"hidden_size": value} for value in ("abc", None, -12, 13)),
-        *({"vocab_size": -1}, {"hidden_act": "evil"}, {"pad_token_id": 99}, {"id2label": 5}),
-        *({"hidden_dropout_prob": "0.1"}, {"layer_norm_eps": "x"}),
+        *({"hidden_size": 13}, {"hidden_act": "evil"}, {"hidden_act": 5}, {"pad_token_id": 99}),
+        *({"use_cache": "no"}, {"layer_norm_eps": 1}),
     ],
     ids=str,
 )
 def test_settings_that_make_no_bert_are_refused(changes: dict, source: Path, tmp_path: Path) -> None:
     edit_json(source / "config.json", **changes)
     refused(source, tmp_path / "ours", r"config\.json: expected the settings of a BERT, got others \(")
+
+
+@pytest.mark.parametrize("name", backbone.SIZES)
+@pytest.mark.parametrize("value", ["abc", None, 0, -12, 12.0, True, [12]], ids=str)
+def test_a_size_that_is_no_whole_number_above_0_is_refused(
+    name: str, value: object, source: Path, tmp_path: Path
+) -> None:
+    edit_json(source / "config.json", **{name: value})
+    refused(
+        source, tmp_path / "ours", rf"config\.json: expected {name} to be a whole number of 1 or more, got "
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("initializer_range", ["nan", "inf", "-0.1", '"x"', "null"]),
+        ("layer_norm_eps", ["nan", "inf", "-1e-12", "0.0", '"x"', "null"]),
+        ("hidden_dropout_prob", ["nan", "inf", "-0.1", "1", "1.5", '"0.1"', "true"]),
+        ("attention_probs_dropout_prob", ["nan", "inf", "-0.1", "1", "1.5", '"0.1"', "true"]),
+    ],
+)
+def test_a_number_out_of_its_range_is_refused(
+    name: str, values: list[str], source: Path, tmp_path: Path
+) -> None:
+    for value in values:
+        given = float(value) if value[-1] in "nf" else json.loads(value)
+        edit_json(source / "config.json", **{name: given})
+        refused(
+            source,
+            tmp_path / "ours",
+            rf"config\.json: expected {name} to be a number, .*, got {re.escape(repr(given))}\.",
+        )
 
 
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
@@ -290,11 +383,73 @@ def test_a_damaged_tokenizer_is_refused(content: str, source: Path, tmp_path: Pa
 def test_quantised_weights_are_refused(source: Path, tmp_path: Path) -> None:
     edit_json(source / "config.json", quantization_config={"quant_method": "gptq"})
     refused(source, tmp_path / "ours", r"config\.json: expected quantization_config None")
-    edit_json(source / "config.json", quantization_config=None)
-    tensors = load_file(source / "model.safetensors")
-    save_file({name: value.to(torch.int8) for name, value in tensors.items()}, source / "model.safetensors")
+
+
+EXOTIC = {"I8": 1, "BOOL": 1, "C64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "F4": 0.5}
+
+
+@pytest.mark.parametrize("dtype", EXOTIC)
+@pytest.mark.parametrize("file", ["model.safetensors", "mlm_head.safetensors"])
+def test_weights_of_a_type_that_nothing_is_trained_in_are_refused(
+    file: str, dtype: str, source: Path, tmp_path: Path
+) -> None:
+    num_bytes = int(8 * EXOTIC[dtype])
+    described = {"dtype": dtype, "shape": [8], "data_offsets": [0, num_bytes]}
+    header = json.dumps({"pooler.dense.bias": described}).encode()
+    (source / file).write_bytes(struct.pack("<Q", len(header)) + header + bytes(num_bytes))
     refused(
-        source, tmp_path / "ours", r"model\.safetensors: expected floating-point weights, got torch\.int8 in"
+        source,
+        tmp_path / "ours",
+        rf"{file}: expected floating-point weights of 16, 32 or 64 bits, got torch\.\w+ in 'pooler",
+    )
+
+
+@pytest.mark.parametrize("dtype", backbone.WEIGHT_DTYPES, ids=str)
+def test_weights_of_any_type_that_models_are_trained_in_become_float32(
+    dtype: torch.dtype, source: Path, tmp_path: Path
+) -> None:
+    tensors = {name: value.to(dtype) for name, value in load_file(source / "model.safetensors").items()}
+    save_file(tensors, source / "model.safetensors")
+    prepare("folder", tmp_path / "ours", path=source)
+    for name, value in load_file(tmp_path / "ours" / "model.safetensors").items():
+        assert value.dtype == torch.float32 and torch.equal(value, tensors[name].float()), name
+
+
+@pytest.mark.parametrize(
+    ("name", "second"),
+    [
+        ("embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma"),
+        ("embeddings.LayerNorm.bias", "embeddings.LayerNorm.beta"),
+        ("pooler.dense.bias", "bert.pooler.dense.bias"),
+        ("embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.gamma"),
+    ],
+)
+@pytest.mark.parametrize("factor", [1, 5])
+def test_two_weights_for_one_place_are_refused(
+    factor: int, name: str, second: str, source: Path, tmp_path: Path
+) -> None:
+    tensors = load_file(source / "model.safetensors")
+    save_file({**tensors, second: factor * tensors[name]}, source / "model.safetensors")
+    refused(
+        source, tmp_path / "ours", rf"model\.safetensors: expected one weight for '{name}', got another, '"
+    )
+
+
+def test_two_weights_for_one_place_of_the_head_are_refused(tmp_path: Path) -> None:
+    """Checkpoints hold the head's bias twice; it has to be the same."""
+    write_checkpoint(tmp_path / "source", BertForMaskedLM)
+    weights = tmp_path / "source" / "model.safetensors"
+    tensors = load_file(weights)
+    bias = tensors["cls.predictions.bias"]
+    save_file({**tensors, "cls.predictions.decoder.bias": bias.clone()}, weights)
+    assert prepare("folder", tmp_path / "same", path=tmp_path / "source")["mlm_head"] == "from checkpoint"
+    assert torch.equal(load_file(tmp_path / "same" / "mlm_head.safetensors")["bias"], bias)
+    save_file({**tensors, "cls.predictions.decoder.bias": bias + 1}, weights)
+    refused(tmp_path / "source", tmp_path / "ours", r"expected cls\.predictions\.bias and .* to be the same")
+    gamma = "cls.predictions.transform.LayerNorm.gamma"
+    save_file({**tensors, gamma: 2 * tensors[gamma.replace("gamma", "weight")]}, weights)
+    refused(
+        tmp_path / "source", tmp_path / "ours", r"one weight for 'transform\.LayerNorm\.weight', got anoth"
     )
 
 
@@ -309,6 +464,10 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
     [
         ({"is_decoder": True}, "is_decoder"),
         ({"position_embedding_type": "relative_key"}, "position_embedding"),
+        ({"is_encoder_decoder": True}, "is_encoder_decoder False, got True"),
+        ({"return_dict": False}, "return_dict True, got False"),
+        ({"pruned_heads": {"0": [0]}}, "pruned_heads"),
+        ({"per_layer_config": {"0": {"hidden_act": "relu"}}}, "per_layer_config"),
     ],
 )
 def test_what_is_no_plain_encoder_is_refused(changes: dict, match: str, source: Path, tmp_path: Path) -> None:

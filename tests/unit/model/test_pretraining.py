@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from small_models import small_condenser
 from transformers import AutoModel
 
+from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
 from condenser.model.pretraining import Condenser
 from condenser.model.weights import read_settings
@@ -132,6 +134,30 @@ def test_a_damaged_head_is_refused_in_one_line(scratch: Path, tmp_path: Path) ->
     with pytest.raises(ValueError, match="expected a complete safetensors file") as caught:
         load(tmp_path / "condenser")
     assert "\n" not in str(caught.value)
+
+
+def test_a_quantised_head_is_refused(scratch: Path, tmp_path: Path) -> None:
+    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
+    path = tmp_path / "condenser" / "condenser_head.safetensors"
+    settings = {"settings": json.dumps(read_settings(path))}
+    save_file(
+        {name: value.to(torch.int8) for name, value in load_file(path).items()}, path, metadata=settings
+    )
+    with pytest.raises(
+        ValueError, match=r"condenser_head\.safetensors: expected floating-point weights of 16"
+    ):
+        load(tmp_path / "condenser")
+
+
+def test_a_condensers_folder_cannot_choose_its_attention(scratch: Path, tmp_path: Path) -> None:
+    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
+    config = read_json(tmp_path / "condenser" / "config.json")
+    assert not any("attn" in name or name.startswith("_") for name in config)
+    write_json(tmp_path / "condenser" / "config.json", {**config, "_attn_implementation": "evil/kernel"})
+    with pytest.raises(
+        ValueError, match=r"config\.json: expected _attn_implementation eager or sdpa, got 'evil"
+    ):
+        load(tmp_path / "condenser")
 
 
 @pytest.mark.parametrize("skip_from", [-1, 4, 6])

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from small_models import small_backbone
 
+from condenser.files import read_json, write_json
+from condenser.model.backbone import prepare_backbone
 from condenser.model.retriever import Retriever
 
 torch.set_num_threads(1)
@@ -41,3 +45,22 @@ def test_an_empty_text_has_a_vector() -> None:
         exact = model(ids[:1, :2], None)[0]
     torch.testing.assert_close(padded, exact)
     assert torch.isfinite(padded).all()
+
+
+def test_a_retrievers_folder_cannot_choose_its_attention(tmp_path: Path) -> None:
+    shape = {"hidden_size": 12, "num_layers": 2, "num_heads": 3, "intermediate_size": 20}
+    prepare_backbone(
+        "scratch",
+        tmp_path / "folder",
+        seed=1,
+        **{"hub_id": None, "revision": None, "mirror": None, "path": None},
+        shape={**shape, "max_positions": 16, "vocab_size": 40},
+        texts=["abc abd bcd abc"] * 3,
+    )
+    config = read_json(tmp_path / "folder" / "config.json")
+    assert not any("attn" in name or name.startswith("_") for name in config)
+    write_json(tmp_path / "folder" / "config.json", {**config, "attn_implementation": "evil/kernel"})
+    with pytest.raises(
+        ValueError, match=r"config\.json: expected attn_implementation eager or sdpa, got 'evil"
+    ):
+        Retriever.load(tmp_path / "folder", dropout=None)
