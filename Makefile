@@ -47,7 +47,7 @@ lint: $(READY)
 	mypy
 
 verify: $(READY)
-	@snakemake --cores 1 verify
+	@snakemake --cores 1 verify $(SNAKEMAKE_ARGS)
 
 faults: $(READY)
 	python -m pytest tests/faults --long --timeout 7200 -rP

@@ -59,7 +59,7 @@ def spec(stage):
     def of(wildcards):
         try:
             return SPECS.text(stage, dict(wildcards.items()))
-        except ValueError as error:
+        except (LookupError, ValueError) as error:
             sys.exit(f"error: {error}")
 
     return of
@@ -118,6 +118,13 @@ def weights(pretrained):
     )
 
 
+def head(pretrained, name):
+    """Input function: a head of a pre-trained model."""
+    return (
+        lambda wildcards: f"{model_folder(wildcards.dataset, pretrained)}/{name}.safetensors"
+    )
+
+
 def run_file(dataset, system, split):
     return f"results/{dataset}/runs/{system}.{split}.trec"
 
@@ -159,6 +166,8 @@ def prefetch_inputs(wildcards):
     files = []
     for dataset, entry in config["datasets"].items():
         files += [f"results/downloads/{name}" for name in sources.raw_files(entry)]
+        if entry.get("triples"):
+            files.append(f"results/downloads/{stages.TRIPLES}")
         if entry["source"] == "hub_text":
             files.append(f"results/{dataset}/data/collection.jsonl")
         if config["backbone"]["source"] == "hub" and "train_split" in entry:

@@ -7,6 +7,7 @@ rule pretrain_condenser:
         tokens=token_files,
         doc_ids=data("doc_ids.txt"),
         backbone=weights("backbone"),
+        backbone_head=head("backbone", "mlm_head"),
     output:
         model="results/{dataset}/models/condenser/model.safetensors",
         config="results/{dataset}/models/condenser/config.json",
@@ -43,9 +44,8 @@ rule pretrain_cocondenser:
         tokens=token_files,
         doc_ids=data("doc_ids.txt"),
         initial=weights("condenser"),
-        initial_head=lambda wildcards: (
-            f"{model_folder(wildcards.dataset, 'condenser')}/condenser_head.safetensors"
-        ),
+        initial_head=head("condenser", "condenser_head"),
+        initial_mlm_head=head("condenser", "mlm_head"),
     output:
         model="results/{dataset}/models/cocondenser/model.safetensors",
         config="results/{dataset}/models/cocondenser/config.json",

@@ -1,4 +1,5 @@
-# Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding.
+# Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding,
+# or where there is nothing to check.
 
 
 rule verify:

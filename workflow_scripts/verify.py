@@ -3,7 +3,8 @@
     snakemake --cores 1 verify
 
 Reads: results/, and a JSON file of the current configuration. Writes: nothing; says on standard
-output what is stale, damaged or of unknown origin, and ends with status 1 if anything is.
+output what is stale, damaged or of unknown origin, and ends with status 1 if anything is, or if there
+is nothing to check.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Digests of our own code, module by module, that a comment does not change.
 
 A program's code is the program and every module of ours it imports, directly or through others,
-also inside functions. Each counts by its syntax tree without comments and docstrings, so that only
-what can change a result changes the digest.
+also inside functions. Python runs a module's parent packages first, so they count too. Each counts by
+its syntax tree without comments and docstrings, so that only what can change a result changes the
+digest. Every version of Python gives the same digest.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from condenser.files import sha256_text
 
@@ -34,6 +35,9 @@ def code_digests(program: Path, *, root: Path, modules: Iterable[str] = ()) -> d
     waiting = [*code.imports, *modules]
     while waiting:
         module = waiting.pop()
+        package = module.rpartition(".")[0]
+        if package:
+            waiting.append(package)
         file = _file_of(module, root)
         if module in digests or module in WITHOUT_EFFECT or file is None:
             continue
@@ -72,11 +76,38 @@ def _read(file: Path, root: Path) -> _Code:
                 node.body = node.body[1:] or [ast.Pass()]
         elif isinstance(node, ast.Import):
             found.update(name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.add(node.module)
-            found.update(f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = ".".join(filter(None, [_package_above(file, root, node.level), node.module]))
+            found.add(module)
+            found.update(f"{module}.{name.name}" for name in node.names)
     ours = sorted(name for name in found if name == PACKAGE or name.startswith(PACKAGE + "."))
     return _Code(
-        digest=sha256_text(ast.unparse(tree))[:12],
+        digest=sha256_text(_rendered(tree))[:12],
         imports=tuple(name for name in ours if _file_of(name, root) is not None),
     )
+
+
+def _package_above(file: Path, root: Path, level: int) -> str:
+    """The package that the dots of a relative import in a file stand for; empty for no dots."""
+    return ".".join(file.relative_to(root).parts[:-level]) if level else ""
+
+
+def _rendered(node: Any) -> str:
+    """A syntax tree as text that is the same in every version of Python.
+
+    `ast.unparse` quotes a nested f-string as its version may, `ast.dump` shows other empty fields,
+    Python 3.12 ends a format with an empty text, and `repr` escapes what its Unicode does not know.
+    """
+    if isinstance(node, ast.AST):
+        fields = dict(ast.iter_fields(node))
+        if isinstance(node, ast.JoinedStr):
+            fields["values"] = [part for part in node.values if getattr(part, "value", None) != ""]
+        inner = ",".join(
+            f"{name}={_rendered(value)}"
+            for name, value in sorted(fields.items())
+            if value is not None and value != [] and name not in ("kind", "type_comment")
+        )
+        return f"{type(node).__name__}({inner})"
+    if isinstance(node, list):
+        return f"[{','.join(map(_rendered, node))}]"
+    return ascii(node)

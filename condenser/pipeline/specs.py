@@ -7,7 +7,6 @@ the jobs above it, so that a result stays out of date until all above it has rea
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -17,7 +16,10 @@ from typing import Any
 from condenser.data import sources
 from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
 from condenser.pipeline.code import code_digests
-from condenser.pipeline.stages import STAGES, Job, system_parts
+from condenser.pipeline.stages import STAGES, Job, shards, system_parts
+
+# Whose shards a stage's are, for those that take one at a time.
+_SHARDED_AS = {"tokens": "tokens", "encode": "encode", "search": "encode"}
 
 
 class Specs:
@@ -38,9 +40,14 @@ class Specs:
         self._contents = _ContentDigests(digest_cache)
 
     def spec(self, stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
-        """The spec of one job."""
+        """The spec of one job.
+
+        Raises:
+            LookupError: the configuration has no such job.
+        """
         key = canonical_json([stage, wildcards])
         if key not in self._specs:
+            self._check_has(stage, wildcards)
             declared = STAGES[stage]
             config, seed = self._settings(stage, wildcards)
             spec: dict[str, Any] = {
@@ -70,6 +77,21 @@ class Specs:
             self._hashes[key] = sha256_text(self.text(stage, wildcards))
         return self._hashes[key]
 
+    def _check_has(self, stage: str, wildcards: dict[str, str]) -> None:
+        dataset, shard = wildcards.get("dataset"), wildcards.get("shard")
+        if dataset is not None and dataset not in self._config["datasets"]:
+            raise LookupError(
+                f"{stage}: expected a data set of the configuration, got {dataset}. "
+                "Add it under datasets, or ask for another."
+            )
+        if shard is not None:
+            known = shards(self._config, _SHARDED_AS[stage])
+            if shard not in known:
+                raise LookupError(
+                    f"{stage}: expected a shard from {known[0]} to {known[-1]}, got {shard}. "
+                    f"Ask for one of these, or set {_SHARDED_AS[stage]}.shards."
+                )
+
     def _settings(self, stage: str, wildcards: dict[str, str]) -> tuple[dict[str, Any], int | None]:
         settings: dict[str, Any] = {}
         seed = None
@@ -85,6 +107,8 @@ class Specs:
                 settings.update(value)
             else:
                 settings[name] = value
+        for name in STAGES[stage].without:
+            settings.pop(name, None)
         return settings, seed
 
     def _code_of(self, stage: str, modules: tuple[str, ...]) -> dict[str, str]:
@@ -176,21 +200,32 @@ class _ContentDigests:
 
 
 def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What changed between two specs of one job, in words, most telling first."""
+    """What changed between two specs of one job, in words, most telling first.
+
+    Values differ as their JSON does, which is what a spec is compared by: 2 is not 2.0, and a key that
+    is absent is not one that is null.
+    """
     found = []
     stage = new.get("stage", "")
-    for part, say in (
-        ("config", "setting {name} of {stage}: {old} -> {new}"),
-        ("code", "module {name}"),
-        ("versions", "package {name}: {old} -> {new}"),
-        ("contents", "file {name}"),
-        ("lineage", "above it: {name}"),
-    ):
+    parts = {
+        "config": "setting {name} of {stage}: {old} -> {new}",
+        "code": "module {name}",
+        "versions": "package {name}: {old} -> {new}",
+        "contents": "file {name}",
+        "lineage": "above it: {name}",
+    }
+    for part, say in parts.items():
         before, now = old.get(part, {}), new.get(part, {})
         for name in sorted({*before, *now}):
-            if before.get(name) != now.get(name):
-                values = {"old": json.dumps(before.get(name)), "new": json.dumps(now.get(name))}
-                found.append(say.format(name=name, stage=stage, **values))
-    if old.get("seed") != new.get("seed"):
-        found.insert(0, f"setting seed: {old.get('seed')} -> {new.get('seed')}")
+            was, becomes = _shown(before, name), _shown(now, name)
+            if was != becomes:
+                found.append(say.format(name=name, stage=stage, old=was, new=becomes))
+    for name in sorted({*old, *new} - set(parts)):
+        was, becomes = _shown(old, name), _shown(new, name)
+        if was != becomes:
+            found.insert(0, f"{'setting ' if name == 'seed' else ''}{name}: {was} -> {becomes}")
     return found
+
+
+def _shown(values: dict[str, Any], name: str) -> str:
+    return canonical_json(values[name]) if name in values else "absent"

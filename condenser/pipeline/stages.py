@@ -73,6 +73,7 @@ class Stage:
     packages: tuple[str, ...]
     parents: Callable[[Config, Wildcards], list[Job]]
     modules: Callable[[Config, Wildcards], list[str]] = lambda config, wildcards: []
+    without: tuple[str, ...] = ()  # settings of a block taken whole that it does not use
 
 
 def _none(config: Config, wildcards: Wildcards) -> list[Job]:
@@ -168,6 +169,7 @@ STAGES: dict[str, Stage] = {
         packages=("datasets",),
         parents=_downloads,
         modules=_source_module,
+        without=("triples",),
     ),
     "backbone": Stage(
         keys=("backbone.*", "seed"),

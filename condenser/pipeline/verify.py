@@ -1,18 +1,21 @@
 """Re-check every artefact of a results folder against its manifest and the current configuration.
 
 The manifests are enough: the check does not need Snakemake's own metadata, so it also speaks when
-`.snakemake/` is lost.
+`.snakemake/` is lost. Paths are compared as they are written, so that a folder may be a link to
+another disk.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from condenser.files import canonical_json, json_bytes, read_json, sha256_file, sha256_text
+from condenser.files import canonical_json, json_bytes, sha256_file, sha256_text
+from condenser.pipeline.paths import MANIFESTS, manifest_path
 from condenser.pipeline.specs import differences
 from condenser.progress import track
 
@@ -23,13 +26,18 @@ _NO_RESULT_FOLDERS = (".work", "logs")  # of results/
 _NO_RESULT_PARTS = ("logs", "benchmarks")  # of a data set, and of the downloads
 _NO_RESULT_NAMES = (".snakemake_timestamp", "collection.complete")
 
+_MISSING, _OTHER_BYTES = "is missing", "its bytes are not those its stage wrote"
+
+CurrentSpec = Callable[[str, dict[str, str]], dict[str, Any]]
+
 
 @dataclass(frozen=True)
 class Finding:
     """One artefact that is not as it should be.
 
     kind: `damaged` (bytes differ from the manifest's digest, or are gone), `stale` (the current
-    configuration or code would make another), `unknown` (no manifest speaks of it).
+    configuration or code would make another, or what it was made from is no longer as it was),
+    `unknown` (no manifest speaks of it, or a manifest that lies where its stage writes none).
     """
 
     kind: str
@@ -40,85 +48,215 @@ class Finding:
         return f"{self.kind}: {self.path}: {self.reason}"
 
 
-def verify(
-    results: Path, *, current: Callable[[str, dict[str, str]], dict[str, Any]]
-) -> tuple[int, list[Finding]]:
+@dataclass(frozen=True)
+class _Record:
+    """What a sound manifest says; inputs and outputs are SHA-256 by path."""
+
+    spec: dict[str, Any]
+    inputs: dict[Path, str]
+    outputs: dict[Path, str]
+
+
+def verify(results: Path, *, current: CurrentSpec) -> tuple[int, list[Finding]]:
     """Check all artefacts under `results`; gives how many were checked and what was found.
 
     Args:
         results: the folder of all results.
         current: the spec that the current configuration gives for (stage, wildcards); raises
             LookupError or ValueError for a job the configuration does not know.
+
+    Raises:
+        ValueError: there is nothing to check.
     """
+    results = Path(os.path.normpath(results))
     findings: list[Finding] = []
-    digest_of = cache(sha256_file)
-    known: set[Path] = set()
-    manifests = [path for path in _files(results) if path.name.endswith(SUFFIX)]
-    for manifest_path in track(manifests, "verify", total=len(manifests), unit="manifests"):
-        try:
-            manifest = read_json(manifest_path)
-            spec, outputs = manifest["spec"], manifest["outputs"]
-            stage, wildcards = spec["stage"], spec["wildcards"]
-        except (ValueError, KeyError, TypeError) as error:
-            findings.append(Finding("damaged", manifest_path, f"no readable manifest ({error})"))
-            continue
-        as_written = json_bytes(manifest)
-        written = manifest.pop("sha256", None)
-        if sha256_text(canonical_json(manifest)) != written or manifest_path.read_bytes() != as_written:
-            findings.append(Finding("damaged", manifest_path, "its bytes are not those its stage wrote"))
-            continue
-        for name, digest in outputs.items():
-            path = (manifest_path.parent / name).resolve()
+    files = list(_walk(results, findings))
+    if not files and not findings:
+        raise ValueError(f"{results}: expected results to check, found none. Is this the right folder?")
+    records: dict[Path, _Record] = {}
+    for path in files:
+        if path.name.endswith(SUFFIX):
+            try:
+                records[path] = record = _read(path)
+            except ValueError as error:
+                findings.append(Finding("damaged", path, str(error)))
+                continue
+            place = _place(results, record.spec)
+            if place is not None and place != path:
+                del records[path]
+                findings.append(Finding("unknown", path, f"expected at {place}"))
+    known, damaged = set(), set()
+    for record in track(records.values(), "verify", total=len(records), unit="manifests"):
+        for path, digest in record.outputs.items():
             known.add(path)
-            if not path.is_file():
-                findings.append(Finding("damaged", manifest_path.parent / name, "is missing"))
-            elif digest_of(path) != digest:
-                findings.append(
-                    Finding("damaged", manifest_path.parent / name, "its bytes are not those its stage wrote")
-                )
-        findings.extend(_stale(manifest_path, spec, stage, wildcards, current))
-        findings.extend(_changed_inputs(manifest_path, manifest, results, digest_of))
-    for path in _files(results):
-        if not path.name.endswith(SUFFIX) and path.resolve() not in known:
-            findings.append(Finding("unknown", path, "no manifest names it"))
+            fault = _fault(path, digest)
+            if fault is not None:
+                damaged.add(path)
+                findings.append(Finding("damaged", path, fault))
+    stale = _stale(records, damaged, results, current)
+    findings.extend(Finding("stale", path, reason) for path, reason in stale.items())
+    for path in files:
+        if not path.name.endswith(SUFFIX) and path not in known:
+            findings.append(Finding("unknown", path, "no sound manifest in its place names it"))
     return len(known), findings
 
 
-def _stale(
-    path: Path, spec: dict[str, Any], stage: str, wildcards: dict[str, str], current: Callable
-) -> Iterator[Finding]:
+def _walk(results: Path, findings: list[Finding]) -> Iterator[Path]:
+    """All files below `results` that are results, also those in linked folders."""
+
+    def files_in(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
+        here = os.path.realpath(folder)
+        if here in above:
+            findings.append(Finding("unknown", folder, "links to a folder that it lies in"))
+            return
+        try:
+            with os.scandir(folder) as entries:
+                paths = sorted(Path(entry.path) for entry in entries)
+            found = [(path, path.is_dir()) for path in paths]
+        except OSError as error:
+            findings.append(Finding("damaged", folder, f"cannot be read ({error.strerror})"))
+            return
+        for path, is_folder in found:
+            if _is_result(path.relative_to(results).parts, is_folder=is_folder):
+                if is_folder:
+                    yield from files_in(path, (*above, here))
+                else:
+                    yield path
+
+    if results.exists():
+        yield from files_in(results, ())
+
+
+def _is_result(parts: tuple[str, ...], *, is_folder: bool) -> bool:
+    if is_folder:
+        is_record = (len(parts) == 1 and parts[0] in _NO_RESULT_FOLDERS) or (
+            len(parts) == 2 and parts[1] in _NO_RESULT_PARTS
+        )
+        return not is_record
+    return parts[-1] not in _NO_RESULT_NAMES and parts != ("README.md",)
+
+
+def _read(path: Path) -> _Record:
+    """The manifest at `path`.
+
+    Raises:
+        ValueError: it cannot be read, or is not as a stage wrote it; the message says why.
+    """
     try:
-        now = current(stage, wildcards)
-    except (LookupError, ValueError):
-        yield Finding("stale", path, f"the configuration no longer has the job {stage} {wildcards}")
-        return
-    changed = differences(spec, now)
-    if changed:
-        yield Finding("stale", path, f"changed since: {', '.join(changed)}")
+        if not path.is_file():
+            raise ValueError("is no file")
+        as_read = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror})") from error
+    try:
+        manifest = json.loads(as_read)
+        rest = {name: value for name, value in manifest.items() if name != "sha256"}
+        is_whole = (
+            manifest.get("sha256") == sha256_text(canonical_json(rest)) and json_bytes(manifest) == as_read
+        )
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no readable manifest ({error})") from error
+    if not is_whole:
+        raise ValueError(_OTHER_BYTES)
+    try:
+        spec = manifest["spec"]
+        _texts({"stage": spec["stage"], **spec["wildcards"]})
+        return _Record(spec, _beside(path, manifest["inputs"]), _beside(path, manifest["outputs"]))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no manifest of a stage ({error!r})") from error
 
 
-def _changed_inputs(
-    path: Path, manifest: dict[str, Any], results: Path, digest_of: Callable[[Path], str]
-) -> Iterator[Finding]:
-    """An input inside the results folder whose own manifest now tells of other bytes."""
-    root = results.resolve()
-    for name, digest in manifest.get("inputs", {}).items():
-        file = (path.parent / name).resolve()
-        if file.is_relative_to(root) and file.is_file() and digest_of(file) != digest:
-            yield Finding(
-                "stale", path, f"its input {path.parent / name} has other bytes than it was made from"
-            )
+def _beside(manifest: Path, digests: dict[str, str]) -> dict[Path, str]:
+    """Digests by path, from those by path relative to the manifest's folder."""
+    return {
+        Path(os.path.normpath(manifest.parent / name)): digest for name, digest in _texts(digests).items()
+    }
 
 
-def _files(results: Path) -> list[Path]:
-    return sorted(path for path in results.rglob("*") if path.is_file() and _is_result(path, results))
+def _texts(values: dict[str, str]) -> dict[str, str]:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: expected a text, got {value!r}")
+    return values
 
 
-def _is_result(path: Path, results: Path) -> bool:
-    parts = path.relative_to(results).parts
-    return not (
-        parts[0] in _NO_RESULT_FOLDERS
-        or (len(parts) > 2 and parts[1] in _NO_RESULT_PARTS)
-        or parts[-1] in _NO_RESULT_NAMES
-        or parts == ("README.md",)
-    )
+def _place(results: Path, spec: dict[str, Any]) -> Path | None:
+    """Where the stage of a spec writes its manifest; None for a stage there is not."""
+    if spec["stage"] not in MANIFESTS:
+        return None
+    try:
+        return manifest_path(results, spec["stage"], spec["wildcards"])
+    except LookupError:
+        return None
+
+
+def _fault(path: Path, digest: str) -> str | None:
+    """What is wrong with the bytes at `path`."""
+    try:
+        if not path.is_file():
+            return _MISSING
+        return None if sha256_file(path) == digest else _OTHER_BYTES
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+
+
+def _stale(
+    records: dict[Path, _Record], damaged: set[Path], results: Path, current: CurrentSpec
+) -> dict[Path, str]:
+    """Why each stale result is so, by manifest: by itself, or by what it was made from, however far above."""
+    makers = {output: path for path, record in records.items() for output in record.outputs}
+    below: dict[
+        Path, list[tuple[Path, Path]]
+    ] = {}  # by manifest: what is made from its outputs, and from which
+    stale: dict[Path, str] = {}
+    for path, record in records.items():
+        changed = _changed(record.spec, current)
+        reasons = [changed] if changed else []
+        made_from = []
+        for file, digest in record.inputs.items():
+            maker = makers.get(file, file)  # a plan is made from manifests themselves
+            below.setdefault(maker, []).append((path, file))
+            fate = _fate(file, digest, records.get(maker), damaged, results)
+            if fate is not None:
+                made_from.append(f"made from {file}, which {fate}")
+        if made_from:
+            others = f" (and {len(made_from) - 1} more such inputs)" if len(made_from) > 1 else ""
+            reasons.append(made_from[0] + others)
+        if reasons:
+            stale[path] = "; ".join(reasons)
+    waiting = list(stale)
+    for above in waiting:  # it grows
+        for path, file in below.get(above, []):
+            if path not in stale:
+                stale[path] = f"made from {file}, which is stale"
+                waiting.append(path)
+    return stale
+
+
+def _fate(file: Path, digest: str, maker: _Record | None, damaged: set[Path], results: Path) -> str | None:
+    """What has become of an input since it was read, if it is a result that is no longer the same."""
+    if maker is not None and file in maker.outputs:
+        if maker.outputs[file] != digest:
+            return "was made again since, with other bytes"
+        return "is damaged" if file in damaged else None
+    if not file.is_relative_to(results):
+        return None  # the user's own, which the spec tells of
+    fault = _fault(file, digest)
+    if fault == _MISSING:
+        return None  # cleared away together with its manifest
+    if fault is not None:
+        return "has other bytes now"
+    is_result = _is_result(file.relative_to(results).parts, is_folder=False)
+    return "is of unknown origin" if is_result and maker is None else None
+
+
+def _changed(spec: dict[str, Any], current: CurrentSpec) -> str | None:
+    """Why the current configuration and code would make another result."""
+    stage, wildcards = spec["stage"], spec["wildcards"]
+    try:
+        changed = differences(spec, current(stage, wildcards))
+    except LookupError:
+        return f"the configuration no longer has the job {stage} {wildcards}"
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return f"the job {stage} {wildcards} cannot be compared with today's ({error})"
+    return f"changed since: {', '.join(changed)}" if changed else None

@@ -59,18 +59,14 @@ def find_java() -> Path:
 
 
 def find_anserini() -> Path:
-    """The Anserini JAR: in the folder `ANSERINI_CLASSPATH` names, else inside the package `pyserini`.
+    """The Anserini JAR inside the package `pyserini`, whose version the spec tells of; no other.
 
     Raises:
         ValueError: there is none.
     """
-    if "ANSERINI_CLASSPATH" in os.environ:
-        folders = [Path(os.environ["ANSERINI_CLASSPATH"])]
-    else:
-        package = importlib.util.find_spec("pyserini")  # finds the package without running it
-        locations = list(package.submodule_search_locations or []) if package else []
-        folders = [Path(location) / "resources" / "jars" for location in locations]
-    for folder in folders:
+    package = importlib.util.find_spec("pyserini")  # finds the package without running it
+    for location in list(package.submodule_search_locations or []) if package else []:
+        folder = Path(location) / "resources" / "jars"
         if jars := sorted(folder.glob("anserini-*-fatjar.jar")):
             return jars[-1]
     raise ValueError("expected Anserini's JAR inside pyserini, found none. Is pyserini 1.6 installed?")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from snakemake.utils import update_config
 
 from condenser.config import validated, with_source_settings
 from condenser.files import canonical_json
@@ -254,3 +255,14 @@ def test_two_files_of_ones_own_with_one_name_both_count(
     assert [name for name, digest in collect().items() if before[name] != digest] == [
         "train-00000-of-00001.parquet"
     ]
+
+
+def test_the_official_triples_rerun_nothing_above_the_trainings_on_them(root: Path, tmp_path: Path) -> None:
+    paper = yaml.safe_load((root / "configs" / "paper.yaml").read_text())
+    whole = yaml.safe_load((root / "config.yaml").read_text())
+    update_config(whole, paper)
+    with_triples = validated(whole)
+    assert with_triples["datasets"]["msmarco"]["triples"]
+    without = edited(with_triples, "datasets.msmarco.triples", False)
+    changed = rerun(hashes(root, tmp_path, without), hashes(root, tmp_path, with_triples))
+    assert {name.split('"')[1] for name in changed} == AFTER_RETRIEVER | {"download", "triple_examples"}

@@ -30,7 +30,6 @@ from condenser.data.records import Passage
 ARCHIVE = "collectionandqueries.tar.gz"
 TITLED = "marco.tar.gz"
 DL19_QUERIES, DL19_QRELS = "msmarco-test2019-queries.tsv.gz", "2019qrels-pass.txt"
-TRIPLES = "qidpidtriples.train.full.2.tsv.gz"
 
 SPLITS = {
     "train": ("queries.train.tsv", "qrels.train.tsv"),
@@ -54,13 +53,12 @@ _CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
-    """The official archive, and what titles, the splits and the triples need besides."""
+    """The official archive, and what titles and splits need besides."""
     splits = (settings["train_split"], settings["eval_split"])
     return [
         ARCHIVE,
         *([TITLED] if settings["titles"] == "rocketqa" else []),
         *([DL19_QUERIES, DL19_QRELS] if "dl19" in splits else []),
-        *([TRIPLES] if settings.get("triples") else []),
     ]
 
 

@@ -11,6 +11,7 @@ from condenser.files import atomic_write, read_json
 from condenser.pipeline.costs.jobs import Cost, Jobs, closure
 from condenser.pipeline.costs.sizes import read_counted
 from condenser.pipeline.costs.tables import Device, Tables
+from condenser.pipeline.paths import manifest_path
 from condenser.pipeline.stages import Job
 
 COLUMNS = (
@@ -27,14 +28,7 @@ COLUMNS = (
 )
 _SHARES = {"flops": "flops_per_s", "host_flops": "host_flops_per_s", "graph_bytes": "bytes_per_s"}
 _SHARES["update_bytes"] = "bytes_per_s"
-# Where each stage whose counts a plan can use leaves its manifest (rules/).
-_MANIFESTS = {
-    "collect": "{dataset}/data/manifest.json",
-    "tokens": "{dataset}/tokens/collection.{shard}.manifest.json",
-    "query_tokens": "{dataset}/tokens/queries.{split}.manifest.json",
-    "examples": "{dataset}/examples/{system}.jsonl.manifest.json",
-    "triple_examples": "{dataset}/examples/triples.jsonl.manifest.json",
-}
+_COUNTED = ("collect", "tokens", "query_tokens", "examples", "triple_examples")  # a plan can use their counts
 
 
 @dataclass(frozen=True)
@@ -145,8 +139,8 @@ def current_manifests(
     """
     found = []
     for stage, wildcards in closure(config, ("table2", {"dataset": dataset})):
-        if stage in _MANIFESTS:
-            path = results / _MANIFESTS[stage].format(**wildcards)
+        if stage in _COUNTED:
+            path = manifest_path(results, stage, wildcards)
             if path.is_file() and read_json(path).get("spec") == spec(stage, wildcards):
                 found.append(path)
     return found

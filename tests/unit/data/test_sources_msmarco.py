@@ -156,8 +156,8 @@ def test_another_number_of_rows_than_the_official_one_is_an_error(tmp_path, raw)
 
 
 def test_the_files_asked_for_are_official_and_those_that_are_read(raw):
-    named = sources.raw_files(SETTINGS | {"titles": "rocketqa", "eval_split": "dl19", "triples": True})
-    assert set(named) == set(raw) | {"qidpidtriples.train.full.2.tsv.gz"}
+    named = sources.raw_files(SETTINGS | {"titles": "rocketqa", "eval_split": "dl19"})
+    assert set(named) == set(raw)
     assert set(named) <= set(OFFICIAL_FILES)
     assert sources.raw_files(SETTINGS) == ["collectionandqueries.tar.gz"]
 

@@ -35,7 +35,8 @@ def edit(checkout: Path, name: str, text: str) -> dict[str, str]:
 
 
 def test_modules_are_found_through_others_and_inside_functions(checkout: Path) -> None:
-    assert set(digests(checkout)) == {"tool.py", "condenser.data", "condenser.data.a", "condenser.data.b"}
+    expected = {"tool.py", "condenser", "condenser.data", "condenser.data.a", "condenser.data.b"}
+    assert set(digests(checkout)) == expected
 
 
 def test_a_comment_a_docstring_and_blank_lines_change_nothing(checkout: Path) -> None:
@@ -61,3 +62,81 @@ def test_a_module_that_is_not_imported_does_not_count(checkout: Path) -> None:
 
 def test_a_module_imported_by_name_counts_when_declared(checkout: Path) -> None:
     assert "condenser.data.other" in digests(checkout, modules=["condenser.data.other"])
+
+
+def test_the_packages_above_a_module_run_first_and_count(checkout: Path) -> None:
+    (checkout / "workflow_scripts" / "tool.py").write_text("from condenser.data.deep.c import f\n")
+    (checkout / "condenser" / "data" / "deep").mkdir()
+    (checkout / "condenser" / "data" / "deep" / "c.py").write_text("def f(): ...\n")
+    (checkout / "condenser" / "data" / "__init__.py").write_text("import condenser.data.other\n")
+    before = digests(checkout)
+    assert set(before) == {
+        "tool.py", "condenser", "condenser.data", "condenser.data.deep.c", "condenser.data.other"
+    }  # fmt: skip
+    after = edit(checkout, "condenser/data/__init__.py", "import condenser.data.other\nSETTING = 1\n")
+    assert {name for name in before if before[name] != after[name]} == {"condenser.data"}
+
+
+def test_the_packages_above_a_declared_module_count(checkout: Path) -> None:
+    (checkout / "workflow_scripts" / "tool.py").write_text("")
+    assert set(digests(checkout, modules=["condenser.data.other"])) == {
+        "tool.py", "condenser", "condenser.data", "condenser.data.other"
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("file", "imports"),
+    [
+        ("data/b.py", "from .other import Y"),
+        ("data/b.py", "from . import other"),
+        ("data/b.py", "from ..data import other as another"),
+        ("data/b.py", "def f():\n    from ..data.other import Y"),
+        ("data/__init__.py", "from . import other"),
+        ("data/__init__.py", "from .other import Y"),
+        ("__init__.py", "from .data import other"),
+    ],
+)
+def test_a_relative_import_is_followed(checkout: Path, file: str, imports: str) -> None:
+    assert "condenser.data.other" in edit(checkout, f"condenser/{file}", imports + "\n")
+
+
+def test_a_relative_import_beyond_the_package_names_no_module_of_ours(checkout: Path) -> None:
+    before = set(digests(checkout))
+    assert set(edit(checkout, "condenser/data/b.py", "from .... import x\nfrom ...y import z\n")) == before
+
+
+# Each of these some version of Python parses, prints or escapes otherwise than another.
+PINNED = """
+def f(x: int, /, *, width=None) -> str:
+    'A docstring.'
+    a = f"{x!r:>{width}}" u"b" f'{x["k"]}' f"{x:{a}{b}}" f"{x = :.2f}" ""
+    return lambda y: (a, b"\\xff", 1e309, 2j, ..., "\U0001fae8", -1, None, [], {**x, 'a': {}})
+"""
+
+
+def test_a_digest_is_the_same_in_every_version_of_python(checkout: Path) -> None:
+    assert edit(checkout, "condenser/data/b.py", PINNED)["condenser.data.b"] == "be6170ca980d"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x = None", "x = []"),
+        ("x = 1", "x = 1.0"),
+        ("x = 1", "x = True"),
+        ("x = '1'", "x = 1"),
+        ("x = 'a'", "x = b'a'"),
+        ("x = f'{a}'", "x = f'{a!s}'"),
+        ("x = f'{a:}'", "x = f'{a: }'"),
+        ("x = f'{a}b'", "x = f'{a}' 'c'"),
+        ("x = {**a}", "x = {a: a}"),
+        ("def f(*, a, b=1): ...", "def f(*, a=1, b): ..."),
+        ("def f(a, /): ...", "def f(a): ..."),
+        ("x: int", "x: int = None"),
+        ("'doc'\nx = 'doc'", "'doc'\n'doc'"),
+        ("from . import a", "from .. import a"),
+        ("async def f(): ...", "def f(): ..."),
+    ],
+)
+def test_two_programs_that_differ_have_two_digests(checkout: Path, one: str, other: str) -> None:
+    assert edit(checkout, "condenser/data/b.py", one) != edit(checkout, "condenser/data/b.py", other)

@@ -530,7 +530,7 @@ def made(tiny: dict[str, Any], shards: list[Path], tmp_path: Path) -> Path:
             target.write_bytes(prefix.with_name(f"{prefix.name}.{part}.npy").read_bytes())
     dataset = {"dataset": "tiny"}
     for stage, wildcards, name, counts in (
-        ("collect", dataset, "data/manifest.json", {"passages": 700, "queries": {"train": 90, "dev": 30}}),
+        ("collect", dataset, "data.manifest.json", {"passages": 700, "queries": {"train": 90, "dev": 30}}),
         ("tokens", dataset | {"shard": "0-of-2"}, "tokens/collection.0-of-2.manifest.json", {}),
         ("tokens", dataset | {"shard": "1-of-2"}, "tokens/collection.1-of-2.manifest.json", {}),
         ("examples", dataset | {"system": "bm25"}, "examples/bm25.jsonl.manifest.json", {"examples": 77}),
@@ -570,7 +570,7 @@ def test_counts_of_another_configuration_are_not_used(tiny: dict[str, Any], made
         return spec_of(stage, wildcards) | ({"code": "another"} if stage == "tokens" else {})
 
     used = current_manifests(tiny, "tiny", made, spec=changed)
-    assert [path.name for path in used] == ["manifest.json", "bm25.jsonl.manifest.json"]
+    assert [path.name for path in used] == ["data.manifest.json", "bm25.jsonl.manifest.json"]
 
 
 def test_a_collection_with_a_shard_missing_is_not_counted_in_part(

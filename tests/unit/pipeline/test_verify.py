@@ -2,32 +2,52 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import condenser.pipeline.verify as module
+from condenser.files import canonical_json, json_bytes, sha256_text
 from condenser.pipeline.verify import Finding, verify
 from condenser.program import Manifest
+from workflow_scripts import verify as verify_program
 
-SPEC = {"stage": "tokens", "wildcards": {"dataset": "d"}, "config": {"depth": 1}, "code": {}, "lineage": {}}
+MANIFEST = {"collect": "data", "bm25_index": "bm25/index", "table2": "table2.tsv"}
+OUTPUT = {"collect": "data/in.txt", "bm25_index": "bm25/index/out.bin", "table2": "table2.tsv"}
+ABOVE = {"bm25_index": "collect", "table2": "bm25_index"}
+INDEX, TABLE = "results/d/bm25/index.manifest.json", "results/d/table2.tsv.manifest.json"
 
 
 def current(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
-    assert (stage, wildcards) == ("tokens", {"dataset": "d"})
-    return SPEC
+    return {"stage": stage, "wildcards": wildcards, "config": {"depth": 1}, "code": {}, "lineage": {}}
+
+
+def make(root: Path, stage: str, content: bytes) -> None:
+    """As the stage's program would: the result, then its manifest."""
+    output = root / "d" / OUTPUT[stage]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    inputs = [root / "d" / OUTPUT[ABOVE[stage]]] if stage in ABOVE else []
+    manifest = Manifest(
+        root / "d" / f"{MANIFEST[stage]}.manifest.json", current(stage, {"dataset": "d"}), inputs=inputs
+    )
+    output.write_bytes(content)
+    manifest.write(outputs=[output], counts={"rows": 1})
 
 
 @pytest.fixture
-def results(tmp_path: Path) -> Path:
-    root = tmp_path / "results"
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    root = Path("results")
     (root / "d" / "logs").mkdir(parents=True)
     (root / "d" / "logs" / "job.log").write_text("no result")
-    (root / "d" / "in.txt").write_text("input")
-    (root / "d" / "out.bin").write_bytes(bytes(range(256)))
-    for name, inputs in (("in.txt", []), ("out.bin", [root / "d" / "in.txt"])):
-        manifest = Manifest(root / "d" / f"{name}.manifest.json", SPEC, inputs=inputs)
-        manifest.write(outputs=[root / "d" / name], counts={"rows": 1})
+    make(root, "collect", b"input")
+    make(root, "bm25_index", bytes(range(256)))
+    make(root, "table2", b"table")
     return root
 
 
@@ -35,18 +55,22 @@ def kinds(findings: list[Finding]) -> set[tuple[str, str]]:
     return {(finding.kind, finding.path.name) for finding in findings}
 
 
+def reasons(findings: list[Finding]) -> dict[str, str]:
+    return {str(finding.path): f"{finding.kind}: {finding.reason}" for finding in findings}
+
+
 def test_results_as_their_stages_wrote_them_give_no_finding(results: Path) -> None:
-    assert verify(results, current=current) == (2, [])
+    assert verify(results, current=current) == (3, [])
 
 
-@pytest.mark.parametrize("name", ["out.bin", "in.txt", "out.bin.manifest.json", "in.txt.manifest.json"])
+@pytest.mark.parametrize("name", [*OUTPUT.values(), *(f"{name}.manifest.json" for name in MANIFEST.values())])
 def test_any_single_flipped_byte_is_found(results: Path, name: str) -> None:
     file = results / "d" / name
     whole = file.read_bytes()
     for place in range(0, len(whole), max(1, len(whole) // 40)):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         _, findings = verify(results, current=current)
-        assert findings, f"byte {place} of {name}"
+        assert file in {finding.path for finding in findings}, f"byte {place} of {name}"
     if name.endswith(".json"):
         file.write_bytes(whole.replace(b"\n", b" ", 1))  # to a JSON reader the same
         assert verify(results, current=current)[1]
@@ -55,19 +79,19 @@ def test_any_single_flipped_byte_is_found(results: Path, name: str) -> None:
 
 
 def test_a_missing_result_is_damaged_and_one_without_manifest_is_of_unknown_origin(results: Path) -> None:
-    (results / "d" / "out.bin").unlink()
+    (results / "d" / "table2.tsv").unlink()
     (results / "d" / "stray.npy").write_bytes(b"x")
-    assert kinds(verify(results, current=current)[1]) == {("damaged", "out.bin"), ("unknown", "stray.npy")}
+    assert kinds(verify(results, current=current)[1]) == {("damaged", "table2.tsv"), ("unknown", "stray.npy")}
 
 
 def test_another_configuration_makes_results_stale_and_names_the_key(results: Path) -> None:
-    _, findings = verify(results, current=lambda *_: {**SPEC, "config": {"depth": 2}})
-    assert [finding.kind for finding in findings] == ["stale", "stale"]
-    assert "setting depth of tokens: 1 -> 2" in findings[0].reason
+    _, findings = verify(results, current=lambda *job: {**current(*job), "config": {"depth": 2}})
+    assert [finding.kind for finding in findings] == ["stale"] * 3
+    assert "setting depth of bm25_index: 1 -> 2" in findings[0].reason
 
 
 def test_a_job_the_configuration_no_longer_has_is_stale(results: Path) -> None:
-    for lack in (KeyError("d"), IndexError("epochs[1]"), ValueError("package gone")):
+    for lack in (KeyError("d"), IndexError("epochs[1]"), ValueError("package gone"), OSError(2, "no corpus")):
 
         def unknown(*_: Any, lack: Exception = lack) -> dict[str, Any]:
             raise lack
@@ -84,9 +108,206 @@ def test_what_a_data_set_holds_under_the_name_of_its_logs_is_checked_all_the_sam
     assert kinds(verify(results, current=current)[1]) == {("unknown", "stray.npy")}
 
 
-def test_an_input_remade_with_other_bytes_makes_what_was_made_from_it_stale(results: Path) -> None:
-    (results / "d" / "in.txt").write_text("other")
-    Manifest(results / "d" / "in.txt.manifest.json", SPEC, inputs=[]).write(
-        outputs=[results / "d" / "in.txt"], counts={}
-    )
-    assert kinds(verify(results, current=current)[1]) == {("stale", "out.bin.manifest.json")}
+def test_a_linked_folder_is_looked_into(results: Path) -> None:
+    Path("scratch").mkdir()
+    (results / "d").rename("scratch/d")
+    (results / "d").symlink_to("../scratch/d")
+    assert verify(results, current=current) == (3, [])
+    (results / "d" / "bm25").rename("scratch/bm25")
+    (results / "d" / "bm25").symlink_to(Path("scratch/bm25").absolute())
+    assert verify(results, current=current) == (3, [])
+    (results / "d" / "table2.tsv").write_bytes(b"other")
+    assert kinds(verify(results, current=current)[1]) == {("damaged", "table2.tsv")}
+
+
+@pytest.mark.parametrize("target", [".", "..", "../..", "loop"])
+def test_a_link_to_a_folder_above_it_ends_and_is_named(results: Path, target: str) -> None:
+    (results / "d" / "loop").symlink_to(target)
+    checked, findings = verify(results, current=current)
+    assert checked == 3
+    assert all(str(finding.path).startswith("results/d/loop") for finding in findings)
+    assert {finding.kind for finding in findings} == {"unknown"}
+
+
+def test_a_folder_that_cannot_be_read_is_named_and_the_rest_is_checked(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> Any:
+        if path.name == "data":
+            raise PermissionError(13, "Permission denied")
+        return scandir(path)
+
+    scandir = os.scandir
+    monkeypatch.setattr(module.os, "scandir", refused)
+    checked, findings = verify(results, current=current)
+    assert checked == 3
+    assert reasons(findings) == {"results/d/data": "damaged: cannot be read (Permission denied)"}
+
+
+def test_an_input_remade_with_other_bytes_makes_all_below_stale_and_names_what_they_were_made_from(
+    results: Path,
+) -> None:
+    make(results, "collect", b"other")
+    assert reasons(verify(results, current=current)[1]) == {
+        INDEX: "stale: made from results/d/data/in.txt, which was made again since, with other bytes",
+        TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
+    }
+    make(results, "bm25_index", bytes(range(256)))  # the same bytes once more: the table stands
+    assert verify(results, current=current) == (3, [])
+
+
+def test_a_damaged_result_makes_all_below_stale(results: Path) -> None:
+    (results / "d" / "data" / "in.txt").write_bytes(b"Input")
+    assert reasons(verify(results, current=current)[1]) == {
+        "results/d/data/in.txt": "damaged: its bytes are not those its stage wrote",
+        INDEX: "stale: made from results/d/data/in.txt, which is damaged",
+        TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
+    }
+
+
+def test_a_stale_result_makes_all_below_stale_though_their_own_specs_are_todays(results: Path) -> None:
+    def edited(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
+        return {**current(stage, wildcards), "config": {"depth": 2 if stage == "collect" else 1}}
+
+    found = reasons(verify(results, current=edited)[1])
+    assert found == {
+        "results/d/data.manifest.json": "stale: changed since: setting depth of collect: 1 -> 2",
+        INDEX: "stale: made from results/d/data/in.txt, which is stale",
+        TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
+    }
+
+
+def test_a_result_of_unknown_origin_makes_all_below_stale_and_one_cleared_away_does_not(
+    results: Path,
+) -> None:
+    (results / "d" / "data.manifest.json").unlink()
+    found = reasons(verify(results, current=current)[1])
+    assert found["results/d/data/in.txt"].startswith("unknown")
+    assert found[INDEX] == "stale: made from results/d/data/in.txt, which is of unknown origin"
+    assert found[TABLE] == "stale: made from results/d/bm25/index/out.bin, which is stale"
+    (results / "d" / "data" / "in.txt").unlink()
+    assert verify(results, current=current) == (2, [])
+
+
+def test_a_plan_made_from_a_manifest_is_stale_when_that_is_written_anew(results: Path) -> None:
+    plan, counted = results / "d" / "plan.tsv", results / "d" / "data.manifest.json"
+    spec = current("plan", {"dataset": "d", "on": ""})
+    manifest = Manifest(results / "d" / "plan.tsv.manifest.json", spec, inputs=[counted])
+    plan.write_text("plan")
+    manifest.write(outputs=[plan], counts={})
+    assert verify(results, current=current) == (4, [])
+    record = json.loads(counted.read_bytes())
+    counted.write_bytes(sealed({**record, "counts": {"rows": 2}}))
+    assert reasons(verify(results, current=current)[1]) == {
+        "results/d/plan.tsv.manifest.json": f"stale: made from {counted}, which has other bytes now"
+    }
+
+
+@pytest.mark.parametrize("copy", ["other", "d.bak", "d/old"])
+def test_results_in_another_place_are_of_unknown_origin_and_the_right_place_is_named(
+    results: Path, copy: str
+) -> None:
+    shutil.copytree(results / "d", results / copy)
+    checked, findings = verify(results, current=current)
+    assert checked == 3
+    assert {finding.kind for finding in findings} == {"unknown"}
+    found = reasons(findings)
+    assert found[f"results/{copy}/data.manifest.json"] == "unknown: expected at results/d/data.manifest.json"
+    assert f"results/{copy}/data/in.txt" in found
+
+
+def sealed(record: dict[str, Any]) -> bytes:
+    """A manifest that says of itself that it is whole."""
+    record = {name: value for name, value in record.items() if name != "sha256"}
+    return json_bytes({**record, "sha256": sha256_text(canonical_json(record))})
+
+
+def too_large_a_number(whole: bytes) -> bytes:
+    return whole.replace(b'"rows": 1', b'"rows": 4e994')
+
+
+FAULTS: dict[str, Callable[[bytes], bytes]] = {
+    "a number that is infinite": too_large_a_number,
+    "nothing": lambda whole: b"",
+    "a list": lambda whole: b"[]\n",
+    "deep brackets": lambda whole: b"[" * 100_000,
+    "half a surrogate": lambda whole: whole.replace(b'"cpu"', b'"\\ud800"'),
+    "no text": lambda whole: whole.replace(b'"cpu"', b'"\xff"'),
+    "no outputs": lambda whole: sealed({**json.loads(whole), "outputs": None}),
+    "wildcards that are no texts": lambda whole: sealed(
+        {**json.loads(whole), "spec": {"stage": "collect", "wildcards": {"dataset": [1]}}}
+    ),
+    "no stage": lambda whole: sealed({**json.loads(whole), "spec": {"wildcards": {}}}),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_manifest_that_cannot_be_read_is_named_and_the_rest_is_checked(results: Path, fault: str) -> None:
+    manifest = results / "d" / "data.manifest.json"
+    before, after = manifest.read_bytes(), FAULTS[fault](manifest.read_bytes())
+    assert after != before
+    manifest.write_bytes(after)
+    (results / "d" / "table2.tsv").unlink()
+    found = reasons(verify(results, current=current)[1])
+    assert found["results/d/data.manifest.json"].startswith("damaged")
+    assert found["results/d/table2.tsv"] == "damaged: is missing"
+
+
+@pytest.mark.parametrize("fault", ["a folder", "a dangling link", "a pipe", "refused"])
+def test_a_manifest_that_cannot_be_opened_is_named_and_the_rest_is_checked(
+    results: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    manifest = results / "d" / "data.manifest.json"
+    manifest.unlink()
+    if fault == "a folder":
+        manifest.mkdir()
+        (manifest / "x.manifest.json").write_text("{}")
+        manifest /= "x.manifest.json"
+    elif fault == "a dangling link":
+        manifest.symlink_to("gone")
+    elif fault == "a pipe":
+        os.mkfifo(manifest)
+    else:
+        manifest.write_text("{}")
+        read_bytes = Path.read_bytes
+
+        def refused(path: Path) -> bytes:
+            if path == manifest:
+                raise OSError(5, "Input/output error")
+            return read_bytes(path)
+
+        monkeypatch.setattr(Path, "read_bytes", refused)
+    (results / "d" / "table2.tsv").unlink()
+    found = reasons(verify(results, current=current)[1])
+    assert found[str(manifest)].startswith("damaged")
+    assert found["results/d/table2.tsv"] == "damaged: is missing"
+
+
+def test_a_result_that_cannot_be_read_is_named_and_the_rest_is_checked(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path) -> str:
+        if path.name == "in.txt":
+            raise OSError(5, "Input/output error")
+        return digest(path)
+
+    digest = module.sha256_file
+    monkeypatch.setattr(module, "sha256_file", refused)
+    found = reasons(verify(results, current=current)[1])
+    assert found["results/d/data/in.txt"] == "damaged: cannot be read (Input/output error)"
+    assert set(found) == {"results/d/data/in.txt", INDEX, TABLE}
+
+
+@pytest.mark.parametrize("left", ["nothing", "an empty folder", "records of jobs"])
+def test_where_there_is_nothing_to_check_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if left != "nothing":
+        Path("results/logs").mkdir(parents=True)
+    if left == "records of jobs":
+        Path("results/logs/verify.log").write_text("")
+        Path("results/README.md").write_text("")
+    Path("config.json").write_text("{}")
+    with pytest.raises(ValueError, match="results: expected results to check, found none"):
+        verify_program.main(["--results", "results", "--config", "config.json", "--root", "."])
