@@ -11,6 +11,5 @@ rule verify:
     params:
         config=lambda wildcards: json.dumps(config, sort_keys=True),
     shell:
-        "config=$(mktemp) && printf %s {params.config:q} > $config"
-        " && python $PROGRAMS/verify.py --results results --config $config"
+        "python $PROGRAMS/verify.py --results results --config <(printf %s {params.config:q})"
         " --root $(dirname $PROGRAMS) 2>&1 | tee {log:q}"
