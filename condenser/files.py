@@ -22,6 +22,18 @@ from typing import IO, Any
 import numpy as np
 
 _CHUNK_BYTES = 1 << 20
+# What numpy lets through from Python's parser, where a header is no literal. MemoryError is the parser's
+# own stack: numpy gives it 10,000 characters at most.
+_NO_LITERAL = (
+    IndexError,
+    KeyError,
+    MemoryError,
+    OverflowError,
+    RecursionError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -123,7 +135,7 @@ def read_json(path: str | Path) -> Any:
     """
     try:
         return json.loads(Path(path).read_bytes())
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # brackets nest too deeply for the parser
         line = getattr(error, "lineno", 1)
         raise ValueError(f"{path}:{line}: expected JSON, got something else ({error}).") from error
 
@@ -151,27 +163,47 @@ def load_npy(path: str | Path, *, mapped: bool = True) -> np.ndarray:
     is taken for it.
 
     Raises:
-        ValueError: the file is no NPY array of version 1.0, is cut short, or holds pickled objects.
+        ValueError: the file is no NPY array of version 1.0, is cut short, or holds something else than
+            numbers row by row.
     """
     path = Path(path)
     try:
         with path.open("rb") as file:
-            if np.lib.format.read_magic(file) != (1, 0):
-                raise ValueError("another version than 1.0")
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            shape, dtype = _npy_header(file)
             num_bytes = path.stat().st_size - file.tell()
-        if dtype.hasobject:
-            raise ValueError("pickled objects")
-        if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != num_bytes:
+        if math.prod(shape) * dtype.itemsize != num_bytes:
             raise ValueError(f"{num_bytes:,} bytes for {dtype} {list(shape)}")
-    except (ValueError, SyntaxError, TokenError) as error:
+        # what has no element cannot be mapped
+        return np.load(path, mmap_mode="r" if mapped and num_bytes else None, allow_pickle=False)
+    except ValueError as error:
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"{path}: expected a complete NPY array without pickle, got something else ({reason}). "
+            f"{path}: expected a complete NPY array without pickle, got something else ({reason[:200]}). "
             "Remove it, and run again."
         ) from error
-    # what has no element cannot be mapped
-    return np.load(path, mmap_mode="r" if mapped and num_bytes else None, allow_pickle=False)
+
+
+def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of the NPY array that begins here.
+
+    Raises:
+        ValueError: it is another version than 1.0, or no array of numbers, the last axis innermost.
+    """
+    if np.lib.format.read_magic(file) != (1, 0):
+        raise ValueError("another version than 1.0")
+    try:
+        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    except _NO_LITERAL as error:
+        raise ValueError(f"a header that cannot be read: {type(error).__name__} {error}") from error
+    if dtype.hasobject:
+        raise ValueError("pickled objects")
+    if dtype.kind not in "biuf":
+        raise ValueError(f"{dtype} instead of numbers")
+    if is_fortran:
+        raise ValueError("columns one behind the other instead of rows")
+    if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
+        raise ValueError("a shape of other than whole numbers from 0 to 2^63 - 1")
+    return shape, dtype
 
 
 def sha256_file(path: str | Path) -> str:

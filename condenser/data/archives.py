@@ -18,13 +18,21 @@ from typing import IO, Any
 
 from condenser.files import atomic_write
 
-_BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError)
+_BROKEN = (EOFError, RecursionError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, tarfile.TarError)
 _CHUNK_BYTES = 1 << 20
-_MAX_HEADER_BYTES = 1 << 20
+_MAX_HEADER_BYTES = 1 << 18
 _HEADERS = (
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
+
+
+class _Refusal(ValueError):
+    """A refusal whose message names the file."""
+
+
+class _SparseMember(Exception):
+    """A member with holes, whose map could fill the memory."""
 
 
 class _Limited(io.RawIOBase):
@@ -41,31 +49,72 @@ class _Limited(io.RawIOBase):
             data = self._inner.read(len(buffer))
         self._read += len(data)
         if self._read > self._max:
-            raise ValueError(
-                f"{self._name}: expected at most {self._max:,} bytes unpacked, got more. "
-                "Is it the right file?"
-            )
+            raise _too_large(self._name, self._max)
         buffer[: len(data)] = data
         return len(data)
+
+
+def _too_large(name: str, max_bytes: int) -> _Refusal:
+    return _Refusal(f"{name}: expected at most {max_bytes:,} bytes unpacked, got more. Is it the right file?")
 
 
 @contextmanager
 def _named_faults(name: str) -> Iterator[None]:
     try:
         yield
+    except _SparseMember as error:
+        raise _Refusal(
+            f"{name}: expected members without holes, got a sparse one. Is it the right file?"
+        ) from error
     except _BROKEN as error:
-        raise ValueError(
+        raise _Refusal(
             f"{name}: expected a complete archive, got a damaged or shortened one ({error}). "
             "Delete it and download it again."
         ) from error
+
+
+class _Attributes(dict[str, str]):
+    """Attributes of members (PAX), which are small and tell of no holes: tarfile holds them in memory.
+
+    tarfile puts them here before it reads the map of a sparse member.
+    """
+
+    num_chars = 0
+
+    def __setitem__(self, key: str, value: str) -> None:
+        if key.startswith("GNU.sparse."):
+            raise _SparseMember
+        self.num_chars += len(key) + len(value)
+        if self.num_chars > _MAX_HEADER_BYTES:
+            raise tarfile.ReadError(f"attributes of {self.num_chars:,} characters")
+        super().__setitem__(key, value)
+
+    def copy(self) -> _Attributes:
+        copied = _Attributes(self)
+        copied.num_chars = self.num_chars
+        return copied
 
 
 class _Member(tarfile.TarInfo):
     """A member whose headers (long names, attributes) are small: tarfile holds them in memory."""
 
     @classmethod
+    def fromtarfile(cls, archive: tarfile.TarFile) -> _Member:
+        try:
+            member = super().fromtarfile(archive)
+        except _Refusal:
+            raise
+        except ValueError as error:  # a number of the header that is none
+            raise tarfile.ReadError(str(error)) from error
+        if member.size < 0:
+            raise tarfile.ReadError(f"a member of {member.size:,} bytes")
+        return member
+
+    @classmethod
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> _Member:
         member = super().frombuf(buf, encoding, errors)
+        if member.type == tarfile.GNUTYPE_SPARSE:
+            raise _SparseMember
         if member.type in _HEADERS and member.size > _MAX_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {member.size:,} bytes")
         return member
@@ -97,12 +146,15 @@ def tar_members(
 
     Raises:
         ValueError: the archive is damaged, a wanted member is missing, comes twice or is no plain
-            file, or the archive unpacks to more than `max_bytes`.
+            file, any member is sparse, or the archive unpacks to more than `max_bytes`.
     """
     missing = set(names)
     with open_gzip(path, max_bytes=max_bytes) as unpacked, _named_faults(str(path)):
-        with tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Member) as archive:
-            for member in archive:
+        with tarfile.open(fileobj=unpacked, mode="r|", tarinfo=_Member, pax_headers=_Attributes()) as archive:
+            while (member := archive.next()) is not None:
+                archive.members.clear()  # type: ignore[attr-defined]  # else tarfile keeps every one it has read
+                if archive.offset > max_bytes:  # tarfile would look for the next one for ever
+                    raise _too_large(str(path), max_bytes)
                 name = _wanted_name(member.name, names)
                 if name is None:
                     continue

@@ -66,7 +66,7 @@ def download(
     with _Part(path, url) as part:
         for attempt in range(1, retries + 2):
             try:
-                was_resumed = _attempt(part, num_bytes=num_bytes, timeout_s=timeout_s)
+                was_resumed = _attempt(part, num_bytes=num_bytes, md5=md5, timeout_s=timeout_s)
                 _check_md5(part, md5, was_resumed=was_resumed)
             except _Interrupted as fault:
                 log.warning("%s: %s (attempt %d of %d)", url, fault, attempt, retries + 1)
@@ -132,7 +132,7 @@ class _Part:
         """What tells the version that the part belongs to; None where it cannot be told."""
         try:
             state = read_json(self._state_path)
-            return state["validator"] if state["url"] == self.url else None
+            return _sendable(state["validator"]) if state["url"] == self.url else None
         except (ValueError, FileNotFoundError, KeyError, TypeError):
             return None
 
@@ -157,7 +157,7 @@ class _Part:
         self._state_path.unlink(missing_ok=True)
 
 
-def _attempt(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
+def _attempt(part: _Part, *, num_bytes: int, md5: str | None, timeout_s: float) -> bool:
     """Bring the part to its end if the server lets us; true if it went on from earlier bytes."""
     begin, validator = part.num_bytes, part.validator
     if validator is None or begin > num_bytes:
@@ -169,7 +169,7 @@ def _attempt(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
         headers |= {"Range": f"bytes={begin}-", "If-Range": validator}
     try:
         with requests.get(part.url, headers=headers, stream=True, timeout=timeout_s) as response:
-            begin = _accepted_begin(response, part, begin, validator)
+            begin = _accepted_begin(response, part, begin, validator, num_bytes=num_bytes, md5=md5)
             length = response.headers.get("Content-Length", "")
             if length.isdecimal() and begin + int(length) != num_bytes:
                 part.discard()
@@ -185,14 +185,34 @@ def _attempt(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
     return begin > 0
 
 
-def _accepted_begin(response: requests.Response, part: _Part, begin: int, validator: str | None) -> int:
-    """Where the bytes of this response belong."""
+def _accepted_begin(
+    response: requests.Response,
+    part: _Part,
+    begin: int,
+    validator: str | None,
+    *,
+    num_bytes: int,
+    md5: str | None,
+) -> int:
+    """Where the bytes of this response belong.
+
+    With an MD5 the sum has the last word. Without one, bytes that need unpacking are refused, and
+    more bytes must come under the validator of the first ones.
+    """
     status = response.status_code
+    coding = response.headers.get("Content-Encoding", "identity")
+    if status in (200, 206) and md5 is None and coding.strip().lower() != "identity":
+        raise ValueError(
+            f"{part.url}: expected the file as it is, got it in the Content-Encoding {coding!r}. "
+            "Fetch it by other means and set downloads.mirror to the folder that holds it."
+        )
     if status == 200:
         return 0
     if status == 206 and begin:
-        match = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-        if match and int(match[1]) == begin and _validator(response.headers) in (validator, None):
+        offered = response.headers.get("Content-Range", "")
+        is_rest = re.fullmatch(rf"bytes {begin}-{num_bytes - 1}/(\*|{num_bytes})", offered) is not None
+        came = _validator(response.headers)
+        if is_rest and (came == validator or (came is None and md5 is not None)):
             return begin
         part.discard()
         raise _Interrupted("another part of the file than was asked for, or of another version")
@@ -229,8 +249,15 @@ def _receive(
 
 def _validator(headers: Mapping[str, str]) -> str | None:
     """What If-Range may name: a strong ETag, else the date of change (RFC 9110, 13.1.5)."""
-    tag = headers.get("ETag")
-    return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
+    tag = _sendable(headers.get("ETag"))
+    return tag if tag and not tag.startswith("W/") else _sendable(headers.get("Last-Modified"))
+
+
+def _sendable(validator: object) -> str | None:
+    """The validator if a header can carry it, which takes printable ASCII; else None."""
+    if isinstance(validator, str) and re.fullmatch(r"[!-~]([ -~]*[!-~])?", validator):
+        return validator
+    return None
 
 
 def _reason(error: Exception, part: _Part, num_bytes: int) -> str:

@@ -26,6 +26,7 @@ from condenser.progress import Progress
 
 PARTS = ("tokens", "sentence_lengths", "num_sentences")
 _MAX_UINT16 = 2**16 - 1
+_DTYPES = (np.uint16, np.uint32)
 
 
 def shard_files(prefix: str | Path) -> list[Path]:
@@ -211,7 +212,8 @@ class TokenShards:
     def __init__(self, prefixes: Sequence[str | Path]) -> None:
         """
         Raises:
-            ValueError: a shard is missing, out of order, or its files do not fit together.
+            ValueError: a shard is missing, out of order, not as `write_token_shard` writes it, or its files
+                do not fit together.
         """
         _refuse_gaps(prefixes)
         loaded = [_load_shard(prefix) for prefix in prefixes]
@@ -303,8 +305,14 @@ def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     tokens, lengths, nums = (
         load_npy(file, mapped=part == "tokens") for file, part in zip(files, PARTS, strict=True)
     )
+    for file, array in zip(files, (tokens, lengths, nums), strict=True):
+        if array.ndim != 1 or array.dtype not in _DTYPES:
+            raise ValueError(
+                f"{file}: expected uint16 or uint32 of one dimension, got {array.dtype} {list(array.shape)}. "
+                "Run rule tokens again."
+            )
     for file, counts, total in ((files[2], nums, len(lengths)), (files[1], lengths, len(tokens))):
-        if counts.ndim != 1 or int(counts.sum(dtype=np.int64)) != total:
+        if int(counts.sum(dtype=np.int64)) != total:
             raise ValueError(
                 f"{file}: expected counts that add up to {total}, got {int(counts.sum(dtype=np.int64))}. "
                 "The shard's files do not belong together: run rule tokens again."

@@ -150,6 +150,7 @@ def _read_rows(array: np.ndarray, start: int, out: np.ndarray) -> None:
     if not isinstance(array, np.memmap) or array.filename is None:
         out[:] = array[start : start + len(out)]
         return
+    assert array.flags.c_contiguous, "load_npy refuses arrays that do not lie row by row"
     with Path(array.filename).open("rb") as file:
         file.seek(array.offset + start * array.strides[0])
         count = file.readinto(out.view(np.uint8).reshape(-1).data)

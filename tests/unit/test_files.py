@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import errno
 import pickle
+import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import safetensors.numpy
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
-from condenser.files import atomic_folder, atomic_write, load_npy, save_npy
+from condenser.files import atomic_folder, atomic_write, load_npy, read_json, save_npy
 from tests.small_files import small_files
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float32), np.arange(3) > 1]
@@ -32,7 +34,7 @@ class Trap:
 def refused(path: Path, *, mapped: bool) -> str:
     with pytest.raises(ValueError, match=r"array\.npy: expected a complete NPY array") as caught:
         load_npy(path, mapped=mapped)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < len(str(path)) + 350
     return str(caught.value)
 
 
@@ -94,6 +96,52 @@ def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path: Pat
         np.lib.format.write_array_header_1_0(file, header)
         file.write(bytes(100))
     assert "100 bytes for float32" in refused(path, mapped=False)
+
+
+def npy_file(path: Path, *, descr: str = "'<f4'", order: str = "False", shape: str = "(3, 2)") -> Path:
+    """An NPY file of 24 bytes with any text as the values of its header."""
+    header = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(24))
+    return path
+
+
+HEADERS = {
+    "columns": ({"order": "True"}, "columns one behind the other"),
+    "columns, where it makes no difference": ({"order": "True", "shape": "(6,)"}, "columns one"),
+    "a length beyond the system's": ({"shape": f"(0, {10**20})"}, "a shape of other than whole numbers"),
+    "a length of 2^63": ({"shape": f"(0, {2**63})"}, "a shape of other than whole numbers"),
+    "two lengths whose product is too large": ({"shape": f"(0, {2**62}, {2**62})"}, "bytes for float32"),
+    "a truth value": ({"shape": "(True, 6)"}, "a shape of other than whole numbers"),
+    "below zero": ({"shape": "(-1, -6)"}, "a shape of other than whole numbers"),
+    "a hundred dimensions": ({"shape": f"(6, {'1, ' * 100})"}, "dimension"),
+    "many signs": ({"shape": f"({'-' * 8000}6,)"}, "MemoryError"),
+    "many sums": ({"shape": f"({'1+' * 4000}6,)"}, "RecursionError"),
+    "no type": ({"descr": "()"}, "IndexError"),
+    "a set of lists": ({"descr": "{[]}"}, "TypeError"),
+    "texts without characters": ({"descr": "'|S0'", "shape": f"({10**12},)"}, r"\|S0 instead of numbers"),
+    "texts": ({"descr": "'<U1'", "shape": "(6,)"}, "<U1 instead of numbers"),
+    "records": ({"descr": "[('a', '<f4')]", "shape": "(6,)"}, "instead of numbers"),
+    "arrays of arrays": ({"descr": "('<f4', (2,))", "shape": "(3,)"}, "instead of numbers"),
+}
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize("case", HEADERS)
+def test_a_header_that_we_do_not_write_is_refused(tmp_path: Path, case: str, mapped: bool) -> None:
+    assert load_npy(npy_file(tmp_path / "array.npy"), mapped=mapped).shape == (3, 2)
+    values, reason = HEADERS[case]
+    assert re.search(reason, refused(npy_file(tmp_path / "array.npy", **values), mapped=mapped))
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 200_000, b'{"a":' * 200_000, b"9" * 5000, b"", b"{", b"\xff", b"[1,\n2"]
+)
+def test_what_is_no_json_is_refused_in_one_line_that_names_the_file(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "meta.json"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"meta\.json:[12]: expected JSON, got something else") as caught:
+        read_json(path)
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
 
 
 def write_bytes(path: Path) -> None:

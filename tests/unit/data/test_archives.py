@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
+import re
 import tarfile
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,27 +67,115 @@ def test_a_link_folder_or_device_in_place_of_a_wanted_member_is_refused(tmp_path
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_written_never_passes_the_limit_and_goes_when_it_would(tmp_path):
-    """Also a sparse member, of a few bytes in the archive and 4 GB by its header."""
+def test_what_is_written_never_passes_the_limit_and_goes_when_the_archive_is_cut(tmp_path):
     path = tmp_path / "a.tar.gz"
     write_tar(path, {"one": bytes(4 * LIMIT)})
     with pytest.raises(ValueError, match="at most 1,048,576 bytes unpacked"):
         extract_tar_members(path, ["one"], tmp_path / "out", max_bytes=LIMIT)
-    info = tarfile.TarInfo("one")
-    info.pax_headers = {
-        "GNU.sparse.major": "0",
-        "GNU.sparse.minor": "1",
-        "GNU.sparse.map": "0,1",
-        "GNU.sparse.size": str(4 << 30),
-    }
-    with tarfile.open(path, "w:gz", format=tarfile.PAX_FORMAT) as archive:
-        info.size = 1
-        archive.addfile(info, io.BytesIO(b"x"))
-    with tarfile.open(path) as archive:
-        assert archive.getmember("one").size == 4 << 30
-    with pytest.raises(ValueError, match="at most 1,048,576 bytes unpacked"):
-        extract_tar_members(path, ["one"], tmp_path / "out", max_bytes=LIMIT)
+    assert not (tmp_path / "out").exists()
+    write_tar(path, {"one": random.Random(1).randbytes(3 * LIMIT)})
+    path.write_bytes(path.read_bytes()[: 2 * LIMIT])
+    with pytest.raises(ValueError, match="damaged or shortened"):
+        extract_tar_members(path, ["one"], tmp_path / "out", max_bytes=4 * LIMIT)
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def header(name: str, size: int = 0, *, kind: bytes = tarfile.REGTYPE, **attributes: str) -> bytes:
+    """A member's header, in PAX where it has attributes, whose names have `_` for `.`."""
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    info.pax_headers = {key.replace("_", "."): value for key, value in attributes.items()}
+    return info.tobuf(tarfile.PAX_FORMAT if attributes else tarfile.GNU_FORMAT)
+
+
+def write_gzip(path: Path, *parts: bytes) -> Path:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        for part in (*parts, bytes(1024)):
+            file.write(part)
+    return path
+
+
+def refusal(path: Path, *, name: str = "one", limit: int = LIMIT) -> str:
+    """The message with which an archive is refused when this member is asked for."""
+    with pytest.raises(ValueError, match=r"a\.tar\.gz: expected ") as caught:
+        read_tar(path, [name], limit=limit)
+    assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+SPARSE = {
+    "GNU": header("x", kind=tarfile.GNUTYPE_SPARSE),
+    "PAX 0.0": header("x", GNU_sparse_size="9", GNU_sparse_numblocks="1", GNU_sparse_offset="0"),
+    "PAX 0.0, no number": header("x", GNU_sparse_size="many"),
+    "PAX 0.1": header("x", GNU_sparse_map="0,1", GNU_sparse_size=str(4 << 30)),
+    "PAX 0.1, no number": header("x", GNU_sparse_map="x,y"),
+    "PAX 1.0": header("x", 512, GNU_sparse_major="1", GNU_sparse_minor="0") + b"1\n0\n1\n".ljust(1024, b"\0"),
+    "PAX 1.0, no number": header("x", 512, GNU_sparse_major="1", GNU_sparse_minor="0") + b"abc\n".ljust(512),
+    "PAX 1.0, cut": header("x", 512, GNU_sparse_major="1", GNU_sparse_minor="0") + b"9" * 512,
+    "PAX 1.1": header("x", GNU_sparse_major="1", GNU_sparse_minor="1", GNU_sparse_realsize="2048"),
+    "PAX for all": tarfile.TarInfo.create_pax_global_header({"GNU.sparse.map": "0,1"}) + header("x"),
+}
+
+
+@pytest.mark.parametrize("kind", SPARSE)
+@pytest.mark.parametrize("name", ["one", "x"])
+def test_a_sparse_member_is_refused_whether_it_is_wanted_or_not(tmp_path, kind, name):
+    for before in (b"", header("one", 5) + b"hello".ljust(512, b"\0")):
+        message = refusal(write_gzip(tmp_path / "a.tar.gz", before, SPARSE[kind]), name=name)
+        assert "expected members without holes, got a sparse one" in message
+
+
+def peak_bytes(read: Callable[[], object]) -> int:
+    tracemalloc.start()
+    try:
+        read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_map_of_a_sparse_member_is_not_read(tmp_path):
+    first = header("x", 512, GNU_sparse_major="1", GNU_sparse_minor="0")
+    path = write_gzip(tmp_path / "a.tar.gz", first, b"1000000\n", b"0\n" * 2_000_000)
+    assert peak_bytes(lambda: refusal(path, limit=1 << 30)) < 5 << 20
+
+
+def test_members_take_no_memory_however_many_there_are(tmp_path):
+    wanted = header("one", 5) + b"hello".ljust(512, b"\0")
+    path = write_gzip(tmp_path / "a.tar.gz", header("x") * 15_000, wanted)
+    came = {}
+    assert peak_bytes(lambda: came.update(read_tar(path, ["one"], limit=1 << 30))) < 5 << 20
+    assert came == {"one": b"hello"}
+
+
+def test_attributes_for_all_members_are_refused_before_they_fill_the_memory(tmp_path):
+    attributes = [{f"key{number}": "x" * 100_000} for number in range(300)]
+    headers = map(tarfile.TarInfo.create_pax_global_header, attributes)
+    path = write_gzip(tmp_path / "a.tar.gz", *headers, header("one"))
+    messages: list[str] = []
+    assert peak_bytes(lambda: messages.append(refusal(path, limit=1 << 30))) < 10 << 20
+    assert re.search(r"attributes of [\d,]+ characters", messages[0])
+
+
+def attribute(record: bytes) -> bytes:
+    """A PAX header of this record, which need not be one, and the member it is about."""
+    return header("pax", len(record), kind=tarfile.XHDTYPE) + record.ljust(
+        -(-len(record) // 512) * 512, b"\0"
+    )
+
+
+MALFORMED = {
+    "an attribute of no length": attribute(b"9" * 5000 + b" path=x\n") + header("one"),
+    "an unknown character set": attribute(b"22 hdrcharset=\xff\xff\xff\xff\xff\n") + header("one"),
+    "a size below zero": attribute(b"11 size=-1\n") + header("one"),
+    "headers of headers": attribute(b"") * 2000 + header("one"),
+    "the end of the world": header("x", 8**20) + header("one"),
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_what_no_archive_holds_is_told_with_the_archives_name(tmp_path, kind):
+    refusal(write_gzip(tmp_path / "a.tar.gz", MALFORMED[kind]))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,8 @@ class Behaviour:
     if_range: bool = True  # honours If-Range
     length: bool = True  # tells Content-Length
     shift: int = 0  # answers a range that begins so many bytes later
+    total: int | None = None  # tells this length of the whole file with a range
+    coding: str | None = None  # tells this Content-Encoding
 
 
 @dataclass
@@ -73,7 +75,7 @@ def server() -> Iterator[Server]:
                     return
                 self.send_response(206)
                 last = len(does.content) - 1
-                self.send_header("Content-Range", f"bytes {begin}-{last}/{last + 1}")
+                self.send_header("Content-Range", f"bytes {begin}-{last}/{does.total or last + 1}")
             else:
                 self.send_response(200)
             body = does.content[begin:]
@@ -81,6 +83,8 @@ def server() -> Iterator[Server]:
                 self.send_header("Content-Length", str(len(body)))
             if does.etag:
                 self.send_header("ETag", does.etag)
+            if does.coding:
+                self.send_header("Content-Encoding", does.coding)
             self.end_headers()
             limit = min(x for x in (does.cut_after, does.stall_after, len(body)) if x is not None)
             piece = len(CONTENT) // 10 if does.pause_s else len(CONTENT) + 1
@@ -155,6 +159,9 @@ MENDED = {
     "no tag": ([Behaviour(cut_after=70_000, etag=None), Behaviour(etag=None)], 2, 0),
     "weak tag": ([Behaviour(cut_after=70_000, etag='W/"v1"'), Behaviour(etag='W/"v1"')], 2, 0),
     "no length, cut": ([Behaviour(cut_after=70_000, length=False), Behaviour(length=False)], 2, 1),
+    "no tag with the rest": ([Behaviour(cut_after=70_000), Behaviour(etag=None, if_range=False)], 2, 1),
+    "tag that no header can carry": ([Behaviour(cut_after=70_000, etag='"\xe9"'), Behaviour()], 2, 0),
+    "coding that the sum proves a mere name": ([Behaviour(coding="x-gzip")], 1, 0),
     "another range than asked": ([Behaviour(cut_after=70_000), Behaviour(shift=5), Behaviour()], 3, 0),
 }
 
@@ -165,6 +172,40 @@ def test_a_fault_that_can_be_mended_ends_in_the_right_file(server, tmp_path, cas
     done = fetch(server, tmp_path / "file.bin")
     assert_only(tmp_path / "file.bin")
     assert (done["attempts"], done["resumed"]) == (attempts, resumed)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        Behaviour(etag=None, if_range=False),
+        Behaviour(total=400_000),
+        Behaviour(etag=None, if_range=False, total=400_000),
+    ],
+)
+def test_without_a_sum_no_rest_is_taken_that_does_not_show_its_version(server, tmp_path, rest):
+    server.script = [Behaviour(cut_after=100_000, content=bytes(300_000)), rest, Behaviour()]
+    done = fetch(server, tmp_path / "file.bin", md5=None)
+    assert_only(tmp_path / "file.bin")
+    assert (done["attempts"], done["resumed"]) == (3, 0)
+
+
+def test_without_a_sum_a_rest_of_the_same_version_is_gone_on_with(server, tmp_path):
+    server.script = [Behaviour(cut_after=100_000), Behaviour()]
+    assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 1
+    assert_only(tmp_path / "file.bin")
+
+
+@pytest.mark.parametrize("begun", [0, 1000])
+def test_without_a_sum_bytes_that_need_unpacking_are_refused(server, tmp_path, begun):
+    server.script = [Behaviour(cut_after=begun), Behaviour(coding="gzip")]
+    with pytest.raises(ValueError, match=r"got it in the Content-Encoding 'gzip'\. Fetch") as caught:
+        fetch(server, tmp_path / "file.bin", md5=None)
+    assert "\n" not in str(caught.value) and str(caught.value).startswith(server.url)
+    assert not (tmp_path / "file.bin").exists()
+    assert len(server.requests) == 2  # to ask again would not help
+    server.script = [Behaviour(coding="identity")]
+    fetch(server, tmp_path / "file.bin", md5=None)
+    assert_only(tmp_path / "file.bin")
 
 
 def test_cut_at_any_bytes_it_goes_on_there_until_all_is_there(server, tmp_path):
@@ -236,7 +277,17 @@ def test_a_part_of_another_address_is_not_gone_on_with(server, tmp_path):
     assert_only(tmp_path / "file.bin")
 
 
-@pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"url": 1}', "null"])
+@pytest.mark.parametrize("validator", [5, True, [], "", " ", "a\nb", '"v1"\n', '"é"', '"\u4e00"', ' "v1"'])
+def test_a_version_that_no_header_can_carry_is_none(server, tmp_path, validator):
+    (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
+    (tmp_path / "file.bin.part.json").write_text(json.dumps({"url": server.url, "validator": validator}))
+    server.script = [Behaviour(if_range=False)]
+    assert fetch(server, tmp_path / "file.bin", md5=None, retries=0)["resumed"] == 0
+    assert "If-Range" not in server.requests[0]
+    assert_only(tmp_path / "file.bin")
+
+
+@pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"url": 1}', "null", "[" * 200_000, "9" * 5000])
 def test_a_part_whose_version_cannot_be_told_is_started_anew(server, tmp_path, state):
     (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
     (tmp_path / "file.bin.part.json").write_text(state)

@@ -269,6 +269,30 @@ def test_a_shard_of_wrong_length_is_named(tmp_path, part):
         TokenShards([prefix])
 
 
+@pytest.mark.parametrize("part", [0, 1, 2])
+@pytest.mark.parametrize(
+    "dtype", [np.float32, np.float64, np.int16, np.int64, np.uint8, np.uint64, ">u2", bool]
+)
+def test_a_shard_of_other_values_than_ours_is_named(tmp_path, part, dtype):
+    hand_made_shards(tmp_path, [[[1], [1]], [[1], [1]]])
+    file = shard_files(tmp_path / "collection.0-of-1")[part]
+    save_npy(file, load_npy(file, mapped=False).astype(dtype))
+    with pytest.raises(ValueError, match=r"expected uint16 or uint32 of one dimension, got .*Run") as caught:
+        TokenShards([tmp_path / "collection.0-of-1"])
+    assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("part", [0, 1, 2])
+@pytest.mark.parametrize("shape", [(-1, 1), (1, -1), ()])
+def test_a_shard_of_another_shape_is_named(tmp_path, part, shape):
+    hand_made_shards(tmp_path, [[[7]]])
+    file = shard_files(tmp_path / "collection.0-of-1")[part]
+    np.save(file, load_npy(file, mapped=False).reshape(shape))
+    with pytest.raises(ValueError, match="expected uint16 or uint32 of one dimension, got uint16") as caught:
+        TokenShards([tmp_path / "collection.0-of-1"])
+    assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
+
+
 def test_shards_of_a_collection_hold_every_passage_once(tmp_path, real):
     passages = [Passage(f"d{row}", "", f"number {row}") for row in range(7)]
     write_passages(tmp_path / "collection.jsonl", passages)

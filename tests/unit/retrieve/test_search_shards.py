@@ -94,6 +94,15 @@ def test_vectors_of_another_length_or_type_are_refused(tmp_path):
         searched(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["passages.npy", "queries.npy"])
+def test_vectors_that_lie_column_by_column_are_refused(tmp_path, name):
+    save_npy(tmp_path / "passages.npy", embeddings(9))
+    save_npy(tmp_path / "queries.npy", embeddings(3))
+    np.save(tmp_path / name, np.asfortranarray(np.load(tmp_path / name)))
+    with pytest.raises(ValueError, match=rf"{name}: expected a complete NPY array .*columns"):
+        searched(tmp_path)
+
+
 def test_a_shard_cut_between_blocks_is_refused(tmp_path):
     save_npy(tmp_path / "passages.npy", embeddings(9))
     save_npy(tmp_path / "queries.npy", embeddings(3))
