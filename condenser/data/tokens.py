@@ -300,7 +300,8 @@ def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     for file in files:
         if not file.is_file():
             raise ValueError(
-                f"{file}: expected this file of a token shard, found none. Run rule tokens again."
+                f"{file}: expected this file of a token shard, found none. Was it deleted? "
+                "Delete collection.complete beside it, too, and run again."
             )
     tokens, lengths, nums = (
         load_npy(file, mapped=part == "tokens") for file, part in zip(files, PARTS, strict=True)

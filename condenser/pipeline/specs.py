@@ -137,6 +137,8 @@ class Specs:
                 return self._digests_by_name(files)
             if dataset["source"] == "pydoc":
                 return {name: _version(name) for name in dataset["packages"]}
+        if stage == "plan":
+            return self._digests_by_name(sorted(self._root.glob("condenser/pipeline/costs/tables/*.tsv")))
         backbone = self._config["backbone"]
         if stage == "backbone" and backbone["source"] == "folder":
             return self._digests_by_name(sorted(Path(backbone["path"]).iterdir()))

@@ -341,6 +341,7 @@ STAGES: dict[str, Stage] = {
     ),
     "plan": Stage(
         keys=("*",),
+        without=("downloads", "safety"),
         packages=(),
         parents=lambda config, wildcards: [("table2", {"dataset": wildcards["dataset"]})],
     ),

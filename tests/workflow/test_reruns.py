@@ -154,6 +154,25 @@ def test_a_touch_accepts_an_edit_and_the_manifests_say_so(copy_of_golden: Callab
     assert "0 findings" in finished(folder, target="verify")
 
 
+def test_a_plan_is_made_anew_when_it_can_count_other_things_or_a_table_changes(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder, target = copy_of_golden(), "results/tiny/plan.H200.tsv"
+    finished(folder, target=target)
+    assert "Nothing to be done" in finished(folder, "-n", target=target)
+    edit(folder, "configs/tiny.yaml", "checkpoint_every_s: 0", "checkpoint_every_s: 7")  # costs nothing
+    assert "Nothing to be done" in finished(folder, "-n", target=target)
+    manifest = folder / "results" / "tiny" / "data.manifest.json"
+    manifest.rename(folder / "elsewhere")
+    assert "rule plan:" in finished(folder, "-n", target=target)
+    (folder / "elsewhere").rename(manifest)
+    rates = folder / "condenser" / "pipeline" / "costs" / "tables" / "rates.tsv"
+    rates.write_text(rates.read_text().replace("0.75", "0.7", 1))
+    assert "changed: file rates.tsv" in finished(folder, "-n", target=target)
+    said = run(folder, target="verify")
+    assert "stale: results/tiny/plan.H200.tsv.manifest.json: changed since: file rates.tsv" in said.stdout
+
+
 def test_a_user_file_with_other_content_reruns_all_and_one_merely_rewritten_nothing(
     copy_of_golden: Callable[[], Path],
 ) -> None:
