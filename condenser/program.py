@@ -211,7 +211,8 @@ class Manifest:
 
 
 def _refuse_other_code(spec: dict[str, Any], *, started_ns: int) -> None:
-    """
+    """See that the code that is about to run is what the spec tells of.
+
     Raises:
         ValueError: a file of code is newer than the workflow, and a module no longer the one that the
             spec tells of: the result would not be what its manifest says.

@@ -42,15 +42,14 @@ def params_changed(
     if manifest is None:
         return snakemakes(persistence, job, file=file)
     outputs = [output for output in job.output if output != manifest]
-    changes = MANIFESTS.changes(Path(manifest), outputs, json.loads(job.params.spec))
-    if not changes and hasattr(
-        job.params, "counted"
-    ):  # of a plan: no manifest tells what it might count today
+    changes = FRESHNESS.changes(Path(manifest), outputs, json.loads(job.params.spec))
+    # what a plan may count today is no matter of its spec: it would be stale once the stages have run
+    if not changes and hasattr(job.params, "counted"):
         return snakemakes(persistence, job, file=file)
     return Changes(only_new=set(changes), files={manifest} if changes else set())
 
 
-MANIFESTS = freshness.Freshness()
+FRESHNESS = freshness.Freshness()
 PersistenceBase.has_metadata = lambda persistence, job: True
 PersistenceBase.params_changed = params_changed
 reasons.explain(logger)

@@ -260,9 +260,10 @@ class TokenShards:
 
 
 def refuse_other_ids(shards: TokenShards, num_ids: int, *, tokens: Path, ids: Path) -> None:
-    """
+    """See that rows and ids are equally many; `tokens` and `ids` are the files, for the error.
+
     Raises:
-        ValueError: the file `ids` has another number of ids than the shards, which begin at `tokens`, rows.
+        ValueError: they are not.
     """
     if shards.num_rows != num_ids:
         raise ValueError(
@@ -300,8 +301,8 @@ def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     for file in files:
         if not file.is_file():
             raise ValueError(
-                f"{file}: expected this file of a token shard, found none. Was it deleted? "
-                "Delete collection.complete beside it, too, and run again."
+                f"{file}: expected this file of a token shard, found none. Delete collection.complete "
+                "if that stands beside it, and run again."
             )
     tokens, lengths, nums = (
         load_npy(file, mapped=part == "tokens") for file, part in zip(files, PARTS, strict=True)
