@@ -7,26 +7,31 @@ another disk.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from condenser.files import canonical_json, json_bytes, sha256_file, sha256_text
-from condenser.pipeline.paths import MANIFESTS, manifest_path
+from condenser.files import sha256_file
+from condenser.pipeline.manifests import (
+    MANIFESTS,
+    OTHER_BYTES,
+    SUFFIX,
+    Record,
+    manifest_path,
+    read_manifest,
+)
 from condenser.pipeline.specs import differences
 from condenser.progress import track
 
-SUFFIX = ".manifest.json"
 # No results: records of how jobs went, by their place; Snakemake's mark in a folder, and an empty file that
 # stands for all token shards, by their names.
 _NO_RESULT_FOLDERS = (".work", "logs")  # of results/
 _NO_RESULT_PARTS = ("logs", "benchmarks")  # of a data set, and of the downloads
 _NO_RESULT_NAMES = (".snakemake_timestamp", "collection.complete")
 
-_MISSING, _OTHER_BYTES = "is missing", "its bytes are not those its stage wrote"
+_MISSING = "is missing"
 
 CurrentSpec = Callable[[str, dict[str, str]], dict[str, Any]]
 
@@ -48,15 +53,6 @@ class Finding:
         return f"{self.kind}: {self.path}: {self.reason}"
 
 
-@dataclass(frozen=True)
-class _Record:
-    """What a sound manifest says; inputs and outputs are SHA-256 by path."""
-
-    spec: dict[str, Any]
-    inputs: dict[Path, str]
-    outputs: dict[Path, str]
-
-
 def verify(results: Path, *, current: CurrentSpec) -> tuple[int, list[Finding]]:
     """Check all artefacts under `results`; gives how many were checked and what was found.
 
@@ -73,11 +69,11 @@ def verify(results: Path, *, current: CurrentSpec) -> tuple[int, list[Finding]]:
     files = list(_walk(results, findings))
     if not files and not findings:
         raise ValueError(f"{results}: expected results to check, found none. Is this the right folder?")
-    records: dict[Path, _Record] = {}
+    records: dict[Path, Record] = {}
     for path in files:
         if path.name.endswith(SUFFIX):
             try:
-                records[path] = record = _read(path)
+                records[path] = record = read_manifest(path)
             except ValueError as error:
                 findings.append(Finding("damaged", path, str(error)))
                 continue
@@ -136,50 +132,6 @@ def _is_result(parts: tuple[str, ...], *, is_folder: bool) -> bool:
     return parts[-1] not in _NO_RESULT_NAMES and parts != ("README.md",)
 
 
-def _read(path: Path) -> _Record:
-    """The manifest at `path`.
-
-    Raises:
-        ValueError: it cannot be read, or is not as a stage wrote it; the message says why.
-    """
-    try:
-        if not path.is_file():
-            raise ValueError("is no file")
-        as_read = path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"cannot be read ({error.strerror})") from error
-    try:
-        manifest = json.loads(as_read)
-        rest = {name: value for name, value in manifest.items() if name != "sha256"}
-        is_whole = (
-            manifest.get("sha256") == sha256_text(canonical_json(rest)) and json_bytes(manifest) == as_read
-        )
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"no readable manifest ({error})") from error
-    if not is_whole:
-        raise ValueError(_OTHER_BYTES)
-    try:
-        spec = manifest["spec"]
-        _texts({"stage": spec["stage"], **spec["wildcards"]})
-        return _Record(spec, _beside(path, manifest["inputs"]), _beside(path, manifest["outputs"]))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"no manifest of a stage ({error!r})") from error
-
-
-def _beside(manifest: Path, digests: dict[str, str]) -> dict[Path, str]:
-    """Digests by path, from those by path relative to the manifest's folder."""
-    return {
-        Path(os.path.normpath(manifest.parent / name)): digest for name, digest in _texts(digests).items()
-    }
-
-
-def _texts(values: dict[str, str]) -> dict[str, str]:
-    for name, value in values.items():
-        if not isinstance(value, str):
-            raise TypeError(f"{name}: expected a text, got {value!r}")
-    return values
-
-
 def _place(results: Path, spec: dict[str, Any]) -> Path | None:
     """Where the stage of a spec writes its manifest; None for a stage there is not."""
     if spec["stage"] not in MANIFESTS:
@@ -195,19 +147,17 @@ def _fault(path: Path, digest: str) -> str | None:
     try:
         if not path.is_file():
             return _MISSING
-        return None if sha256_file(path) == digest else _OTHER_BYTES
+        return None if sha256_file(path) == digest else OTHER_BYTES
     except OSError as error:
         return f"cannot be read ({error.strerror})"
 
 
 def _stale(
-    records: dict[Path, _Record], damaged: set[Path], results: Path, current: CurrentSpec
+    records: dict[Path, Record], damaged: set[Path], results: Path, current: CurrentSpec
 ) -> dict[Path, str]:
     """Why each stale result is so, by manifest: by itself, or by what it was made from, however far above."""
     makers = {output: path for path, record in records.items() for output in record.outputs}
-    below: dict[
-        Path, list[tuple[Path, Path]]
-    ] = {}  # by manifest: what is made from its outputs, and from which
+    below: dict[Path, list[tuple[Path, Path]]] = {}  # by manifest: what is made from its outputs, and which
     stale: dict[Path, str] = {}
     for path, record in records.items():
         changed = _changed(record.spec, current)
@@ -233,7 +183,7 @@ def _stale(
     return stale
 
 
-def _fate(file: Path, digest: str, maker: _Record | None, damaged: set[Path], results: Path) -> str | None:
+def _fate(file: Path, digest: str, maker: Record | None, damaged: set[Path], results: Path) -> str | None:
     """What has become of an input since it was read, if it is a result that is no longer the same."""
     if maker is not None and file in maker.outputs:
         if maker.outputs[file] != digest:

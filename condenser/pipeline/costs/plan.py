@@ -11,7 +11,7 @@ from condenser.files import atomic_write, read_json
 from condenser.pipeline.costs.jobs import Cost, Jobs, closure
 from condenser.pipeline.costs.sizes import read_counted
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.paths import manifest_path
+from condenser.pipeline.manifests import manifest_path
 from condenser.pipeline.stages import Job
 
 COLUMNS = (

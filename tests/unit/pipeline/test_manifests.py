@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.pipeline.paths import MANIFESTS, manifest_path
+from condenser.pipeline.manifests import MANIFESTS, manifest_path
 from condenser.pipeline.stages import STAGES
 
 
