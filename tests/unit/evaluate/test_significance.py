@@ -1,0 +1,437 @@
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from condenser.evaluate import significance
+from condenser.evaluate.significance import (
+    bootstrap_interval,
+    holm,
+    mean_and_sd,
+    minimal_detectable_difference,
+    paired_test,
+    randomisation_test,
+    standard_error,
+    summaries,
+)
+
+ALPHA = 0.05
+
+
+def reciprocal_ranks(log_ranks):
+    """MRR@10 of each query: mostly 0, 1/2, 1/3 ... or 1."""
+    ranks = 1 + np.floor(np.exp(np.minimum(log_ranks, 10)))
+    return np.where(ranks <= 10, 1 / ranks, 0.0)
+
+
+def simulated(generator, difficulty, *, num_seeds, seed_sd, noise_sd, system_sd=0.0):
+    """values[seed, query] of one system: `seed_sd` moves all queries of a seed together, `noise_sd` each
+    query of a seed, `system_sd` each query of the system for all its seeds."""
+    of_system = difficulty + system_sd * generator.normal(size=difficulty.shape)
+    of_seeds = of_system + seed_sd * generator.normal(size=(num_seeds, 1))
+    return reciprocal_ranks(of_seeds + noise_sd * generator.normal(size=(num_seeds, len(difficulty))))
+
+
+def share_of_false_alarms(
+    test, num_simulations, *, num_seeds, num_queries=200, system_sd=0.0, seed_sd=0.0, noise_sd=0.5
+):
+    """How often `test` calls two systems different that were drawn in the same way."""
+    generator = np.random.default_rng(20)
+    of_system = {"num_seeds": num_seeds, "seed_sd": seed_sd, "noise_sd": noise_sd, "system_sd": system_sd}
+    false_alarms = 0
+    for simulation in range(num_simulations):
+        difficulty = generator.normal(1, 2, size=num_queries)
+        first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
+        false_alarms += test(first, second, num_permutations=1000, seed=simulation) <= ALPHA
+    return false_alarms / num_simulations
+
+
+def share_of_covering_intervals(
+    interval, num_simulations, *, num_seeds, num_queries, seed_sd, mean_log_rank=1
+):
+    """How often an interval encloses the mean over very many seeds and queries."""
+    generator = np.random.default_rng(21)
+    of_system = {"num_seeds": num_seeds, "seed_sd": seed_sd, "noise_sd": 0.5}
+    total_sd = math.sqrt(2**2 + seed_sd**2 + 0.5**2)
+    truth = reciprocal_ranks(generator.normal(mean_log_rank, total_sd, size=4_000_000)).mean()
+    covering = 0
+    for simulation in range(num_simulations):
+        difficulty = generator.normal(mean_log_rank, 2, size=num_queries)
+        low, high = interval(
+            simulated(generator, difficulty, **of_system), alpha=ALPHA, num_resamples=400, seed=simulation
+        )
+        covering += low <= truth <= high
+    return covering / num_simulations
+
+
+def over_queries_alone(first, second, *, num_permutations, seed):
+    differences = (first.mean(axis=0) - second.mean(axis=0))[None]
+    return randomisation_test(differences, num_permutations=num_permutations, seed=seed)[0]
+
+
+def test_mean_and_standard_deviation_are_of_the_seeds_means():
+    assert mean_and_sd(np.array([[0.0, 1.0], [1.0, 1.0], [1.0, 0.0]])) == pytest.approx(
+        (2 / 3, math.sqrt((1 / 36 + 4 / 36 + 1 / 36) / 2))
+    )
+
+
+def test_one_seed_has_no_standard_deviation():
+    mean, sd = mean_and_sd(np.array([[0.0, 0.5]]))
+    assert mean == 0.25
+    assert math.isnan(sd)
+
+
+# --- randomisation over queries -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "differences",
+    [
+        [0.1, 0.25, -0.05, 0.5, 0.0, 1.0, 0.3],
+        [0.1, 0.2, -0.3, 0.3, -0.1, 0.1, 0.2, 0.0],  # sums that tie up to rounding
+        [1.0, -1.0, 1.0, 1.0, 0.0, 0.0, 1.0, 1.0, -1.0, 1.0],
+    ],
+)
+def test_few_queries_give_scipys_exact_p_value(differences):
+    exact = stats.permutation_test(
+        (np.array(differences), np.zeros(len(differences))),
+        lambda first, second: (first - second).mean(),
+        permutation_type="samples",
+        n_resamples=np.inf,
+    )
+    assert randomisation_test(np.array([differences]), num_permutations=2000, seed=1) == [
+        pytest.approx(exact.pvalue, abs=1e-12)
+    ]
+
+
+def test_three_equal_differences_give_a_quarter_by_hand():
+    assert randomisation_test(np.full((1, 3), 0.1), num_permutations=8, seed=1) == [2 / 8]
+
+
+def test_random_permutations_come_near_the_exact_p_value():
+    differences = np.random.default_rng(3).normal(0.3, 1, size=(4, 14))
+    exact = randomisation_test(differences, num_permutations=2**14, seed=1)
+    drawn = randomisation_test(differences, num_permutations=2**14 - 1, seed=1)
+    assert drawn != exact
+    assert drawn == pytest.approx(exact, abs=4 * math.sqrt(0.25 / 2**14))
+
+
+def test_many_queries_give_the_p_value_of_the_paired_t_test():
+    first, second = np.random.default_rng(4).normal([[0.05], [0.0]], 1, size=(2, 5000))
+    p_value = paired_test(first[None], second[None], num_permutations=20_000, seed=1)
+    assert p_value == pytest.approx(stats.ttest_rel(first, second).pvalue, abs=0.01)
+
+
+def test_the_measured_assignment_counts_among_the_random_ones():
+    assert randomisation_test(np.full((1, 100), 0.1), num_permutations=50, seed=1) == [1 / 50]
+
+
+def test_the_p_value_of_a_comparison_does_not_depend_on_the_others():
+    differences = np.random.default_rng(5).normal(0.1, 1, size=(5, 90))
+    differences[2, 4:] = 0
+    together = randomisation_test(differences, num_permutations=500, seed=3)
+    alone = [randomisation_test(row[None], num_permutations=500, seed=3)[0] for row in differences]
+    assert together == alone
+
+
+# --- seeds and queries as random effects --------------------------------------------------------
+
+
+def test_without_seeds_the_standard_error_is_that_of_the_paired_t_test():
+    first, second = np.random.default_rng(6).normal(size=(2, 12))
+    error, degrees_of_freedom = standard_error(first[None], second[None])
+    assert (first - second).mean() / error == pytest.approx(stats.ttest_rel(first, second).statistic)
+    assert degrees_of_freedom == 11
+
+
+def test_where_only_seeds_matter_the_test_is_students_for_two_samples():
+    queries = np.linspace(0, 1, 30)
+    of_first, of_second = np.array([0.1, 0.3, 0.25]), np.array([0.4, 0.35, 0.5, 0.55])
+    p_value = paired_test(
+        of_first[:, None] + queries, of_second[:, None] + queries, num_permutations=10, seed=1
+    )
+    assert p_value == pytest.approx(stats.ttest_ind(of_first, of_second).pvalue)
+
+
+def test_standard_error_of_two_seeds_and_two_queries_by_hand():
+    # Seed means 1, 3 and 4, 4; s² = (2 + 0) / 2 = 1; V_seed = 1 (1/2 + 1/2) = 1.
+    # Means of the seeds (1, 3) and (6, 2); d = (-5, 1), variance 18; V_query = 9.
+    # Residuals of the first system 0: r² from the second, ±1 in 4 cells over 2 degrees = 2; V_noise = 1.
+    first = np.array([[0.0, 2.0], [2.0, 4.0]])
+    second = np.array([[7.0, 1.0], [5.0, 3.0]])
+    error, degrees_of_freedom = standard_error(first, second)
+    assert error**2 == pytest.approx(1 + (9 - 1))
+    assert degrees_of_freedom == pytest.approx(9**2 / (1**2 / 2 + 8**2 / 1))
+
+
+def test_a_system_repeated_for_each_seed_counts_as_one_without_seeds():
+    generator = np.random.default_rng(7)
+    trained, untrained = generator.random((3, 50)), generator.random((1, 50))
+    repeated = np.repeat(untrained, 3, axis=0)
+    assert standard_error(trained, repeated) == pytest.approx(standard_error(trained, untrained))
+    assert standard_error(repeated, generator.random((1, 50)))[1] == 49
+
+
+def test_unequal_numbers_of_seeds_pool_their_variance():
+    queries = np.linspace(0, 1, 30)
+    of_first, of_second = np.array([0.1, 0.3]), np.array([0.4, 0.35, 0.5, 0.55, 0.2])
+    error, degrees_of_freedom = standard_error(of_first[:, None] + queries, of_second[:, None] + queries)
+    pooled = (1 * of_first.var(ddof=1) + 4 * of_second.var(ddof=1)) / 5
+    assert error == pytest.approx(math.sqrt(pooled * (1 / 2 + 1 / 5)))
+    assert degrees_of_freedom == pytest.approx(5)
+
+
+@pytest.mark.parametrize("degrees_of_freedom", [1, 1.3, 4, 7.7, 43, 6979])
+def test_students_distribution_is_scipys(degrees_of_freedom):
+    for t in (0.0, 1e-3, 0.7, -1.96, 2.8, 9.0, 60.0):
+        expected = 2 * stats.t.sf(abs(t), degrees_of_freedom)
+        p_value = significance._two_sided_p_value(t, degrees_of_freedom)
+        assert p_value == pytest.approx(expected, rel=1e-9, abs=1e-300)
+    for probability in (0.2, 0.5, 0.8, 0.975, 0.9999):
+        expected = stats.t.ppf(probability, degrees_of_freedom)
+        assert significance._t_quantile(probability, degrees_of_freedom) == pytest.approx(expected, abs=1e-9)
+
+
+# Beside each case, the share of false alarms in 20,000 simulations; its standard error is .0015.
+@pytest.mark.parametrize(
+    "case",
+    [
+        {"num_seeds": 1},  # .0508
+        {"num_seeds": 1, "system_sd": 0.5},  # .0485
+        {"num_seeds": 3},  # .0481
+        {"num_seeds": 3, "seed_sd": 0.05},  # .0518
+        {"num_seeds": 3, "seed_sd": 0.2},  # .0510
+        {"num_seeds": 3, "seed_sd": 0.1, "system_sd": 0.5},  # .0573
+        {"num_seeds": 3, "seed_sd": 0.1, "noise_sd": 0.05},  # .0525
+    ],
+    ids=str,
+)
+def test_1000_comparisons_of_a_system_with_itself_give_4_to_6_percent_false_alarms(case):
+    assert 0.04 <= share_of_false_alarms(paired_test, 1000, **case) <= 0.06
+
+
+def test_randomisation_over_queries_alone_takes_differences_of_seeds_for_differences_of_methods():
+    case = {"num_seeds": 3, "seed_sd": 0.1}
+    assert share_of_false_alarms(over_queries_alone, 300, **case) > 0.2
+
+
+# --- intervals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("num_queries", [15, 200])
+def test_the_interval_of_one_seed_is_scipys_bca(num_queries):
+    scores = reciprocal_ranks(np.random.default_rng(8).normal(2, 2, size=num_queries))
+    low, high = bootstrap_interval(scores[None], alpha=0.1, num_resamples=40_000, seed=1)
+    expected = stats.bootstrap(
+        (scores,), np.mean, confidence_level=0.9, n_resamples=40_000, method="BCa", rng=2
+    ).confidence_interval
+    assert (low, high) == pytest.approx(tuple(expected), abs=0.02 * (expected.high - expected.low))
+
+
+def test_resamples_drawn_in_parts_are_those_drawn_at_once():
+    counts = np.concatenate(list(significance._resampled_queries(7, 300, seed=4)))
+    drawn = np.random.default_rng((4, 0)).integers(7, size=(300, 7))
+    assert (counts == [[(row == query).sum() for query in range(7)] for row in drawn]).all()
+
+
+def test_where_seeds_weigh_most_the_interval_is_students_of_their_means():
+    of_seeds = np.array([0.3, 0.5, 0.4])
+    values = of_seeds[:, None] + np.random.default_rng(9).normal(scale=1e-4, size=400)
+    low, high = bootstrap_interval(values, alpha=ALPHA, num_resamples=20_000, seed=1)
+    half_width = stats.t.ppf(0.975, 2) * 0.1 / math.sqrt(3)
+    assert (high - low) / 2 == pytest.approx(half_width, rel=0.02)
+
+
+@pytest.mark.parametrize("num_seeds", [1, 3])
+def test_95_percent_of_intervals_cover_the_mean(num_seeds):
+    covering = share_of_covering_intervals(
+        bootstrap_interval, 1000, num_seeds=num_seeds, num_queries=200, seed_sd=0.1 * (num_seeds > 1)
+    )
+    assert 0.935 <= covering <= 0.965
+
+
+def test_an_interval_of_queries_that_score_the_same_is_not_defined():
+    for values in (np.ones((1, 5)), np.zeros((3, 5)), np.array([[0.5]]), np.full((2, 6), 0.1)):
+        assert all(
+            math.isnan(limit) for limit in bootstrap_interval(values, alpha=ALPHA, num_resamples=9, seed=1)
+        )
+
+
+# --- Holm, detectable difference ----------------------------------------------------------------
+
+
+def test_holm_by_hand():
+    # Sorted .005, .01, .03, .04: 4 * .005, 3 * .01, 2 * .03, then .04 raised to the one before it.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.5, 0.02]) == pytest.approx([1.0, 1.0, 0.06])
+    assert holm([0.2]) == [0.2]
+    assert holm([]) == []
+
+
+def test_holm_keeps_one_false_alarm_among_many_at_the_level():
+    p_values = np.random.default_rng(10).random((4000, 8))
+    families = sum(min(holm(of_family)) <= ALPHA for of_family in p_values.tolist())
+    assert 0.04 <= families / 4000 <= 0.06
+
+
+def test_detectable_difference_of_many_queries_is_two_point_eight_standard_errors():
+    assert minimal_detectable_difference(
+        0.4 / math.sqrt(6980), degrees_of_freedom=6979, alpha=ALPHA, power=0.8
+    ) == pytest.approx(2.8016 * 0.4 / math.sqrt(6980), rel=1e-3)
+
+
+@pytest.mark.parametrize("num_queries", [20, 500])
+def test_four_of_five_test_sets_show_the_detectable_difference(num_queries):
+    detectable = minimal_detectable_difference(
+        0.3 / math.sqrt(num_queries), degrees_of_freedom=num_queries - 1, alpha=ALPHA, power=0.8
+    )
+    differences = np.random.default_rng(11).normal(detectable, 0.3, size=(2000, num_queries))
+    p_values = np.array(randomisation_test(differences, num_permutations=2000, seed=1))
+    assert 0.78 <= (p_values <= ALPHA).mean() <= 0.82
+
+
+def test_four_of_five_trainings_of_three_seeds_show_the_detectable_difference():
+    generator = np.random.default_rng(12)
+    seed_sd, noise_sd, num_queries = 0.01, 0.1, 100
+    variance = 2 / 3 * (seed_sd**2 + noise_sd**2 / num_queries)  # no difference of the systems by query
+    detectable = minimal_detectable_difference(
+        math.sqrt(variance), degrees_of_freedom=4, alpha=ALPHA, power=0.8
+    )
+    found = 0
+    for _ in range(2000):
+        first, second = generator.normal(scale=noise_sd, size=(2, 3, num_queries)) + generator.normal(
+            scale=seed_sd, size=(2, 3, 1)
+        )
+        found += paired_test(first + detectable, second, num_permutations=10, seed=1) <= ALPHA
+    assert 0.77 <= found / 2000 <= 0.83
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+SETTINGS = {"alpha": ALPHA, "power": 0.8, "num_resamples": 500, "num_permutations": 400, "seed": 5}
+
+
+def small_table(num_queries=60):
+    generator = np.random.default_rng(13)
+    difficulty = generator.normal(1, 2, size=num_queries)
+    systems = {
+        "bm25": (1, 0.0, 0.8),
+        "backbone": (1, 0.0, 0.5),
+        "condenser": (3, 0.2, 0.0),
+        "cocondenser": (2, 0.2, -1.0),
+    }
+    table = {
+        name: simulated(generator, difficulty + harder, num_seeds=num_seeds, seed_sd=seed_sd, noise_sd=0.5)
+        for name, (num_seeds, seed_sd, harder) in systems.items()
+    }
+    return table | {"itself": table["bm25"].copy()}
+
+
+def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
+    systems = small_table()
+    table = summaries(systems, "bm25", **SETTINGS)
+    assert list(table) == list(systems)
+    others = [name for name in systems if name != "bm25"]
+    permutations = {"num_permutations": 400, "seed": 5}
+    p_values = [paired_test(systems[name], systems["bm25"], **permutations) for name in others]
+    assert [table[name].p_value for name in others] == p_values
+    assert [table[name].holm_p_value for name in others] == holm(p_values)
+    for name, row in table.items():
+        np.testing.assert_equal((row.mean, row.sd), mean_and_sd(systems[name]))
+        interval = bootstrap_interval(systems[name], alpha=ALPHA, num_resamples=500, seed=5)
+        assert (row.low, row.high) == pytest.approx(interval, abs=1e-12)
+        assert row.low < row.mean < row.high
+    error, degrees_of_freedom = standard_error(systems["condenser"], systems["bm25"])
+    assert table["condenser"].detectable_difference == minimal_detectable_difference(
+        error, degrees_of_freedom=degrees_of_freedom, alpha=ALPHA, power=0.8
+    )
+
+
+def test_the_reference_is_compared_with_nothing():
+    row = summaries(small_table(), "bm25", **SETTINGS)["bm25"]
+    assert math.isnan(row.p_value) and math.isnan(row.holm_p_value) and math.isnan(row.detectable_difference)
+
+
+def test_the_same_seed_gives_the_same_table_and_another_seed_another():
+    systems = small_table()
+    table = summaries(systems, "bm25", **SETTINGS)
+    np.testing.assert_equal(
+        [vars_of(row) for row in summaries(systems, "bm25", **SETTINGS).values()],
+        [vars_of(row) for row in table.values()],
+    )
+    other = summaries(systems, "bm25", **(SETTINGS | {"seed": 6}))
+    assert other["backbone"].p_value != table["backbone"].p_value
+    assert other["condenser"].low != table["condenser"].low
+
+
+def vars_of(row):
+    return [getattr(row, name) for name in row.__dataclass_fields__]
+
+
+@pytest.mark.parametrize("num_seeds", [1, 3])
+def test_a_system_against_itself_has_p_1(num_seeds):
+    values = np.random.default_rng(14).random((num_seeds, 40))
+    assert paired_test(values, values, num_permutations=100, seed=1) == 1.0
+
+
+@pytest.mark.parametrize("seeds", [(1, 1), (3, 3), (1, 3)])
+def test_one_query_shows_no_difference(seeds):
+    first, second = (np.full((num_seeds, 1), 0.5) for num_seeds in seeds)
+    first = first - 0.1 * np.arange(len(first))[:, None]
+    assert paired_test(first, second, num_permutations=100, seed=1) == 1.0
+    assert all(math.isnan(number) for number in standard_error(first, second))
+    table = summaries({"first": first, "second": second}, "second", **SETTINGS)
+    assert table["first"].mean == first.mean()
+    assert math.isnan(table["first"].low) and math.isnan(table["first"].detectable_difference)
+
+
+def test_seeds_whose_means_agree_by_chance_give_the_p_value_over_queries():
+    first = np.array([[0.0, 1.0, 0.5, 0.25], [1.0, 0.0, 0.25, 0.5]])
+    second = np.array([[0.0, 0.0, 0.25, 0.0], [0.25, 0.0, 0.0, 0.0]])
+    assert paired_test(first, second, num_permutations=100, seed=1) == 2 / 2**4
+
+
+def test_a_value_that_is_nan_is_named():
+    systems = small_table()
+    systems["condenser"][2, 17] = math.nan
+    with pytest.raises(ValueError, match="condenser: expected finite values, got nan for seed 2, query 17"):
+        summaries(systems, "bm25", **SETTINGS)
+    with pytest.raises(ValueError, match="first: expected finite values"):
+        paired_test(systems["condenser"], systems["bm25"], num_permutations=10, seed=1)
+
+
+def test_systems_of_different_queries_are_refused():
+    systems = small_table()
+    systems["condenser"] = systems["condenser"][:, 1:]
+    with pytest.raises(ValueError, match="condenser: expected values of 60 queries, as for bm25, got 59"):
+        summaries(systems, "bm25", **SETTINGS)
+    with pytest.raises(ValueError, match="got 59 and 60 queries"):
+        paired_test(systems["condenser"], systems["bm25"], num_permutations=10, seed=1)
+
+
+def test_values_without_a_seed_axis_are_refused():
+    with pytest.raises(ValueError, match=r"values: expected values \[seed, query\], got .* shape \(60,\)"):
+        mean_and_sd(np.zeros(60))
+
+
+def test_a_reference_that_is_no_system_is_refused():
+    with pytest.raises(ValueError, match=r"reference: expected one of bm25, .* got start"):
+        summaries(small_table(), "start", **SETTINGS)
+
+
+def test_twenty_systems_of_the_official_dev_set_take_less_than_ten_seconds():
+    generator = np.random.default_rng(15)
+    difficulty = generator.normal(1, 2, size=6980)
+    systems = {
+        str(index): simulated(
+            generator, difficulty, num_seeds=1 + 2 * (index % 2), seed_sd=0.05, noise_sd=0.5
+        )
+        for index in range(20)
+    }
+    start = time.process_time()
+    summaries(systems, "0", **(SETTINGS | {"num_resamples": 10_000, "num_permutations": 10_000}))
+    assert time.process_time() - start < 10
