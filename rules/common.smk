@@ -1,74 +1,174 @@
-# Shared by all rules: the validated configuration, the specs, and where things stand.
+# Shared by all rules: the validated configuration, the graph, the specs, and where results lie.
 
 import gc
+import json
 import os
+import re
+import shlex
 import sys
-from functools import cache
+from pathlib import Path
 
-import yaml
-
+from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
-from condenser.pipeline import environment, locks, overlays, specs, stages
+from condenser.objectives import checkpoint as checkpoints
+from condenser.pipeline import environment, locks, specs
+from condenser.pipeline.specs import Stage
+from condenser.systems import FOLDER as SYSTEMS
 
-for file in workflow.configfiles:
-    text = Path(file).read_text(encoding="utf-8")
-    if error := overlays.template_error(file, text, yaml=yaml):
-        sys.exit(f"error: config: {error}")
 try:
     config = validated(config)
     sources.check_local_files(config["datasets"])
 except ValueError as error:
     sys.exit(f"error: config: {error}")
 
-# A DAG is a million small objects that all stay; looking for waste among them takes a tenth of the time.
+# A DAG is a million small objects that all stay; the garbage collector takes a tenth of the time.
 gc.set_threshold(200_000)
 
+ROOT = Path(workflow.basedir)
+PROGRAMS = str(ROOT / "workflow_scripts")
 WORK = "results/.work"
-os.environ.update(
-    environment.program_environment(
-        config, root=Path(workflow.basedir), work=Path(WORK)
-    ),
-    LAUNCH_FLAGS=f"--device {config['compute']['device']} --stop-timeout-s 600",
-)
+os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
 # held open until Snakemake ends
 FOLDER_LOCK = (
     locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
 )
 
-SPECS = specs.Specs(
-    config, root=Path(workflow.basedir), digest_cache=Path(WORK, "digests.json")
+# Settings that change no result are options of the programs, and no part of a spec.
+SAFETY = environment.flags(config["safety"])
+DOWNLOADS = environment.flags(config["downloads"])
+MIRROR = environment.flags({"mirror": config["downloads"]["mirror"]})
+LAUNCH = environment.flags(
+    {"device": config["compute"]["device"], "stop_timeout_s": 600}
 )
 THREADS = config["compute"]["threads"]
 # What computes on a GPU asks for one; profiles give a training more. It starts a process for each,
 # and one where there is none.
 GPUS = 0 if config["compute"]["device"] == "cpu" else 1
 
+def names(chosen):
+    """A regular expression of names for a wildcard; of none it matches nothing."""
+    return "|".join(map(re.escape, chosen)) or "(?!)"
+
+
+SHARDS = experiment.token_shards(config)
+TRAINING = ("torch", "transformers", "numpy")  # packages that decide the bytes of a training
+
 
 wildcard_constraints:
-    dataset="|".join(map(re.escape, config["datasets"])),
+    dataset=names(config["datasets"]),
+    model=names(config["models"]),
+    system=names(config["systems"]),
+    table=names(config["tables"]),
+    variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",
-    system=r"bm25|(backbone|condenser|cocondenser)-round[1-9]\d*",
 
 
-def spec(stage):
-    """The param of a rule: the canonical spec of its job."""
+# ---- where results lie ---------------------------------------------------------------------------
 
-    def of(wildcards):
+DATA = "results/{dataset}/data/"
+MODEL = "results/{dataset}/models/{model}"
+TOKENS = "results/{dataset}/tokens/{model}/"
+SYSTEM = "results/{dataset}/systems/{system}/{variant}/"
+
+
+def data(name):
+    """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
+    return lambda wildcards: (DATA + name).format(
+        dataset=wildcards.dataset,
+        split=wildcards.get("split"),
+        train=config["datasets"][wildcards.dataset].get("train_split"),
+    )
+
+
+def model_file(dataset, model, name="model.safetensors"):
+    """A file of a model that is used for a data set."""
+    home = experiment.home(config, model, dataset)
+    return f"{MODEL}/{name}".format(dataset=home, model=model)
+
+
+def token_file(dataset, model, part):
+    """The tokens of a data set by the tokenizer of a model; `part` is `collection.0-of-2`, `queries.dev`."""
+    tokenizer = experiment.root(config, model)
+    return f"{TOKENS}{part}.tokens.npy".format(dataset=dataset, model=tokenizer)
+
+
+def collection_tokens(dataset, model):
+    return [token_file(dataset, model, f"collection.{shard}") for shard in SHARDS]
+
+
+def system_file(dataset, system, variant, name):
+    return (SYSTEM + name).format(dataset=dataset, system=system, variant=variant)
+
+
+def run_file(dataset, system, variant, split):
+    """The run of a system, which has no variants where no fine-tuning makes it."""
+    variant = experiment.ranking_variant(config, system, variant)
+    return system_file(dataset, system, variant, f"run.{split}.trec")
+
+
+def subset_file(wildcards):
+    """The train queries of a variant that has a number of them; none of the others."""
+    if experiment.parse_variant(wildcards.variant)[0] is None:
+        return []
+    return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
+
+
+# ---- the graph, read off the rules ---------------------------------------------------------------
+
+RULES = {}  # by the name of a rule: its stage, and the wildcards that its name stands for
+
+
+def inputs_of(stage, wildcards):
+    """The input files of a job."""
+    name = next(
+        name
+        for name, (of, fixed) in RULES.items()
+        if of == stage and fixed.items() <= wildcards.items()
+    )
+    files, *_ = workflow.get_rule(name).expand_input(wildcards)
+    return [str(file) for file in files]
+
+
+def owner_of(file):
+    """The job that makes a file: its stage and wildcards; None of the user's own files."""
+    for name, (stage, fixed) in RULES.items():
+        maker = workflow.get_rule(name)
+        if maker.is_producer(file):
+            return stage, {**fixed, **maker.get_wildcards(file)}
+
+
+SPECS = specs.Specs(
+    config,
+    root=ROOT,
+    inputs=inputs_of,
+    owner=owner_of,
+    digest_cache=Path(WORK, "digests.json"),
+)
+
+
+def spec(stage, *, named=None, fixed=None, **declared):
+    """The one param of a rule that decides reruns: the canonical spec of its job."""
+    RULES[named or stage] = stage, fixed or {}
+    SPECS.declare(stage, Stage(**declared))
+
+    def of(wildcards, input):
         try:
-            return SPECS.text(stage, dict(wildcards.items()))
+            return SPECS.text(
+                stage, {**(fixed or {}), **dict(wildcards.items())}, inputs=list(input)
+            )
         except (LookupError, ValueError) as error:
-            sys.exit(f"error: {error}")
+            sys.exit(f"error: {stage}: {error}")
 
     return of
 
 
 def work(stage):
-    """The folder in which a long job keeps what it has done so far, keyed by its spec."""
-    return (
-        lambda wildcards: f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
+    """The folder in which a long job keeps partial work, keyed by its spec."""
+    return lambda wildcards, input: (
+        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()), inputs=list(input))[:16]}"
     )
 
 
@@ -77,99 +177,11 @@ def growing(first):
     return lambda wildcards, attempt: first * attempt
 
 
-def data(name):
-    """A canonical file of the job's data set."""
-    return f"results/{{dataset}}/data/{name}"
-
-
-def split_of(dataset, which):
-    return config["datasets"][dataset][f"{which}_split"]
-
-
-def token_parts(prefix):
-    """The three files of one token shard."""
-    return multiext(
-        prefix, ".tokens.npy", ".sentence_lengths.npy", ".num_sentences.npy"
+def manifest_of_job(stage, wildcards):
+    """Where a job writes its manifest."""
+    name = next(
+        name
+        for name, (of, fixed) in RULES.items()
+        if of == stage and fixed.items() <= wildcards.items()
     )
-
-
-@cache
-def token_prefixes(dataset):
-    """The shard prefixes of a data set's collection, in row order."""
-    return [
-        f"results/{dataset}/tokens/collection.{shard}"
-        for shard in stages.shards(config, "tokens")
-    ]
-
-
-def token_files(wildcards):
-    return [f"{prefix}.tokens.npy" for prefix in token_prefixes(wildcards.dataset)]
-
-
-def model_folder(dataset, pretrained):
-    """Where the pre-trained model used for a data set stands."""
-    return f"results/{stages.home(config, dataset, pretrained)}/models/{pretrained}"
-
-
-def weights(pretrained):
-    """Input function: the weights of a pre-trained model."""
-    return (
-        lambda wildcards: f"{model_folder(wildcards.dataset, pretrained)}/model.safetensors"
-    )
-
-
-def head(pretrained, name):
-    """Input function: a head of a pre-trained model."""
-    return (
-        lambda wildcards: f"{model_folder(wildcards.dataset, pretrained)}/{name}.safetensors"
-    )
-
-
-def run_file(dataset, system, split):
-    return f"results/{dataset}/runs/{system}.{split}.trec"
-
-
-def backbone_inputs(wildcards):
-    if config["backbone"]["source"] == "scratch":
-        return {"collection": f"results/{wildcards.dataset}/data/collection.jsonl"}
-    return {}
-
-
-def collect_inputs(dataset):
-    """The files a data set is made from: official downloads and the user's own."""
-    entry = config["datasets"][dataset]
-    downloads = [f"results/downloads/{name}" for name in sources.raw_files(entry)]
-    return [*downloads, *map(str, sources.local_files(entry))]
-
-
-def collect_outputs(dataset):
-    entry = config["datasets"][dataset]
-    splits = [entry[key] for key in ("train_split", "eval_split") if key in entry]
-    names = ["collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"]
-    names += [f"queries.{split}.jsonl" for split in splits]
-    names += [f"qrels.{split}.tsv" for split in splits]
-    return [f"results/{dataset}/data/{name}" for name in names]
-
-
-def table2_metrics(wildcards):
-    split = split_of(wildcards.dataset, "eval")
-    return {
-        system.replace(
-            "-", "_"
-        ): f"results/{wildcards.dataset}/metrics/{system}.{split}.json"
-        for system in [*stages.systems(config), "bm25"]
-    }
-
-
-def prefetch_inputs(wildcards):
-    """Official files; texts that the hub's client streams; the backbone where it comes from the hub."""
-    files = []
-    for dataset, entry in config["datasets"].items():
-        files += [f"results/downloads/{name}" for name in sources.raw_files(entry)]
-        if entry.get("triples"):
-            files.append(f"results/downloads/{stages.TRIPLES}")
-        if entry["source"] == "hub_text":
-            files.append(f"results/{dataset}/data/collection.jsonl")
-        if config["backbone"]["source"] == "hub" and "train_split" in entry:
-            files.append(f"{model_folder(dataset, 'backbone')}/model.safetensors")
-    return files
+    return workflow.get_rule(name).output.manifest.apply_wildcards(wildcards)

@@ -21,6 +21,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -39,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.pipeline.costs.plan import make_plan, write_plan
     from condenser.pipeline.costs.tables import read_tables
 
-    manifest = program.Manifest(
+    manifest = Manifest(
         arguments.manifest,
         arguments.spec,
         inputs=[*sorted(arguments.tables.glob("*.tsv")), *arguments.counted],

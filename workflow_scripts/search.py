@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.rows.name
-    manifest = program.Manifest(
+    manifest = Manifest(
         arguments.manifest,
         arguments.spec,
         inputs=[arguments.embeddings, arguments.queries, arguments.doc_ids],
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.retrieve.search import search_shard
 
     first_row, _ = shard_rows(
-        count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["block_rows"]
+        count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["encode"]["block_rows"]
     )
     counts = search_shard(
         arguments.embeddings,
@@ -58,8 +59,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.scores,
         first_row=first_row,
         depth=config["depth"],
-        block_rows=config["block_rows"],
-        threads=config["threads"],
+        block_rows=config["encode"]["block_rows"],
+        threads=config["compute"]["threads"],
         work_folder=manifest.own_folder(work_folder),
     )
     manifest.write(outputs=[arguments.rows, arguments.scores], counts=counts, work_folder=work_folder)

@@ -7,7 +7,7 @@ line feed; the negatives are BM25's. Source of the count: microsoft.github.io/ms
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -28,7 +28,15 @@ _MAX_DIGITS = 9
 
 
 def make_triple_examples(
-    triples: Path, queries: Path, qrels: Path, output: Path, *, sample: int, seed: int, official_rows: int
+    triples: Path,
+    queries: Path,
+    qrels: Path,
+    output: Path,
+    *,
+    sample: int,
+    wanted: Collection[str] | None,
+    seed: int,
+    official_rows: int,
 ) -> dict[str, int]:
     """Write one example for each train query that the triples know; gives the counts.
 
@@ -41,6 +49,8 @@ def make_triple_examples(
             than the official one (`official_rows`), or no query of ours.
     """
     known = {query.query_id for query in read_queries(queries)}
+    if wanted is not None:
+        known &= set(wanted)
     positives: dict[str, list[str]] = {}
     for qrel in read_qrels(qrels):
         if qrel.grade > 0:

@@ -6,18 +6,20 @@ query that the run misses counts 0, a query of the run without judgements counts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from math import fsum, isnan, log2
+from math import fsum, isnan
 from pathlib import Path
 
 import numpy as np
 
 from condenser.data.records import Qrel, read_qrels
+from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 
 Grades = Mapping[str, Mapping[str, int]]  # query_id -> doc_id -> grade
-Ranking = tuple[str, list[str], list[float]]  # query_id, doc_ids in order of the run, scores
+RunOfQuery = tuple[str, list[str], list[float]]  # query_id, doc_ids in order of the run, scores
 
 
 def grades_of(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
@@ -37,7 +39,7 @@ def grades_of(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
     return grades
 
 
-def read_rankings(run_file: Path) -> Iterator[Ranking]:
+def read_rankings(run_file: Path) -> Iterator[RunOfQuery]:
     """The rankings of a run, query by query, in file order.
 
     Raises:
@@ -90,46 +92,28 @@ def trec_order(doc_ids: Sequence[str], scores: Sequence[float]) -> list[str]:
     return [doc_id.decode() for _, doc_id in pairs]
 
 
-def reciprocal_rank(doc_ids: Sequence[str], relevant: frozenset[str], *, depth: int) -> float:
-    """1 / rank of the first relevant passage among the first `depth`, else 0."""
-    for rank, doc_id in enumerate(doc_ids[:depth], start=1):
-        if doc_id in relevant:
-            return 1 / rank
-    return 0.0
-
-
-def recall(doc_ids: Sequence[str], relevant: frozenset[str], *, depth: int) -> float:
-    """Share of the relevant passages among the first `depth`; 0 where nothing is relevant."""
-    return len(relevant.intersection(doc_ids[:depth])) / len(relevant) if relevant else 0.0
-
-
-def ndcg(doc_ids: Sequence[str], grades: Mapping[str, int], *, depth: int) -> float:
-    """Normalised discounted gain of the first `depth`: gain = grade, discount = log2(rank + 1).
-
-    Source: trec_eval's ndcg_cut (Järvelin and Kekäläinen 2002); negative grades gain nothing.
-    """
-    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
-    best = _discounted(ideal[:depth])
-    return _discounted([max(grades.get(doc_id, 0), 0) for doc_id in doc_ids[:depth]]) / best if best else 0.0
-
-
-def _discounted(gains: Sequence[int]) -> float:
-    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1) if gain)
-
-
 def measure_run(
-    rankings: Iterable[Ranking], grades: Grades, *, relevant_grade: int
+    rankings: Iterable[RunOfQuery],
+    grades: Grades,
+    *,
+    measures: Sequence[str],
+    relevant_grade: int,
+    has_answer: Callable[[str, str], bool] | None = None,
 ) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Each judged query's MRR@10, R@100, R@1000 and nDCG@10, and counts.
+    """Each judged query's measures, and counts.
 
     A passage is relevant from `relevant_grade` on (nDCG: the grade itself). Reciprocal ranks follow
     the order of the run, as the official script follows its ranks; the others trec_eval's order.
 
+    Args:
+        measures: names such as "MRR@10" (`condenser.evaluate.measures`).
+        has_answer: whether a query's answer stands in a passage, by query_id and doc_id.
+
     Counts: `queries` (judged), `queries_missing` (judged, not in the run), `queries_without_relevant`
     (judged, nothing reaches the grade), `queries_unjudged` (in the run alone), `hits`.
     """
-    zero = {"MRR@10": 0.0, "R@100": 0.0, "R@1000": 0.0, "nDCG@10": 0.0}
-    values = {query_id: dict(zero) for query_id in grades}
+    asked = [parse(name) for name in measures]
+    values = {query_id: dict.fromkeys(measures, 0.0) for query_id in grades}
     relevant = {
         query_id: frozenset(doc_id for doc_id, grade in of_query.items() if grade >= relevant_grade)
         for query_id, of_query in grades.items()
@@ -141,13 +125,14 @@ def measure_run(
             num_unjudged += 1
             continue
         num_found += 1
-        ordered = trec_order(doc_ids, scores)
-        values[query_id] = {
-            "MRR@10": reciprocal_rank(doc_ids, relevant[query_id], depth=10),
-            "R@100": recall(ordered, relevant[query_id], depth=100),
-            "R@1000": recall(ordered, relevant[query_id], depth=1000),
-            "nDCG@10": ndcg(ordered, grades[query_id], depth=10),
-        }
+        ranking = Ranking(
+            doc_ids,
+            trec_order(doc_ids, scores),
+            relevant[query_id],
+            grades[query_id],
+            partial(has_answer, query_id) if has_answer else None,
+        )
+        values[query_id] = {measure.name: measure(ranking) for measure in asked}
     counts = {
         "queries": len(grades),
         "queries_missing": len(grades) - num_found,
@@ -171,7 +156,14 @@ def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def evaluate(
-    run_file: Path, qrels_file: Path, metrics_file: Path, *, system: str, relevant_grade: int
+    run_file: Path,
+    qrels_file: Path,
+    metrics_file: Path,
+    *,
+    system: str,
+    measures: Sequence[str],
+    relevant_grade: int,
+    has_answer: Callable[[str, str], bool] | None = None,
 ) -> dict[str, int]:
     """Measure a run file and write means, counts and every query's values as JSON; gives the counts.
 
@@ -186,7 +178,13 @@ def evaluate(
             f"{qrels_file}: expected a passage of grade {relevant_grade} or more, got none. "
             "Lower metrics.relevant_grade, or complete the judgements."
         )
-    values, counts = measure_run(read_rankings(run_file), grades, relevant_grade=relevant_grade)
+    values, counts = measure_run(
+        read_rankings(run_file),
+        grades,
+        measures=measures,
+        relevant_grade=relevant_grade,
+        has_answer=has_answer,
+    )
     averages = means(values)
     per_query: dict[str, list] = {name: [one[name] for one in values.values()] for name in averages}
     write_json(

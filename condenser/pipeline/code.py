@@ -19,7 +19,7 @@ from condenser.files import sha256_text
 PACKAGE = "condenser"
 
 # Display and bookkeeping: what they do never reaches a result, so an edit here reruns nothing.
-WITHOUT_EFFECT = frozenset({f"{PACKAGE}.progress", f"{PACKAGE}.program"})
+WITHOUT_EFFECT = frozenset({f"{PACKAGE}.progress", f"{PACKAGE}.program", f"{PACKAGE}.manifest"})
 
 
 def code_digests(program: Path, *, root: Path, modules: Iterable[str] = ()) -> dict[str, str]:

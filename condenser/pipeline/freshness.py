@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from condenser.files import read_json, write_json
-from condenser.pipeline.manifests import SUFFIX, Record, read_manifest
+from condenser.manifest import SUFFIX, Record, read_manifest, sealed
 from condenser.pipeline.specs import differences
-from condenser.program import sealed
 
 
 class Freshness:
@@ -40,11 +39,15 @@ class Freshness:
         record = self._record(manifest)
         if record is None:
             return [f"{manifest} is damaged"]
-        return differences(record.spec, spec) or [
-            f"{file} was made again, with other bytes"
-            for file, digest in record.inputs.items()
-            if self._digest_now(file) not in (None, digest)
-        ]
+        return (
+            differences(record.spec, spec)
+            or _missing_in_part(record)
+            or [
+                f"{file} was made again, with other bytes"
+                for file, digest in record.inputs.items()
+                if self._digest_now(file) not in (None, digest)
+            ]
+        )
 
     def _record(self, manifest: Path) -> Record | None:
         if manifest not in self._records:
@@ -68,6 +71,12 @@ class Freshness:
                 file: digest for record in records if record for file, digest in record.outputs.items()
             }
         return self._digests[folder]
+
+
+def _missing_in_part(record: Record) -> list[str]:
+    """The files that a result lacks; none where it was cleared away as a whole."""
+    missing = [file for file in record.outputs if not file.exists()]
+    return [f"{file} is missing" for file in missing] if len(missing) < len(record.outputs) else []
 
 
 def accept(manifest: Path, spec: dict[str, Any]) -> list[str]:

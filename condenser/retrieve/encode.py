@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float32, Int64
 
 from condenser.data.batches import pack_texts, row_windows
-from condenser.data.tokens import Tokenizer, TokenShards, shard_rows
+from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import atomic_write, full_disk_named
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.layers import padding_mask
@@ -29,12 +29,12 @@ from condenser.progress import Progress
 log = logging.getLogger(__name__)
 
 
-def encode_shard(
-    retriever_folder: Path,
-    token_prefixes: Sequence[Path],
+def encode_texts(
+    encoder_folder: Path,
+    token_prefix: Path,
     output: Path,
     *,
-    shard: str,
+    rows: Sequence[int] | None,
     max_tokens: int,
     batch_tokens: int,
     block_rows: int,
@@ -44,35 +44,39 @@ def encode_shard(
     work_folder: Path,
     name_of_row: Callable[[int], str],
 ) -> tuple[dict[str, int], str]:
-    """Write the embeddings of one shard of rows, float32 [row, dim]; gives counts and the device.
+    """Write the embeddings of a token shard's rows, float32 [row, dim]; gives counts and the device.
 
     A text is its first tokens, `max_tokens` with [CLS] and [SEP]; `batch_tokens` bounds the padded
-    tokens of one forward pass. Finished blocks stay in `work_folder`, which is the caller's to remove
-    and to keep from other inputs: an interrupted encoding goes on behind them. Counts: `rows`,
-    `tokens` (with specials), `rows_cut` (longer than `max_tokens`).
+    tokens of one forward pass. Finished blocks stay in `work_folder`, which the caller removes and keeps
+    from other inputs: an interrupted encoding resumes behind them. Counts: `rows`, `tokens` (with
+    specials), `rows_cut` (longer than `max_tokens`).
+
+    Args:
+        rows: which rows of the shard; None for all.
+        name_of_row: names a row of the shard in an error.
 
     Raises:
-        ValueError: an embedding holds NaN or infinity; `name_of_row` says whose it is.
+        ValueError: an embedding holds NaN or infinity.
     """
     make_deterministic(threads=threads)
-    shards = TokenShards(token_prefixes)
-    tokenizer = Tokenizer(retriever_folder)
+    shards = TokenShards([token_prefix], whole=False)
+    tokenizer = Tokenizer(encoder_folder)
     place = choose_device(device)
     kind = choose_precision(precision, place)
-    retriever = Retriever.load(retriever_folder, dropout=None).to(place).eval()
+    retriever = Retriever.load(encoder_folder, dropout=None).to(place).eval()
     dim = retriever.backbone.config.hidden_size
-    first, end = shard_rows(shards.num_rows, shard, multiple_of=block_rows)
+    wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
         full_disk_named(work_folder),
-        _BlockFile(work_folder, num_rows=end - first, rows_of_block=block_rows, dim=dim) as blocks,
+        _BlockFile(work_folder, num_rows=len(wanted), rows_of_block=block_rows, dim=dim) as blocks,
         Progress(
-            f"encode {output.stem}", total=end - first, unit="rows", start=blocks.num_rows_done
+            f"encode {output.stem}", total=len(wanted), unit="rows", start=blocks.num_rows_done
         ) as progress,
     ):
-        for start in range(first + blocks.num_rows_done, end, block_rows):
-            rows = np.arange(start, min(start + block_rows, end))
-            starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
-            embeddings = torch.empty(len(rows), dim, device=place)
+        for start in range(blocks.num_rows_done, len(wanted), block_rows):
+            of_block = wanted[start : start + block_rows]
+            starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens)
+            embeddings = torch.empty(len(of_block), dim, device=place)
             for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
                 ids, whole = pack_texts(
                     shards,
@@ -88,16 +92,16 @@ def encode_shard(
             wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if len(wrong):
                 raise ValueError(
-                    f"{retriever_folder}: expected finite embeddings, got NaN or infinity for "
-                    f"{name_of_row(int(rows[wrong[0]]))} and {len(wrong) - 1} more of its block. "
+                    f"{encoder_folder}: expected finite embeddings, got NaN or infinity for "
+                    f"{name_of_row(int(of_block[wrong[0]]))} and {len(wrong) - 1} more of its block. "
                     f"Precision is {kind}: set compute.precision to fp32, or train again."
                 )
             blocks.append(block)
-            progress.advance(len(rows))
+            progress.advance(len(of_block))
         blocks.write_to(output)
-    lengths = np.diff(shards.row_starts[first : end + 1])
+    lengths = shards.row_starts[wanted + 1] - shards.row_starts[wanted]
     counts = {
-        "rows": end - first,
+        "rows": len(wanted),
         "tokens": int(np.minimum(lengths + 2, max_tokens).sum()),
         "rows_cut": int((lengths + 2 > max_tokens).sum()),
     }

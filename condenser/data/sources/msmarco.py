@@ -8,9 +8,9 @@ microsoft.github.io/msmarco and the files' owners.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,8 +26,12 @@ from condenser.data.parsing import (
     tsv_query,
 )
 from condenser.data.records import Passage
+from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
+from condenser.data.triples import make_triple_examples
+from condenser.settings import JudgedTexts, Name
 
 ARCHIVE = "collectionandqueries.tar.gz"
+TRIPLES = "qidpidtriples.train.full.2.tsv.gz"
 TITLED = "marco.tar.gz"
 DL19_QUERIES, DL19_QRELS = "msmarco-test2019-queries.tsv.gz", "2019qrels-pass.txt"
 
@@ -52,6 +56,20 @@ _MAX_UNPACKED = 16 << 30
 _CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than "7"
 
 
+Split = Literal["train", "dev", "dl19"]
+AFTER_COLLECTING = ("triples",)
+LEAST_GRADES = {"dl19": 2}  # TREC DL 2019: binary measures count a passage from this grade on
+
+
+class Settings(JudgedTexts):
+    """MS MARCO; `triples` names the system whose negatives the official triples give."""
+
+    train_split: Split = "train"
+    eval_split: Split = "dev"
+    titles: Literal["rocketqa", "none"] = "rocketqa"
+    triples: Name | None = None
+
+
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
     """The official archive, and what titles and splits need besides."""
     splits = (settings["train_split"], settings["eval_split"])
@@ -65,6 +83,34 @@ def raw_files(settings: Mapping[str, Any]) -> list[str]:
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
     """None: everything is downloaded."""
     return []
+
+
+def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
+    """The official triples, for the system whose negatives they give (coC A.1: BM25)."""
+    return [TRIPLES] if settings["triples"] == system else []
+
+
+def make_examples(
+    raw: Mapping[str, Path],
+    queries: Path,
+    qrels: Path,
+    output: Path,
+    *,
+    sample: int,
+    wanted: Collection[str] | None,
+    seed: int,
+) -> dict[str, int]:
+    """Write training examples from the official triples; gives the counts."""
+    return make_triple_examples(
+        raw[TRIPLES],
+        queries,
+        qrels,
+        output,
+        sample=sample,
+        wanted=wanted,
+        seed=seed,
+        official_rows=NUM_TRIPLES,
+    )
 
 
 def collect(

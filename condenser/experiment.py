@@ -1,0 +1,194 @@
+"""What the four nouns of a validated configuration mean together: chains, places, variants, settings.
+
+Data sets, models, systems and tables name each other. The rules ask here what a name leads to, and every job
+asks what settings it has (`job_settings`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from condenser import kinds
+from condenser.data import sources
+from condenser.systems import FOLDER as SYSTEMS
+from condenser.systems import UNTRAINED
+
+OWN = "collection"
+"""The corpus of a model that is trained on the collection of the data set it is used for."""
+
+VARIANT = rf"(n[1-9]\d*-)?seed\d+|{UNTRAINED}"
+"""Train size and seed of a result, for example `seed42` or `n1000-seed1`, as a regular expression."""
+
+Config = Mapping[str, Any]
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two blocks as one; where both have a key, `above` wins, and blocks are merged in turn."""
+    result = dict(below)
+    for key, value in above.items():
+        is_block = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
+        result[key] = merged(below[key], value) if is_block else value
+    return result
+
+
+def chain(config: Config, model: str) -> list[str]:
+    """A model and those that it starts from, the checkpoint last."""
+    names = [model]
+    while "initial" in config["models"][names[-1]]:
+        names.append(config["models"][names[-1]]["initial"])
+    return names
+
+
+def root(config: Config, model: str) -> str:
+    """The checkpoint that a model starts from in the end; its tokenizer is the model's."""
+    return chain(config, model)[-1]
+
+
+def home(config: Config, model: str, dataset: str) -> str:
+    """The data set under whose results a model lies that is used for `dataset`: its corpus."""
+    corpus = config["models"][model]["corpus"]
+    return dataset if corpus == OWN else corpus
+
+
+def is_trained(config: Config, system: str) -> bool:
+    """Whether fine-tuning makes a system."""
+    entry = config["systems"][system]
+    return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
+
+
+def systems_of_kind(config: Config, kind: str) -> list[str]:
+    """The systems of one kind."""
+    return [name for name, system in config["systems"].items() if system["kind"] == kind]
+
+
+def systems_of_tables(config: Config) -> set[str]:
+    """The systems in the rows of all tables, and those whose negatives they learn from."""
+    found: set[str] = set()
+    waiting = [row for table in config["tables"].values() for row in table["rows"]]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(config["systems"][name].get("negatives", []))
+    return found
+
+
+def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -> str:
+    """The variant of a system: `seed42`, `n1000-seed1`, or `untrained`.
+
+    `num_queries` is the number of train queries, or "all".
+    """
+    if not is_trained(config, system):
+        return UNTRAINED
+    return f"seed{seed}" if num_queries == "all" else f"n{num_queries}-seed{seed}"
+
+
+def ranking_variant(config: Config, system: str, asked: str) -> str:
+    """The variant under which a system's runs lie, where those of the variant `asked` are wanted."""
+    return asked if is_trained(config, system) else UNTRAINED
+
+
+def parse_variant(name: str) -> tuple[int | None, int | None]:
+    """Train queries (None: all) and seed (None: untrained) of a variant.
+
+    >>> parse_variant("n1000-seed1"), parse_variant("seed42"), parse_variant("untrained")
+    ((1000, 1), (None, 42), (None, None))
+    """
+    match = re.fullmatch(r"(?:n(\d+)-)?seed(\d+)", name)
+    if match is None:
+        return None, None
+    return int(match[1]) if match[1] else None, int(match[2])
+
+
+def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A recipe, with the keys that a system replaces."""
+    return merged(config["recipes"][name], (system or {}).get("recipe") or {})
+
+
+def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
+    """The rows of a table: system, train size, and the variants whose mean it shows."""
+    entry = config["tables"][table]
+    seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
+    rows = []
+    for system in entry["rows"]:
+        for num_queries in entry["train_queries"] if is_trained(config, system) else ["all"]:
+            variants = [variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds]
+            rows.append(
+                {
+                    "system": system,
+                    "train_queries": num_queries,
+                    "variants": list(dict.fromkeys(variants)),
+                    **_shown(config, dataset, system),
+                }
+            )
+    return rows
+
+
+def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
+    """What a table says of a system besides its measures."""
+    from condenser.objectives.checkpoint import display_name
+
+    entry = config["systems"][system]
+    shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
+    if "initial" in entry:
+        shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
+    if is_trained(config, system):
+        settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
+        shown["batch_size"] = settings["batch_size"] * settings["passages_per_query"]
+    return shown
+
+
+def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration as one job sees it.
+
+    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system` and `table` of the job's
+    wildcards, its `seed`, and `depth`, the hits a query of a run of its split.
+
+    Raises:
+        LookupError: the configuration has no such data set, model, system or table.
+    """
+    seen: dict[str, Any] = dict(config)
+    for noun in ("dataset", "model", "system", "table"):
+        if noun in wildcards:
+            if wildcards[noun] not in config[f"{noun}s"]:
+                raise LookupError(
+                    f"expected a {noun} of the configuration ({', '.join(config[f'{noun}s'])}), "
+                    f"got {wildcards[noun]}. Add it under {noun}s, or ask for another."
+                )
+            seen[noun] = config[f"{noun}s"][wildcards[noun]]
+    if "model" in seen:
+        seen["seed"] = config["seed"] if seen["model"]["seed"] is None else seen["model"]["seed"]
+    num_queries, seed = parse_variant(wildcards.get("variant", ""))
+    if seed is not None:
+        seen["seed"], seen["train_queries"] = seed, num_queries
+    if "system" in seen:
+        seen["system"] = {key: value for key, value in seen["system"].items() if key not in ("label", "recipe")}
+    if "recipe" in seen.get("dataset", {}):
+        system = config["systems"][wildcards["system"]] if "system" in wildcards else None
+        seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
+        if "split" in wildcards:
+            is_train = wildcards["split"] == seen["dataset"]["train_split"]
+            seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
+    if "dataset" in seen:
+        seen["dataset"] = sources.collected(seen["dataset"])
+    if "table" in seen:
+        seen["table"] = {
+            **{key: seen["table"][key] for key in ("measures", "published")},
+            "rows": table_rows(config, wildcards["dataset"], wildcards["table"]),
+        }
+    return seen
+
+
+def token_shards(config: Config) -> list[str]:
+    """The shards of every collection: `0-of-2`, `1-of-2`."""
+    return [f"{index}-of-{config['shards']}" for index in range(config["shards"])]
+
+
+def checkpoint_files(config: Config, model: str) -> list[Path]:
+    """The user's own files that a checkpoint is read from."""
+    from condenser.objectives.checkpoint import local_files
+
+    return local_files(config["models"][model])

@@ -1,0 +1,37 @@
+"""What the configuration of today says of the results that lie there: for `verify`, which is another process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from condenser.files import write_json
+from condenser.manifest import SUFFIX, read_manifest
+from condenser.pipeline.specs import Specs
+
+
+def write_current(
+    results: Path, work: Path, *, specs: Specs, manifest_of: Callable[[str, dict[str, str]], str]
+) -> str:
+    """Write the spec of today, and the place, of the job of every manifest under `results`; gives the file.
+
+    A job that the configuration no longer has stands there with the reason.
+    """
+    current: dict[str, dict[str, Any]] = {}
+    for path in sorted(results.rglob(f"*{SUFFIX}")):
+        try:
+            spec = read_manifest(path).spec
+        except ValueError:
+            continue  # verify says so itself
+        stage, wildcards = spec["stage"], spec["wildcards"]
+        try:
+            current[str(path)] = {
+                "spec": specs.spec(stage, wildcards),
+                "place": str(manifest_of(stage, wildcards)),
+            }
+        except (LookupError, ValueError, StopIteration, OSError) as error:
+            current[str(path)] = {"error": str(error) or f"the workflow has no job {stage} {wildcards}"}
+    file = work / "current.json"
+    write_json(file, current)
+    return str(file)
