@@ -114,7 +114,7 @@ def token_batches(
     A longer row is a batch of its own. Rows of equal length keep their order.
 
     >>> [batch.tolist() for batch in token_batches(np.array([5, 30, 16, 7]), batch_tokens=32)]
-    [[1], [2], [3, 0]]
+    [[1], [2, 3], [0]]
     """
     order = np.argsort(-lengths, kind="stable")
     begin = 0

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 
 import numpy as np
@@ -227,3 +228,8 @@ def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
 
 def test_a_row_longer_than_the_budget_comes_alone():
     assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
+
+
+def test_examples_in_the_docstrings_are_true():
+    result = doctest.testmod(encode)
+    assert result.attempted > 0 and result.failed == 0
