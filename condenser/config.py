@@ -95,7 +95,9 @@ class Table(Block):
     rows: Annotated[list[Name], Field(min_length=1)]
     measures: Annotated[list[str], Field(min_length=1)]
     published: str | None = None
-    train_queries: Annotated[list[Count | Literal["all"]], Field(min_length=1)] = ["all"]
+    train_queries: Annotated[
+        list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
+    ]
     seeds: list[Whole] | None = None  # the configuration's seed
 
 

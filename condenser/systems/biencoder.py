@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import model_validator
 
