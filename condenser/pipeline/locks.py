@@ -43,9 +43,7 @@ def _remove_stale_locks(machines: IO[str], folder: Path) -> None:
     machines.seek(0)
     others = {line.strip() for line in machines} - {socket.gethostname()}
     if locks and others:
-        log.warning(
-            "%s: set on %s: check that no Snakemake runs there, then --unlock", locks[0], others.pop()
-        )
+        log.warning("%s: set on %s: if no Snakemake runs there, use --unlock", locks[0], others.pop())
         return
     for lock in locks:
         log.warning("%s: removed: the Snakemake that locked this folder was killed", lock)
