@@ -339,7 +339,7 @@ def test_a_gpu_that_somebody_fills_is_taken_last_and_with_a_warning(
     assert [gpu.name for gpu, _ in claims] == ["GPU-b"]
     assert not caplog.records
     claims += claim_gpus([Gpu("GPU-a", 40_000), Gpu("GPU-b", 900)], count=1, lock_folder=tmp_path)
-    assert "GPU GPU-a: others use 40000 MB of it, and none free is emptier" in caplog.text
+    assert "GPU GPU-a: others use 40000 MB of it, and no emptier GPU is free" in caplog.text
     for _, claim in claims:
         os.close(claim)
 
