@@ -203,7 +203,7 @@ def test_more_processes_than_free_gpus_are_refused(start: Start, nvidia_smi: dic
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.py"], "expected a Python program behind --, got nothing.py. Is the path right?"),
+        (["nothing.py"], "expected a Python program after --, got nothing.py. Is the path right?"),
         ([], "the following arguments are required: command"),
     ],
 )

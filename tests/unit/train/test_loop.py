@@ -17,7 +17,7 @@ from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_wit
 from condenser.files import read_json
 from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
-from condenser.train.loop import BAD_BATCH_NAME, Batch, log_totals, train, weight_groups
+from condenser.train.loop import BAD_BATCH_NAME, Batch, StepRecord, log_totals, train, weight_groups
 
 torch.set_num_threads(1)
 _ALONE = alone(torch.device("cpu"))
@@ -374,7 +374,7 @@ def test_an_error_while_preparing_a_batch_comes_through(tmp_path: Path) -> None:
 
 def test_another_training_does_not_resume_from_this_ones_checkpoints(tmp_path: Path) -> None:
     _train(tmp_path)
-    with pytest.raises(ValueError, match="expected a checkpoint of this very training"):
+    with pytest.raises(ValueError, match="expected a checkpoint of this training"):
         _train(tmp_path, fingerprint="g")
 
 
@@ -395,8 +395,28 @@ def test_a_checkpoint_of_foreign_content_is_refused(
     assert whole is not None
     foreign = dataclasses.replace(whole, step=11, **{part: {**getattr(whole, part), **content}})
     save_checkpoint(tmp_path, foreign, fingerprint="f", keep=2)
-    with pytest.raises(ValueError, match=f"step 11: expected this model's weights, {odd} differs"):
+    with pytest.raises(ValueError, match=f"step 11: expected this model's weights, but {odd} differs"):
         _train(tmp_path)
+
+
+def test_the_hook_gets_each_step_as_it_is_logged_and_changes_no_byte(tmp_path: Path) -> None:
+    """After the log's line and before the checkpoint; in a resumed training, for the steps left."""
+    seen: list[StepRecord] = []
+
+    def note(record: StepRecord) -> None:
+        seen.append(record)
+        lines = (tmp_path / "watched" / LOG_NAME).read_text().splitlines()
+        assert json.loads(lines[-1]) == record.log_line()
+        assert not (tmp_path / "watched" / f"step-{record.step + 1:08d}").exists()
+
+    plain = _train(tmp_path / "plain")
+    with pytest.raises(RuntimeError):
+        _train(tmp_path / "watched", loss_of=_fail_at(7), on_step=note)
+    assert [record.step for record in seen] == list(range(7))
+    assert _same(_train(tmp_path / "watched", on_step=note), plain)
+    assert [record.step for record in seen[7:]] == list(range(7, _NUM_STEPS))
+    assert (tmp_path / "watched" / LOG_NAME).read_bytes() == (tmp_path / "plain" / LOG_NAME).read_bytes()
+    assert all(record.batch.content.step == record.step for record in seen)
 
 
 def test_the_log_tells_each_step_and_sums_up(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
 from condenser.train.memory import StepMemory
 
-NOT_KEPT, RECOMPUTED = "with the gradient cache", "layers are computed again"
+NOT_KEPT, RECOMPUTED = "switching to the gradient cache", "switching to activation checkpointing"
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_gradients_of_a_try_that_failed_are_gone_before_the_next() -> None:
     assert weight.grad is not None and bool((weight.grad == 1).all())
 
 
-def test_layers_that_are_computed_again_hold_less_for_the_way_back() -> None:
+def test_activation_checkpointing_keeps_less_for_the_backward_pass() -> None:
     def held(model: Retriever) -> int:
         sizes: list[int] = []
         with torch.autograd.graph.saved_tensors_hooks(
