@@ -154,7 +154,7 @@ def test_tensorflow_names_and_half_precision_are_understood(tmp_path: Path) -> N
     same_states(tmp_path / "ours", model.half().float().bert)
 
 
-def test_head_whose_decoder_is_not_the_embeddings_is_replaced_and_told(tmp_path: Path) -> None:
+def test_a_head_whose_decoder_is_not_the_embeddings_counts_as_new(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "source", BertForMaskedLM)
     weights = tmp_path / "source" / "model.safetensors"
     tensors = load_file(weights)
@@ -285,7 +285,7 @@ def test_pickled_weights_are_refused(source: Path, tmp_path: Path) -> None:
     refused(source, tmp_path / "ours", r"only pytorch_model\.bin, a pickle")
 
 
-def test_a_pickle_under_the_name_of_safetensors_is_refused_unread(source: Path, tmp_path: Path) -> None:
+def test_a_pickle_named_safetensors_is_refused_without_being_read(source: Path, tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple:
             return exec, ("raise SystemExit('unpickled')",)
@@ -295,14 +295,14 @@ def test_a_pickle_under_the_name_of_safetensors_is_refused_unread(source: Path, 
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
-def test_weights_that_are_no_numbers_are_refused(value: float, source: Path, tmp_path: Path) -> None:
+def test_nan_and_infinite_weights_are_refused(value: float, source: Path, tmp_path: Path) -> None:
     tensors = load_file(source / "model.safetensors")
     tensors["encoder.layer.1.output.dense.bias"][3] = value
     save_file(tensors, source / "model.safetensors")
     refused(source, tmp_path / "ours", r"expected finite weights, got NaN or infinity in encoder\.layer\.1\.")
 
 
-def test_a_head_that_is_no_numbers_is_refused(source: Path, tmp_path: Path) -> None:
+def test_a_head_with_nan_is_refused(source: Path, tmp_path: Path) -> None:
     prepare("folder", tmp_path / "first", path=source)
     head = load_file(tmp_path / "first" / "mlm_head.safetensors")
     save_file({**head, "bias": head["bias"] + float("nan")}, tmp_path / "first" / "mlm_head.safetensors")
@@ -319,14 +319,14 @@ def test_a_head_that_is_no_numbers_is_refused(source: Path, tmp_path: Path) -> N
     ],
     ids=str,
 )
-def test_settings_that_make_no_bert_are_refused(changes: dict, source: Path, tmp_path: Path) -> None:
+def test_settings_that_bert_rejects_are_refused(changes: dict, source: Path, tmp_path: Path) -> None:
     edit_json(source / "config.json", **changes)
     refused(source, tmp_path / "ours", r"config\.json: expected the settings of a BERT \(")
 
 
 @pytest.mark.parametrize("name", SIZES)
 @pytest.mark.parametrize("value", ["abc", None, 0, 24, 12.5, [12]], ids=str)
-def test_a_size_that_is_no_number_or_not_that_of_the_weights_is_refused(
+def test_a_size_that_does_not_fit_the_weights_is_refused(
     name: str, value: object, source: Path, tmp_path: Path
 ) -> None:
     edit_json(source / "config.json", **{name: value})
@@ -363,7 +363,7 @@ EXOTIC = {"I8": 1, "BOOL": 1, "C64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1
 
 @pytest.mark.parametrize("dtype", EXOTIC)
 @pytest.mark.parametrize("file", ["model.safetensors", "mlm_head.safetensors"])
-def test_weights_of_a_type_that_nothing_is_trained_in_are_refused(
+def test_weights_that_are_not_floating_point_are_refused(
     file: str, dtype: str, source: Path, tmp_path: Path
 ) -> None:
     num_bytes = int(8 * EXOTIC[dtype])
@@ -378,7 +378,7 @@ def test_weights_of_a_type_that_nothing_is_trained_in_are_refused(
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
-def test_weights_of_any_type_that_models_are_trained_in_become_float32(
+def test_weights_of_every_floating_point_type_become_float32(
     dtype: torch.dtype, source: Path, tmp_path: Path
 ) -> None:
     tensors = {name: value.to(dtype) for name, value in load_file(source / "model.safetensors").items()}
@@ -415,7 +415,9 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
         ({"position_embedding_type": "relative_key"}, "position_embedding_type absolute, got 'relative_key'"),
     ],
 )
-def test_what_is_no_plain_encoder_is_refused(changes: dict, match: str, source: Path, tmp_path: Path) -> None:
+def test_a_bert_that_is_not_a_plain_encoder_is_refused(
+    changes: dict, match: str, source: Path, tmp_path: Path
+) -> None:
     edit_json(source / "config.json", **changes)
     refused(source, tmp_path / "ours", match)
 

@@ -113,7 +113,7 @@ def test_a_new_head_depends_on_its_seed_alone(scratch: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "asked", "stored"), [("skip_from", 1, 2), ("num_head_layers", 1, 2)])
-def test_a_head_trained_otherwise_is_refused(
+def test_a_head_trained_with_other_settings_is_refused(
     name: str, asked: int, stored: int, scratch: Path, tmp_path: Path
 ) -> None:
     load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)

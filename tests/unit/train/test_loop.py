@@ -172,7 +172,7 @@ def test_a_training_that_died_and_was_resumed_gives_the_same_bytes(tmp_path: Pat
     assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
 
 
-def test_steps_after_the_last_checkpoint_are_taken_again_and_logged_once(tmp_path: Path) -> None:
+def test_steps_after_the_last_checkpoint_are_repeated_and_logged_once(tmp_path: Path) -> None:
     whole = _train(tmp_path / "whole")
     seldom = {"checkpoint_every_s": 3600}
     with pytest.raises(SystemExit):
@@ -187,7 +187,7 @@ def test_steps_after_the_last_checkpoint_are_taken_again_and_logged_once(tmp_pat
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
 )
-def test_a_signal_lets_the_step_finish_saves_it_and_gives_the_handlers_back(
+def test_after_a_signal_the_step_is_finished_and_saved_and_handlers_are_restored(
     tmp_path: Path, number: int, error: type[BaseException]
 ) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
@@ -227,7 +227,7 @@ def test_resuming_from_the_checkpoint_before_a_damaged_one_gives_the_same_bytes(
     assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
 
 
-def test_a_finished_training_is_not_taken_up_again(tmp_path: Path) -> None:
+def test_a_finished_training_does_no_more_steps(tmp_path: Path) -> None:
     whole = _train(tmp_path)
 
     def prepare(step: int) -> Batch[_Points]:
@@ -236,7 +236,7 @@ def test_a_finished_training_is_not_taken_up_again(tmp_path: Path) -> None:
     assert _same(_train(tmp_path, prepare=prepare), whole)
 
 
-def test_a_loss_that_is_no_number_skips_its_update(tmp_path: Path) -> None:
+def test_a_nan_loss_skips_its_update(tmp_path: Path) -> None:
     _train(tmp_path, loss_of=_no_number_at(5, 6), bad_loss_patience=2, num_steps=7)
     before = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
     _train(tmp_path / "to five", loss_of=_no_number_at(5, 6), num_steps=7, bad_loss_patience=2)
@@ -272,7 +272,7 @@ def test_too_many_bad_losses_in_a_row_stop_the_training_and_name_step_and_items(
 
 
 @pytest.mark.parametrize("when", ["due", "at the end"])
-def test_weights_that_are_no_numbers_stop_the_training_and_are_never_kept(tmp_path: Path, when: str) -> None:
+def test_infinite_weights_stop_the_training_and_are_never_saved(tmp_path: Path, when: str) -> None:
     every, num_steps = (0, _NUM_STEPS) if when == "due" else (10_000, 6)
     with pytest.raises(ValueError, match=r"log.jsonl:6: expected finite weights .* on points p5\.0, "):
         _train(
@@ -288,7 +288,7 @@ def test_weights_that_are_no_numbers_stop_the_training_and_are_never_kept(tmp_pa
 
 
 @pytest.mark.parametrize("in_the_way", ["a folder", "no ids"])
-def test_a_bad_loss_is_told_also_where_its_batch_cannot_be_kept(tmp_path: Path, in_the_way: str) -> None:
+def test_a_bad_loss_is_reported_even_if_its_batch_cannot_be_saved(tmp_path: Path, in_the_way: str) -> None:
     def prepare(step: int) -> Batch[_Points]:
         batch = _batch(step)
         return dataclasses.replace(batch, ids=_gone) if in_the_way == "no ids" else batch
@@ -419,7 +419,7 @@ def test_the_hook_gets_each_step_as_it_is_logged_and_changes_no_byte(tmp_path: P
     assert all(record.batch.content.step == record.step for record in seen)
 
 
-def test_the_log_tells_each_step_and_sums_up(tmp_path: Path) -> None:
+def test_the_log_has_each_step_and_gives_the_totals(tmp_path: Path) -> None:
     _train(tmp_path)
     records = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(_NUM_STEPS))
@@ -433,7 +433,7 @@ def test_the_log_tells_each_step_and_sums_up(tmp_path: Path) -> None:
     }
 
 
-def test_weight_decay_spares_what_hugging_faces_trainer_spares() -> None:
+def test_weight_decay_leaves_out_the_weights_that_hugging_faces_trainer_leaves_out() -> None:
     config = BertConfig(
         vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
     )
