@@ -159,7 +159,7 @@ def test_the_processes_end_when_their_launcher_is_killed(start: Start, tmp_path:
     wait_for(lambda: not any(map(is_alive, pids)), timeout_s=60)
 
 
-def test_a_mistake_in_one_process_is_told_without_a_traceback(start: Start, tmp_path: Path) -> None:
+def test_an_error_in_one_process_is_reported_without_a_traceback(start: Start, tmp_path: Path) -> None:
     launcher = start(PROGRAM, "fail", tmp_path, 10_000, processes=2)
     _, err = launcher.communicate(timeout=60)
     assert launcher.returncode == 1
@@ -203,11 +203,11 @@ def test_more_processes_than_free_gpus_are_refused(start: Start, nvidia_smi: dic
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.py"], "expected a Python program behind --, got nothing.py. Is the path right?"),
+        (["nothing.py"], "expected a Python program after --, got nothing.py. Is the path right?"),
         ([], "the following arguments are required: command"),
     ],
 )
-def test_a_missing_program_is_said_in_one_line(root: Path, arguments: list[str], message: str) -> None:
+def test_a_missing_program_is_reported_in_one_line(root: Path, arguments: list[str], message: str) -> None:
     options = ["--processes", "1", "--device", "cpu", "--stop-timeout-s", "60", "--", *arguments]
     done = subprocess.run(
         [sys.executable, str(root / "workflow_scripts" / "launch.py"), *options],
