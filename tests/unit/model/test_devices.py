@@ -100,8 +100,13 @@ def test_gpus_with_the_least_memory_in_use_are_claimed_first(tmp_path: Path) -> 
         os.close(claim)
 
 
-CLAIM = """
-import sys
+# What a claim needs of torch is nothing; without it a process starts ten times as fast.
+WITHOUT_TORCH = """
+import sys, types
+sys.modules["torch"] = types.ModuleType("torch")
+"""
+
+CLAIM = f"""{WITHOUT_TORCH}
 from pathlib import Path
 from condenser.model.devices import Gpu, claim_gpus
 gpus = [Gpu("GPU-a", 900), Gpu("GPU-b", 3), Gpu("GPU-c", 3)]
@@ -231,8 +236,8 @@ def test_gpus_are_named_by_number_or_by_the_beginning_of_their_uuid() -> None:
 
 
 # Where nvidia-smi does not answer: a folder of device files in place of /dev, and a folder of locks.
-NUMBERED = """
-import logging, os, sys
+NUMBERED = f"""{WITHOUT_TORCH}
+import logging, os
 from pathlib import Path
 from condenser.model import devices
 logging.basicConfig()
