@@ -165,7 +165,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if seed is not None:
         seen["seed"], seen["train_queries"] = seed, num_queries
     if "system" in seen:
-        seen["system"] = {key: value for key, value in seen["system"].items() if key not in ("label", "recipe")}
+        seen["system"] = {
+            key: value for key, value in seen["system"].items() if key not in ("label", "recipe")
+        }
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)

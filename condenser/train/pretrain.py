@@ -172,9 +172,7 @@ def pretrain(
                 f"got {shards.num_rows} rows, all empty. Look into the collection."
             )
         training.model.to(processes.device).train()
-        steps = num_steps(
-            training.num_items, batch_size=settings["batch_size"], epochs=settings["epochs"]
-        )
+        steps = num_steps(training.num_items, batch_size=settings["batch_size"], epochs=settings["epochs"])
 
         def prepare(step: int) -> Batch[MaskedTexts]:
             epoch, _, items = step_items(
@@ -319,7 +317,9 @@ def masked_texts(
     """
     chunks: list[Chunk[MaskedRows]] = []
     num_masked = 0
-    cuts = {name: length_chunks(group.lengths, rows_per_chunk=rows_per_chunk) for name, group in groups.items()}
+    cuts = {
+        name: length_chunks(group.lengths, rows_per_chunk=rows_per_chunk) for name, group in groups.items()
+    }
     first_numbers = accumulate((len(cut) for cut in cuts.values()), initial=0)
     mine = processes.mine(sum(map(len, cuts.values())))
     for (name, group), first in zip(groups.items(), first_numbers, strict=False):
