@@ -18,8 +18,10 @@ from condenser.files import sha256_text
 
 PACKAGE = "condenser"
 
-# Display and bookkeeping: what they do never reaches a result, so an edit here reruns nothing.
-WITHOUT_EFFECT = frozenset({f"{PACKAGE}.progress", f"{PACKAGE}.program", f"{PACKAGE}.manifest"})
+# Display, bookkeeping and types of settings: they never change a result, so an edit here reruns nothing.
+WITHOUT_EFFECT = frozenset(
+    f"{PACKAGE}.{name}" for name in ("progress", "program", "manifest", "settings", "kinds")
+)
 
 
 def code_digests(program: Path, *, root: Path, modules: Iterable[str] = ()) -> dict[str, str]:

@@ -29,6 +29,7 @@ from condenser.files import atomic_folder
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.devices import autocast
 from condenser.model.layers import padding_mask
+from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
@@ -207,6 +208,9 @@ def pretrain(
         if processes.is_first:
             with atomic_folder(output) as folder:
                 training.model.save(folder, initial)
+                head = initial / MLM_HEAD_FILE
+                if head.is_file() and not (folder / MLM_HEAD_FILE).exists():  # trained without it
+                    shutil.copyfile(head, folder / MLM_HEAD_FILE)
                 shutil.copyfile(work_folder / LOG_NAME, folder / LOSSES_FILE)
         return {"rows": shards.num_rows, **training.counts, **log_totals(work_folder / LOG_NAME)}
 
