@@ -14,8 +14,8 @@
 
 The settings are the system's entry, the data set's recipe, `compute` and `seed`. Reads the model to start
 from, the tokens and ids of the collection and of the train queries, and one file of examples for each system
-whose negatives it learns from. Writes a Hugging Face folder with losses.jsonl, and the manifest. SIGTERM saves
-a checkpoint; started again with the same spec and inputs, the training resumes.
+whose negatives it learns from. Writes a Hugging Face folder with losses.jsonl, and the manifest. SIGTERM
+saves a checkpoint; started again with the same spec and inputs, the training resumes.
 """
 
 from __future__ import annotations
