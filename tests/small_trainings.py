@@ -74,7 +74,6 @@ RETRIEVER = {
     "passages_per_query": 3,
     "rows_per_chunk": 5,
     "keep_graphs": True,
-    "tied": True,
     "epochs": 1,
 }
 
@@ -178,9 +177,9 @@ def train(
     processes: Processes | None = None,
     **changes: Any,
 ) -> dict[str, int]:
-    """Run the objective `kind`, or the training "retriever"; its work folder is beside `output`.
+    """Run an objective, or the fine-tuning "retriever" or "untied" (two encoders).
 
-    `changes` replace settings of the tables above, or arguments.
+    The work folder is beside `output`. `changes` replace settings of the tables above, or arguments.
     """
     torch.set_num_threads(1)
     common: dict[str, Any] = {
@@ -208,6 +207,7 @@ def train(
         collection_tokens=tokens,
         query_tokens=changes.pop("query_tokens", files.root / "queries"),
         queries=files.root / "queries.jsonl",
+        tied=kind == "retriever",
         **{**common, **RETRIEVER, **changes},
     )
 
@@ -218,5 +218,6 @@ def losses(output: Path) -> list[dict[str, Any]]:
 
 
 def contents(output: Path) -> dict[str, bytes]:
-    """All files of a folder."""
-    return {file.name: file.read_bytes() for file in sorted(output.iterdir())}
+    """All files of a folder and of those in it."""
+    files = sorted(file for file in output.rglob("*") if file.is_file())
+    return {file.relative_to(output).as_posix(): file.read_bytes() for file in files}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from condenser.model.pretraining import Condenser
-from condenser.model.retriever import Retriever
 from condenser.program import is_out_of_memory
 
 log = logging.getLogger(__name__)
@@ -25,11 +23,11 @@ class StepMemory:
     chunks with the same dropout, so that no bit of the result tells one from another.
     """
 
-    def __init__(self, model: Condenser | Retriever, *, keeps_graphs: bool) -> None:
+    def __init__(self, model: Any, *, keeps_graphs: bool) -> None:
         """Begin with the whole batch's graphs, or, without `keeps_graphs`, with a chunk's."""
         self._model = model
         self.keeps_graphs = keeps_graphs
-        model.recompute_layers = False
+        model.recompute_layers = False  # every model that is trained has it
 
     def fitting(self, compute: Callable[[], Result]) -> Result:
         """What `compute` gives, tried again with less held at once each time the device is full.
