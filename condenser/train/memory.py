@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from condenser.model.pretraining import Condenser
-from condenser.model.retriever import Retriever
 from condenser.program import is_out_of_memory
 
 log = logging.getLogger(__name__)
@@ -25,11 +23,11 @@ class StepMemory:
     the same dropout, so the result is the same to the bit.
     """
 
-    def __init__(self, model: Condenser | Retriever, *, keeps_graphs: bool) -> None:
+    def __init__(self, model: Any, *, keeps_graphs: bool) -> None:
         """Begin with the graphs of the whole batch, or of one chunk if `keeps_graphs` is False."""
         self._model = model
         self.keeps_graphs = keeps_graphs
-        model.recompute_layers = False
+        model.recompute_layers = False  # every model that is trained has it
 
     def fitting(self, compute: Callable[[], Result]) -> Result:
         """What `compute` gives. If the device is full, it is tried again with less in memory.

@@ -98,6 +98,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.slow
 def test_hits_ranks_and_scores_equal_pyserinis_batch_search(tmp_path, index):
     run_file, counts = searched(tmp_path, index, QUERIES, depth=40)
     expected = pyserini_batch_search(index, QUERIES, depth=40, folder=tmp_path)
@@ -133,6 +134,7 @@ def test_scores_are_those_of_the_formula(tmp_path):
         assert hit.score == pytest.approx(score, abs=5.1e-5)  # Anserini rounds to four decimals
 
 
+@pytest.mark.slow
 def test_threads_change_no_byte_of_the_run(tmp_path, collection, index, monkeypatch):
     monkeypatch.setattr("condenser.retrieve.bm25.PASSAGES_PER_FILE", 50)  # work for both threads
     queries = {str(number): f"{WORDS[number]} {WORDS[-number]}" for number in range(1, 12)}

@@ -46,6 +46,7 @@ def fill_memory(monkeypatch: pytest.MonkeyPatch, kind: type[nn.Module], calls: s
         ("cocondenser", MaskedLanguageHead, {3, 5}, [NOT_KEPT, RECOMPUTED]),
         ("retriever", Retriever, {2}, [NOT_KEPT]),
         ("retriever", Retriever, {2, 4}, [NOT_KEPT, RECOMPUTED]),
+        ("untied", Retriever, {2, 4}, [NOT_KEPT, RECOMPUTED]),
     ],
 )
 def test_a_full_device_changes_no_byte_of_what_is_trained(
