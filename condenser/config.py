@@ -95,7 +95,9 @@ class Table(Block):
     rows: Annotated[list[Name], Field(min_length=1)]
     measures: Annotated[list[str], Field(min_length=1)]
     published: str | None = None
-    train_queries: Annotated[list[Count | Literal["all"]], Field(min_length=1)] = ["all"]
+    train_queries: Annotated[
+        list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
+    ]
     seeds: list[Whole] | None = None  # the configuration's seed
 
 
@@ -200,12 +202,13 @@ def _check_datasets(config: dict[str, Any]) -> None:
             )
         if "recipe" in dataset:
             _check_name(f"{key}.recipe", dataset["recipe"], config["recipes"])
+        _check_measures(f"{key}.measures", dataset.get("measures") or [])
         least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(dataset.get("eval_split"), 1)
-        if config["metrics"]["relevant_grade"] < least:
+        grade = experiment.metrics(config, name)["relevant_grade"]
+        if grade < least:
             raise ValueError(
-                f"metrics.relevant_grade: expected at least {least} for {key}.eval_split "
-                f"{dataset['eval_split']}, got {config['metrics']['relevant_grade']}. "
-                "Lower grades are not relevant there."
+                f"{key}.relevant_grade: expected at least {least} for eval_split {dataset['eval_split']}, "
+                f"got {grade}. Lower grades are not relevant there."
             )
     for name, recipe in config["recipes"].items():
         _check_recipe(f"recipes.{name}", recipe, config)
@@ -233,19 +236,16 @@ def _check_models(config: dict[str, Any]) -> None:
             _layers_and_positions(model, key)
     for name in models:
         _refuse_cycles(f"models.{name}.initial", name, lambda one: models[one].get("initial"))
-        chain = experiment.chain(config, name)
-        root = models[chain[-1]]
-        if root["source"] != "scratch":
+        *above, checkpoint = experiment.chain(config, name)
+        if models[checkpoint]["source"] != "scratch":
             continue
-        for above in chain[:-1]:
-            if models[above]["corpus"] != experiment.OWN != root["corpus"] or root["corpus"] == models[
-                above
-            ]["corpus"]:
-                continue
-            raise ValueError(
-                f"models.{chain[-1]}.corpus: expected {models[above]['corpus']!r}, the corpus of {above}, got "
-                f"{root['corpus']!r}: a vocabulary is learnt from one corpus and serves a whole chain of models."
-            )
+        for model in above:
+            learnt, used = models[checkpoint]["corpus"], models[model]["corpus"]
+            if learnt == experiment.OWN != used:
+                raise ValueError(
+                    f"models.{checkpoint}.corpus: expected {used!r}, the corpus of {model}, got {learnt!r}: "
+                    "a vocabulary is learnt from one corpus and serves a whole chain of models."
+                )
 
 
 def _check_systems(config: dict[str, Any]) -> None:
@@ -266,11 +266,13 @@ def _check_systems(config: dict[str, Any]) -> None:
 
 
 def _check_tables(config: dict[str, Any]) -> None:
-    for measure in config["metrics"]["measures"]:
-        try:
-            measures.parse(measure)
-        except ValueError as error:
-            raise ValueError(f"metrics.measures: {error}") from None
+    _check_measures("metrics.measures", config["metrics"]["measures"])
+    known = [
+        measure
+        for dataset in config["datasets"]
+        for measure in experiment.metrics(config, dataset)["measures"]
+    ]
+    known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
     for name, table in config["tables"].items():
         key = f"tables.{name}"
         if name == "plan":
@@ -278,11 +280,19 @@ def _check_tables(config: dict[str, Any]) -> None:
         for row in table["rows"]:
             _check_name(f"{key}.rows", row, config["systems"])
         for measure in table["measures"]:
-            _check_name(f"{key}.measures", measure, config["metrics"]["measures"])
+            _check_name(f"{key}.measures", measure, known)
         if table["published"] is not None:
             _check_name(f"{key}.published", table["published"], published.names())
         if table["seeds"] == []:
             raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+
+
+def _check_measures(key: str, names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            measures.parse(name)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
 
 
 def _check_rows_fit(config: dict[str, Any]) -> None:

@@ -108,6 +108,12 @@ def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -
     return merged(config["recipes"][name], (system or {}).get("recipe") or {})
 
 
+def metrics(config: Config, dataset: str) -> dict[str, Any]:
+    """The measures of a data set, and the least grade that counts as relevant."""
+    entry = config["datasets"][dataset]
+    return {key: value if entry.get(key) is None else entry[key] for key, value in config["metrics"].items()}
+
+
 def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
     """The rows of a table: system, train size, and the variants whose mean it shows."""
     entry = config["tables"][table]
@@ -165,7 +171,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if seed is not None:
         seen["seed"], seen["train_queries"] = seed, num_queries
     if "system" in seen:
-        seen["system"] = {key: value for key, value in seen["system"].items() if key not in ("label", "recipe")}
+        seen["system"] = {
+            key: value for key, value in seen["system"].items() if key not in ("label", "recipe")
+        }
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
@@ -173,6 +181,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
             is_train = wildcards["split"] == seen["dataset"]["train_split"]
             seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
     if "dataset" in seen:
+        seen["metrics"] = metrics(config, wildcards["dataset"])
         seen["dataset"] = sources.collected(seen["dataset"])
     if "table" in seen:
         seen["table"] = {

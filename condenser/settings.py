@@ -48,11 +48,17 @@ class Texts(Block):
 
 
 class JudgedTexts(Texts):
-    """A data set with queries and judgements; `recipe` says how retrievers are fine-tuned on it."""
+    """A data set with queries and judgements.
+
+    `recipe` says how retrievers are fine-tuned on it; `measures` and `relevant_grade` replace those of the
+    configuration's block `metrics`.
+    """
 
     recipe: Name | None = None  # the first recipe of the configuration
     train_split: Name = "train"
     eval_split: Name = "dev"
+    measures: list[str] | None = None
+    relevant_grade: Count | None = None
 
     @model_validator(mode="after")
     def _splits_differ(self) -> JudgedTexts:

@@ -2,16 +2,22 @@
 
 from condenser.evaluate import measures, published
 
-NEEDS_ANSWERS = any(
-    measures.parse(name).needs_answers for name in config["metrics"]["measures"]
-)
+
+def texts_with_answers(wildcards):
+    """The passages and the queries, where a measure looks for answers in texts."""
+    names = experiment.metrics(config, wildcards.dataset)["measures"]
+    if not any(measures.parse(name).needs_answers for name in names):
+        return []
+    return [
+        data(file)(wildcards) for file in ("collection.jsonl", "queries.{split}.jsonl")
+    ]
 
 
 rule metrics:
     input:
         run=SYSTEM + "run.{split}.trec",
         qrels=data("qrels.{split}.tsv"),
-        texts=[data("collection.jsonl"), data("queries.{split}.jsonl")] if NEEDS_ANSWERS else [],
+        texts=texts_with_answers,
     output:
         metrics=SYSTEM + "metrics.{split}.json",
         manifest=SYSTEM + "metrics.{split}.json.manifest.json",
@@ -45,6 +51,13 @@ rule metrics:
 
 def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, in order."""
+    known = experiment.metrics(config, wildcards.dataset)["measures"]
+    for name in config["tables"][wildcards.table]["measures"]:
+        if name not in known:
+            sys.exit(
+                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
+                f"({', '.join(known)}), got {name}. Add it to datasets.{wildcards.dataset}.measures."
+            )
     split = config["datasets"][wildcards.dataset]["eval_split"]
     return [
         system_file(wildcards.dataset, row["system"], variant, f"metrics.{split}.json")

@@ -36,9 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.output.name
-    manifest = Manifest(
-        arguments.manifest, arguments.spec, inputs=[arguments.index, arguments.queries]
-    )
+    manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.index, arguments.queries])
 
     from condenser.retrieve.bm25 import search_bm25
 

@@ -28,11 +28,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--qrels", type=Path, required=True)
-    parser.add_argument("--texts", type=Path, nargs=2, help="collection.jsonl and queries.SPLIT.jsonl, for answers")
+    parser.add_argument(
+        "--texts", type=Path, nargs=2, help="collection.jsonl and queries.SPLIT.jsonl, for answers"
+    )
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
-    manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.run, arguments.qrels, *(arguments.texts or [])])
+    manifest = Manifest(
+        arguments.manifest, arguments.spec, inputs=[arguments.run, arguments.qrels, *(arguments.texts or [])]
+    )
 
     from condenser.evaluate.metrics import evaluate
 

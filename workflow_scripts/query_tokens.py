@@ -35,9 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.data.tokens import Tokenizer, shard_files, tokenise_queries
 
-    manifest = Manifest(
-        args.manifest, args.spec, inputs=[args.queries, args.tokenizer / "tokenizer.json"]
-    )
+    manifest = Manifest(args.manifest, args.spec, inputs=[args.queries, args.tokenizer / "tokenizer.json"])
     counts = tokenise_queries(
         args.queries, args.output_prefix, Tokenizer(args.tokenizer), batch_size=BATCH_ROWS
     )

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from math import fsum, isnan
+from math import fsum
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
-from condenser.data.records import Qrel, read_qrels
+from condenser.data.records import Qrel, read_qrels, read_run
 from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 
@@ -43,43 +44,28 @@ def read_rankings(run_file: Path) -> Iterator[RunOfQuery]:
     """The rankings of a run, query by query, in file order.
 
     Raises:
-        ValueError: a line has not six columns or no number as score, a query's lines do not stand
-            together, or a passage stands twice in a query's list.
+        ValueError: a line is not a TREC run's, the lines of a query are not contiguous, or a query has a
+            passage twice.
     """
     done: set[str] = set()
-    with Path(run_file).open("rb") as file:
-        for query_id, lines in groupby(_columns(file, run_file), key=lambda row: row[1]):
-            rows = list(lines)
-            if query_id in done:
-                raise ValueError(
-                    f"{run_file}:{rows[0][0]}: expected all lines of query {query_id} together, got more of "
-                    "them behind another query. Sort the run by query."
-                )
-            done.add(query_id)
-            doc_ids = [row[2] for row in rows]
-            if len(set(doc_ids)) != len(doc_ids):
-                repeated = next(index for index, doc_id in enumerate(doc_ids) if doc_id in doc_ids[:index])
-                raise ValueError(
-                    f"{run_file}:{rows[repeated][0]}: expected each passage once for query {query_id}, got "
-                    f"{doc_ids[repeated]} again. Remove the duplicate."
-                )
-            yield query_id, doc_ids, [row[3] for row in rows]
-
-
-def _columns(file: Iterable[bytes], run_file: Path) -> Iterator[tuple[int, str, str, float]]:
-    for number, line in enumerate(file, start=1):
-        columns = line.decode().split()
-        try:
-            query_id, _, doc_id, _, text, _ = columns
-            score = float(text)
-            if isnan(score):
-                raise ValueError("a score that is no number has no rank")
-            yield number, query_id, doc_id, score
-        except ValueError as error:
+    first_line = 1
+    for query_id, lines in groupby(read_run(run_file), key=attrgetter("query_id")):
+        hits = list(lines)
+        if query_id in done:
             raise ValueError(
-                f"{run_file}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a "
-                f"number as score, got {line.decode().strip()[:80]!r}. Is this a TREC run?"
-            ) from error
+                f"{run_file}:{first_line}: expected all lines of query {query_id} together, got more of "
+                "them after another query. Sort the run by query."
+            )
+        done.add(query_id)
+        doc_ids = [hit.doc_id for hit in hits]
+        if len(set(doc_ids)) != len(doc_ids):
+            repeated = next(index for index, doc_id in enumerate(doc_ids) if doc_id in doc_ids[:index])
+            raise ValueError(
+                f"{run_file}:{first_line + repeated}: expected each passage once for query {query_id}, got "
+                f"{doc_ids[repeated]} again. Remove the duplicate."
+            )
+        yield query_id, doc_ids, [hit.score for hit in hits]
+        first_line += len(hits)
 
 
 def trec_order(doc_ids: Sequence[str], scores: Sequence[float]) -> list[str]:

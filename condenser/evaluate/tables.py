@@ -18,7 +18,9 @@ _OFFICIAL = "MS MARCO"
 _COUNTS = ("batch_size", "passages", "queries")
 
 
-def collection_name(dataset: str, source: str, *, num_passages: int, num_queries: int, notes: Sequence[str]) -> str:
+def collection_name(
+    dataset: str, source: str, *, num_passages: int, num_queries: int, notes: Sequence[str]
+) -> str:
     """The `collection` cell; what stands in for another collection, or is incomplete, says so.
 
     It is "MS MARCO" alone only where figures may stand beside published ones: all passages, all dev
@@ -81,7 +83,17 @@ def make_table(
             ordered += [row for row in measured if row["method"] == one["method"]]
         named = {one["method"] for one in published}
         measured = ordered + [row for row in measured if row["method"] not in named]
-    columns = ["method", "batch_size", *measures, "origin", "collection", "passages", "queries", "backbone", "seeds"]
+    columns = [
+        "method",
+        "batch_size",
+        *measures,
+        "origin",
+        "collection",
+        "passages",
+        "queries",
+        "backbone",
+        "seeds",
+    ]
     if any(row["train_queries"] != "all" for row in rows):
         columns.append("train_queries")
     columns += [f"{name}_sd" for name in measures if any(f"{name}_sd" in row for row in measured)]

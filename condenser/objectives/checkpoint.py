@@ -14,7 +14,7 @@ _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_
 _NEEDS: dict[str, tuple[str, ...]] = {"embedded": (), "hub": ("id",), "folder": ("path",), "scratch": _SHAPE}
 _MAY_HAVE: dict[str, tuple[str, ...]] = {
     **{"embedded": (), "hub": ("revision",), "folder": ()},
-    "scratch": ("max_positions", "corpus", "seed"),
+    "scratch": ("max_positions",),
 }
 
 
@@ -38,11 +38,12 @@ class Settings(Model):
         missing = [key for key in _NEEDS[self.source] if key not in given]
         if missing:
             raise ValueError(f"source {self.source} needs {', '.join(missing)}")
-        of_others = given.intersection(*[{"id", "revision", "path", "max_positions", *_SHAPE}])
-        odd = sorted(of_others - {*_NEEDS[self.source], *_MAY_HAVE[self.source]})
+        of_sources = given & {"id", "revision", "path", "max_positions", *_SHAPE}
+        odd = sorted(of_sources - {*_NEEDS[self.source], *_MAY_HAVE[self.source]})
         if odd:
             raise ValueError(
-                f"source {self.source} takes no {', '.join(odd)}. If an overlay below gives it, set it to null"
+                f"source {self.source} takes no {', '.join(odd)}. "
+                "If a configuration file below gives it, set it to null"
             )
         if self.source == "scratch":
             assert self.hidden_size is not None and self.num_heads is not None

@@ -1,4 +1,4 @@
-"""What the configuration of today says of the results that lie there: for `verify`, which is another process."""
+"""Today's spec of every result that lies there, for `verify`, which runs in another process."""
 
 from __future__ import annotations
 

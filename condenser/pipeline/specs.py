@@ -158,9 +158,7 @@ class Specs:
         groups: dict[str, list[str]] = {}
         for stage, of_parent in self._parents(files):
             parts = [
-                value
-                for name, value in of_parent.items()
-                if name != "shard" and wildcards.get(name) != value
+                value for name, value in of_parent.items() if name != "shard" and wildcards.get(name) != value
             ]
             groups.setdefault(" ".join([stage, *parts]), []).append(self.hash(stage, of_parent))
         return {

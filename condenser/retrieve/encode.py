@@ -1,8 +1,8 @@
-"""Embeddings of passages and queries, cut into shards whose number changes nothing.
+"""Embeddings of passages and queries, in shards; the number of shards does not change an embedding.
 
-Rows are taken in blocks that lie at multiples of `block_rows` of the whole collection. A block is
-sorted by length and cut into batches for itself, so that a row meets the same neighbours, the same
-padding and the same matrix shapes in whatever shard it is computed.
+The whole collection is divided into blocks of `block_rows` rows, and a shard consists of whole blocks.
+Each block is sorted by length and divided into batches separately, so that a row has the same batch, the
+same padding and the same matrix shapes in every shard.
 """
 
 from __future__ import annotations
@@ -44,19 +44,21 @@ def encode_texts(
     work_folder: Path,
     name_of_row: Callable[[int], str],
 ) -> tuple[dict[str, int], str]:
-    """Write the embeddings of a token shard's rows, float32 [row, dim]; gives counts and the device.
+    """Write the embeddings of a token shard's rows, float32 [row, dim]; returns counts and the device.
 
-    A text is its first tokens, `max_tokens` with [CLS] and [SEP]; `batch_tokens` bounds the padded
-    tokens of one forward pass. Finished blocks stay in `work_folder`, which the caller removes and keeps
-    from other inputs: an interrupted encoding resumes behind them. Counts: `rows`, `tokens` (with
-    specials), `rows_cut` (longer than `max_tokens`).
+    A text is cut to `max_tokens` tokens with [CLS] and [SEP]; a forward pass has at most `batch_tokens`
+    tokens with padding. Counts: `rows`, `tokens` (with special tokens), `rows_cut` (longer than
+    `max_tokens`).
+
+    An interrupted encoding resumes after the last finished block in `work_folder`. The caller chooses a
+    folder that belongs to these inputs alone, and removes it.
 
     Args:
         rows: which rows of the shard; None for all.
         name_of_row: names a row of the shard in an error.
 
     Raises:
-        ValueError: an embedding holds NaN or infinity.
+        ValueError: an embedding contains NaN or infinity.
     """
     make_deterministic(threads=threads)
     shards = TokenShards([token_prefix], whole=False)
@@ -111,12 +113,12 @@ def encode_texts(
 def token_batches(
     lengths: Int64[np.ndarray, " row"], *, batch_tokens: int
 ) -> Iterator[Int64[np.ndarray, " batch"]]:
-    """Indices of rows of like length, longest first, at most `batch_tokens` padded tokens together.
+    """Indices of rows of similar length, longest first, in batches of at most `batch_tokens` padded tokens.
 
-    A row longer than that comes alone. Rows of equal length keep their order.
+    A longer row is a batch of its own. Rows of equal length keep their order.
 
     >>> [batch.tolist() for batch in token_batches(np.array([5, 30, 16, 7]), batch_tokens=32)]
-    [[1], [2], [3, 0]]
+    [[1], [2, 3], [0]]
     """
     order = np.argsort(-lengths, kind="stable")
     begin = 0
@@ -142,10 +144,10 @@ def _encode_batch(
 
 
 class _BlockFile:
-    """Embeddings of finished blocks, end to end, with a file that has the SHA-256 of each, a line a block.
+    """The embeddings of finished blocks in one file, and the SHA-256 of each block in another.
 
-    What counts is what both agree on, from the first block on: of a process that was killed, a block
-    may be there in part.
+    A killed process may have written part of a block: a block is finished if its SHA-256 is there and
+    correct, and so are those of all earlier blocks.
     """
 
     def __init__(self, folder: Path, *, num_rows: int, rows_of_block: int, dim: int) -> None:
@@ -167,10 +169,10 @@ class _BlockFile:
 
     @property
     def num_rows_done(self) -> int:
-        return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be short
+        return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be shorter
 
     def _keep_whole_blocks(self) -> None:
-        """Count the blocks that are as they were written, and cut off what follows them."""
+        """Count the finished blocks, and cut both files after them."""
         block_bytes = self._rows_of_block * self._dim * 4
         self._data.seek(0)
         self._digests.seek(0)
@@ -178,7 +180,7 @@ class _BlockFile:
         while self.num_rows_done < self._num_rows and self._count < len(told):
             if told[self._count] != _digest_line(self._data.read(block_bytes)):
                 log.warning(
-                    "%s: block %d is not as it was written: going on from there", self._path, self._count + 1
+                    "%s: block %d is damaged or incomplete; resuming from it", self._path, self._count + 1
                 )
                 break
             self._count += 1
@@ -193,7 +195,7 @@ class _BlockFile:
         self._count += 1
 
     def write_to(self, output: Path) -> None:
-        """Write the NPY file; all blocks are kept."""
+        """Write all blocks as an NPY file; they also stay in the work folder."""
         shape = (self._num_rows, self._dim)
         assert self._path.stat().st_size == 4 * self._num_rows * self._dim, "every row is encoded once"
         with atomic_write(output) as file, self._path.open("rb") as data:

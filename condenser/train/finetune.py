@@ -227,7 +227,12 @@ def train_retriever(
         memory = StepMemory(model, keeps_graphs=keep_graphs)
 
         def chunks_of(
-            group: Literal["queries", "passages"], shards: TokenShards, rows: np.ndarray, *, max_tokens: int, step: int
+            group: Literal["queries", "passages"],
+            shards: TokenShards,
+            rows: np.ndarray,
+            *,
+            max_tokens: int,
+            step: int,
         ) -> tuple[list[Chunk[TextRows]], int]:
             """This process's chunks of a group of texts, and the tokens of all of them."""
             starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)

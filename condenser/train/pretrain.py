@@ -29,6 +29,7 @@ from condenser.files import atomic_folder
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.devices import autocast
 from condenser.model.layers import padding_mask
+from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
@@ -172,9 +173,7 @@ def pretrain(
                 f"got {shards.num_rows} rows, all empty. Look into the collection."
             )
         training.model.to(processes.device).train()
-        steps = num_steps(
-            training.num_items, batch_size=settings["batch_size"], epochs=settings["epochs"]
-        )
+        steps = num_steps(training.num_items, batch_size=settings["batch_size"], epochs=settings["epochs"])
 
         def prepare(step: int) -> Batch[MaskedTexts]:
             epoch, _, items = step_items(
@@ -209,6 +208,9 @@ def pretrain(
         if processes.is_first:
             with atomic_folder(output) as folder:
                 training.model.save(folder, initial)
+                head = initial / MLM_HEAD_FILE
+                if head.is_file() and not (folder / MLM_HEAD_FILE).exists():  # trained without it
+                    shutil.copyfile(head, folder / MLM_HEAD_FILE)
                 shutil.copyfile(work_folder / LOG_NAME, folder / LOSSES_FILE)
         return {"rows": shards.num_rows, **training.counts, **log_totals(work_folder / LOG_NAME)}
 
@@ -319,7 +321,9 @@ def masked_texts(
     """
     chunks: list[Chunk[MaskedRows]] = []
     num_masked = 0
-    cuts = {name: length_chunks(group.lengths, rows_per_chunk=rows_per_chunk) for name, group in groups.items()}
+    cuts = {
+        name: length_chunks(group.lengths, rows_per_chunk=rows_per_chunk) for name, group in groups.items()
+    }
     first_numbers = accumulate((len(cut) for cut in cuts.values()), initial=0)
     mine = processes.mine(sum(map(len, cuts.values())))
     for (name, group), first in zip(groups.items(), first_numbers, strict=False):

@@ -52,7 +52,6 @@ OFFICIAL_ROWS = {
     DL19_QRELS: 9_260,
 }
 
-_MAX_UNPACKED = 16 << 30
 _CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than "7"
 
 
@@ -148,7 +147,7 @@ def collect(
         files.write_collection(collection, num_rows=official_rows[member])
         names = [name for split in splits for name in SPLITS[split]]
         in_archive = [name for name in names if name not in (DL19_QUERIES, DL19_QRELS)]
-        paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch, max_bytes=_MAX_UNPACKED)
+        paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch)
         paths |= {name: raw[name] for name in names if name not in paths}
         files.write_splits(
             {split: _file_rows(paths[SPLITS[split][1]], trec_qrel, files) for split in splits},
@@ -174,13 +173,13 @@ def _file_rows(path: Path, parse: Any, files: CanonicalFiles) -> Iterator[Row[An
     if path.suffix != ".gz":
         yield from files.rows(path, parse)
         return
-    with open_gzip(path, max_bytes=_MAX_UNPACKED) as stream:
+    with open_gzip(path) as stream:
         yield from files.stream_rows(str(path), stream, parse)
 
 
 def _plain_rows(archive: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:
     """The passages of collection.tsv, without titles."""
-    for name, stream in tar_members(archive, ["collection.tsv"], max_bytes=_MAX_UNPACKED):
+    for name, stream in tar_members(archive, ["collection.tsv"]):
         yield from files.stream_rows(f"{archive}/{name}", stream, _untitled)
 
 
@@ -192,9 +191,9 @@ def _untitled(line: bytes) -> Passage:
 def _titled_rows(archive: Path, files: CanonicalFiles, counts: dict[str, Any]) -> Iterator[Row[Passage]]:
     """The passages of para.txt, each with its title from para.title.txt."""
     name = "para.title.txt"
-    path = extract_tar_members(archive, [name], files.scratch, max_bytes=_MAX_UNPACKED)[name]
+    path = extract_tar_members(archive, [name], files.scratch)[name]
     with _Titles(path, files) as titles:
-        for member, stream in tar_members(archive, ["para.txt"], max_bytes=_MAX_UNPACKED):
+        for member, stream in tar_members(archive, ["para.txt"]):
             for row in files.stream_rows(f"{archive}/{member}", stream, _untitled):
                 if isinstance(row.record, Passage):
                     passage = row.record

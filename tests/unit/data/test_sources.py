@@ -236,7 +236,7 @@ BAD_BEIR = [
         f"{HEADER}q2\td2\n",
         "2: expected 3 tab-separated columns (query-id, corpus-id, score), got 2",
     ),
-    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0.5\n", "2: expected a whole number as grade, got '0.5'"),
+    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0.5\n", "2: expected an integer grade, got '0.5'"),
     ("qrels/dev.tsv", f"{HEADER}q2\td9\t1\n", "2: expected the id of a passage of the collection, got 'd9'"),
     (
         "qrels/dev.tsv",

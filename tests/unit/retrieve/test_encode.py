@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,7 @@ def tokens(tmp_path_factory, retriever, texts) -> list[Path]:
 
 @pytest.fixture(autouse=True)
 def no_lasting_settings():
-    """encode_shard makes PyTorch deterministic, for good: undo it behind each test."""
+    """encode_shard makes PyTorch deterministic for the whole process: undo it after each test."""
     threads = torch.get_num_threads()
     yield
     torch.use_deterministic_algorithms(False)
@@ -104,9 +105,7 @@ def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retrieve
         ("embeddings.sha256", lambda content: content[:70], 8),
     ],
 )
-def test_a_block_that_is_not_as_it_was_written_is_encoded_again(
-    tmp_path, retriever, tokens, monkeypatch, file, damage, begins
-):
+def test_a_damaged_block_is_encoded_again(tmp_path, retriever, tokens, monkeypatch, file, damage, begins):
     whole = encoded(tmp_path, retriever, tokens)
     path = tmp_path / "work-0-of-1" / file
     path.write_bytes(damage(path.read_bytes()))
@@ -148,7 +147,7 @@ def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, precis
         assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 
-def test_an_interrupted_encoding_goes_on_behind_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
+def test_an_interrupted_encoding_resumes_after_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
     whole = encoded(tmp_path / "whole", retriever, tokens)
     real, blocks = encode.row_windows, []
 
@@ -176,15 +175,13 @@ def test_a_finished_encoding_whose_file_is_lost_computes_nothing_again(
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
-def test_a_work_folder_that_was_being_removed_when_the_process_died_is_not_taken_for_work(
-    tmp_path, retriever, tokens
-):
+def test_a_work_folder_whose_removal_was_interrupted_is_not_resumed(tmp_path, retriever, tokens):
     whole = encoded(tmp_path, retriever, tokens)
     (tmp_path / "work-0-of-1" / "embeddings.float32").unlink()  # and embeddings.sha256 still speaks of it
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
-def test_an_embedding_that_is_no_number_is_an_error_with_its_id(tmp_path, retriever, tokens):
+def test_an_embedding_with_nan_is_an_error_with_its_id(tmp_path, retriever, tokens):
     model = Retriever.load(retriever, dropout=None)
     with torch.no_grad():
         model.backbone.embeddings.position_embeddings.weight[31] = float("nan")  # only long rows get there
@@ -231,3 +228,8 @@ def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
 
 def test_a_row_longer_than_the_budget_comes_alone():
     assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
+
+
+def test_examples_in_the_docstrings_are_true():
+    result = doctest.testmod(encode)
+    assert result.attempted > 0 and result.failed == 0
