@@ -37,7 +37,7 @@ class Changes(ParamsChange):
         return ", ".join(sorted(self.only_new))
 
 
-def manifest_of(job):
+def manifest_of_job(job):
     return (
         getattr(job.output, "manifest", None) if hasattr(job.params, "spec") else None
     )
@@ -46,7 +46,7 @@ def manifest_of(job):
 def params_changed(
     persistence, job, file=None, snakemakes=PersistenceBase.params_changed
 ):
-    manifest = manifest_of(job)
+    manifest = manifest_of_job(job)
     if manifest is None:
         return snakemakes(persistence, job, file=file)
     outputs = [output for output in job.output if output != manifest]
@@ -65,7 +65,7 @@ reasons.explain(logger)
 
 # `snakemake --touch` accepts a result as it is. Its manifest must say so.
 def touch_and_accept(executor, job, snakemakes=TouchExecutor.run_job):
-    manifest = manifest_of(job)
+    manifest = manifest_of_job(job)
     if manifest is not None and Path(manifest).exists():
         for change in freshness.accept(Path(manifest), json.loads(job.params.spec)):
             logger.info(f"{manifest}: accepted: {change}")
