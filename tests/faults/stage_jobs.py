@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import multiprocessing
 import os
 import resource
 import runpy
@@ -28,26 +27,10 @@ from typing import Any
 
 import failing_writes
 import pytest
+from forks import FORKS
 from runs import digests
 
 from condenser import program
-
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    [
-        "condenser.train.pretrain",
-        "condenser.train.finetune",
-        "condenser.train.machine",
-        "condenser.retrieve.encode",
-        "condenser.retrieve.search",
-        "condenser.retrieve.bm25",
-        "condenser.model.vocabulary",
-        "condenser.evaluate.metrics",
-        "condenser.evaluate.tables",
-        "condenser.data.sources.beir",
-        "transformers.models.bert.modeling_bert",
-    ]
-)
 
 RULES = [
     "collect_tiny", "backbone", "tokens", "query_tokens", "pretrain_condenser", "pretrain_cocondenser",

@@ -9,22 +9,32 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forks import Program
 from small_trainings import CONDENSER, OPTIMISER, Files, contents, losses, prepare, sharpen
 
 PROGRAMS = ["pretrain_condenser", "pretrain_cocondenser", "retriever"]
 
 
-def _start(root: Path, name: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(root / "workflow_scripts" / f"{name}.py"), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    )
+@pytest.fixture
+def start(root: Path, tmp_path: Path) -> Iterator[Callable[[list[str]], Program]]:
+    """Starts the first pre-training; kills at the end what is left."""
+    started: list[Program] = []
+
+    def start(arguments: list[str]) -> Program:
+        program = str(root / "workflow_scripts" / "pretrain_condenser.py")
+        started.append(Program([program, *arguments], tmp_path / f"said-{len(started)}"))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.kill()
+
+
+Start = Callable[[list[str]], Program]
 
 
 def _condenser_arguments(files: Files, folder: Path, *, epochs: int) -> list[str]:
@@ -52,28 +62,24 @@ def test_help_tells_what_is_read_and_written_without_loading_torch(root: Path, n
 
 
 def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
-    root: Path, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     files = prepare(tmp_path, dropout=0.1)
     arguments = _condenser_arguments(files, tmp_path, epochs=5)
-    first = _start(root, "pretrain_condenser", *arguments)
-    try:
-        work, until = tmp_path / "work", time.monotonic() + 60
-        while sum(log.read_bytes().count(b"\n") for log in work.glob("*/log.jsonl")) < 2:
-            assert first.poll() is None and time.monotonic() < until, "no step was logged"
-            time.sleep(0.005)
-        first.send_signal(signal.SIGTERM)
-        _, told = first.communicate(timeout=60)
-    finally:
-        first.kill()
-    assert first.returncode == 143, told
+    first = start(arguments)
+    work, until = tmp_path / "work", time.monotonic() + 60
+    while sum(log.read_bytes().count(b"\n") for log in work.glob("*/log.jsonl")) < 2:
+        assert first.is_alive and time.monotonic() < until, "no step was logged"
+        time.sleep(0.005)
+    first.send(signal.SIGTERM)
+    status, told = first.ended(timeout_s=60)
+    assert status == 143, told
     assert "to be resumed there" in told and "Traceback" not in told
     (saved,) = (tmp_path / "work").glob("*/step-*")
     assert not (tmp_path / "out").exists()
 
-    second = _start(root, "pretrain_condenser", *arguments)
-    _, told = second.communicate(timeout=120)
-    assert second.returncode == 0, told
+    status, told = start(arguments).ended(timeout_s=120)
+    assert status == 0, told
     assert f"resuming after step {int(saved.name[5:])} of " in told
     manifest = json.loads((tmp_path / "out.manifest.json").read_text())
     assert manifest["counts"]["steps"] == len(losses(tmp_path / "out"))
@@ -82,7 +88,7 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
 
 
 def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
-    root: Path, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     files = prepare(tmp_path, dropout=0.1)
     arguments = _condenser_arguments(files, tmp_path, epochs=1)
@@ -91,9 +97,8 @@ def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
     arguments[1] = json.dumps(spec)
     for flag, value in (("--checkpoint-every-s", "0"), ("--bad-loss-patience", "1")):
         arguments[arguments.index(flag) + 1] = value
-    diverging = _start(root, "pretrain_condenser", *arguments)
-    _, told = diverging.communicate(timeout=60)
-    assert diverging.returncode == 1
+    status, told = start(arguments).ended(timeout_s=60)
+    assert status == 1
     message = re.search(
         r"^error: \S*log\.jsonl:(\d+): expected a number for loss and gradient norm, got .* at step (\d+) "
         r"\(2 in a row\), on documents (\S+), .* \(all: bad_batch\.json beside the log\)\. "
@@ -110,7 +115,7 @@ def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
 
 
 def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
-    root: Path, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     """Under the same spec, as by another device: nothing is mixed, and nothing to be done by hand."""
     files = prepare(tmp_path, dropout=0.1)
@@ -118,28 +123,33 @@ def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
         (tmp_path / folder).mkdir()
     arguments = _condenser_arguments(files, tmp_path / "remade", epochs=1)
     arguments[arguments.index("--checkpoint-every-s") + 1] = "0"
-    first = _start(root, "pretrain_condenser", *arguments)
+    first = start(arguments)
     until = time.monotonic() + 60
     while not list((tmp_path / "remade" / "work").glob("*/step-*")):
-        assert first.poll() is None and time.monotonic() < until, "no checkpoint came"
+        assert first.is_alive and time.monotonic() < until, "no checkpoint came"
         time.sleep(0.005)
     first.kill()
-    first.communicate()
     sharpen(files.backbone)
     for folder in ("remade", "anew"):
         arguments = _condenser_arguments(files, tmp_path / folder, epochs=1)
-        again = _start(root, "pretrain_condenser", *arguments)
-        _, told = again.communicate(timeout=120)
-        assert again.returncode == 0, told
+        status, told = start(arguments).ended(timeout_s=120)
+        assert status == 0, told
         assert ("not gone on with" in told) == (folder == "remade") and "resuming" not in told
     assert contents(tmp_path / "remade" / "out") == contents(tmp_path / "anew" / "out")
 
 
 def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:
+    """Started from the shell, as a rule starts it: all that Python and its libraries say is seen."""
     files = prepare(tmp_path, dropout=0.1)
     arguments = _condenser_arguments(files, tmp_path, epochs=1)
     arguments[arguments.index("--backbone") + 1] = str(tmp_path)
-    wrong = _start(root, "pretrain_condenser", *arguments)
-    _, told = wrong.communicate(timeout=60)
+    wrong = subprocess.run(
+        [sys.executable, str(root / "workflow_scripts" / "pretrain_condenser.py"), *arguments],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert wrong.returncode == 1
-    assert told.startswith("error: ") and told.count("\n") == 1, told
+    assert wrong.stderr.startswith("error: ") and wrong.stderr.count("\n") == 1, wrong.stderr

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from forks import FORKS
 from safetensors.torch import load_file
 from small_trainings import Files, contents, losses, prepare, train
-from torch import multiprocessing
 
 from condenser.train.distributed import joined
 
 KINDS = ["condenser", "cocondenser", "retriever"]
-SPAWN = multiprocessing.get_context("spawn")
 NUM_EPOCHS = 2
 
 
@@ -53,7 +52,7 @@ def test_a_training_killed_and_resumed_gives_the_same_bytes(
     files: Files, tmp_path: Path, kind: str, step: int
 ) -> None:
     train(kind, files, tmp_path / "whole", epochs=NUM_EPOCHS)
-    child = SPAWN.Process(target=_run_saving_every_step, args=(kind, files, tmp_path / "out"))
+    child = FORKS.Process(target=_run_saving_every_step, args=(kind, files, tmp_path / "out"))
     child.start()
     _kill_after_a_step_beyond(step, tmp_path / "out-work", child)
     assert not (tmp_path / "out").exists()
@@ -71,7 +70,7 @@ def test_several_processes_give_the_losses_and_weights_of_one(
         port = probe.getsockname()[1]
     several = {kind: tmp_path / f"{kind}-several" for kind in KINDS}
     children = [
-        SPAWN.Process(target=_run_beside_others, args=(rank, world_size, port, files, several))
+        FORKS.Process(target=_run_beside_others, args=(rank, world_size, port, files, several))
         for rank in range(world_size)
     ]
     for child in children:

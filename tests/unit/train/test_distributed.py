@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from torch import multiprocessing
+from forks import FORKS
 
 from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
@@ -46,10 +46,9 @@ def _child(work: Callable, rank: int, world_size: int, port: int, timeout_s: flo
 
 
 def start(work: Callable, world_size: int, *arguments: object, timeout_s: float = 300.0) -> list[BaseProcess]:
-    context = multiprocessing.get_context("spawn")
     port = _free_port()
     children: list[BaseProcess] = [
-        context.Process(target=_child, args=(work, rank, world_size, port, timeout_s, arguments))
+        FORKS.Process(target=_child, args=(work, rank, world_size, port, timeout_s, arguments))
         for rank in range(world_size)
     ]
     for child in children:
