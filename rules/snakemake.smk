@@ -49,9 +49,20 @@ def params_changed(
     return Changes(only_new=set(changes), files={manifest} if changes else set())
 
 
+# The spec tells what the inputs are made by. Their paths, which Snakemake compares, change where the
+# checkout or the user's files move.
+def input_changed(
+    persistence, job, file=None, snakemakes=PersistenceBase.input_changed
+):
+    if manifest_of(job) is None:
+        return snakemakes(persistence, job, file=file)
+    return [] if file is None else False
+
+
 FRESHNESS = freshness.Freshness()
 PersistenceBase.has_metadata = lambda persistence, job: True
 PersistenceBase.params_changed = params_changed
+PersistenceBase.input_changed = input_changed
 reasons.explain(logger)
 
 
