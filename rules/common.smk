@@ -79,8 +79,19 @@ def data(name):
     return lambda wildcards: (DATA + name).format(
         dataset=wildcards.dataset,
         split=wildcards.get("split"),
-        train=config["datasets"][wildcards.dataset].get("train_split"),
+        train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
     )
+
+
+def split_of(dataset, key):
+    """The `train_split` or `eval_split` of a data set."""
+    entry = config["datasets"][dataset]
+    if key not in entry:
+        sys.exit(
+            f"error: results/{dataset}: expected a data set with queries and judgements, "
+            f"got one of texts alone (source {entry['source']})."
+        )
+    return entry[key]
 
 
 def model_file(dataset, model, name="model.safetensors"):

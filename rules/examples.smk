@@ -10,7 +10,10 @@ def negatives_source(wildcards):
         return {"raw": [f"results/downloads/{name}" for name in given]}
     return {
         "run": run_file(
-            wildcards.dataset, wildcards.system, wildcards.variant, entry["train_split"]
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            split_of(wildcards.dataset, "train_split"),
         )
     }
 

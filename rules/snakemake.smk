@@ -4,11 +4,13 @@ import _thread
 import json
 from pathlib import Path
 
+from snakemake.exceptions import MissingRuleException
 from snakemake.executors.touch import Executor as TouchExecutor
 from snakemake.io import _IOFile
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
 
+from condenser import experiment
 from condenser.pipeline import freshness, reasons
 
 
@@ -76,6 +78,17 @@ def touch_and_accept(executor, job, snakemakes=TouchExecutor.run_job):
 
 
 TouchExecutor.run_job = touch_and_accept
+
+
+# Snakemake says of a name that the configuration lacks only that no rule makes the file.
+def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
+    snakemakes(error, file)
+    unknown = experiment.unknown_name(config, str(file))
+    if unknown is not None:
+        error.args = (f"error: {file}: {unknown}",)
+
+
+MissingRuleException.__init__ = name_what_is_unknown
 
 
 # Snakemake's handler of SIGTERM takes a lock that the interrupted code may hold: it would hang for ever.

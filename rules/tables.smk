@@ -51,6 +51,7 @@ rule metrics:
 
 def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, in order."""
+    split = split_of(wildcards.dataset, "eval_split")
     known = experiment.metrics(config, wildcards.dataset)["measures"]
     for name in config["tables"][wildcards.table]["measures"]:
         if name not in known:
@@ -58,7 +59,6 @@ def metrics_of_table(wildcards):
                 f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
                 f"({', '.join(known)}), got {name}. Add it to datasets.{wildcards.dataset}.measures."
             )
-    split = config["datasets"][wildcards.dataset]["eval_split"]
     return [
         system_file(wildcards.dataset, row["system"], variant, f"metrics.{split}.json")
         for row in experiment.table_rows(config, wildcards.dataset, wildcards.table)

@@ -102,6 +102,7 @@ class Graph:
                     include(str(root / "Snakefile"), overwrite_default_target=True)
             finally:
                 workflow.tear_down()
+                workflow.sourcecache.runtime_cache.cleanup()
         self.config: dict[str, Any] = own["config"]
         self._workflow, self._rules = workflow, own["RULES"]
         self._specs, self._inputs_of = own["SPECS"], own["inputs_of"]

@@ -30,7 +30,7 @@ def write_current(
                 "spec": specs.spec(stage, wildcards),
                 "place": str(manifest_of(stage, wildcards)),
             }
-        except (LookupError, ValueError, StopIteration, OSError) as error:
+        except (LookupError, ValueError, StopIteration, OSError, SystemExit) as error:  # the last by rules
             current[str(path)] = {"error": str(error) or f"the workflow has no job {stage} {wildcards}"}
     file = work / "current.json"
     write_json(file, current)

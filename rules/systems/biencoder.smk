@@ -13,7 +13,7 @@ def encoder_of(wildcards):
 
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant are encoded and searched."""
-    is_train = wildcards.split == config["datasets"][wildcards.dataset]["train_split"]
+    is_train = wildcards.split == split_of(wildcards.dataset, "train_split")
     return subset_file(wildcards) if is_train else []
 
 
