@@ -104,9 +104,9 @@ class Graph:
                 workflow.tear_down()
                 workflow.sourcecache.runtime_cache.cleanup()
         self.config: dict[str, Any] = own["config"]
-        self._workflow, self._rules = workflow, own["RULES"]
+        self._rule_of = own["rule_of"]
         self._specs, self._inputs_of = own["SPECS"], own["inputs_of"]
-        self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of_job"]
+        self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
         self.wildcards: dict[str, Job] = {}
 
     @contextlib.contextmanager
@@ -150,12 +150,7 @@ class Graph:
         """The files that the rule of a job declares, its manifest among them."""
         with self._here():
             stage, wildcards = self.job(name)
-            rule = next(
-                rule
-                for rule, (of, fixed) in self._rules.items()
-                if of == stage and fixed.items() <= wildcards.items()
-            )
-            return [str(file) for file in self._workflow.get_rule(rule).expand_output(wildcards)[0]]
+            return [str(file) for file in self._rule_of(stage, wildcards).expand_output(wildcards)[0]]
 
     def spec(self, name: str) -> dict[str, Any]:
         """The spec of a job."""

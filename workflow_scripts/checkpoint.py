@@ -1,7 +1,8 @@
 """Make the folder of a model that exists already, or of a new BERT: what trainings start from.
 
-    python workflow_scripts/checkpoint.py --spec '{"config": {"model": {"source": "embedded", ...}, ...}, ...}' \\
-        --mirror '' --output results/msmarco/models/backbone \\
+    python workflow_scripts/checkpoint.py \\
+        --spec '{"config": {"model": {"source": "embedded", ...}, "seed": 42}, ...}' --mirror '' \\
+        --output results/msmarco/models/backbone \\
         --manifest results/msmarco/models/backbone.manifest.json
 
 The settings are the model's entry of the configuration. Reads the checkpoint; reads the collection only to

@@ -1,15 +1,16 @@
 """Embed the passages of one token shard with a retriever.
 
-    python workflow_scripts/encode.py --spec '{"config": {"recipe": {"lengths": {"passage": 128}}, ...}, ...}' \\
+    python workflow_scripts/encode.py \\
+        --spec '{"config": {"recipe": {"lengths": {"passage": 128}}, ...}, ...}' \\
         --retriever results/msmarco/systems/condenser-round1/seed42/model --shard 0-of-2 \\
         --tokens results/msmarco/tokens/backbone/collection.0-of-2.tokens.npy \\
         --doc-ids results/msmarco/data/doc_ids.txt --work-folder results/.work/encode-0123 \\
         --output results/msmarco/systems/condenser-round1/seed42/embeddings/collection.0-of-2.npy \\
         --manifest results/msmarco/systems/condenser-round1/seed42/embeddings/collection.0-of-2.manifest.json
 
-Reads the retriever and the token shard; the ids to name a passage in an error. Writes float32
-[passage, dim] and the manifest; finished blocks are kept in the work folder. Settings: `lengths.passage`,
-`encode`, `compute`.
+Reads the retriever and the token shard, and the ids to name a passage in an error. Writes float32
+[passage, dim] and the manifest. Finished blocks are kept in the work folder until the file is complete.
+Settings: `recipe.lengths.passage`, `encode`, `compute`.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Embed the queries of a split with a retriever.
 
-    python workflow_scripts/encode_queries.py --spec '{"config": {"recipe": {"lengths": {"query": 32}}, ...}, ...}' \\
+    python workflow_scripts/encode_queries.py \\
+        --spec '{"config": {"recipe": {"lengths": {"query": 32}}, ...}, ...}' \\
         --retriever results/msmarco/systems/condenser-round1/seed42/model \\
         --tokens results/msmarco/tokens/backbone/queries.dev.tokens.npy \\
         --queries results/msmarco/data/queries.dev.jsonl --work-folder results/.work/encode_queries-0123 \\
         --output results/msmarco/systems/condenser-round1/seed42/embeddings/queries.dev.npy \\
         --manifest results/msmarco/systems/condenser-round1/seed42/embeddings/queries.dev.manifest.json
 
-Reads the retriever (its query encoder, where it has two) and the queries' tokens; the queries to name one
-in an error and to find those of --subset. Writes float32 [query, dim] and the manifest; finished blocks are
-kept in the work folder. Settings: `lengths.query`, `encode`, `compute`.
+Reads the retriever (if it has two encoders, that of queries), the tokens of the queries, and the queries
+themselves: to name one in an error, and to find those of --subset, the only ones that are embedded then.
+Writes float32 [query, dim] and the manifest. Finished blocks are kept in the work folder until the file is
+complete. Settings: `recipe.lengths.query`, `encode`, `compute`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
 """Make training examples: train queries with positives, and negatives sampled from a system's run.
 
-    python workflow_scripts/examples.py --spec '{"config": {"recipe": {"negatives": {...}}, "seed": 42}, ...}' \\
+    python workflow_scripts/examples.py \\
+        --spec '{"config": {"recipe": {"negatives": {...}}, "seed": 42, ...}, ...}' \\
         --run results/msmarco/systems/bm25/untrained/run.train.trec \\
         --queries results/msmarco/data/queries.train.jsonl --qrels results/msmarco/data/qrels.train.tsv \\
         --output results/msmarco/systems/bm25/seed42/examples.jsonl \\
         --manifest results/msmarco/systems/bm25/seed42/examples.jsonl.manifest.json
 
-Reads the run, or with --raw the official files that hold the negatives of the system; the train queries
-(with --subset, only these) and their judgements. Writes one example a line and the manifest, which counts
-the queries without one, by reason. Settings: `depth`, `sample`, `positive_in_run`.
+Reads the run of the train queries (or, with --raw, the official files that contain the system's negatives),
+the train queries and their judgements. With --subset only those queries count. Writes one example a line and
+the manifest, which counts the queries without an example by reason. Settings: `recipe.negatives`, `seed`,
+`dataset.source`.
 """
 
 from __future__ import annotations

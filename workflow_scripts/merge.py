@@ -1,14 +1,14 @@
 """Merge the hits of all shards of a collection into one run.
 
     python workflow_scripts/merge.py --spec '{"config": {"depth": 1000}, ...}' \\
-        --rows results/msmarco/search/condenser-round1.dev.{0,1}-of-2.rows.npy \\
-        --scores results/msmarco/search/condenser-round1.dev.{0,1}-of-2.scores.npy \\
+        --rows results/msmarco/systems/condenser-round1/seed42/search/dev.{0,1}-of-2.rows.npy \\
+        --scores results/msmarco/systems/condenser-round1/seed42/search/dev.{0,1}-of-2.scores.npy \\
         --doc-ids results/msmarco/data/doc_ids.txt --queries results/msmarco/data/queries.dev.jsonl \\
-        --output results/msmarco/runs/condenser-round1.dev.trec \\
-        --manifest results/msmarco/runs/condenser-round1.dev.manifest.json
+        --output results/msmarco/systems/condenser-round1/seed42/run.dev.trec \\
+        --manifest results/msmarco/systems/condenser-round1/seed42/run.dev.trec.manifest.json
 
-Reads rows and scores of the shards, in order, and the ids; writes a TREC run and the manifest.
-Setting: `depth`.
+Reads rows and scores of the shards, in order, and the ids; with --subset the run is of those queries alone.
+Writes a TREC run and the manifest. Setting: `depth`.
 """
 
 from __future__ import annotations

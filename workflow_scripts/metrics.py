@@ -1,13 +1,16 @@
 """Measure a run against judgements.
 
-    python workflow_scripts/metrics.py --spec '{"config": {"metrics": {"measures": ["MRR@10"], "relevant_grade": 1}}, ...}' \\
-        --run results/msmarco/runs/bm25.dev.trec --qrels results/msmarco/data/qrels.dev.tsv \\
-        --output results/msmarco/metrics/bm25.dev.json \\
-        --manifest results/msmarco/metrics/bm25.dev.manifest.json
+    python workflow_scripts/metrics.py \\
+        --spec '{"config": {"metrics": {"measures": ["MRR@10"], "relevant_grade": 1}}, ...}' \\
+        --run results/msmarco/systems/bm25/untrained/run.dev.trec \\
+        --qrels results/msmarco/data/qrels.dev.tsv \\
+        --output results/msmarco/systems/bm25/untrained/metrics.dev.json \\
+        --manifest results/msmarco/systems/bm25/untrained/metrics.dev.json.manifest.json
 
 Reads a TREC run and judgements; with --texts also the passages and the answers of the queries. Writes the
-measures (means, counts and every query's values) as JSON, and the manifest. Settings: `measures`, such as
-MRR@10, and `relevant_grade`, the least grade that counts: 1 for MS MARCO dev, 2 for TREC DL 2019.
+measures (means, counts and the values of each query) as JSON, and the manifest. Settings: `metrics`, that is
+`measures` such as MRR@10, and `relevant_grade`, the least grade that counts as relevant: 1 for MS MARCO dev,
+2 for TREC DL 2019.
 """
 
 from __future__ import annotations

@@ -1,15 +1,17 @@
 """Pre-train a model by its objective.
 
-    python workflow_scripts/pretrain.py --spec '{"config": {"model": {"objective": "condenser", ...}}, ...}' \\
+    python workflow_scripts/pretrain.py \\
+        --spec '{"config": {"model": {"objective": "condenser", ...}, ...}, ...}' \\
         --tokens results/msmarco/tokens/backbone/collection.0-of-1.tokens.npy \\
         --doc-ids results/msmarco/data/doc_ids.txt --initial results/msmarco/models/backbone \\
         --output results/msmarco/models/condenser --work-folder results/.work/pretrain-0123 \\
         --manifest results/msmarco/models/condenser.manifest.json \\
         --checkpoint-every-s=300 --checkpoints-kept=2 --bad-loss-patience=0
 
-The settings are the model's entry of the configuration. Reads the token shards and the folder to start from;
-the ids only to name texts. Writes a Hugging Face folder with its heads in files beside it and losses.jsonl,
-and the manifest. SIGTERM saves a checkpoint; started again with the same spec and inputs, the training resumes.
+The settings are the model's entry in the configuration, `compute` and `seed`. Reads the token shards and the
+folder to start from, and the ids to name texts in an error. Writes a Hugging Face folder with the model's
+heads in files beside the weights and losses.jsonl, and the manifest. SIGTERM saves a checkpoint; started
+again with the same spec and inputs, the training resumes.
 """
 
 from __future__ import annotations

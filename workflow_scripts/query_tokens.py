@@ -1,12 +1,13 @@
 """Tokenise the queries of one split.
 
-    python workflow_scripts/query_tokens.py --spec '{"config": {}}' --queries data/queries.dev.jsonl \\
-        --tokenizer models/backbone --output-prefix tokens/queries.dev \\
-        --manifest tokens/queries.dev.manifest.json
+    python workflow_scripts/query_tokens.py --spec '{"config": {}, ...}' \\
+        --queries results/msmarco/data/queries.dev.jsonl --tokenizer results/msmarco/models/backbone \\
+        --output-prefix results/msmarco/tokens/backbone/queries.dev \\
+        --manifest results/msmarco/tokens/backbone/queries.dev.manifest.json
 
 Reads the queries and a model's tokenizer. Writes PREFIX.tokens.npy,
-PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy (a query is one sentence behind an empty
-title) and the manifest with the counts of rows, rows without tokens and tokens.
+PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy (a query is one sentence after an empty title)
+and the manifest, which counts rows, rows without tokens and tokens.
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
 """Search one shard of embeddings exhaustively with every query of a split.
 
-    python workflow_scripts/search.py --spec '{"config": {"depth": 1000, "block_rows": 1024, ...}, ...}' \\
-        --embeddings results/msmarco/embeddings/condenser-round1/collection.0-of-2.npy --shard 0-of-2 \\
-        --doc-ids results/msmarco/data/doc_ids.txt \\
-        --queries results/msmarco/embeddings/condenser-round1/queries.dev.npy \\
-        --work-folder results/.work/search-0123 --rows ....0-of-2.rows.npy --scores ....0-of-2.scores.npy \\
-        --manifest ....0-of-2.manifest.json
+    python workflow_scripts/search.py \\
+        --spec '{"config": {"depth": 1000, "encode": {"block_rows": 1024}, ...}, ...}' --shard 0-of-2 \\
+        --embeddings results/msmarco/systems/condenser-round1/seed42/embeddings/collection.0-of-2.npy \\
+        --queries results/msmarco/systems/condenser-round1/seed42/embeddings/queries.dev.npy \\
+        --doc-ids results/msmarco/data/doc_ids.txt --work-folder results/.work/search-0123 \\
+        --rows results/msmarco/systems/condenser-round1/seed42/search/dev.0-of-2.rows.npy \\
+        --scores results/msmarco/systems/condenser-round1/seed42/search/dev.0-of-2.scores.npy \\
+        --manifest results/msmarco/systems/condenser-round1/seed42/search/dev.0-of-2.manifest.json
 
-Reads the embeddings of the shard and of the queries; writes the best rows (int64, counted over the
+Reads the embeddings of the shard and of the queries. Writes the best rows (int64, counted over the
 whole collection) and their scores (float32), [query, rank], and the manifest. Finished blocks of
-queries are kept in the work folder. Settings: `depth`, `block_rows`, `threads`.
+queries are kept in the work folder until the files are complete. Settings: `depth`, `encode.block_rows`,
+`compute.threads`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,16 @@
 """Tokenise one shard of a collection.
 
-    python workflow_scripts/tokens.py --spec '{"config": {"encode": {"block_rows": 1024}}}' --collection data/collection.jsonl \\
-        --doc-ids data/doc_ids.txt --tokenizer models/backbone --shard 0-of-2 \\
-        --output-prefix tokens/collection.0-of-2 --manifest tokens/collection.0-of-2.manifest.json
+    python workflow_scripts/tokens.py \\
+        --spec '{"config": {"encode": {"block_rows": 1024}}, ...}' \\
+        --collection results/msmarco/data/collection.jsonl --doc-ids results/msmarco/data/doc_ids.txt \\
+        --tokenizer results/msmarco/models/backbone --shard 0-of-2 \\
+        --output-prefix results/msmarco/tokens/backbone/collection.0-of-2 \\
+        --manifest results/msmarco/tokens/backbone/collection.0-of-2.manifest.json
 
 Reads the collection, its ids and a model's tokenizer. Writes PREFIX.tokens.npy,
-PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy and the manifest with the counts of rows,
-rows with title, rows without tokens, sentences and tokens.
+PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy and the manifest, which counts rows, rows with a
+title, rows without tokens, sentences and tokens. Setting: `encode.block_rows`; shards are cut at multiples
+of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Fine-tune a system on training examples.
 
-    python workflow_scripts/train.py --spec '{"config": {"system": {...}, "recipe": {...}, "seed": 42}, ...}' \\
+    python workflow_scripts/train.py \\
+        --spec '{"config": {"system": {...}, "recipe": {...}, "seed": 42, ...}, ...}' \\
         --initial results/msmarco/models/condenser \\
         --collection-tokens results/msmarco/tokens/backbone/collection.0-of-1.tokens.npy \\
         --query-tokens results/msmarco/tokens/backbone/queries.train \\
@@ -11,10 +12,10 @@
         --manifest results/msmarco/systems/condenser-round1/seed42/model.manifest.json \\
         --checkpoint-every-s=300 --checkpoints-kept=2 --bad-loss-patience=0
 
-The settings are the system's entry and the data set's recipe. Reads the model to start from, the tokens of
-collection and queries, their ids, and the examples of each system whose negatives it learns from. Writes a
-Hugging Face folder with losses.jsonl, and the manifest. SIGTERM saves a checkpoint; started again with the
-same spec and inputs, the training resumes.
+The settings are the system's entry, the data set's recipe, `compute` and `seed`. Reads the model to start
+from, the tokens and ids of the collection and of the train queries, and one file of examples for each system
+whose negatives it learns from. Writes a Hugging Face folder with losses.jsonl, and the manifest. SIGTERM
+saves a checkpoint; started again with the same spec and inputs, the training resumes.
 """
 
 from __future__ import annotations

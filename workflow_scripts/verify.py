@@ -2,8 +2,8 @@
 
     snakemake --cores 1 verify
 
-Reads results/ and the specs that the configuration gives today. Writes nothing; says on standard output what
-is stale, damaged or of unknown origin, and ends with status 1 if anything is, or if there is nothing to check.
+Reads results/ and the specs of the current configuration. Writes nothing. Says on standard output what is
+stale, damaged or of unknown origin, and exits with status 1 if anything is, or if there is nothing to check.
 """
 
 from __future__ import annotations

@@ -12,10 +12,8 @@ from condenser.settings import LARGEST, Count, Model
 
 _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
 _NEEDS: dict[str, tuple[str, ...]] = {"embedded": (), "hub": ("id",), "folder": ("path",), "scratch": _SHAPE}
-_MAY_HAVE: dict[str, tuple[str, ...]] = {
-    **{"embedded": (), "hub": ("revision",), "folder": ()},
-    "scratch": ("max_positions", "corpus", "seed"),
-}
+_MAY_HAVE: dict[str, tuple[str, ...]] = {"hub": ("revision",), "scratch": ("max_positions",)}
+_OF_ONE_SOURCE = {"id", "revision", "path", "max_positions", *_SHAPE}
 
 
 class Settings(Model):
@@ -38,11 +36,12 @@ class Settings(Model):
         missing = [key for key in _NEEDS[self.source] if key not in given]
         if missing:
             raise ValueError(f"source {self.source} needs {', '.join(missing)}")
-        of_others = given.intersection(*[{"id", "revision", "path", "max_positions", *_SHAPE}])
-        odd = sorted(of_others - {*_NEEDS[self.source], *_MAY_HAVE[self.source]})
+        taken = {*_NEEDS[self.source], *_MAY_HAVE.get(self.source, ())}
+        odd = sorted(given & _OF_ONE_SOURCE - taken)
         if odd:
             raise ValueError(
-                f"source {self.source} takes no {', '.join(odd)}. If an overlay below gives it, set it to null"
+                f"source {self.source} takes no {', '.join(odd)}. "
+                "If a configuration file below gives it, set it to null"
             )
         if self.source == "scratch":
             assert self.hidden_size is not None and self.num_heads is not None

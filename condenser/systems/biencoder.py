@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Unpack
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from condenser.settings import Name, System
 
@@ -26,8 +26,8 @@ class Settings(System):
 
     initial: Name
     train: bool = True
-    negatives: list[Name] = []
-    recipe: dict[str, Any] = {}
+    negatives: list[Name] = Field(default_factory=list)
+    recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _negatives_are_for_training(self) -> Settings:

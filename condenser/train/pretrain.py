@@ -385,8 +385,11 @@ def _memory_for_graphs(model: nn.Module, device: torch.device, *, memory_gb: flo
 
 
 def _ids_of(shards: TokenShards, groups: Mapping[str, Stretches], doc_ids: Path) -> dict[str, list[str]]:
-    """The documents of a batch, in its order; the ids are read only now, as a training holds rows alone."""
-    starts = next(iter(groups.values())).starts
+    """The documents of a batch, each once, in the batch's order.
+
+    The ids are read only now: a training holds row numbers, not ids.
+    """
+    starts = np.concatenate([group.starts for group in groups.values()])
     rows = np.searchsorted(shards.row_starts, starts, side="right") - 1
     ids = read_doc_ids(doc_ids)
     return {"documents": list(dict.fromkeys(ids[row] for row in rows.tolist()))}

@@ -56,7 +56,6 @@ def test_spec_and_place_of_a_job_that_the_configuration_has(tmp_path: Path) -> N
         (ValueError("package gone"), "package gone"),
         (OSError(2, "no corpus"), "[Errno 2] no corpus"),
         (SystemExit("error: results/d: texts alone"), "error: results/d: texts alone"),  # said by a rule
-        (StopIteration(), "the workflow has no job table {'dataset': 'd'}"),
     ],
 )
 def test_a_job_that_the_configuration_no_longer_has_stands_there_with_the_reason(
