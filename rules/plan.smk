@@ -5,59 +5,6 @@
 # of the tables of rates and sizes. What is finished of the jobs is a param that Snakemake's own record decides: a
 # plan that is asked for again counts what has been made since, and is not out of date until then.
 
-from condenser import objectives, systems
-from condenser.pipeline.costs import jobs as planned
-
-COSTS = ROOT / "condenser" / "pipeline" / "costs" / "tables"
-
-
-def jobs_of_table(wildcards):
-    return SPECS.jobs_behind(
-        "table", {"dataset": wildcards.dataset, "table": wildcards.table}
-    )
-
-
-def settings_of_jobs(wildcards):
-    """A file of the table's jobs with their settings."""
-    file = Path(WORK, "plan", wildcards.dataset, f"jobs_of_{wildcards.table}.json")
-    try:
-        planned.write_jobs(
-            file,
-            jobs_of_table(wildcards),
-            config_of=lambda stage, of: SPECS.spec(stage, of)["config"],
-            needs_of=lambda stage, of: filter(
-                None, map(owner_of, inputs_of(stage, of))
-            ),
-        )
-    except (LookupError, ValueError) as error:
-        sys.exit(f"error: plan: {error}")
-    return str(file)
-
-
-def finished_jobs(wildcards):
-    """A file of what the finished results of these jobs count; of this machine, how long they took, too."""
-
-    def benchmark_of(stage, of):
-        if wildcards.on:
-            return None
-        return next(
-            workflow.get_rule(name).expand_benchmark(of)
-            for name, (made, fixed) in RULES.items()
-            if made == stage and fixed.items() <= of.items()
-        )
-
-    return planned.write_finished(
-        Path(WORK, "plan", wildcards.dataset),
-        [
-            planned.finished(
-                Path(manifest_of_job(stage, of)),
-                benchmark_of(stage, of),
-                spec=SPECS.spec(stage, of),
-            )
-            for stage, of in jobs_of_table(wildcards)
-        ],
-    )
-
 
 rule plan:
     input:
@@ -77,6 +24,7 @@ rule plan:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
+        program=program("plan"),
         spec=spec(
             "plan",
             settings=["compute"],
@@ -89,6 +37,6 @@ rule plan:
         device=lambda wildcards: wildcards.on.removeprefix(".") or "measure",
         counted=finished_jobs,
     shell:
-        "python {PROGRAMS:q}/plan.py --spec {params.spec:q} --jobs {input.jobs:q}"
+        "{params.program} --spec {params.spec:q} --jobs {input.jobs:q}"
         " --finished {params.counted:q} --device {params.device:q} --tables $(dirname {input.tables[0]:q})"
         " --output {output.plan:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
