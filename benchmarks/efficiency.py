@@ -1,17 +1,17 @@
-"""Measure which share of a device's peak rates the model's stages reach: where rates.tsv comes from.
+"""Measure what share of a device's peak rates the stages reach, for the plan's rates.tsv.
 
     python benchmarks/efficiency.py --backbone embedded --device auto --precision auto --threads 2 \\
         --rows 32 --widths 24 48 72 128 --repeats 5 --clock wall --output efficiency.tsv \\
         --tables condenser/pipeline/costs/tables
 
-Peak rates first (as `plan.py --device measure` takes them), then the real model with new weights: a
-chunk forward and backward for the Condenser and the retriever, forward alone for encoding, and an
-update by AdamW. Times are the best of the repeats. Writes one line a measurement, and on standard
-output the rates that fit them: the time of a chunk is its products at a share of the peak, what its
-elementwise operations read and write at a share of that peak, and a fixed time a layer.
+Measures the peak rates (as `plan.py --device measure`), then the real model with new weights: forward
+and backward pass of a chunk for the Condenser and the retriever, forward pass alone for encoding, and an
+update by AdamW. Each time is the best of the repeats. Writes one line for each measurement, and prints
+the rates that fit them. The model of a chunk's time: its products at a share of the peak, plus what
+its elementwise operations read and write at a share of that peak, plus a fixed time for each layer.
 
-With --compile each stage of each width is measured as it is and once more through torch.compile; a line
-on standard output says the ratio of the two and the seconds of the first call, which compiles the shape.
+With --compile, each stage and width is measured again through torch.compile. A printed line gives the
+ratio of the two times, and the seconds of the first call, which compiles.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -42,15 +41,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, required=True, help="texts of a chunk")
     parser.add_argument("--widths", type=int, nargs="+", required=True, help="tokens of a text")
     parser.add_argument(
-        "--clock", required=True, choices=["wall", "cpu"], help="cpu: one thread, on a busy machine"
+        "--clock", required=True, choices=["wall", "cpu"], help="cpu: for one thread on a busy machine"
     )
     parser.add_argument("--repeats", type=int, required=True)
-    parser.add_argument("--compile", action="store_true", help="measure torch.compile beside it")
+    parser.add_argument("--compile", action="store_true", help="also measure with torch.compile")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args(argv)
     if arguments.clock == "cpu" and (arguments.threads != 1 or arguments.device != "cpu"):
-        raise ValueError("--clock cpu: expected --threads 1 --device cpu, or it counts waiting as work.")
+        raise ValueError("--clock cpu: expected --threads 1 --device cpu: it counts the time of all threads.")
     clock = time.process_time if arguments.clock == "cpu" else time.perf_counter
 
     import numpy as np
@@ -121,7 +120,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for width in arguments.widths:
         ids = torch.randint(1000, shape.vocab_size, (arguments.rows, width), device=place)
         mask = torch.ones(arguments.rows, width, dtype=torch.bool, device=place)
-        mask[0, -1] = False  # one padded row: the kernel that most chunks take
+        mask[0, -1] = False  # one padded row, for the attention kernel of most chunks
         masked = torch.randperm(arguments.rows * width, device=place)
         masked = masked[: round(MASKED_SHARE * len(masked))].sort().values
         labels = ids.view(-1)[masked]
@@ -179,10 +178,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             )
             print(lines[-1])
             if arguments.compile:
-                with mock.patch.dict(models, compiled):
-                    began = clock()
-                    work()
-                    first, later = clock() - began, best(work)
+                plain = dict(models)
+                models.update(compiled)
+                began = clock()
+                work()
+                first, later = clock() - began, best(work)
+                models.update(plain)
                 print(
                     f"{stage}, {width}: compiled {later / seconds:.2f} of that time, {first:.1f} s at first"
                 )
@@ -215,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _fit(columns, wanted):  # type: ignore[no-untyped-def]
-    """Least squares with no coefficient below 0, by trying which ones are 0."""
+    """Least squares with coefficients of 0 or more, by trying every choice of those that are 0."""
     from itertools import product
 
     import numpy as np

@@ -95,7 +95,9 @@ class Table(Block):
     rows: Annotated[list[Name], Field(min_length=1)]
     measures: Annotated[list[str], Field(min_length=1)]
     published: str | None = None
-    train_queries: Annotated[list[Count | Literal["all"]], Field(min_length=1)] = ["all"]
+    train_queries: Annotated[
+        list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
+    ]
     seeds: list[Whole] | None = None  # the configuration's seed
 
 
@@ -234,20 +236,16 @@ def _check_models(config: dict[str, Any]) -> None:
             _layers_and_positions(model, key)
     for name in models:
         _refuse_cycles(f"models.{name}.initial", name, lambda one: models[one].get("initial"))
-        chain = experiment.chain(config, name)
-        root = models[chain[-1]]
-        if root["source"] != "scratch":
+        *above, checkpoint = experiment.chain(config, name)
+        if models[checkpoint]["source"] != "scratch":
             continue
-        for above in chain[:-1]:
-            if (
-                models[above]["corpus"] != experiment.OWN != root["corpus"]
-                or root["corpus"] == models[above]["corpus"]
-            ):
-                continue
-            raise ValueError(
-                f"models.{chain[-1]}.corpus: expected {models[above]['corpus']!r}, the corpus of {above}, got "
-                f"{root['corpus']!r}: a vocabulary is learnt from one corpus and serves a whole chain of models."
-            )
+        for model in above:
+            learnt, used = models[checkpoint]["corpus"], models[model]["corpus"]
+            if learnt == experiment.OWN != used:
+                raise ValueError(
+                    f"models.{checkpoint}.corpus: expected {used!r}, the corpus of {model}, got {learnt!r}: "
+                    "a vocabulary is learnt from one corpus and serves a whole chain of models."
+                )
 
 
 def _check_systems(config: dict[str, Any]) -> None:

@@ -196,6 +196,18 @@ def token_shards(config: Config) -> list[str]:
     return [f"{index}-of-{config['shards']}" for index in range(config["shards"])]
 
 
+def checkpoints(config: Config) -> list[str]:
+    """The models that exist already, or are new: what trainings start from."""
+    return [name for name, model in config["models"].items() if model["objective"] == "checkpoint"]
+
+
+def uses_hub(config: Config) -> bool:
+    """Whether a checkpoint comes from the hub."""
+    from condenser.objectives.checkpoint import needs_network
+
+    return any(needs_network(config["models"][name]) for name in checkpoints(config))
+
+
 def checkpoint_files(config: Config, model: str) -> list[Path]:
     """The user's own files that a checkpoint is read from."""
     from condenser.objectives.checkpoint import local_files

@@ -16,7 +16,7 @@ log = logging.getLogger("condenser")
 CONTROLLER_VARIABLE = "CONDENSER_CONTROLLER"
 """Set by the workflow for its programs: the process that waits for their results."""
 
-# Asks the system for a signal when the parent ends, and becomes the command; 1 is PR_SET_PDEATHSIG.
+# Asks the system for a signal when the parent ends, then becomes the command; 1 is PR_SET_PDEATHSIG.
 _BIND = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, int(sys.argv[1]), 0, 0, 0)
@@ -28,10 +28,9 @@ os.execv(sys.argv[3], sys.argv[3:])
 def run(main: Callable[[Sequence[str] | None], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
 
-    So is memory that the system or a GPU refuses. A fault of ours also leaves its traceback on standard
-    error, above the line that says so.
-    SIGTERM ends the program with status 143 after its `finally` blocks have run. When the Snakemake
-    that started it is killed, it gets SIGTERM: nobody waits for its result any more.
+    So is a refusal of memory by the system or a GPU. A defect of ours prints its traceback, then the line.
+    SIGTERM ends the program with status 143 after its `finally` blocks have run. The program gets SIGTERM
+    when the Snakemake that started it is killed: nobody waits for its result any more.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for noisy in ("httpx", "transformers", "faiss", "faiss.loader"):
@@ -49,15 +48,15 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
     except OSError as error:
-        name = error.filename2 or error.filename or "a file"  # of two, the second is written
+        name = error.filename2 or error.filename or "a file"  # the second of two is the one written
         print(f"error: {error.strerror or error}: {name}", file=sys.stderr)
         sys.exit(1)
     except Exception as error:
         if is_out_of_memory(error):
             said = str(error).strip().partition("\n")[0] or type(error).__name__
             print(
-                f"error: memory is full: {said}. Give this job more, or less to hold at once "
-                "(rows_per_chunk, encode.batch_tokens).",
+                f"error: out of memory: {said}. Give this job more memory, or lower rows_per_chunk or "
+                "encode.batch_tokens.",
                 file=sys.stderr,
             )
             sys.exit(1)
@@ -65,15 +64,15 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         print(f"internal error ({type(error).__name__}): {error}", file=sys.stderr)
         sys.exit(2)
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nobody catches what it raises while Python ends
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # an exception while Python exits would be lost
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether Python, or PyTorch for a GPU or on a processor, was refused memory."""
+    """Whether Python or PyTorch, on a CPU or a GPU, was refused memory."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return True  # the latter is torch's allocator's; not every program imports torch
+        return True  # the second is PyTorch's, by name: not every program imports torch
     said = str(error)
-    # a processor's allocator; what a GPU's driver and its library take besides torch's allocator
+    # PyTorch's CPU allocator; the GPU's driver; cuBLAS
     signs = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
     return any(sign in said for sign in signs)
 
@@ -82,7 +81,7 @@ def _end_with(controller: int) -> None:
     """Send this process SIGTERM when the process `controller` has ended."""
     try:
         descriptor = os.pidfd_open(controller)
-    except (AttributeError, OSError):  # it is Linux's alone; or the controller is out of sight in a container
+    except (AttributeError, OSError):  # Linux only; or a container hides the controller
         return
 
     def watch() -> None:
@@ -94,10 +93,11 @@ def _end_with(controller: int) -> None:
 
 
 def bound(command: Sequence[str], *, number: signal.Signals) -> list[str]:
-    """The command (its program by full path) as a child to start that gets a signal when this process ends.
+    """The command of a child process that gets a signal when this process ends, however it ends.
 
-    The system sends it, however this process ends. That is Linux's alone, elsewhere it is the command
-    itself. To Linux the parent is the thread that starts it, which therefore must wait for its end.
+    The command's program is given by its full path. Only Linux can do this; elsewhere the command comes
+    back unchanged. For Linux the parent is the thread that starts the child, so that thread must wait for
+    the child's end.
     """
     if sys.platform != "linux":
         return list(command)

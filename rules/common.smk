@@ -11,6 +11,7 @@ from pathlib import Path
 from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
+from condenser.evaluate import measures, published
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
 from condenser.pipeline.specs import Stage
@@ -26,7 +27,6 @@ except ValueError as error:
 gc.set_threshold(200_000)
 
 ROOT = Path(workflow.basedir)
-PROGRAMS = str(ROOT / "workflow_scripts")
 WORK = "results/.work"
 os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
@@ -47,13 +47,33 @@ THREADS = config["compute"]["threads"]
 # and one where there is none.
 GPUS = 0 if config["compute"]["device"] == "cpu" else 1
 
+
+def program(name):
+    """A param: the beginning of a job's command line."""
+    return lambda wildcards: f"python {script(name)}"
+
+
+def launched(name):
+    """A param: the same of a training, as one process for each GPU of the job."""
+    return lambda wildcards, resources: (
+        f"python {script('launch')} --processes {resources.gpu} {LAUNCH} -- {script(name)}"
+    )
+
+
+def script(name):
+    """The path of a program, quoted for the shell."""
+    return shlex.quote(str(ROOT / "workflow_scripts" / f"{name}.py"))
+
+
 def names(chosen):
     """A regular expression of names for a wildcard; of none it matches nothing."""
     return "|".join(map(re.escape, chosen)) or "(?!)"
 
 
 SHARDS = experiment.token_shards(config)
-TRAINING = ("torch", "transformers", "numpy")  # packages that decide the bytes of a training
+CHECKPOINTS = experiment.checkpoints(config)
+TRAINED = [name for name in config["systems"] if experiment.is_trained(config, name)]
+TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 
 
 wildcard_constraints:
@@ -68,16 +88,10 @@ wildcard_constraints:
 
 # ---- where results lie ---------------------------------------------------------------------------
 
-DATA = "results/{dataset}/data/"
-MODEL = "results/{dataset}/models/{model}"
-TOKENS = "results/{dataset}/tokens/{model}/"
-SYSTEM = "results/{dataset}/systems/{system}/{variant}/"
-
 
 def data(name):
     """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
-    return lambda wildcards: (DATA + name).format(
-        dataset=wildcards.dataset,
+    return lambda wildcards: f"results/{wildcards.dataset}/data/{name}".format(
         split=wildcards.get("split"),
         train=config["datasets"][wildcards.dataset].get("train_split"),
     )
@@ -85,22 +99,24 @@ def data(name):
 
 def model_file(dataset, model, name="model.safetensors"):
     """A file of a model that is used for a data set."""
-    home = experiment.home(config, model, dataset)
-    return f"{MODEL}/{name}".format(dataset=home, model=model)
+    return f"results/{experiment.home(config, model, dataset)}/models/{model}/{name}"
 
 
 def token_file(dataset, model, part):
     """The tokens of a data set by the tokenizer of a model; `part` is `collection.0-of-2`, `queries.dev`."""
-    tokenizer = experiment.root(config, model)
-    return f"{TOKENS}{part}.tokens.npy".format(dataset=dataset, model=tokenizer)
+    return (
+        f"results/{dataset}/tokens/{experiment.root(config, model)}/{part}.tokens.npy"
+    )
 
 
 def collection_tokens(dataset, model):
+    """All token shards of a collection, in order."""
     return [token_file(dataset, model, f"collection.{shard}") for shard in SHARDS]
 
 
 def system_file(dataset, system, variant, name):
-    return (SYSTEM + name).format(dataset=dataset, system=system, variant=variant)
+    """A file of one variant of a system."""
+    return f"results/{dataset}/systems/{system}/{variant}/{name}"
 
 
 def run_file(dataset, system, variant, split):
@@ -116,20 +132,131 @@ def subset_file(wildcards):
     return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
 
 
+# ---- inputs that depend on the configuration -----------------------------------------------------
+
+
+def prefetch_inputs(wildcards):
+    """Official files, texts that are read from a network, and checkpoints of the hub."""
+    files = set()
+    for dataset, entry in config["datasets"].items():
+        raw = [*sources.raw_files(entry)]
+        for system in config["systems"]:
+            raw += sources.example_files(entry, system)
+        files.update(f"results/downloads/{name}" for name in raw)
+        if getattr(sources.load(entry), "NEEDS_NETWORK", False):
+            files.add(f"results/{dataset}/data/collection.jsonl")
+        for model in CHECKPOINTS:
+            if checkpoints.needs_network(config["models"][model]):
+                files.add(model_file(dataset, model))
+    return sorted(files)
+
+
+def vocabulary_texts(wildcards):
+    """The collection, where a new vocabulary is learnt from it."""
+    if checkpoints.learns_vocabulary(config["models"][wildcards.model]):
+        return data("collection.jsonl")(wildcards)
+    return []
+
+
+def negatives_source(wildcards):
+    """The official files that hold a system's negatives, else its run of the train queries."""
+    entry = config["datasets"][wildcards.dataset]
+    given = sources.example_files(entry, wildcards.system)
+    if given:
+        return {"raw": [f"results/downloads/{name}" for name in given]}
+    return {
+        "run": run_file(
+            wildcards.dataset, wildcards.system, wildcards.variant, entry["train_split"]
+        )
+    }
+
+
+def initial_of(wildcards):
+    """The model that a system starts from."""
+    return config["systems"][wildcards.system]["initial"]
+
+
+def examples_of(wildcards):
+    """The examples of the systems whose negatives a system learns from, in order."""
+    return [
+        system_file(wildcards.dataset, system, wildcards.variant, "examples.jsonl")
+        for system in config["systems"][wildcards.system]["negatives"]
+    ]
+
+
+def encoder_of(wildcards):
+    """The weights of a bi-encoder: its own, or those of the model that it is without fine-tuning."""
+    if experiment.is_trained(config, wildcards.system):
+        return system_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            "model/model.safetensors",
+        )
+    return model_file(wildcards.dataset, initial_of(wildcards))
+
+
+def texts_with_answers(wildcards):
+    """The passages and the queries, where a measure looks for answers in texts."""
+    asked = experiment.metrics(config, wildcards.dataset)["measures"]
+    if not any(measures.parse(name).needs_answers for name in asked):
+        return []
+    return [
+        data(file)(wildcards) for file in ("collection.jsonl", "queries.{split}.jsonl")
+    ]
+
+
+def metrics_of_table(wildcards):
+    """The metrics of each row of a table and each of its variants, in order."""
+    known = experiment.metrics(config, wildcards.dataset)["measures"]
+    for name in config["tables"][wildcards.table]["measures"]:
+        if name not in known:
+            sys.exit(
+                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
+                f"({', '.join(known)}), got {name}. Add it to datasets.{wildcards.dataset}.measures."
+            )
+    split = config["datasets"][wildcards.dataset]["eval_split"]
+    return [
+        system_file(wildcards.dataset, row["system"], variant, f"metrics.{split}.json")
+        for row in experiment.table_rows(config, wildcards.dataset, wildcards.table)
+        for variant in row["variants"]
+    ]
+
+
+def subset_of_split(wildcards):
+    """Of the train queries, only those of the variant are encoded and searched."""
+    is_train = wildcards.split == config["datasets"][wildcards.dataset]["train_split"]
+    return subset_file(wildcards) if is_train else []
+
+
+def published_figures(wildcards):
+    """The file of published figures that a table names; none for most."""
+    name = config["tables"][wildcards.table]["published"]
+    return [] if name is None else str(published.file(name))
+
+
 # ---- the graph, read off the rules ---------------------------------------------------------------
 
-RULES = {}  # by the name of a rule: its stage, and the wildcards that its name stands for
+RULES = {}  # name -> stage, and the wildcards that the name stands for
+
+
+def rule_of(stage, wildcards):
+    """The rule that runs a job."""
+    for name, (of, fixed) in RULES.items():
+        if of == stage and fixed.items() <= wildcards.items():
+            return workflow.get_rule(name)
+    raise LookupError(f"expected a job of the workflow, got {stage} {wildcards}")
 
 
 def inputs_of(stage, wildcards):
     """The input files of a job."""
-    name = next(
-        name
-        for name, (of, fixed) in RULES.items()
-        if of == stage and fixed.items() <= wildcards.items()
-    )
-    files, *_ = workflow.get_rule(name).expand_input(wildcards)
+    files, *_ = rule_of(stage, wildcards).expand_input(wildcards)
     return [str(file) for file in files]
+
+
+def manifest_of(stage, wildcards):
+    """Where a job writes its manifest."""
+    return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
 
 
 def owner_of(file):
@@ -150,7 +277,7 @@ SPECS = specs.Specs(
 
 
 def spec(stage, *, named=None, fixed=None, **declared):
-    """The one param of a rule that decides reruns: the canonical spec of its job."""
+    """The param that decides reruns, the canonical spec of the job; declares what its stage depends on."""
     RULES[named or stage] = stage, fixed or {}
     SPECS.declare(stage, Stage(**declared))
 
@@ -175,13 +302,3 @@ def work(stage):
 def growing(first):
     """A resource of which a job asks for `first`, and for as much again at each further attempt."""
     return lambda wildcards, attempt: first * attempt
-
-
-def manifest_of_job(stage, wildcards):
-    """Where a job writes its manifest."""
-    name = next(
-        name
-        for name, (of, fixed) in RULES.items()
-        if of == stage and fixed.items() <= wildcards.items()
-    )
-    return workflow.get_rule(name).output.manifest.apply_wildcards(wildcards)

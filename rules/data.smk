@@ -15,10 +15,12 @@ rule download:
     conda:
         "../envs/data.yaml"
     params:
+        program=program("download"),
+        options=DOWNLOADS,
         spec=spec("download"),
     shell:
-        "python {PROGRAMS:q}/download.py --spec {params.spec:q} --output {output.file:q}"
-        " {DOWNLOADS} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        "{params.program} --spec {params.spec:q} --output {output.file:q}"
+        " {params.options} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
 # Needs: installed packages, a folder of the user's, or official files.
@@ -36,7 +38,12 @@ for name, entry in config["datasets"].items():
             [
                 f"results/{name}/data/{file}"
                 for file in (
-                    *("collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"),
+                    *(
+                        "collection.jsonl",
+                        "doc_ids.txt",
+                        "rejected.jsonl",
+                        "counts.json",
+                    ),
                     *(f"queries.{split}.jsonl" for split in sources.splits(entry)),
                     *(f"qrels.{split}.tsv" for split in sources.splits(entry)),
                 )
@@ -52,6 +59,7 @@ for name, entry in config["datasets"].items():
             mem_mb=growing(8000),
             runtime=growing(480),
         params:
+            program=program("collect"),
             spec=spec(
                 "collect",
                 named=f"collect_{name}",
@@ -65,7 +73,7 @@ for name, entry in config["datasets"].items():
             ),
             folder=lambda wildcards, output: os.path.dirname(output[0]),
         shell:
-            "python {PROGRAMS:q}/collect.py --spec {params.spec:q} --raw {input:q}"
+            "{params.program} --spec {params.spec:q} --raw {input:q}"
             " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
@@ -78,8 +86,8 @@ rule tokens:
             wildcards.dataset, wildcards.model, "tokenizer.json"
         ),
     output:
-        tokens=TOKENS + "collection.{shard}.tokens.npy",
-        manifest=TOKENS + "collection.{shard}.manifest.json",
+        tokens="results/{dataset}/tokens/{model}/collection.{shard}.tokens.npy",
+        manifest="results/{dataset}/tokens/{model}/collection.{shard}.manifest.json",
     log:
         "results/{dataset}/logs/tokens.{model}.{shard}.log",
     benchmark:
@@ -91,12 +99,15 @@ rule tokens:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
+        program=program("tokens"),
         spec=spec(
-            "tokens", settings=["encode.block_rows"], packages=["tokenizers", "sentencex"]
+            "tokens",
+            settings=["encode.block_rows"],
+            packages=["tokenizers", "sentencex"],
         ),
         prefix=lambda wildcards, output: output.tokens.removesuffix(".tokens.npy"),
     shell:
-        "python {PROGRAMS:q}/tokens.py --spec {params.spec:q} --collection {input.collection:q}"
+        "{params.program} --spec {params.spec:q} --collection {input.collection:q}"
         " --doc-ids {input.doc_ids:q} --tokenizer $(dirname {input.tokenizer:q})"
         " --shard {wildcards.shard} --output-prefix {params.prefix:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
@@ -109,8 +120,8 @@ rule query_tokens:
             wildcards.dataset, wildcards.model, "tokenizer.json"
         ),
     output:
-        tokens=TOKENS + "queries.{split}.tokens.npy",
-        manifest=TOKENS + "queries.{split}.manifest.json",
+        tokens="results/{dataset}/tokens/{model}/queries.{split}.tokens.npy",
+        manifest="results/{dataset}/tokens/{model}/queries.{split}.manifest.json",
     log:
         "results/{dataset}/logs/query_tokens.{model}.{split}.log",
     conda:
@@ -119,10 +130,11 @@ rule query_tokens:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
+        program=program("query_tokens"),
         spec=spec("query_tokens", packages=["tokenizers"]),
         prefix=lambda wildcards, output: output.tokens.removesuffix(".tokens.npy"),
     shell:
-        "python {PROGRAMS:q}/query_tokens.py --spec {params.spec:q} --queries {input.queries:q}"
+        "{params.program} --spec {params.spec:q} --queries {input.queries:q}"
         " --tokenizer $(dirname {input.tokenizer:q}) --output-prefix {params.prefix:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
@@ -142,26 +154,11 @@ rule subset:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
+        program=program("subset"),
         spec=spec("subset", settings=["train_queries", "seed"], packages=["numpy"]),
     shell:
-        "python {PROGRAMS:q}/subset.py --spec {params.spec:q} --queries {input.queries:q}"
+        "{params.program} --spec {params.spec:q} --queries {input.queries:q}"
         " --output {output.ids:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
-
-
-def prefetch_inputs(wildcards):
-    """Official files, texts that are read from a network, and checkpoints of the hub."""
-    files = set()
-    for dataset, entry in config["datasets"].items():
-        names = [*sources.raw_files(entry)]
-        for system in config["systems"]:
-            names += sources.example_files(entry, system)
-        files.update(f"results/downloads/{name}" for name in names)
-        if getattr(sources.load(entry), "NEEDS_NETWORK", False):
-            files.add(f"results/{dataset}/data/collection.jsonl")
-        for model in CHECKPOINTS:
-            if checkpoints.needs_network(config["models"][model]):
-                files.add(model_file(dataset, model))
-    return sorted(files)
 
 
 # Makes: all that comes from outside, so that the rest can run on nodes without a network.

@@ -2,19 +2,6 @@
 # from official files that hold that system's negatives.
 
 
-def negatives_source(wildcards):
-    """The official files that hold a system's negatives, else its run of the train queries."""
-    entry = config["datasets"][wildcards.dataset]
-    given = sources.example_files(entry, wildcards.system)
-    if given:
-        return {"raw": [f"results/downloads/{name}" for name in given]}
-    return {
-        "run": run_file(
-            wildcards.dataset, wildcards.system, wildcards.variant, entry["train_split"]
-        )
-    }
-
-
 rule examples:
     input:
         unpack(negatives_source),
@@ -22,8 +9,8 @@ rule examples:
         qrels=data("qrels.{train}.tsv"),
         subset=subset_file,
     output:
-        examples=SYSTEM + "examples.jsonl",
-        manifest=SYSTEM + "examples.jsonl.manifest.json",
+        examples="results/{dataset}/systems/{system}/{variant}/examples.jsonl",
+        manifest="results/{dataset}/systems/{system}/{variant}/examples.jsonl.manifest.json",
     log:
         "results/{dataset}/logs/examples.{system}.{variant}.log",
     conda:
@@ -32,6 +19,7 @@ rule examples:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
+        program=program("examples"),
         spec=spec(
             "examples",
             settings=["dataset.source", "recipe.negatives", "seed"],
@@ -41,13 +29,15 @@ rule examples:
             ],
         ),
         files=lambda wildcards, input: " ".join(
-            f"--{name.replace('_', '-')} {shlex.quote(str(input[name]))}"
-            if isinstance(input[name], str)
-            else f"--{name} {' '.join(map(shlex.quote, input[name]))}"
+            (
+                f"--{name.replace('_', '-')} {shlex.quote(str(input[name]))}"
+                if isinstance(input[name], str)
+                else f"--{name} {' '.join(map(shlex.quote, input[name]))}"
+            )
             for name in ("run", "raw", "subset")
             if input.get(name)
         ),
     shell:
-        "python {PROGRAMS:q}/examples.py --spec {params.spec:q} {params.files}"
+        "{params.program} --spec {params.spec:q} {params.files}"
         " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

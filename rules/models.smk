@@ -1,24 +1,6 @@
 # Models: checkpoints, and what objectives make of them. Each is a Hugging Face folder with its heads in
 # files of their own, under the results of the data set that is its corpus.
 
-CHECKPOINTS = [
-    name
-    for name, model in config["models"].items()
-    if model["objective"] == "checkpoint"
-]
-
-
-FROM_HUB = any(
-    checkpoints.needs_network(config["models"][name]) for name in CHECKPOINTS
-)
-
-
-def vocabulary_texts(wildcards):
-    """The collection, where a new vocabulary is learnt from it."""
-    if checkpoints.learns_vocabulary(config["models"][wildcards.model]):
-        return data("collection.jsonl")(wildcards)
-    return []
-
 
 # Needs: the network for a model of the hub, the collection for a new vocabulary, else nothing.
 rule checkpoint:
@@ -28,20 +10,22 @@ rule checkpoint:
             map(str, experiment.checkpoint_files(config, wildcards.model))
         ),
     output:
-        model=MODEL + "/model.safetensors",
-        tokenizer=MODEL + "/tokenizer.json",
-        manifest=MODEL + ".manifest.json",
+        model="results/{dataset}/models/{model}/model.safetensors",
+        tokenizer="results/{dataset}/models/{model}/tokenizer.json",
+        manifest="results/{dataset}/models/{model}.manifest.json",
     log:
         "results/{dataset}/logs/checkpoint.{model}.log",
     wildcard_constraints:
         model=names(CHECKPOINTS),
-    localrule: FROM_HUB
+    localrule: experiment.uses_hub(config)
     conda:
         "../envs/torch.yaml"
     resources:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
+        program=program("checkpoint"),
+        options=MIRROR,
         spec=spec(
             "checkpoint",
             settings=["model", "seed"],
@@ -52,7 +36,7 @@ rule checkpoint:
         ),
         folder=lambda wildcards, output: os.path.dirname(output.model),
     shell:
-        "python {PROGRAMS:q}/checkpoint.py --spec {params.spec:q} {params.collection} {MIRROR}"
+        "{params.program} --spec {params.spec:q} {params.collection} {params.options}"
         " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
@@ -65,15 +49,15 @@ rule pretrain:
             wildcards.dataset, config["models"][wildcards.model]["initial"]
         ),
     output:
-        model=MODEL + "/model.safetensors",
-        losses=MODEL + "/losses.jsonl",
-        manifest=MODEL + ".manifest.json",
+        model="results/{dataset}/models/{model}/model.safetensors",
+        losses="results/{dataset}/models/{model}/losses.jsonl",
+        manifest="results/{dataset}/models/{model}.manifest.json",
     log:
         "results/{dataset}/logs/pretrain.{model}.log",
-    wildcard_constraints:
-        model=names(set(config["models"]) - set(CHECKPOINTS)),
     benchmark:
         "results/{dataset}/benchmarks/pretrain.{model}.tsv"
+    wildcard_constraints:
+        model=names(set(config["models"]) - set(CHECKPOINTS)),
     conda:
         "../envs/torch.yaml"
     threads: THREADS
@@ -82,10 +66,12 @@ rule pretrain:
         mem_mb=growing(32000),
         runtime=growing(1440),
     params:
+        program=launched("pretrain"),
+        options=SAFETY,
         spec=spec(
             "pretrain",
             settings=["model", "compute", "seed"],
-            packages=TRAINING,
+            packages=TORCH,
             modules=lambda settings: [
                 kinds.module_name("objectives", settings["model"]["objective"])
             ],
@@ -93,8 +79,7 @@ rule pretrain:
         work=work("pretrain"),
         folder=lambda wildcards, output: os.path.dirname(output.model),
     shell:
-        "python {PROGRAMS:q}/launch.py --processes {resources.gpu} {LAUNCH} --"
-        " {PROGRAMS:q}/pretrain.py --spec {params.spec:q} --tokens {input.tokens:q}"
+        "{params.program} --spec {params.spec:q} --tokens {input.tokens:q}"
         " --doc-ids {input.doc_ids:q} --initial $(dirname {input.initial:q})"
         " --output {params.folder:q} --work-folder {params.work:q}"
-        " --manifest {output.manifest:q} {SAFETY} 2>&1 | tee {log:q}"
+        " --manifest {output.manifest:q} {params.options} 2>&1 | tee {log:q}"

@@ -3,20 +3,15 @@
 # starts from the pre-trained model again and reads one more file of examples.
 
 
-def examples_of(wildcards):
-    return [
-        system_file(wildcards.dataset, system, wildcards.variant, "examples.jsonl")
-        for system in config["systems"][wildcards.system]["negatives"]
-    ]
-
-
-def initial_of(wildcards):
-    return config["systems"][wildcards.system]["initial"]
-
-
-TRAINED = [name for name in config["systems"] if experiment.is_trained(config, name)]
 FINE_TUNING = (  # what of a recipe a training reads
-    *("tied", "lengths", "batch_size", "passages_per_query", "rows_per_chunk", "epochs"),
+    *(
+        "tied",
+        "lengths",
+        "batch_size",
+        "passages_per_query",
+        "rows_per_chunk",
+        "epochs",
+    ),
     *("learning_rate", "weight_decay", "warmup_ratio", "max_grad_norm"),
 )
 
@@ -24,7 +19,9 @@ FINE_TUNING = (  # what of a recipe a training reads
 rule train:
     input:
         initial=lambda wildcards: model_file(wildcards.dataset, initial_of(wildcards)),
-        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
+        tokens=lambda wildcards: collection_tokens(
+            wildcards.dataset, initial_of(wildcards)
+        ),
         query_tokens=lambda wildcards: token_file(
             wildcards.dataset,
             initial_of(wildcards),
@@ -34,15 +31,15 @@ rule train:
         queries=data("queries.{train}.jsonl"),
         examples=examples_of,
     output:
-        model=SYSTEM + "model/model.safetensors",
-        losses=SYSTEM + "model/losses.jsonl",
-        manifest=SYSTEM + "model.manifest.json",
+        model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",
+        losses="results/{dataset}/systems/{system}/{variant}/model/losses.jsonl",
+        manifest="results/{dataset}/systems/{system}/{variant}/model.manifest.json",
     log:
         "results/{dataset}/logs/train.{system}.{variant}.log",
-    wildcard_constraints:
-        system=names(TRAINED),
     benchmark:
         "results/{dataset}/benchmarks/train.{system}.{variant}.tsv"
+    wildcard_constraints:
+        system=names(TRAINED),
     conda:
         "../envs/torch.yaml"
     threads: THREADS
@@ -51,10 +48,17 @@ rule train:
         mem_mb=growing(16000),
         runtime=growing(1440),
     params:
+        program=launched("train"),
+        options=SAFETY,
         spec=spec(
             "train",
-            settings=["system", *(f"recipe.{key}" for key in FINE_TUNING), "compute", "seed"],
-            packages=TRAINING,
+            settings=[
+                "system",
+                *(f"recipe.{key}" for key in FINE_TUNING),
+                "compute",
+                "seed",
+            ],
+            packages=TORCH,
             modules=lambda settings: [
                 kinds.module_name(SYSTEMS, settings["system"]["kind"])
             ],
@@ -65,9 +69,8 @@ rule train:
             ".tokens.npy"
         ),
     shell:
-        "python {PROGRAMS:q}/launch.py --processes {resources.gpu} {LAUNCH} --"
-        " {PROGRAMS:q}/train.py --spec {params.spec:q} --initial $(dirname {input.initial:q})"
+        "{params.program} --spec {params.spec:q} --initial $(dirname {input.initial:q})"
         " --collection-tokens {input.tokens:q} --query-tokens {params.query_prefix:q}"
         " --doc-ids {input.doc_ids:q} --queries {input.queries:q} --examples {input.examples:q}"
         " --output {params.folder:q} --work-folder {params.work:q}"
-        " --manifest {output.manifest:q} {SAFETY} 2>&1 | tee {log:q}"
+        " --manifest {output.manifest:q} {params.options} 2>&1 | tee {log:q}"

@@ -11,8 +11,9 @@ rule verify:
     conda:
         "../envs/verify.yaml"
     params:
+        program=program("verify"),
         current=lambda wildcards: write_current(
-            Path("results"), Path(WORK), specs=SPECS, manifest_of=manifest_of_job
+            Path("results"), Path(WORK), specs=SPECS, manifest_of=manifest_of
         ),
     shell:
-        "python {PROGRAMS:q}/verify.py --results results --current {params.current:q} 2>&1 | tee {log:q}"
+        "{params.program} --results results --current {params.current:q} 2>&1 | tee {log:q}"

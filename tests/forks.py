@@ -35,10 +35,10 @@ FORKS.set_forkserver_preload(
 class Program:
     """A program of workflow_scripts, started in a forked process; what it says goes to a file."""
 
-    def __init__(self, arguments: list[str], said: Path) -> None:
-        """`arguments`: the program and its arguments."""
+    def __init__(self, arguments: list[str], said: Path, **environment: str) -> None:
+        """`arguments`: the program and its arguments; `environment`: variables besides those there are."""
         self._said = said
-        self._process = FORKS.Process(target=_become, args=(arguments, said))
+        self._process = FORKS.Process(target=_become, args=(arguments, said, environment))
         self._process.start()
 
     @property
@@ -64,8 +64,9 @@ class Program:
         self._process.join()
 
 
-def _become(arguments: list[str], said: Path) -> None:
+def _become(arguments: list[str], said: Path, environment: dict[str, str]) -> None:
     """In the new process: run the program."""
+    os.environ.update(environment)
     with said.open("wb") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)

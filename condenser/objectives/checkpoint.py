@@ -41,7 +41,7 @@ class Settings(Model):
         if odd:
             raise ValueError(
                 f"source {self.source} takes no {', '.join(odd)}. "
-                "If an overlay below gives it, set it to null"
+                "If a configuration file below gives it, set it to null"
             )
         if self.source == "scratch":
             assert self.hidden_size is not None and self.num_heads is not None

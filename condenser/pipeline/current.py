@@ -1,4 +1,4 @@
-"""What the configuration of today says of the results that lie there: for `verify`, which is another process."""
+"""Today's spec of every result that lies there, for `verify`, which runs in another process."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def write_current(
         try:
             current[str(path)] = {
                 "spec": specs.spec(stage, wildcards),
-                "place": str(manifest_of(stage, wildcards)),
+                "place": manifest_of(stage, wildcards),
             }
-        except (LookupError, ValueError, StopIteration, OSError) as error:
-            current[str(path)] = {"error": str(error) or f"the workflow has no job {stage} {wildcards}"}
+        except (LookupError, ValueError, OSError) as error:
+            current[str(path)] = {"error": str(error)}
     file = work / "current.json"
     write_json(file, current)
     return str(file)

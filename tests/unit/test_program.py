@@ -238,10 +238,13 @@ def _is_alive(pid: int) -> bool:
 
 FULL = """
 import sys
-import torch
 from condenser import program
 
-program.run(lambda argv: {"torch": lambda: torch.empty(1 << 55, dtype=torch.uint8),
+def torch_empty():
+    import torch
+    torch.empty(1 << 55, dtype=torch.uint8)
+
+program.run(lambda argv: {"torch": torch_empty,
                           "python": lambda: bytearray(1 << 62),
                           "fault": lambda: 1 / 0}[sys.argv[1]]())
 """

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
+import importlib
+import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from small_trainings import contents
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
@@ -25,8 +25,10 @@ from transformers.models.bert.modeling_bert import BertEmbeddings
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.pretraining import Condenser
 from condenser.pipeline.costs import measure
+from condenser.pipeline.costs.arithmetic import Shape
 from condenser.pipeline.costs.sizes import backbone_shape
 from condenser.pipeline.costs.tables import read_tables
+from condenser.train.machine import training_machine
 
 OVERLAY = {
     "datasets": {"msmarco": {"source": "msmarco"}},
@@ -59,24 +61,23 @@ class Prepared:
     config: dict[str, Any]
     folder: Path
 
-    def run(self, stage: str, cache: str, watch: Any, config: dict[str, Any] | None = None) -> None:
-        inputs, config = self.steps.Inputs(self.folder), config or self.config
-        settings = {"count": COUNT, "device": "cpu", "precision": "fp32", "threads": 1}
-        if stage == "encode":
-            self.steps.run_encoding(inputs, config, watch, **settings)
-        else:
-            self.steps.run_training(inputs, config, watch, stage=stage, gradient_cache=cache, **settings)
+    @property
+    def shape(self) -> Shape:
+        return backbone_shape(self.config, read_tables(self.steps.TABLES))
+
+    def run(self, stage: str, cache: str) -> list[Any]:
+        run_updates = importlib.import_module("watched_stages").run_updates
+        with training_machine(device="cpu", precision="fp32", threads=1) as machine:
+            options = {"count": COUNT, "gradient_cache": cache, "shape": self.shape}
+            return run_updates(stage, self.folder, self.config, machine, **options)
 
 
 @pytest.fixture(scope="module")
-def steps() -> Iterator[ModuleType]:
-    file = Path(__file__).resolve().parents[3] / "benchmarks" / "steps.py"
-    spec = importlib.util.spec_from_file_location("steps", file)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["steps"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["steps"]
+def steps(root: Path) -> Iterator[ModuleType]:
+    """The benchmark's program, with the modules beside it in reach."""
+    sys.path.insert(0, str(root / "benchmarks"))
+    yield importlib.import_module("steps")
+    sys.path.remove(str(root / "benchmarks"))
 
 
 @pytest.fixture(scope="module")
@@ -128,44 +129,27 @@ def words_counted(pad_id: int) -> Iterator[list[int]]:
 def test_operations_and_tokens_are_those_that_the_stage_computes(
     prepared: Prepared, stage: str, cache: str
 ) -> None:
-    watch, pad_id = prepared.steps.Watch(), Tokenizer(prepared.folder / "backbone").pad_id
+    pad_id = Tokenizer(prepared.folder / "backbone").pad_id
     with (
         sdpa_kernel(SDPBackend.MATH),
         FlopCounterMode(display=False) as products,
         words_counted(pad_id) as words,
     ):
-        prepared.run(stage, cache, watch)
-    assert len(watch.updates) == COUNT and len(watch.times) == COUNT + 1
-    assert watch.times == sorted(watch.times)
+        updates = prepared.run(stage, cache)
+    assert len(updates) == COUNT
+    assert [update.ended for update in updates] == sorted(update.ended for update in updates)
     batch_size = {"condenser": 6, "cocondenser": 5, "retriever": 3, "encode": 20}[stage]
-    assert [update.items for update in watch.updates] == [batch_size] * COUNT  # every batch is whole
+    assert [update.items for update in updates] == [batch_size] * COUNT  # every batch is whole
     passes = 2 if cache == "always" else 1
-    assert passes * sum(update.tokens for update in watch.updates) == sum(words)
-    shape = backbone_shape(prepared.config, read_tables(prepared.steps.TABLES))
+    assert passes * sum(update.tokens for update in updates) == sum(words)
     told = [
-        prepared.steps.flops_of(update, shape, prepared.config, stage=stage, gradient_cache=cache)
-        for update in watch.updates
+        prepared.steps.flops_of(update, prepared.shape, prepared.config, stage=stage, cache=cache)
+        for update in updates
     ]
     assert sum(told) == pytest.approx(products.get_total_flops(), rel=0.001 if stage == "encode" else 0.02)
 
 
-@pytest.mark.parametrize(("stage", "cache"), [("condenser", ""), ("retriever", "")])
-def test_a_watched_training_leaves_the_bytes_of_one_that_is_not(
-    prepared: Prepared, stage: str, cache: str
-) -> None:
-    class Blind(prepared.steps.Watch):
-        def on_training(self, module: ModuleType, *, graph_bytes: float | None) -> Any:
-            return nullcontext()
-
-    left = []
-    for watch in (prepared.steps.Watch(), Blind()):
-        prepared.run(stage, cache, watch)
-        left.append(contents(prepared.folder / "work" / "model"))
-        prepared.steps.shutil.rmtree(prepared.folder / "work")
-    assert "losses.jsonl" in left[0] and left[0] == left[1]
-
-
-def test_a_training_that_went_on_with_less_memory_is_no_measurement(
+def test_a_training_that_went_on_with_less_memory_is_not_a_measurement(
     prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forward, is_full = Condenser.forward, iter([True])
@@ -176,8 +160,10 @@ def test_a_training_that_went_on_with_less_memory_is_no_measurement(
         return forward(self, *inputs)
 
     monkeypatch.setattr(Condenser, "forward", full_once)
-    with pytest.raises(prepared.steps.DoesNotFit, match="memory was full"):
-        prepared.run("cocondenser", "never", prepared.steps.Watch())
+    does_not_fit = importlib.import_module("watched_stages").DoesNotFit
+    with pytest.raises(does_not_fit, match="memory is full: switching to the gradient cache"):
+        prepared.run("cocondenser", "never")
+    assert not logging.getLogger("condenser.train.memory").filters
 
 
 def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_path: Path) -> None:
@@ -195,7 +181,7 @@ def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_pat
     shards = TokenShards([tmp_path / "encode.0-of-1"])
     row = read_tables(steps.TABLES).collections["msmarco"]
     lengths = np.diff(shards.row_starts) - shards.title_lengths
-    assert shards.num_rows == 6000 and set(shards.title_lengths) == {int(row["title_tokens"])}
+    assert shards.num_rows == 6001 and set(shards.title_lengths) == {int(row["title_tokens"])}
     assert lengths.mean() == pytest.approx(float(row["tokens"]), rel=0.03)
     assert lengths.std() / lengths.mean() == pytest.approx(float(row["variation"]), rel=0.06)
 
@@ -208,7 +194,7 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(measure, "_BEST_OF_S", 0.01)
-    monkeypatch.setattr(steps, "in_fresh_process", lambda work, *args, **kwargs: work(*args, **kwargs))
+    monkeypatch.setattr(steps, "in_new_process", lambda work, *args, **kwargs: work(*args, **kwargs))
     tight = tmp_path / "tight.yaml"
     tight.write_text(yaml.safe_dump({"cocondenser": {"memory_gb": 0.001}}))
     options = {
@@ -226,9 +212,10 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
     assert [(line["stage"], line["gradient_cache"]) for line in lines] == WAYS
     for line in lines:
         if (line["stage"], line["gradient_cache"]) == ("cocondenser", "never"):
-            assert line["note"].startswith("does not fit: graphs of ") and not line["median_s"]
+            assert line["note"].startswith("does not fit: graphs of up to ") and not line["median_s"]
             continue
         number = {name: float(line[name]) for name in steps.COLUMNS[6:-1]}
+        assert (line["precision"], line["device"], line["threads"]) == ("fp32", "cpu", "1")
         assert number["updates"] == {"encode": 3}.get(line["stage"], 2)
         assert 0 < number["best_s"] <= number["median_s"]
         assert number["tokens_per_s"] == pytest.approx(number["tokens"] / number["median_s"], rel=1e-4)
@@ -236,7 +223,7 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
         assert number["share_of_peak"] == pytest.approx(achieved, rel=1e-4)
         assert number["memory_bytes"] > 1e8  # Python with PyTorch
     assert lines[-1]["items"] == "20" and float(lines[-1]["tokens"]) <= 20 * 40
-    assert "cocondenser, cache never" in capsys.readouterr().out
+    assert "cocondenser\tnever\tfp32\t" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["steps.tsv", "tight.yaml"]
 
 

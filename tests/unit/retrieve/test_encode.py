@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_trainings import sharpen
 from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
-from condenser.model.backbone import embedded_folder, load_backbone
+from condenser.model.backbone import embedded_folder, prepare_backbone
 from condenser.model.retriever import Retriever
 from condenser.retrieve import encode
 from condenser.retrieve.encode import encode_shard, token_batches
@@ -35,20 +36,33 @@ def texts() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def retriever(tmp_path_factory) -> Path:
-    """Two layers of the embedded backbone, as a retriever's folder."""
-    backbone = load_backbone(embedded_folder(), dropout=None)
-    backbone.encoder.layer = backbone.encoder.layer[:2]
-    backbone.config.num_hidden_layers = 2
+def retriever(tmp_path_factory, texts) -> Path:
+    """Two layers as wide as the embedded backbone's over few words, which load in no time."""
     folder = tmp_path_factory.mktemp("models") / "retriever"
-    Retriever(backbone).save(folder, embedded_folder())
+    layers = {"hidden_size": 384, "num_layers": 2, "num_heads": 12, "intermediate_size": 1536}
+    prepare_backbone(
+        "scratch",
+        folder,
+        seed=5,
+        hub_id=None,
+        revision=None,
+        mirror=None,
+        path=None,
+        shape={**layers, "vocab_size": 90, "max_positions": 64},
+        texts=[text for _, text in texts],
+    )
+    sharpen(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def tokens(tmp_path_factory, retriever, texts) -> list[Path]:
-    folder, tokenizer = tmp_path_factory.mktemp("tokens"), Tokenizer(retriever)
-    prefixes = []
+    return token_shards(tmp_path_factory.mktemp("tokens"), retriever, texts)
+
+
+def token_shards(folder: Path, model: Path, texts: list[tuple[str, str]]) -> list[Path]:
+    """The texts in two shards, by the model's own tokenizer."""
+    tokenizer, prefixes = Tokenizer(model), []
     for number, (begin, end) in enumerate(shard_bounds(NUM_ROWS, num_shards=2)):
         prefixes.append(folder / f"collection.{number}-of-2")
         write_token_shard(texts[begin:end], prefixes[-1], tokenizer, batch_size=10, split=True)
@@ -124,8 +138,9 @@ def flipped(content, place):
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
 
-def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, tokens):
+def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, texts):
     """By what an embedding has of its own: its distance from the mean of all."""
+    tokens = token_shards(tmp_path, embedded_folder(), texts)
     exact, ours = (
         encoded(tmp_path / precision, embedded_folder(), tokens, precision=precision)
         for precision in ("fp32", "bf16")
