@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from condenser import experiment
 from condenser.experiment import job_settings, merged, parse_variant, table_rows, variant
+from condenser.objectives.checkpoint import display_name
 
 MODEL = {"corpus": "collection", "seed": None}
 CONFIG: dict[str, Any] = {
@@ -134,11 +135,11 @@ def test_the_rows_of_a_plain_table_say_what_they_are_of() -> None:
     assert table_rows(CONFIG, "mine", "plain") == [
         {
             **{"system": "round2", "train_queries": "all", "variants": ["seed42"], "method": "round2"},
-            **{"batch_size": 2 * 8, "backbone": "bert-base-uncased"},
+            **{"batch_size": 2 * 8, "backbone": "bert-base-uncased", "depth": 100},
         },
         {
             **{"system": "bm25", "train_queries": "all", "variants": ["untrained"], "method": "BM25"},
-            **{"batch_size": None, "backbone": None},
+            **{"batch_size": None, "backbone": None, "depth": 1000},
         },
     ]
 
@@ -204,6 +205,19 @@ def test_a_name_that_the_configuration_lacks_is_told_with_those_it_has(noun: str
         LookupError, match=rf"expected a {noun} of the configuration \({names}\), got other\. Add it under"
     ):
         job_settings(CONFIG, {noun: "other"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"source": "hub", "id": "bert-base-uncased"}, "bert-base-uncased"),
+        ({"source": "folder", "path": "../models/mine"}, "mine"),
+        ({"source": "scratch", "hidden_size": 128, "num_layers": 4}, "BERT from scratch, 4 x 128"),
+        ({"source": "embedded"}, "all-MiniLM-L6-v2"),
+    ],
+)
+def test_a_table_calls_a_backbone_by_its_id_folder_or_shape(settings: dict[str, Any], name: str) -> None:
+    assert display_name(settings) == name
 
 
 def test_shards_are_named_by_their_number() -> None:
