@@ -192,6 +192,29 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     return seen
 
 
+_ASKED_FOR = (  # where names stand in the path of a result
+    r"results/(?P<dataset>[^/]+)/systems/(?P<system>[^/]+)/(?P<variant>[^/]+)/.*",
+    r"results/(?P<dataset>[^/]+)/models/(?P<model>[^/]+)/.*",
+    r"results/(?P<dataset>[^/]+)/(?P<table>[^/]+)\.tsv",
+    r"results/(?P<dataset>[^/]+)/.*",
+)
+
+
+def unknown_name(config: Config, result: str) -> str | None:
+    """What the path of a result names that the configuration lacks, in a sentence; None of other paths."""
+    found = next((match for place in _ASKED_FOR if (match := re.fullmatch(place, result))), None)
+    if found is None:
+        return None
+    names = found.groupdict()
+    try:
+        job_settings(config, names)
+    except LookupError as error:
+        return str(error)
+    if "variant" in names and not re.fullmatch(VARIANT, names["variant"]):
+        return f"expected a variant such as seed42, n1000-seed42 or {UNTRAINED}, got {names['variant']}."
+    return None
+
+
 def token_shards(config: Config) -> list[str]:
     """The shards of every collection: `0-of-2`, `1-of-2`."""
     return [f"{index}-of-{config['shards']}" for index in range(config["shards"])]

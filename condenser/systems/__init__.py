@@ -8,8 +8,13 @@ found by their names. The module holds:
   size and seed), and it has `initial` and `negatives` among its keys and a function
   `train(examples, initial, output, *, settings, recipe, ...) -> counts`.
 
-It may hold `cost(...)`. `settings` is the system's entry in the configuration. The module itself imports no
-torch: the workflow reads it to check the configuration.
+It may hold:
+
+- `cost(job, data) -> work`: what a job of this kind takes, as that of an objective (`condenser.objectives`).
+  It serves the stages that have `system` among their settings, such as `train`; `job.stage` tells them apart.
+
+`settings` is the system's entry in the configuration. The module itself imports no torch: the workflow reads
+it to check the configuration.
 """
 
 FOLDER = "systems"

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from condenser.pipeline.stages import STAGES
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig, BertModel
@@ -43,7 +44,6 @@ from condenser.pipeline.costs.plan import (
     make_plan,
 )
 from condenser.pipeline.costs.tables import Tables, read_tables
-from condenser.pipeline.stages import STAGES
 from condenser.retrieve.encode import token_batches
 from condenser.train.pretrain import graph_bytes
 
