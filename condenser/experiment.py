@@ -134,15 +134,16 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
 
 
 def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
-    """What a table says of a system besides its measures."""
+    """What a table says of a system besides its measures; `depth` is that of its runs."""
     from condenser.objectives.checkpoint import display_name
 
     entry = config["systems"][system]
     shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
     if "initial" in entry:
         shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
+    settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
+    shown["depth"] = settings["depth"]["eval"]
     if is_trained(config, system):
-        settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
         shown["batch_size"] = settings["batch_size"] * settings["passages_per_query"]
     return shown
 
