@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 from pathlib import Path
 
 import numpy as np
@@ -231,6 +232,28 @@ def test_an_embedding_with_nan_is_an_error_with_its_id(tmp_path, retriever, toke
         encoded(tmp_path, tmp_path / "broken", tokens)
     with pytest.raises(ValueError, match=r"for passage d11 and 0 more of"):  # 11 is its row of the shard
         encoded(tmp_path / "few", tmp_path / "broken", tokens, rows=[7, 11], batch_tokens=8)
+
+
+def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path, retriever, texts):
+    from workflow_scripts import encode as program
+
+    model = Retriever.load(retriever, dropout=None)
+    with torch.no_grad():
+        model.backbone.embeddings.position_embeddings.weight[0] = float("nan")
+    model.save(tmp_path / "broken", retriever)
+    shard = token_shards(tmp_path, retriever, texts, num_shards=2)[1]
+    (tmp_path / "doc_ids.txt").write_text("".join(f"id {row}\n" for row in range(NUM_ROWS)))
+    config = {
+        "recipe": {"lengths": {"passage": 32}},
+        "encode": {"batch_tokens": 512, "block_rows": 8},
+        "compute": {"threads": 1, "device": "cpu", "precision": "fp32"},
+    }
+    arguments = f"--retriever {tmp_path}/broken --tokens {shard}.tokens.npy --shard 1-of-2"
+    arguments += f" --doc-ids {tmp_path}/doc_ids.txt --work-folder {tmp_path}/work"
+    arguments += f" --output {tmp_path}/out.npy --manifest {tmp_path}/m.json"
+    with pytest.raises(ValueError, match="NaN or infinity for passage id 24 and 7 more of its block"):
+        program.main(["--spec", json.dumps({"config": config}), *arguments.split()])
+    assert not (tmp_path / "out.npy").exists() and not (tmp_path / "m.json").exists()
 
 
 def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
