@@ -10,7 +10,6 @@ from condenser.evaluate import metrics
 from condenser.evaluate.measures import Measure, parse
 from condenser.evaluate.metrics import evaluate, grades_of, means, measure_run, read_rankings, trec_order
 
-
 NAMES = ["MRR@10", "R@100", "R@1000", "nDCG@10"]
 
 
