@@ -46,7 +46,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings, has_answer = arguments.spec["config"]["metrics"], None
     if arguments.texts:
         from condenser.evaluate.answers import answering_pairs
-
         from condenser.evaluate.measures import parse
 
         depth = max(measure.depth for measure in map(parse, settings["measures"]) if measure.needs_answers)
