@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import shutil
@@ -31,7 +30,7 @@ from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
 from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards, prefix_of
-from condenser.files import read_json, write_json
+from condenser.files import read_json
 from condenser.manifest import Manifest
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.dropout import dropout
@@ -41,7 +40,7 @@ from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, pad
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device
-from condenser.pipeline.costs.plan import COLUMNS, Row, job_seconds, make_plan, write_plan
+from condenser.pipeline.costs.plan import Row, job_seconds, make_plan, write_plan
 from condenser.pipeline.costs.stages import encode_batches
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import assumed_texts, counted_texts
@@ -49,68 +48,83 @@ from condenser.retrieve.encode import token_batches
 from condenser.train.gradient_cache import Chunk as TrainingChunk
 from condenser.train.pretrain import MaskedRows, graph_bytes
 
-TABLES = Path("condenser", "pipeline", "costs", "tables")
+ROOT = Path(__file__).resolve().parents[3]
+TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
+tables = Tables(TABLES)
+H200 = tables.device("H200")
+
+
+def run_workflow(
+    folder: Path, target: str, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "snakemake", f"results/{target}", "--snakefile", str(ROOT / "Snakefile")]
+    env = {**environment(), **variables}
+    return subprocess.run(
+        [*command, "--cores", "1", *arguments],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def planned_jobs(folder: Path, target: str, *arguments: str) -> list[Job]:
+    """The jobs of a plan as the rule writes them; `folder` becomes one to run the workflow in."""
+    shutil.copy(ROOT / "config.yaml", folder)
+    shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
+    done = run_workflow(folder, target, *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = (folder / "results" / ".work" / "plan" / target).parent
+    (finished,) = written.glob("finished-*.json")
+    jobs = read_jobs(written / "jobs_of_table2.json", finished)
+    for job in jobs:
+        if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
+            job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
+    return jobs
 
 
 @pytest.fixture(scope="module")
-def tables(root: Path) -> Tables:
-    return Tables(root / TABLES)
+def paper(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+    overlay = str(ROOT / "configs" / "paper.yaml")
+    return planned_jobs(
+        tmp_path_factory.mktemp("paper"), "msmarco/table2.plan.H200.tsv", "-n", "--configfile", overlay
+    )
 
 
 @pytest.fixture(scope="module")
-def jobs_of(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., list[Job]]:
-    """The jobs behind table 2 of a data set, of which nothing is made, as the rule writes them."""
-
-    def found(dataset: str, *overlays: str) -> list[Job]:
-        folder = tmp_path_factory.mktemp("planned")
-        shutil.copy(root / "config.yaml", folder)
-        shutil.copytree(root / "tests" / "data", folder / "tests" / "data")
-        command = [sys.executable, "-m", "snakemake", f"results/{dataset}/table2.plan.H200.tsv", "-n"]
-        command += ["--cores", "1", "--snakefile", str(root / "Snakefile")]
-        if overlays:
-            command += ["--configfile", *(str(root / "configs" / name) for name in overlays)]
-        done = subprocess.run(
-            command, cwd=folder, env=environment(), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        written = folder / "results" / ".work" / "plan" / dataset
-        (finished,) = written.glob("finished-*.json")
-        jobs = read_jobs(written / "jobs_of_table2.json", finished)
-        for job in jobs:
-            if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
-                job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
-        return jobs
-
-    return found
-
-
-@pytest.fixture(scope="module")
-def paper(jobs_of: Callable[..., list[Job]]) -> list[Job]:
-    return jobs_of("msmarco", "paper.yaml")
-
-
-@pytest.fixture(scope="module")
-def all_tiny(jobs_of: Callable[..., list[Job]]) -> list[Job]:
-    return jobs_of("tiny", "tiny.yaml")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Job]]:
+    """A folder in which the tiny table has been planned by this machine's rates, and its jobs."""
+    folder, overlay = tmp_path_factory.mktemp("tiny"), str(ROOT / "configs" / "tiny.yaml")
+    return folder, planned_jobs(folder, "tiny/table2.plan.tsv", "--configfile", overlay)
 
 
 @pytest.fixture
-def tiny(all_tiny: list[Job]) -> list[Job]:
+def tiny(tiny_run: tuple[Path, list[Job]]) -> list[Job]:
     """The jobs of the tiny table, to be changed."""
-    return deepcopy(all_tiny)
+    return deepcopy(tiny_run[1])
 
 
 def plan(
-    jobs: list[Job], tables: Tables, device: Device | str = "H200", *, dataset: str = "tiny"
+    jobs: list[Job], device: Device = H200, *, dataset: str = "tiny", threads: int = 1
 ) -> dict[str, Row]:
     """The rows of a plan by their stage."""
-    device = tables.device(device) if isinstance(device, str) else device
-    return {row["stage"]: row for row in make_plan(jobs, dataset, tables=tables, device=device, threads=1)}
+    rows = make_plan(jobs, dataset, tables=tables, device=device, threads=threads)
+    return {row["stage"]: row for row in rows}
 
 
 def only(jobs: list[Job], stage: str, **wildcards: str) -> Job:
     (job,) = [job for job in jobs if job.stage == stage and wildcards.items() <= job.wildcards.items()]
     return job
+
+
+def changed(jobs: list[Job], stage: str, model: str, **settings: Any) -> list[Job]:
+    """The jobs with other settings of a model."""
+    jobs = deepcopy(jobs)
+    for job in jobs:
+        if (job.stage, job.wildcards.get("model")) == (stage, model):
+            job.config["model"].update(settings)
+    return jobs
 
 
 # ---- one forward and backward pass ---------------------------------------------------------------
@@ -172,11 +186,11 @@ def test_weights_are_those_of_the_model(num_head_layers: int) -> None:
     assert whole == sum(weight.numel() for weight in model.parameters())
 
 
-def test_bert_base_has_its_published_109_million_weights(tables: Tables) -> None:
+def test_bert_base_has_its_published_109_million_weights() -> None:
     assert tables.shape("bert-base-uncased").num_weights == 109_482_240
 
 
-def test_the_embedded_backbone_is_as_the_tables_say(tables: Tables) -> None:
+def test_the_embedded_backbone_is_as_the_tables_say() -> None:
     config = BertConfig(**read_json(real_tokenizer_folder() / "config.json"))
     assert tables.shape("embedded") == shape_of(config)
 
@@ -318,8 +332,8 @@ def hand_condenser(width: float, masked: float) -> float:
 
 
 @pytest.fixture(scope="module")
-def paper_plan(paper: list[Job], tables: Tables) -> dict[str, Row]:
-    return plan(paper, tables, dataset="msmarco")
+def paper_plan(paper: list[Job]) -> dict[str, Row]:
+    return plan(paper, dataset="msmarco")
 
 
 def test_condenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calculation(
@@ -400,29 +414,26 @@ MEASURED_S = {
 THAT_MACHINE = Device("that machine", "cpu", "bf16", 1.41e12, 2.2e9, 25e9, 1.25e11)
 
 
-def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(
-    jobs_of: Callable[..., list[Job]], tables: Tables
-) -> None:
-    rows = make_plan(jobs_of("msmarco"), "msmarco", tables=tables, device=THAT_MACHINE, threads=2)
-    planned_s = {row["stage"]: row["seconds"] for row in rows}
+def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(tmp_path: Path) -> None:
+    jobs = planned_jobs(tmp_path, "msmarco/table2.plan.H200.tsv", "-n")
+    rows = plan(jobs, THAT_MACHINE, dataset="msmarco", threads=2)
     for stage, seconds in MEASURED_S.items():
-        assert seconds / 1.5 < planned_s[stage] < seconds * 1.5, stage
+        assert seconds / 1.5 < rows[stage]["seconds"] < seconds * 1.5, stage
 
 
 @pytest.mark.parametrize("kind", ["gpu", "cpu"])
-def test_every_stage_has_a_cost_and_every_rate_a_stage(
-    tiny: list[Job], paper: list[Job], tables: Tables, root: Path, kind: str
-) -> None:
-    device = replace(tables.device("H200"), kind=kind)
-    rows = [*plan(tiny, tables, device).values(), *plan(paper, tables, device, dataset="msmarco").values()]
-    assert all(row["seconds"] > 0 and row["bytes_on_disk"] >= 0 and row["basis"] != "unknown" for row in rows)
+def test_every_stage_has_a_cost_and_every_rate_a_stage(tiny: list[Job], paper: list[Job], kind: str) -> None:
+    device = replace(H200, kind=kind)
+    rows = [*plan(tiny, device).values(), *plan(paper, device, dataset="msmarco").values()]
+    assert all(row["seconds"] > 0 and row["memory_bytes"] > 0 for row in rows)
+    assert {row["basis"] for row in rows} == {"assumed", "counted"}
     stages = {job.stage for job in [*tiny, *paper]} | {"subset"}
-    rates = (root / TABLES / "rates.tsv").read_text().splitlines()[1:]
+    rates = (TABLES / "rates.tsv").read_text().splitlines()[1:]
     assert {line.split("\t")[0] for line in rates} - {"*"} <= stages
 
 
-def test_the_total_sums_what_adds_up_and_takes_the_largest_memory(tiny: list[Job], tables: Tables) -> None:
-    *rows, total = plan(tiny, tables).values()
+def test_the_total_sums_what_adds_up_and_takes_the_largest_memory(tiny: list[Job]) -> None:
+    *rows, total = plan(tiny).values()
     assert total["stage"] == "total" and total["jobs"] == len(tiny)
     for column in ("tokens", "flops", "bytes_on_disk", "seconds"):
         assert total[column] == pytest.approx(sum(row[column] for row in rows))
@@ -430,37 +441,29 @@ def test_the_total_sums_what_adds_up_and_takes_the_largest_memory(tiny: list[Job
 
 
 def test_a_kind_without_a_cost_is_unknown_and_the_total_says_so(
-    tiny: list[Job], tables: Tables, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tiny: list[Job], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    whole = plan(tiny, tables)
+    whole = plan(tiny)
     monkeypatch.delattr(kinds.load("objectives", "cocondenser"), "cost")
-    rows = plan(tiny, tables)
-    unknown, total = rows["pretrain cocondenser"], rows["total"]
-    assert (unknown["basis"], total["basis"]) == ("unknown", "unknown")
+    rows = plan(tiny)
+    total, known_s = rows["total"], whole["total"]["seconds"] - whole["pretrain cocondenser"]["seconds"]
     assert total["assumption"] == "lacks the seconds of pretrain cocondenser"
-    assert total["seconds"] == pytest.approx(
-        whole["total"]["seconds"] - whole["pretrain cocondenser"]["seconds"]
-    )
-    write_plan([unknown], tmp_path / "plan.tsv")
-    assert (
-        dict(zip(COLUMNS, (tmp_path / "plan.tsv").read_text().splitlines()[1].split("\t"), strict=True))[
-            "seconds"
-        ]
-        == "unknown"
-    )
+    assert (total["basis"], total["seconds"]) == ("unknown", pytest.approx(known_s))
+    write_plan([rows["pretrain cocondenser"]], tmp_path / "plan.tsv")
+    assert (tmp_path / "plan.tsv").read_text().count("unknown") == 6  # four amounts, seconds, basis
 
 
-def test_shards_make_more_jobs_of_the_same_work(tiny: list[Job], tables: Tables) -> None:
-    two = plan(tiny, tables)["encode cocondenser-round1 seed42"]
+def test_shards_make_more_jobs_of_the_same_work(tiny: list[Job]) -> None:
+    two = plan(tiny)["encode cocondenser-round1 seed42"]
     kept = [job for job in tiny if job.stage != "encode" or job.wildcards["shard"] == "0-of-2"]
     only(kept, "encode", system="cocondenser-round1").wildcards["shard"] = "0-of-1"
-    one = plan(kept, tables)["encode cocondenser-round1 seed42"]
+    one = plan(kept)["encode cocondenser-round1 seed42"]
     assert (two["jobs"], one["jobs"]) == (2, 1)
     assert two["flops"] == pytest.approx(one["flops"]) and two["seconds"] > one["seconds"]  # two starts
 
 
-def test_lines_of_a_users_own_collection_are_counted(tiny: list[Job], tables: Tables) -> None:
-    rows, folder = plan(tiny, tables), Path(only(tiny, "collect").config["dataset"]["path"])
+def test_lines_of_a_users_own_collection_are_counted(tiny: list[Job]) -> None:
+    rows, folder = plan(tiny), Path(only(tiny, "collect").config["dataset"]["path"])
     passages = len((folder / "corpus.jsonl").read_bytes().splitlines())
     assert rows["encode cocondenser-round1 seed42"]["bytes_on_disk"] == pytest.approx(passages * 32 * 4)
     judged = {line.split("\t")[0] for line in (folder / "qrels" / "dev.tsv").read_text().splitlines()[1:]}
@@ -482,8 +485,8 @@ def made(tiny: list[Job], shards: TokenShards) -> list[Job]:
     return tiny
 
 
-def test_counts_take_the_place_of_assumptions(made: list[Job], shards: TokenShards, tables: Tables) -> None:
-    rows = plan(made, tables)
+def test_counts_take_the_place_of_assumptions(made: list[Job], shards: TokenShards) -> None:
+    rows = plan(made)
     for stage in ("tokens backbone", "pretrain condenser", "encode cocondenser-round1 seed42"):
         assert rows[stage]["basis"] == "counted", stage
     assert rows["tokens backbone"]["tokens"] == pytest.approx(shards.row_starts[-1])
@@ -496,17 +499,17 @@ def test_counts_take_the_place_of_assumptions(made: list[Job], shards: TokenShar
     assert rows["train cocondenser-round1 seed42"]["bytes_on_disk"] == 4 * shape.num_weights + 10 * 230
 
 
-def test_a_collection_with_a_shard_missing_is_not_counted_in_part(made: list[Job], tables: Tables) -> None:
+def test_a_collection_with_a_shard_missing_is_not_counted_in_part(made: list[Job]) -> None:
     only(made, "tokens", shard="1-of-2").finished = {}
-    rows = plan(made, tables)
+    rows = plan(made)
     assert rows["tokens backbone"]["basis"] == "assumed"
     assert rows["encode cocondenser-round1 seed42"]["bytes_on_disk"] == pytest.approx(700 * 32 * 4)
 
 
-def test_measured_seconds_take_the_place_of_planned_ones(made: list[Job], tables: Tables) -> None:
+def test_measured_seconds_take_the_place_of_planned_ones(made: list[Job]) -> None:
     only(made, "collect").finished["seconds"] = 12.5
     only(made, "tokens", shard="0-of-2").finished["seconds"] = 100.0
-    rows = plan(made, tables)
+    rows = plan(made)
     assert (rows["collect"]["seconds"], rows["collect"]["basis"]) == (12.5, "measured")
     assert 100 < rows["tokens backbone"]["seconds"] < 110
     assert rows["tokens backbone"]["basis"] == "counted"  # one of two shards
@@ -529,16 +532,16 @@ def test_only_what_todays_spec_made_is_finished(tmp_path: Path) -> None:
     assert finished(spec) == {}
 
 
-def test_a_variant_of_fewer_train_queries_asks_only_those(tiny: list[Job], tables: Tables) -> None:
-    data, job = Data(tiny, tables, tables.device("H200")), only(tiny, "examples", system="bm25")
+def test_a_variant_of_fewer_train_queries_asks_only_those(tiny: list[Job]) -> None:
+    data, job = Data(tiny, tables, H200), only(tiny, "examples", system="bm25")
     assert data.queries(job).count == 192
     job.wildcards["variant"] = "n50-seed1"
     assert data.queries(job).count == 50 and data.num_examples(job) == 0.85 * 50
     assert data.queries(job, "dev").count == 48
 
 
-def test_time_is_the_work_at_its_rates(tables: Tables, tmp_path: Path, root: Path) -> None:
-    shutil.copytree(root / TABLES, tmp_path, dirs_exist_ok=True)
+def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
+    shutil.copytree(TABLES, tmp_path, dirs_exist_ok=True)
     rates = ["* cpu jobs 2 0", "encode cpu flops 0.5 0", "* cpu flops 9 0", "* cpu layers 10 0"]
     rates += ["encode host hits 4 2", "encode host rows 4 0"]  # hits: twice as many on four threads
     lines = ["stage kind unit rate threads source", *(f"{line} here" for line in rates)]
@@ -551,53 +554,48 @@ def test_time_is_the_work_at_its_rates(tables: Tables, tmp_path: Path, root: Pat
         job_seconds("merge", {"hits": 1.0}, tables=Tables(tmp_path), **options)
 
 
-def test_a_late_loss_of_no_weight_spares_its_logits(paper: list[Job], tables: Tables) -> None:
-    without = deepcopy(paper)
-    only(without, "pretrain", model="condenser").config["model"]["late_mlm_weight"] = 0.0
+def test_a_late_loss_of_no_weight_spares_its_logits(paper: list[Job]) -> None:
+    without = changed(paper, "pretrain", "condenser", late_mlm_weight=0.0)
     whole, spared = (
-        plan(jobs, tables, dataset="msmarco")["pretrain wikibook condenser"]["flops"]
-        for jobs in (paper, without)
+        plan(jobs, dataset="msmarco")["pretrain wikibook condenser"]["flops"] for jobs in (paper, without)
     )
     # of 230 M operations a token (13 layers, logits of .15) the late loss has 10 M: .15 (48 + 11) + 1.4 M
     assert spared / whole == pytest.approx(1 - 10 / 225, abs=0.01)
 
 
-def test_the_gradient_cache_costs_a_pass_and_saves_memory(paper: list[Job], tables: Tables) -> None:
-    rows = {}
-    for choice in ("always", "never"):
-        jobs = deepcopy(paper)
-        only(jobs, "pretrain", model="cocondenser").config["model"]["gradient_cache"] = choice
-        rows[choice] = plan(jobs, tables, dataset="msmarco")["pretrain cocondenser"]
-    # a forward pass without the heads, of three with
-    assert 1.15 < rows["always"]["flops"] / rows["never"]["flops"] < 1.34
-    assert rows["always"]["memory_bytes"] < rows["never"]["memory_bytes"] / 5
+def test_the_gradient_cache_costs_a_pass_and_saves_memory(paper: list[Job]) -> None:
+    cached, whole = (
+        plan(changed(paper, "pretrain", "cocondenser", gradient_cache=choice), dataset="msmarco")
+        for choice in ("always", "never")
+    )
+    cached, whole = cached["pretrain cocondenser"], whole["pretrain cocondenser"]
+    assert 1.15 < cached["flops"] / whole["flops"] < 1.34  # a forward pass without the heads, of three with
+    assert cached["memory_bytes"] < whole["memory_bytes"] / 5
 
 
 def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
-    tiny: list[Job], tables: Tables
+    tiny: list[Job],
 ) -> None:
-    tied = plan(tiny, tables)["train cocondenser-round1 seed42"]
+    tied = plan(tiny)["train cocondenser-round1 seed42"]
     only(tiny, "train", system="cocondenser-round1").config["recipe"]["tied"] = False
-    untied = plan(tiny, tables)["train cocondenser-round1 seed42"]
+    untied = plan(tiny)["train cocondenser-round1 seed42"]
     assert untied["flops"] == tied["flops"]
     assert untied["bytes_on_disk"] == pytest.approx(2 * tied["bytes_on_disk"], rel=0.05)
 
 
-def test_unknown_devices_backbones_and_corpora_are_refused_by_name(paper: list[Job], tables: Tables) -> None:
+def test_unknown_devices_backbones_and_corpora_are_refused_by_name(paper: list[Job]) -> None:
     with pytest.raises(ValueError, match=r"devices.tsv: expected one of H200, .*, got 'H2000'"):
         tables.device("H2000")
-    other = deepcopy(paper)
-    only(other, "checkpoint", dataset="msmarco").config["model"]["id"] = "no/such"
     with pytest.raises(ValueError, match=r"backbones\.tsv: .*'no/such'"):
-        plan(other, tables, dataset="msmarco")
+        plan(changed(paper, "checkpoint", "backbone", id="no/such"), dataset="msmarco")
     other = deepcopy(paper)
     only(other, "collect", dataset="wikibook").config["dataset"]["parts"][0]["id"] = "no/such"
     with pytest.raises(ValueError, match=r"collections\.tsv: .*'no/such 20231101\.en'. Add a row"):
-        plan(other, tables, dataset="msmarco")
+        plan(other, dataset="msmarco")
 
 
-def test_a_broken_table_is_named_with_its_line(root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root / TABLES, tmp_path, dirs_exist_ok=True)
+def test_a_broken_table_is_named_with_its_line(tmp_path: Path) -> None:
+    shutil.copytree(TABLES, tmp_path, dirs_exist_ok=True)
     devices = tmp_path / "devices.tsv"
     devices.write_text(devices.read_text() + "H300\tgpu\n")
     lines = len(devices.read_text().splitlines())
@@ -605,41 +603,30 @@ def test_a_broken_table_is_named_with_its_line(root: Path, tmp_path: Path) -> No
         Tables(tmp_path)
 
 
-def run_program(root: Path, jobs: list[Job], folder: Path, *, device: str, **variables: str) -> Any:
-    """plan.py by this machine's rates, of the first job of some; all files are in `folder`."""
-    write_json(folder / "jobs.json", [{**vars(jobs[0]), "needs": []}])
-    write_json(folder / "finished.json", [{}])
-    compute = {"threads": 1, "device": device, "precision": "auto"}
-    spec = {"stage": "plan", "wildcards": {"dataset": "tiny", "on": ""}, "config": {"compute": compute}}
-    command = [sys.executable, str(root / "workflow_scripts" / "plan.py"), "--spec", json.dumps(spec)]
-    command += ["--device", "measure", "--tables", str(root / TABLES)]
-    for option in ("jobs.json", "finished.json", "output.tsv", "manifest.json"):
-        command += [f"--{option.split('.')[0]}", str(folder / option)]
-    kept = {name: value for name, value in os.environ.items() if name != "CUDA_VISIBLE_DEVICES"}
-    env = {**kept, "PYTHONPATH": str(root), **variables}
-    return subprocess.run(command, capture_output=True, text=True, env=env, timeout=300, check=False)
+def test_the_program_writes_the_plan_with_its_manifest(tiny_run: tuple[Path, list[Job]]) -> None:
+    folder, jobs = tiny_run
+    output = folder / "results" / "tiny" / "table2.plan.tsv"
+    counts = read_json(f"{output}.manifest.json")["counts"]
+    assert (
+        counts["jobs"] == len(jobs) and counts["device"]["flops_per_s"] > 1e8
+    )  # any processor of this century
+    write_plan(list(plan(jobs, Device(**counts["device"])).values()), folder / "again.tsv")
+    assert output.read_bytes() == (folder / "again.tsv").read_bytes()
 
 
-def test_the_program_writes_the_plan_with_its_manifest(tiny: list[Job], root: Path, tmp_path: Path) -> None:
-    done = run_program(root, tiny, tmp_path, device="cpu")
-    assert done.returncode == 0, done.stderr
-    header, *lines = (line.split("\t") for line in (tmp_path / "output.tsv").read_text().splitlines())
-    assert tuple(header) == COLUMNS and [line[0] for line in lines] == ["collect", "total"]
-    assert {line[COLUMNS.index("device")] for line in lines} == {"this machine, 1 threads"}
-    counts = read_json(tmp_path / "manifest.json")["counts"]
-    assert (counts["stages"], counts["jobs"]) == (1, 1)
-    assert counts["device"]["flops_per_s"] > 1e8  # any processor of this century
-
-
-def test_no_rates_are_measured_on_the_gpu_of_another_job(tiny: list[Job], root: Path, tmp_path: Path) -> None:
+def test_no_rates_are_measured_on_the_gpu_of_another_job(
+    tiny_run: tuple[Path, list[Job]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "nvidia-smi").write_text("#!/bin/sh\necho GPU-a, 0\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     ((_, claim),) = claim_gpus([Gpu("GPU-a", 0)], count=1, lock_folder=tmp_path)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    done = run_program(root, tiny, tmp_path, device="auto", PATH=path, CONDENSER_GPU_LOCKS=str(tmp_path))
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "CONDENSER_GPU_LOCKS": str(tmp_path)}
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    options = ("--config", "compute={device: auto}", "--configfile", str(ROOT / "configs" / "tiny.yaml"))
+    done = run_workflow(tiny_run[0], "tiny/table2.plan.tsv", *options, **variables)
     os.close(claim)
     assert done.returncode == 1
-    assert done.stderr.startswith("error: GPUs: expected 1 free, got 0 of 1.")
+    assert "error: GPUs: expected 1 free, got 0 of 1." in done.stdout + done.stderr
 
 
 def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None:
