@@ -1,14 +1,15 @@
 # Needs: nothing. Makes: what a table will cost, table2.plan.tsv by the measured rates of this machine, or
 # table2.plan.<device>.tsv by those of a row of devices.tsv.
 #
-# The settings of the table's jobs are a file among the inputs, so that the spec depends on them. What is finished
-# of the jobs is a param that Snakemake's own record decides (rules/snakemake.smk): a plan that is asked for again
-# counts what has been made since; it is not out of date before.
+# The settings of the table's jobs are a file among the inputs, so that the spec depends on them. Their finished
+# results are not: `verify` would call a plan stale as soon as a job has run. They are the param `counted`, which
+# Snakemake compares with its own record (rules/snakemake.smk).
 
 from condenser import objectives
 from condenser.pipeline.costs import jobs as planned
 
-COSTS = ROOT / "condenser" / "pipeline" / "costs" / "tables"
+# relative, so that a moved checkout has the same inputs
+COSTS = Path(os.path.relpath(ROOT / "condenser" / "pipeline" / "costs" / "tables"))
 
 
 rule plan:
@@ -36,7 +37,9 @@ rule plan:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        program=program("plan"),
+        # by `input` a param is derived, which Snakemake does not compare: a checkout may move
+        program=lambda wildcards, input: program("plan")(wildcards),
+        tables=lambda wildcards, input: os.path.dirname(input.tables[0]),
         spec=spec(
             "plan",
             settings=["compute"],
@@ -59,5 +62,5 @@ rule plan:
         ),
     shell:
         "{params.program} --spec {params.spec:q} --jobs {input.jobs:q} --finished {params.counted:q}"
-        " --device {params.device:q} --tables $(dirname {input.tables[0]:q}) --output {output.plan:q}"
+        " --device {params.device:q} --tables {params.tables:q} --output {output.plan:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
