@@ -93,8 +93,19 @@ def data(name):
     """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
     return lambda wildcards: f"results/{wildcards.dataset}/data/{name}".format(
         split=wildcards.get("split"),
-        train=config["datasets"][wildcards.dataset].get("train_split"),
+        train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
     )
+
+
+def split_of(dataset, key):
+    """The `train_split` or `eval_split` of a data set."""
+    entry = config["datasets"][dataset]
+    if key not in entry:
+        sys.exit(
+            f"error: results/{dataset}: expected a data set with queries and judgements, "
+            f"got one of texts alone (source {entry['source']})."
+        )
+    return entry[key]
 
 
 def model_file(dataset, model, name="model.safetensors"):
@@ -166,7 +177,10 @@ def negatives_source(wildcards):
         return {"raw": [f"results/downloads/{name}" for name in given]}
     return {
         "run": run_file(
-            wildcards.dataset, wildcards.system, wildcards.variant, entry["train_split"]
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            split_of(wildcards.dataset, "train_split"),
         )
     }
 
@@ -208,6 +222,7 @@ def texts_with_answers(wildcards):
 
 def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, in order."""
+    split = split_of(wildcards.dataset, "eval_split")
     known = experiment.metrics(config, wildcards.dataset)["measures"]
     for name in config["tables"][wildcards.table]["measures"]:
         if name not in known:
@@ -215,7 +230,6 @@ def metrics_of_table(wildcards):
                 f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
                 f"({', '.join(known)}), got {name}. Add it to datasets.{wildcards.dataset}.measures."
             )
-    split = config["datasets"][wildcards.dataset]["eval_split"]
     return [
         system_file(wildcards.dataset, row["system"], variant, f"metrics.{split}.json")
         for row in experiment.table_rows(config, wildcards.dataset, wildcards.table)
@@ -225,7 +239,7 @@ def metrics_of_table(wildcards):
 
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant are encoded and searched."""
-    is_train = wildcards.split == config["datasets"][wildcards.dataset]["train_split"]
+    is_train = wildcards.split == split_of(wildcards.dataset, "train_split")
     return subset_file(wildcards) if is_train else []
 
 

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 from snakemake import __version__
+from snakemake.exceptions import MissingRuleException
 from snakemake.executors.touch import Executor as TouchExecutor
 from snakemake.io import _IOFile
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
 
+from condenser import experiment
 from condenser.pipeline import freshness, reasons
 
 if not __version__.startswith("9.27."):
@@ -57,9 +59,20 @@ def params_changed(
     return Changes(only_new=set(changes), files={manifest} if changes else set())
 
 
+# The spec tells what the inputs are made by. Their paths, which Snakemake compares, change where the
+# checkout or the user's files move.
+def input_changed(
+    persistence, job, file=None, snakemakes=PersistenceBase.input_changed
+):
+    if manifest_of_job(job) is None:
+        return snakemakes(persistence, job, file=file)
+    return [] if file is None else False
+
+
 FRESHNESS = freshness.Freshness()
 PersistenceBase.has_metadata = lambda persistence, job: True
 PersistenceBase.params_changed = params_changed
+PersistenceBase.input_changed = input_changed
 reasons.explain(logger)
 
 
@@ -73,6 +86,17 @@ def touch_and_accept(executor, job, snakemakes=TouchExecutor.run_job):
 
 
 TouchExecutor.run_job = touch_and_accept
+
+
+# Snakemake says of a name that the configuration lacks only that no rule makes the file.
+def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
+    snakemakes(error, file)
+    unknown = experiment.unknown_name(config, str(file))
+    if unknown is not None:
+        error.args = (f"error: {file}: {unknown}",)
+
+
+MissingRuleException.__init__ = name_what_is_unknown
 
 
 # Snakemake's handler of SIGTERM takes a lock that the interrupted code may hold: it could hang forever.

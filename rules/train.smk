@@ -25,7 +25,7 @@ rule train:
         query_tokens=lambda wildcards: token_file(
             wildcards.dataset,
             initial_of(wildcards),
-            f"queries.{config['datasets'][wildcards.dataset]['train_split']}",
+            f"queries.{split_of(wildcards.dataset, 'train_split')}",
         ),
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{train}.jsonl"),

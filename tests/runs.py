@@ -66,9 +66,13 @@ def finished(folder: Path, *arguments: str, **options: Any) -> str:
     return done.stdout
 
 
-def rules_to_run(folder: Path, *arguments: str) -> set[str]:
+def rules_to_run(folder: Path, *arguments: str, **options: Any) -> set[str]:
     """The rules a dry run names."""
-    said = finished(folder, "-n", *arguments)
+    return started_rules(finished(folder, "-n", *arguments, **options))
+
+
+def started_rules(said: str) -> set[str]:
+    """The rules whose jobs Snakemake announced."""
     return set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE))
 
 

@@ -48,7 +48,6 @@ def make_table(
     dataset: str,
     source: str,
     num_passages: int,
-    depth: int,
 ) -> pd.DataFrame:
     """A table with what was measured: `method`, `batch_size`, the measures, and what they are of.
 
@@ -60,13 +59,13 @@ def make_table(
         rows: as `condenser.experiment.table_rows` gives them.
         metrics: the metrics file of each (system, variant).
         published: rows of `condenser.evaluate.published`.
-        depth: passages a query in the runs.
 
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
     """
     values, num_queries = read_metrics(metrics, measures=measures)
     deepest = max(parse(name).depth for name in measures)
+    depth = min(row["depth"] for row in rows)
     notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
     own = {
         "collection": collection_name(

@@ -30,7 +30,7 @@ def write_current(
                 "spec": specs.spec(stage, wildcards),
                 "place": manifest_of(stage, wildcards),
             }
-        except (LookupError, ValueError, OSError) as error:
+        except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
             current[str(path)] = {"error": str(error)}
     file = work / "current.json"
     write_json(file, current)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from condenser.pipeline.stages import STAGES
 
 from condenser.data import sources
 from condenser.pipeline.code import WITHOUT_EFFECT, code_digests
-from condenser.pipeline.stages import STAGES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from condenser.pipeline.manifests import MANIFESTS, manifest_path
 from condenser.pipeline.stages import STAGES
 
