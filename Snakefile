@@ -23,7 +23,6 @@ for kind in kinds.names(SYSTEMS):
 
 
 include: "rules/tables.smk"
-include: "rules/plan_inputs.smk"
 include: "rules/plan.smk"
 include: "rules/verify.smk"
 

@@ -13,13 +13,16 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, read_manifest
+from condenser.pipeline.specs import Job as Name
+from condenser.pipeline.specs import Specs
 
 
-@dataclass(frozen=True)
+@dataclass
 class Job:
     """A job with the settings of its spec, and the jobs that make its inputs.
 
-    `finished` is what `finished` gives for its result.
+    `finished` has the `manifest` (its path) and the `counts` of its result if that is up to date, and the
+    `seconds` that it took if they were measured.
     """
 
     stage: str
@@ -45,45 +48,63 @@ class Job:
 
 
 def write_jobs(
-    file: Path, jobs: Sequence[tuple[str, dict[str, str]]], *, config_of: Callable, needs_of: Callable
-) -> None:
-    """Write jobs with their settings; each must come after those that it needs."""
-    places = {canonical_json(job): place for place, job in enumerate(jobs)}
+    dataset: str,
+    table: str,
+    *,
+    work: Path,
+    specs: Specs,
+    inputs: Callable[[str, dict[str, str]], Sequence[str]],
+    owner: Callable[[str], Name | None],
+) -> str:
+    """Write the jobs behind a table, with their settings; gives the file."""
+    names = specs.jobs_behind("table", {"dataset": dataset, "table": table})
+    places = {canonical_json(name): place for place, name in enumerate(names)}
     entries = [
         {
             "stage": stage,
             "wildcards": wildcards,
-            "config": config_of(stage, wildcards),
-            "needs": sorted({places[canonical_json(need)] for need in needs_of(stage, wildcards)}),
+            "config": specs.spec(stage, wildcards)["config"],
+            "needs": sorted(
+                {places[canonical_json(need)] for file in inputs(stage, wildcards) if (need := owner(file))}
+            ),
         }
-        for stage, wildcards in jobs
+        for stage, wildcards in names
     ]
+    file = work / "plan" / dataset / f"jobs_of_{table}.json"
     write_json(file, entries)
+    return str(file)
 
 
-def finished(manifest: Path, benchmark: Path | None, *, spec: dict[str, Any]) -> dict[str, Any]:
-    """`manifest` (its path) and `counts` of a result, and `seconds` where there is a benchmark.
+def write_finished(
+    dataset: str,
+    table: str,
+    *,
+    work: Path,
+    specs: Specs,
+    manifest_of: Callable[[str, dict[str, str]], str],
+    benchmark_of: Callable[[str, dict[str, str]], str | None],
+) -> str:
+    """Write what is finished of the jobs behind a table; gives the file, which its content names."""
+    names = specs.jobs_behind("table", {"dataset": dataset, "table": table})
+    results = [_finished(manifest_of(*name), benchmark_of(*name), spec=specs.spec(*name)) for name in names]
+    file = work / "plan" / dataset / f"finished-{sha256_text(canonical_json(results))[:16]}.json"
+    write_json(file, results)
+    return str(file)
 
-    Nothing where the result is missing or damaged, or was made by another spec than today's.
-    """
+
+def _finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> dict[str, Any]:
+    """What `Job.finished` has; nothing where the result is missing, damaged, or made by another spec."""
     try:
-        record = read_manifest(manifest)
+        record = read_manifest(Path(manifest))
     except ValueError:
         return {}
     if record.spec != spec or not all(file.exists() for file in record.outputs):
         return {}
-    found: dict[str, Any] = {"manifest": str(manifest), "counts": record.counts}
-    if benchmark and benchmark.is_file():
-        names, values = (line.split("\t") for line in benchmark.read_text().splitlines()[:2])
+    found: dict[str, Any] = {"manifest": manifest, "counts": record.counts}
+    if benchmark and Path(benchmark).is_file():
+        names, values = (line.split("\t") for line in Path(benchmark).read_text().splitlines()[:2])
         found["seconds"] = float(values[names.index("s")])
     return found
-
-
-def write_finished(folder: Path, results: Sequence[Mapping[str, Any]]) -> str:
-    """Write what is finished of each job, to a file that is named by its content; gives its name."""
-    file = folder / f"finished-{sha256_text(canonical_json(results))[:16]}.json"
-    write_json(file, results)
-    return str(file)
 
 
 def read_jobs(jobs: Path, finished: Path) -> list[Job]:

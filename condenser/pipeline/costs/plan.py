@@ -19,6 +19,7 @@ from condenser.systems import FOLDER as SYSTEMS
 Row = dict[str, Any]
 _SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds")
 COLUMNS = ("stage", "jobs", *_SUMMED[:3], "memory_bytes", "seconds", "device", "basis", "assumption")
+_TOLD = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
 _FORMATS = {"flops": "{:.4g}", "seconds": "{:.1f}"}
 _BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
 
@@ -93,9 +94,9 @@ def _row(job: Job, dataset: str, data: Data, *, threads: int) -> Row:
         amounts = {column: work.get(column, 0) for column in amounts}
         amounts["flops"] += work.get("host_flops", 0)
         amounts["memory_bytes"] += data.tables.assumption("process_bytes")
-    told = {name: value for name, value in job.wildcards.items() if name not in ("shard", "table")}
+    told = [job.wildcards[name] for name in _TOLD if job.wildcards.get(name, dataset) != dataset]
     return {
-        "stage": " ".join([job.stage, *(value for value in told.values() if value != dataset)]),
+        "stage": " ".join([job.stage, *told]),
         "jobs": 1,
         **amounts,
         "seconds": seconds,

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from condenser.data.official import official_file
-from condenser.pipeline.costs.arithmetic import average_batch, padded
+from condenser.pipeline.costs.arithmetic import Chunk, average_batch, padded
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.texts import Texts, python_bytes
@@ -87,13 +89,10 @@ def encode_queries(job: Job, data: Data) -> Work:
 def _encode_work(job: Job, data: Data, texts: Texts, max_tokens: int) -> Work:
     """Blocks of rows, each sorted by length and cut into batches (`condenser.retrieve.encode`)."""
     settings, shape, lengths = job.config["encode"], data.shape(job), texts.cut(max_tokens)
+    block = average_batch(lengths, min(settings["block_rows"], max(1, round(texts.count))))
+    batches = encode_batches(block, settings["batch_tokens"])
     rows = texts.count * job.share
-    left = average_batch(lengths, min(settings["block_rows"], max(1, round(texts.count))))
-    num_blocks, batches = rows / len(left), []
-    while len(left):
-        size = max(1, settings["batch_tokens"] // padded(left[-1:]).width)
-        batches.append(padded(left[-size:]))
-        left = left[:-size]
+    num_blocks = rows / len(block)
     graphs = [shape.graph_numbers([batch]) for batch in batches]  # which are not kept: a third of the passes
     return {
         "tokens": rows * lengths.mean(),
@@ -103,6 +102,16 @@ def _encode_work(job: Job, data: Data, texts: Texts, max_tokens: int) -> Work:
         "bytes_on_disk": 4 * rows * shape.dim,
         "memory_bytes": 4 * shape.num_weights + 4 * max(graphs) / shape.num_layers,
     }
+
+
+def encode_batches(block: np.ndarray, batch_tokens: int) -> list[Chunk]:
+    """A block of rows, shortest first, cut from its longest row on into batches of so many padded tokens."""
+    batches = []
+    while len(block):
+        size = max(1, batch_tokens // padded(block[-1:]).width)
+        batches.append(padded(block[-size:]))
+        block = block[:-size]
+    return batches
 
 
 def search(job: Job, data: Data) -> Work:

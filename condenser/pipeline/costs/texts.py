@@ -171,7 +171,12 @@ def _of_parts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
     total = sum(count for _, count, _, _ in found)
     texts = [
         assumed_texts(
-            row, count, why=why, titled=joined == 1, joined=joined, sample=-int(-SAMPLE_ROWS * count // total)
+            row,
+            count,
+            why=why,
+            titled=joined == 1,
+            joined=joined,
+            sample=max(1, round(SAMPLE_ROWS * count / total)),
         )
         for row, count, joined, why in found
     ]
@@ -180,9 +185,12 @@ def _of_parts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
 
 
 def _of_own_file(path: Path, tables: Tables) -> Texts:
-    """A user's collection: its lines are counted, and lengths are those of its first lines."""
+    """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
+    count = count_lines(path)
     with path.open("rb") as file:
-        lines = [line.decode(errors="replace") for line in islice(file, SAMPLE_ROWS) if line.strip()]
+        lines = [
+            line.decode(errors="replace") for line in islice(file, 0, None, max(1, count // SAMPLE_ROWS))
+        ]
     if not lines:
         raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
     per_token, row = tables.assumption("bytes_per_token"), tables.row("collections", "own")
@@ -190,8 +198,8 @@ def _of_own_file(path: Path, tables: Tables) -> Texts:
     lengths = [max(1, round(len(text.encode()) / per_token)) for _, text in found]
     titles = [1 + round(len(title.encode()) / per_token) if title else 0 for title, _ in found]
     sentences = _in_sentences(lengths, titles, mean=float(row["sentence_tokens"]))
-    why = f"{path.name}: lines counted, {per_token:g} bytes per token, lengths as in its first lines"
-    return Texts(sentences, count_lines(path), float(row["id_bytes"]), why)
+    why = f"{path.name}: lines counted, {per_token:g} bytes per token"
+    return Texts(sentences, max(count, len(lines)), float(row["id_bytes"]), why)
 
 
 def _title_and_text(line: str, *, is_json: bool) -> tuple[str, str]:
