@@ -116,7 +116,9 @@ def test_the_lineage_holds_the_makers_of_all_inputs_and_no_file_of_theirs(root: 
         stage: made.hash(stage, wildcards)[:16] for stage in ("tokens", "collect")
     }
     assert "contents" not in made.spec("encode", wildcards)
-    assert made.jobs_behind("encode", wildcards) == [(stage, wildcards) for stage in ("collect", "tokens", "encode")]
+    assert made.jobs_behind("encode", wildcards) == [
+        (stage, wildcards) for stage in ("collect", "tokens", "encode")
+    ]
 
 
 def test_the_bytes_of_the_users_files_count_and_are_read_once(
