@@ -28,8 +28,8 @@ def lines(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("command lines") / "a checkout"
     shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
     (folder / "overlay.yaml").write_text(OVERLAY)
-    said = finished(folder, "-n", "-p", "--forceall", *TARGETS[1:], overlays=["overlay.yaml"])
-    return re.findall(r"(?m)^ +(python .*)$", said)
+    said = finished(folder, *TARGETS[1:], "-n", "-p", "--forceall", overlays=["overlay.yaml"])
+    return re.findall(r"(?m)^Shell command: (.*)$", said)
 
 
 def words(line: str, folder: Path) -> list[str]:
