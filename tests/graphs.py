@@ -141,6 +141,15 @@ class Graph:
             owners = (self._owner_of(file) for file in self._inputs_of(*self.job(name)))
             return {_written(job) for job in owners if job is not None}
 
+    def owner(self, file: str) -> str | None:
+        """The job that makes a file."""
+        owner = self._owner_of(file)
+        return None if owner is None else _written(owner)
+
+    def manifest(self, stage: str, wildcards: dict[str, str]) -> str:
+        """Where a job writes its manifest."""
+        return self._manifest_of(stage, wildcards)
+
     def inputs(self, name: str) -> list[str]:
         """The input files of a job."""
         with self._here():

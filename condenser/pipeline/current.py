@@ -9,6 +9,7 @@ from typing import Any
 from condenser.files import write_json
 from condenser.manifest import SUFFIX, read_manifest
 from condenser.pipeline.specs import Specs
+from condenser.pipeline.verify import walk
 
 
 def write_current(
@@ -19,7 +20,9 @@ def write_current(
     A job that the configuration no longer has stands there with the reason.
     """
     current: dict[str, dict[str, Any]] = {}
-    for path in sorted(results.rglob(f"*{SUFFIX}")):
+    for path in walk(results, []):
+        if not path.name.endswith(SUFFIX):
+            continue
         try:
             spec = read_manifest(path).spec
         except ValueError:

@@ -57,7 +57,7 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
     """
     results = Path(os.path.normpath(results))
     findings: list[Finding] = []
-    files = list(_walk(results, findings))
+    files = list(walk(results, findings))
     if not files and not findings:
         raise ValueError(f"{results}: expected results to check, found none. Is this the right folder?")
     records: dict[Path, Record] = {}
@@ -88,8 +88,11 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
     return len(known), findings
 
 
-def _walk(results: Path, findings: list[Finding]) -> Iterator[Path]:
-    """All files below `results` that are results, also those in linked folders."""
+def walk(results: Path, findings: list[Finding]) -> Iterator[Path]:
+    """All files below `results` that are results, also those in linked folders.
+
+    What cannot be walked is added to `findings`.
+    """
 
     def files_in(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
         here = os.path.realpath(folder)
