@@ -59,20 +59,32 @@ def is_trained(config: Config, system: str) -> bool:
     return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
 
 
+def systems_of(config: Config, system: str) -> list[str]:
+    """The systems that a system names, whose runs or examples it reads."""
+    entry = config["systems"][system]
+    named = getattr(kinds.load(SYSTEMS, entry["kind"]), "systems_of", None)
+    return named(entry) if named else entry.get("negatives", [])
+
+
+def varies(config: Config, system: str) -> bool:
+    """Whether a system has variants: fine-tuning makes it, or a system that it names."""
+    return is_trained(config, system) or any(varies(config, one) for one in systems_of(config, system))
+
+
 def systems_of_kind(config: Config, kind: str) -> list[str]:
     """The systems of one kind."""
     return [name for name, system in config["systems"].items() if system["kind"] == kind]
 
 
 def systems_of_tables(config: Config) -> set[str]:
-    """The systems in the rows of all tables, and those whose negatives they learn from."""
+    """The systems in the rows of all tables, and those that they name."""
     found: set[str] = set()
     waiting = [row for table in config["tables"].values() for row in table["rows"]]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting.extend(config["systems"][name].get("negatives", []))
+            waiting.extend(systems_of(config, name))
     return found
 
 
@@ -81,14 +93,14 @@ def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -
 
     `num_queries` is the number of train queries, or "all".
     """
-    if not is_trained(config, system):
+    if not varies(config, system):
         return UNTRAINED
     return f"seed{seed}" if num_queries == "all" else f"n{num_queries}-seed{seed}"
 
 
 def ranking_variant(config: Config, system: str, asked: str) -> str:
     """The variant under which a system's runs lie, where those of the variant `asked` are wanted."""
-    return asked if is_trained(config, system) else UNTRAINED
+    return asked if varies(config, system) else UNTRAINED
 
 
 def parse_variant(name: str) -> tuple[int | None, int | None]:
@@ -120,7 +132,7 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
     seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
     rows = []
     for system in entry["rows"]:
-        for num_queries in entry["train_queries"] if is_trained(config, system) else ["all"]:
+        for num_queries in entry["train_queries"] if varies(config, system) else ["all"]:
             variants = [variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds]
             rows.append(
                 {

@@ -54,7 +54,7 @@ class JudgedTexts(Texts):
     configuration's block `metrics`.
     """
 
-    recipe: Name | None = None  # the first recipe of the configuration
+    recipe: Name | None = None  # the configuration's key `recipe`
     train_split: Name = "train"
     eval_split: Name = "dev"
     measures: list[str] | None = None
