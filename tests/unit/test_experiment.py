@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condenser import experiment
+from condenser import experiment, kinds
 from condenser.experiment import job_settings, merged, parse_variant, table_rows, variant
 from condenser.objectives.checkpoint import display_name
+from condenser.systems import FOLDER as SYSTEMS
 
 MODEL = {"corpus": "collection", "seed": None}
 CONFIG: dict[str, Any] = {
@@ -173,6 +174,22 @@ def test_the_depth_of_a_run_is_that_of_its_split_and_system() -> None:
     assert depth("mine", "bm25", "train") == 200 and depth("mine", "bm25", "dev") == 1000
     assert depth("mine", "round2", "train") == 200 and depth("mine", "round2", "dev") == 100
     assert depth("graded", "round1", "test") == 50
+
+
+def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reranker without training, of a trained system's run."""
+    kind = kinds.load(SYSTEMS, "bm25")
+    monkeypatch.setattr(kind, "systems_of", lambda entry: entry.get("candidates", []), raising=False)
+    entries = {name: {"kind": "bm25", "candidates": [of]} for name, of in (("a", "round1"), ("b", "bm25"))}
+    config = {**CONFIG, "systems": {**CONFIG["systems"], **entries}}
+    assert variant(config, "a", num_queries=5, seed=1) == "n5-seed1"
+    assert experiment.ranking_variant(config, "a", "seed3") == "seed3"
+    assert variant(config, "b", num_queries=5, seed=1) == "untrained"
+    assert experiment.systems_of_tables({**config, "tables": {"one": {"rows": ["a"]}}}) == {
+        "a",
+        "round1",
+        "bm25",
+    }
 
 
 def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() -> None:
