@@ -19,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection
@@ -42,9 +43,11 @@ RULES = [
 _KEPT = {"claims", "lock", "log.jsonl"}
 
 
-def rules(*few: str) -> list[Any]:
-    """All rules, as parameters of a test; all but `few` are left to the long form."""
-    return [rule if rule in few else pytest.param(rule, marks=pytest.mark.long_form) for rule in RULES]
+def rules(*few: str, slow: Sequence[str] = ()) -> list[Any]:
+    """All rules, as parameters of a test; those in `slow` are marked so, others not in `few` as long form."""
+    marks = {rule: [pytest.mark.long_form] for rule in RULES}
+    marks |= {rule: [pytest.mark.slow] for rule in slow} | {rule: [] for rule in few}
+    return [pytest.param(rule, marks=marks[rule]) for rule in RULES]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ def check_failure(attempt: Attempt, reason: str) -> None:
     assert "Traceback" not in attempt.said
 
 
-@pytest.mark.parametrize("rule", rules("collect_tiny", "retriever", "search"))
+@pytest.mark.parametrize("rule", rules("collect_tiny", "search", slow=["retriever"]))
 def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_stage_gets_through(
     golden: Path, tmp_path: Path, times: Times, rule: str
 ) -> None:
@@ -42,7 +42,7 @@ def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_stage_gets_th
     print(f"{rule}: {tries} failing writes")
 
 
-@pytest.mark.parametrize("rule", rules("encode", "pretrain_condenser"))
+@pytest.mark.parametrize("rule", rules("encode", slow=["pretrain_condenser"]))
 def test_no_file_may_grow_beyond_a_size_which_doubles_until_the_stage_gets_through(
     golden: Path, tmp_path: Path, times: Times, rule: str
 ) -> None:

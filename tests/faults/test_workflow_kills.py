@@ -44,10 +44,11 @@ def second_round(golden: Path, root: Path, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("begin", "kinds", "strikes"),
     [
-        (
+        pytest.param(
             second_round,
             ["term", "all", "snakemake", "program"],  # the first one meets the training
             {"retriever": 2, "encode": 2},  # long enough to be met in a first run
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             whole_run,
@@ -104,6 +105,7 @@ def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_it
     assert digests(folder) == digests(golden)
 
 
+@pytest.mark.slow
 def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
     golden: Path, tmp_path: Path, times: Callable[[int, int], int]
 ) -> None:
