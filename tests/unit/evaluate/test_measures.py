@@ -129,7 +129,7 @@ def test_judgements_without_a_relevant_passage_are_an_error_and_no_table_of_zero
     "name", ["MRR", "MRR@", "MRR@0", "MRR@010", "MRR@-1", "MRR@ten", "mrr@10", "P@5", "@10", "MRR@10@5"]
 )
 def test_a_name_that_is_no_measure_at_a_depth_is_refused_with_those_there_are(name):
-    with pytest.raises(ValueError, match=r"expected measures such as .*MRR@10, R@10, nDCG@10") as caught:
+    with pytest.raises(ValueError, match=r"expected measures such as MRR@10, ") as caught:
         parse(name)
     assert repr(name) in str(caught.value)
 
