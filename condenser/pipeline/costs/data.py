@@ -22,7 +22,7 @@ _LINE_BYTES = 34  # of a line of a run, besides its two ids: Q0, rank, score, na
 class Data:
     """The texts and models of the jobs of one table, and the device that computes them.
 
-    `assumptions` has those of the answers that were given since it was last cleared.
+    `assumptions` lists, in words, what its answers have rested on since the list was cleared.
     """
 
     def __init__(self, jobs: Sequence[Job], tables: Tables, device: Device) -> None:
