@@ -7,8 +7,12 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from graphs import Load
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -53,3 +57,21 @@ def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             finished(checkout(root, folder))
             is_made.touch()
     return folder
+
+
+@pytest.fixture(scope="session")
+def load(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """Loads the graph of config.yaml with an overlay, from a folder without results."""
+    from graphs import Graph  # not above: few tests need Snakemake
+
+    folder = tmp_path_factory.mktemp("empty")
+    shutil.copy(root / "config.yaml", folder)
+    (folder / "tests").symlink_to(root / "tests")
+
+    def graph(
+        overlay: dict[str, Any] | None = None, *, configfile: str | None = None, replace: bool = False
+    ) -> Graph:
+        file = root / configfile if configfile else None
+        return Graph(root, folder, overlay or {}, configfile=file, replace=replace)
+
+    return graph

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from source_code import imports, imports_at_once, tree_of
 
 # The ground, from below: each may import those before it.
 GROUND = ["settings", "kinds", "files", "progress", "program", "manifest"]
@@ -34,42 +35,18 @@ MAY_IMPORT_IN_FUNCTIONS = {
 }
 
 
-def imports(node: ast.AST) -> set[str]:
-    """The modules that are imported anywhere below a node."""
-    names: set[str] = set()
-    for part in ast.walk(node):
-        if isinstance(part, ast.Import):
-            names.update(name.name for name in part.names)
-        elif isinstance(part, ast.ImportFrom) and part.module:
-            assert part.level == 0, "relative import"
-            names.add(part.module)
-            names.update(f"{part.module}.{name.name}" for name in part.names)
-    return names
-
-
 def rooms(names: set[str]) -> set[str]:
     return {name.split(".")[1] for name in names if name.startswith("condenser.")}
 
 
-def imports_of_all(tree: ast.Module) -> set[str]:
-    """What is imported when the file is: not in functions, and not for types alone."""
-    at_import: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) or (
-            isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node)
-        ):
-            continue
-        at_import |= imports(node)
-    return at_import
+@cache
+def calls(file: Path) -> list[str]:
+    """The calls of functions in a file."""
+    return [ast.unparse(node) for node in ast.walk(tree_of(file)) if isinstance(node, ast.Call)]
 
 
 def package_files(root: Path) -> list[Path]:
     return sorted((root / "condenser").rglob("*.py"))
-
-
-@cache
-def tree_of(file: Path) -> ast.Module:
-    return ast.parse(file.read_text())
 
 
 def test_each_room_imports_only_what_it_may(root: Path) -> None:
@@ -79,7 +56,7 @@ def test_each_room_imports_only_what_it_may(root: Path) -> None:
         below = GROUND[: GROUND.index(room)] if room in GROUND else GROUND
         allowed = MAY_IMPORT.get(room, set()) | set(below)
         tree = tree_of(file)
-        found, lazily = rooms(imports_of_all(tree)), rooms(imports(tree))
+        found, lazily = rooms(imports_at_once(tree)), rooms(imports(tree))
         assert found <= allowed, f"{file.relative_to(root)} imports {found - allowed}"
         allowed |= MAY_IMPORT_IN_FUNCTIONS.get(room, set())
         assert lazily <= allowed, f"{file.relative_to(root)} imports {lazily - allowed} in a function"
@@ -134,9 +111,7 @@ def test_the_package_knows_neither_snakemake_nor_the_command_line_nor_yaml(
 )
 def test_no_pickle_is_written_or_read(root: Path, forbidden: str) -> None:
     for file in [*package_files(root), *(root / "workflow_scripts").glob("*.py")]:
-        for node in ast.walk(tree_of(file)):
-            if isinstance(node, ast.Call):
-                assert forbidden not in ast.unparse(node), f"{file}: {forbidden}"
+        assert not [call for call in calls(file) if forbidden in call], file
         assert forbidden not in imports(tree_of(file))
 
 

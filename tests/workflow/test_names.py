@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from graphs import Load
+from source_code import tree_of
 
 from condenser import kinds
 from condenser.files import canonical_json
@@ -72,7 +73,7 @@ def renamed_path(text: str, names: dict[str, str]) -> str:
 
 def literals(file: Path) -> Iterator[str]:
     """The texts that a Python file holds, without its docstrings."""
-    tree = ast.parse(file.read_text())
+    tree = tree_of(file)
     said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
