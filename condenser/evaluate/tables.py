@@ -21,7 +21,7 @@ _COUNTS = ("batch_size", "passages", "queries")
 def collection_name(
     dataset: str, source: str, *, num_passages: int, num_queries: int, notes: Sequence[str]
 ) -> str:
-    """The `collection` cell; what stands in for another collection, or is incomplete, says so.
+    """The `collection` cell. It says if the data stand in for another collection, or are incomplete.
 
     It is "MS MARCO" alone only where figures may stand beside published ones: all passages, all dev
     queries, no notes.
@@ -49,7 +49,7 @@ def make_table(
     source: str,
     num_passages: int,
 ) -> pd.DataFrame:
-    """A table with what was measured: `method`, `batch_size`, the measures, and what they are of.
+    """A table of measured and published rows: method, batch size, measures, and what they were measured on.
 
     Published rows are there only where the collection is the official one: in the paper's order, each
     above ours of the same method. A row of several seeds shows the mean, and the standard deviation in

@@ -27,7 +27,7 @@ class NewHead(Block):
 
 
 class Settings(Pretraining):
-    """The spans, the losses, and the memory that a step may hold.
+    """The spans, the losses, and the memory that a step may use.
 
     The head is that of `initial`. `new_head` asks for a random one where `initial` has none: a backbone
     that was trained with another head is corrupted by it (luyug/Condenser#11).

@@ -32,10 +32,19 @@ from condenser.files import read_json
 from condenser.loss.contrastive import in_batch_loss
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.objectives.ict import Contexts
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.distributed import Processes, alone
 from condenser.train.loop import BAD_BATCH_NAME
-from condenser.train.pretrain import MaskedTexts, Stretches, Training, graph_bytes, masked_texts, pretrain
+from condenser.train.pretrain import (
+    MaskedTexts,
+    Stretches,
+    Texts,
+    Training,
+    graph_bytes,
+    masked_texts,
+    pretrain,
+)
 
 CPU = torch.device("cpu")
 
@@ -180,7 +189,8 @@ def test_every_block_is_seen_once_an_epoch_and_short_documents_are_counted(
 def test_a_collection_without_text_is_refused(files: Files, tmp_path: Path) -> None:
     prefix = tmp_path / "empty"
     write_token_shard([("title", "")], prefix, Tokenizer(files.backbone), batch_size=1, split=True)
-    with pytest.raises(ValueError, match="expected texts to pre-train on, got 1 rows, all empty"):
+    said = r"expected texts to pre-train on, got none in 1 rows \(rows_without_text 1, blocks 0, "
+    with pytest.raises(ValueError, match=said):
         train("condenser", files, tmp_path / "out", **_collection(tmp_path, [prefix], ["d1"]))
 
 
@@ -321,6 +331,12 @@ def _pretrain_halves(files: Files, output: Path, **changes: Any) -> dict[str, in
         work_folder=output.with_name(f"{output.name}-work"),
         **{**loop, **changes},
     )
+
+
+def test_texts_that_an_objective_makes_itself_have_what_a_batch_needs() -> None:
+    rows = np.arange(3)
+    assert isinstance(Stretches(rows, rows, rows), Texts)
+    assert isinstance(Contexts(rows, rows, rows, rows, rows), Texts)
 
 
 def test_an_objective_of_two_groups_is_trained_with_and_without_the_cache(
