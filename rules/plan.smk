@@ -31,7 +31,7 @@ rule plan:
     wildcard_constraints:
         on=r"(\.[A-Za-z0-9_-]+)?",
     conda:
-        "../envs/data.yaml"
+        "../envs/torch.yaml"
     threads: THREADS
     resources:
         mem_mb=growing(4000),
