@@ -55,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import numpy as np
     import torch
+    from scipy.optimize import nnls
     from transformers import BertConfig, BertModel
 
     from condenser.files import atomic_write
@@ -161,18 +162,9 @@ def main(argv: Sequence[str] | None = None) -> None:
             numbers = counted.graph_numbers([chunk])
             graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
             fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
-            cells = [
-                stage,
-                arguments.rows,
-                width,
-                len(masked),
-                f"{flops:.4g}",
-                f"{graph_bytes:.4g}",
-                f"{layers:g}",
-            ]
-            lines.append(
-                "\t".join(map(str, [*cells, f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]))
-            )
+            cells = [stage, *(arguments.rows, width, len(masked)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
+            cells += [f"{layers:g}", f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]
+            lines.append("\t".join(map(str, cells)))
             print(lines[-1])
             if arguments.compile:
                 plain = dict(models)
@@ -206,27 +198,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     for stage, measured in fits.items():
         rows = np.array(measured)
         peaks = np.array([device.flops_per_s, device.bytes_per_s, 1.0])
-        found = _fit(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
+        found, _ = nnls(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
         rates = [f"{1 / one:.3g}" if one else "unbounded" for one in found]
         error = np.abs(rows[:, :3] / peaks @ found / rows[:, 3] - 1).max()
         print(f"{stage}: flops {rates[0]}, graph_bytes {rates[1]}, layers {rates[2]} (off by {error:.0%})")
-
-
-def _fit(columns, wanted):  # type: ignore[no-untyped-def]
-    """Least squares with coefficients of 0 or more, by trying every choice of those that are 0."""
-    from itertools import product
-
-    import numpy as np
-
-    best, least = np.zeros(columns.shape[1]), float("inf")
-    for kept in product([False, True], repeat=columns.shape[1]):
-        if any(kept):
-            found = np.zeros(columns.shape[1])
-            found[list(kept)] = np.linalg.lstsq(columns[:, list(kept)], wanted, rcond=None)[0]
-            error = float(np.square(columns @ found - wanted).sum())
-            if (found >= 0).all() and error < least:
-                best, least = found, error
-    return best
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +43,8 @@ def write_inputs(
         checkpoint = root(config, next(name for name in stages if name in config["models"]))
         wanted = checkpoint_shape(config["models"][checkpoint], tables)
         source["texts"] = (f"w{number} w{number}" for number in range(wanted.vocab_size))
-        source["shape"] = {
-            "hidden_size": wanted.dim, "num_layers": wanted.num_layers, "num_heads": wanted.num_heads,
-            "intermediate_size": wanted.feed_forward, "vocab_size": wanted.vocab_size,
-            "max_positions": wanted.max_positions,
-        }  # fmt: skip
+        names = ("num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions")
+        source["shape"] = dict(zip(names, astuple(wanted), strict=False))  # without the head's layers
     kind = "folder" if initial else "scratch"
     prepare_backbone(kind, folder / "backbone", seed=config["seed"], path=initial, **source)
 
