@@ -57,7 +57,7 @@ rule table:
         program=program("table"),
         spec=spec(
             "table",
-            settings=["table", "dataset.source", "recipe.depth.eval"],
+            settings=["table", "dataset.source"],
             packages=["pandas"],
             modules=lambda settings: [
                 *(
