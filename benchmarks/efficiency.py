@@ -20,6 +20,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     import numpy as np
     import torch
+    from scipy.optimize import nnls
     from transformers import BertConfig, BertModel
 
     from condenser.files import atomic_write
@@ -62,10 +64,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.model.mlm_head import MaskedLanguageHead
     from condenser.model.pretraining import Condenser
     from condenser.model.retriever import Retriever
-    from condenser.pipeline.costs import arithmetic
-    from condenser.pipeline.costs.arithmetic import Chunk
+    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, Chunk
     from condenser.pipeline.costs.measure import measure_device
-    from condenser.pipeline.costs.tables import read_tables
+    from condenser.pipeline.costs.tables import Tables
 
     make_deterministic(threads=arguments.threads)
     place = choose_device(arguments.device)
@@ -79,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{device.bytes_per_s / 1e9:,.1f} GB/s elementwise"
     )
 
-    shape = read_tables(arguments.tables).shape(arguments.backbone)
+    shape = Tables(arguments.tables).shape(arguments.backbone)
+    with_head = replace(shape, num_head_layers=2)
     settings = BertConfig(
         vocab_size=shape.vocab_size,
         hidden_size=shape.dim,
@@ -95,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     condenser = Condenser(
         backbone,
         MaskedLanguageHead(settings),
-        num_head_layers=2,
+        num_head_layers=with_head.num_head_layers,
         skip_from=shape.num_layers // 2,
         use_late_mlm=True,
         seed=0,
@@ -150,32 +152,19 @@ def main(argv: Sequence[str] | None = None) -> None:
             with torch.inference_mode(), autocast(place, precision):
                 models["retriever"](ids, mask)  # noqa: B023
 
-        for stage, work, num_layers, heads, passes in (
-            ("pretrain", pretrain, shape.num_layers + 2, 2, 1.0),
-            ("retriever", finetune, shape.num_layers, 0, 1.0),
-            ("encode", encode, shape.num_layers, 0, 1 / 3),
+        forward = with_head.condenser_flops(chunk, use_late_mlm=True)
+        for stage, work, counted, flops, passes in (
+            ("pretrain", pretrain, with_head, TRAINING_PASSES * forward, 1.0),
+            ("train", finetune, shape, TRAINING_PASSES * shape.encoder_flops(chunk), 1.0),
+            ("encode", encode, shape, shape.encoder_flops(chunk), 1 / TRAINING_PASSES),
         ):
-            forward = (
-                arithmetic.condenser_flops(shape, chunk, num_head_layers=2, use_late_mlm=True)
-                if stage == "pretrain"
-                else arithmetic.encoder_flops(shape, chunk)
-            )
-            flops = arithmetic.TRAINING_PASSES * forward * passes
-            numbers = arithmetic.graph_numbers(shape, [chunk], num_layers=num_layers, num_mlm_heads=heads)
+            num_layers = counted.num_layers + counted.num_head_layers
+            numbers = counted.graph_numbers([chunk])
             graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
             fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
-            cells = [
-                stage,
-                arguments.rows,
-                width,
-                len(masked),
-                f"{flops:.4g}",
-                f"{graph_bytes:.4g}",
-                f"{layers:g}",
-            ]
-            lines.append(
-                "\t".join(map(str, [*cells, f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]))
-            )
+            cells = [stage, *(arguments.rows, width, len(masked)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
+            cells += [f"{layers:g}", f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]
+            lines.append("\t".join(map(str, cells)))
             print(lines[-1])
             if arguments.compile:
                 plain = dict(models)
@@ -199,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         torch._foreach_mul_(gradients, 0.5)
         optimiser.step()
 
-    moved = arithmetic.update_bytes(sum(weight.numel() for weight in weights))
+    moved = UPDATE_BYTES * sum(weight.numel() for weight in weights)
     seconds = best(update)
     lines.append(f"update\t\t\t\t\t{moved}\t\t{seconds:.5f}\t")
     print(f"update_bytes\t{moved / seconds / device.bytes_per_s:.3f}")
@@ -209,27 +198,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     for stage, measured in fits.items():
         rows = np.array(measured)
         peaks = np.array([device.flops_per_s, device.bytes_per_s, 1.0])
-        found = _fit(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
+        found, _ = nnls(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
         rates = [f"{1 / one:.3g}" if one else "unbounded" for one in found]
         error = np.abs(rows[:, :3] / peaks @ found / rows[:, 3] - 1).max()
         print(f"{stage}: flops {rates[0]}, graph_bytes {rates[1]}, layers {rates[2]} (off by {error:.0%})")
-
-
-def _fit(columns, wanted):  # type: ignore[no-untyped-def]
-    """Least squares with coefficients of 0 or more, by trying every choice of those that are 0."""
-    from itertools import product
-
-    import numpy as np
-
-    best, least = np.zeros(columns.shape[1]), float("inf")
-    for kept in product([False, True], repeat=columns.shape[1]):
-        if any(kept):
-            found = np.zeros(columns.shape[1])
-            found[list(kept)] = np.linalg.lstsq(columns[:, list(kept)], wanted, rcond=None)[0]
-            error = float(np.square(columns @ found - wanted).sum())
-            if (found >= 0).all() and error < least:
-                best, least = found, error
-    return best
 
 
 if __name__ == "__main__":

@@ -3,16 +3,19 @@
     python benchmarks/steps.py --folder /tmp/steps --configfile configs/paper.yaml --dataset msmarco \\
         --updates 22 --blocks 12 --device cuda --precisions bf16 fp32 --threads 8 --output steps.tsv
 
-Runs the stages themselves (Condenser, coCondenser with the gradient cache and without it, fine-tuning,
-encoding) on random tokens, with the settings of config.yaml and the given files. The texts are as long
-as the plan assumes for the data set (docs/plan.md), or as --tokens and --variation say. The backbone has
-the config's shape and new weights, or is --initial. Needs no network. The folder is made and removed.
+Runs the stages themselves (pre-training of --models, with the gradient cache and without it where they may
+use it; fine-tuning, `train`; encoding) on random tokens, with the settings of config.yaml and the given
+files. The texts are as long as the plan assumes for the data set (docs/plan.md), or as --tokens and
+--variation say. The backbone has the shape of the checkpoint of the first model and new weights, or is
+--initial. All stages start from it, with a new head where they need one. Needs no network. The folder is
+made and removed.
 
 Each measurement runs in a new process. The table has a line for each, with means and rates of an update
 (for encoding, of a block of rows) without the first two:
 
     items, tokens        blocks, documents, queries or passages; tokens with specials, without padding
-    flops                of matrix products, with padding (condenser.pipeline.costs.arithmetic)
+    flops                of matrix products, with padding (condenser.pipeline.costs.arithmetic); nan for a
+                         masked language model without a Condenser head, which the plan does not count
     median_s, best_s     from the end of one update to the end of the next, without saving checkpoints
     items_per_s, tokens_per_s, share_of_peak     by the median
     product_flops_per_s  the peak: one large matrix product, best of 1.5 s in the same process
@@ -26,6 +29,7 @@ run then, and counts for the next update. A block ends when its embeddings are o
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import resource
 import shutil
@@ -34,6 +38,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +55,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
 LEFT_OUT = 2  # first updates, in which memory is allocated and kernels are chosen
-STAGES = ("condenser", "cocondenser", "retriever", "encode")
 COLUMNS = (
     "stage", "gradient_cache", "precision", "device", "threads", "torch", "updates", "items", "tokens",
     "flops", "median_s", "best_s", "items_per_s", "tokens_per_s", "product_flops_per_s", "share_of_peak",
@@ -64,11 +69,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--folder", type=Path, required=True, help="a new one, for inputs and results")
     add("--configfile", type=Path, nargs="*", default=[ROOT / "configs" / "paper.yaml"], help="overlays")
-    add("--dataset", default="msmarco", help="whose lengths of texts; msmarco")
+    add("--dataset", default="msmarco", help="whose lengths of texts and recipe; msmarco")
     add("--tokens", type=float, help="mean length of a passage, instead of the data set's")
     add("--variation", type=float, default=0.0, help="of --tokens: standard deviation over mean; 0")
     add("--initial", type=Path, help="a Hugging Face folder, instead of new weights")
-    add("--stages", nargs="+", choices=STAGES, default=STAGES)
+    add("--models", nargs="+", default=["condenser", "cocondenser"], help="names under models")
     add("--caches", nargs="+", choices=["always", "never"], default=["always", "never"])
     add("--updates", type=int, required=True, help="of each training")
     add("--blocks", type=int, required=True, help="of encode.block_rows passages")
@@ -80,24 +85,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     if min(given.updates, given.blocks) <= LEFT_OUT:
         raise ValueError(f"--updates, --blocks: expected more than {LEFT_OUT}, which are left out.")
     config = load_config(given.configfile)
-    counts = {stage: given.blocks if stage == "encode" else given.updates for stage in given.stages}
-    lengths = {"dataset": given.dataset, "mean_tokens": given.tokens, "variation": given.variation}
+    stages = {name: settings_of(name, config, given.dataset) for name in [*given.models, "train", "encode"]}
+    counts = dict.fromkeys(stages, given.updates) | {"encode": given.blocks}
+    inputs = {"dataset": given.dataset, "mean_tokens": given.tokens, "variation": given.variation}
+    inputs |= {"counts": counts, "initial": given.initial}
     rows: list[dict[str, Any]] = []
     given.folder.mkdir(parents=True)
     try:
-        in_new_process(make_inputs, given.folder, config, counts=counts, initial=given.initial, **lengths)
-        for precision in given.precisions:
-            for stage in given.stages:
-                for cache in given.caches if stage == "cocondenser" else [""]:
-                    row = {"stage": stage, "gradient_cache": cache, "precision": precision}
-                    row |= {"device": given.device, "threads": given.threads}
-                    try:
-                        row = in_new_process(measure, given.folder, config, row=row, count=counts[stage])
-                    except BrokenProcessPool:
-                        row["note"] = "does not fit: its process was killed. Is the memory full?"
-                    rows.append(row)
-                    write_table(rows, given.output)
-                    shutil.rmtree(given.folder / "work", ignore_errors=True)
+        in_new_process(make_inputs, given.folder, config, stages, **inputs)
+        for precision, (stage, settings) in product(given.precisions, stages.items()):
+            for cache in given.caches if "gradient_cache" in settings else [""]:
+                row = {"stage": stage, "gradient_cache": cache, "precision": precision}
+                row |= {"device": given.device, "threads": given.threads}
+                chosen = {**settings, "gradient_cache": cache} if cache else settings
+                options = {"row": row, "count": counts[stage], "seed": config["seed"]}
+                try:
+                    row = in_new_process(measure, given.folder, chosen, **options)
+                except BrokenProcessPool:
+                    row["note"] = "does not fit: its process was killed. Is the memory full?"
+                rows.append(row)
+                write_table(rows, given.output)
+                shutil.rmtree(given.folder / "work", ignore_errors=True)
     finally:
         shutil.rmtree(given.folder)
 
@@ -113,6 +121,27 @@ def load_config(overlays: Sequence[Path]) -> dict[str, Any]:
     for overlay in overlays:
         update_config(config, yaml.safe_load(overlay.read_text()) or {})
     return validated(config)
+
+
+def settings_of(stage: str, config: Mapping[str, Any], dataset: str) -> dict[str, Any]:
+    """What a stage is told: a model's entry, the recipe of a data set, or that with the block `encode`.
+
+    A model that needs the head of another gets a new one of the same shape.
+    """
+    from condenser import experiment
+
+    if stage in ("train", "encode"):
+        recipe = experiment.recipe(config, config["datasets"][dataset]["recipe"])
+        return recipe | config["encode"] if stage == "encode" else recipe
+    if stage not in config["models"]:
+        raise ValueError(f"--models: expected some of {', '.join(config['models'])}, got {stage}.")
+    settings = config["models"][stage]
+    entries = (config["models"][name] for name in experiment.chain(config, stage))
+    heads = (entry.get("new_head") or entry for entry in entries)
+    head = next((head for head in heads if "skip_from" in head), None)
+    if "new_head" in settings and head:
+        settings = settings | {"new_head": {key: head[key] for key in ("skip_from", "num_head_layers")}}
+    return settings
 
 
 def in_new_process(work: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
@@ -132,16 +161,28 @@ def write_table(rows: Sequence[Mapping[str, Any]], output: Path) -> None:
     print(*(lines if len(rows) == 1 else lines[-1:]), sep="\n", flush=True)
 
 
-def make_inputs(folder: Path, config: dict[str, Any], **settings: Any) -> None:
+def make_inputs(folder: Path, config: dict[str, Any], stages: Mapping[str, Any], **options: Any) -> None:
     """Write the inputs of all stages."""
     from random_inputs import write_inputs
 
-    from condenser.pipeline.costs.tables import read_tables
+    from condenser.pipeline.costs.tables import Tables
 
-    write_inputs(folder, config, tables=read_tables(TABLES), **settings)
+    write_inputs(folder, config, stages, tables=Tables(TABLES), **options)
 
 
-def measure(folder: Path, config: dict[str, Any], *, row: Mapping[str, Any], count: int) -> dict[str, Any]:
+def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
+    """The backbone's dimensions, with the head that a stage gives it."""
+    from condenser.pipeline.costs.data import checkpoint_shape
+    from condenser.pipeline.costs.tables import Tables
+
+    shape = checkpoint_shape({"source": "folder", "path": folder / "backbone"}, Tables(TABLES))
+    head = settings.get("new_head") or settings
+    return replace(shape, num_head_layers=head.get("num_head_layers", 0))
+
+
+def measure(
+    folder: Path, settings: Mapping[str, Any], *, row: Mapping[str, Any], count: int, seed: int
+) -> dict[str, Any]:
     """Run `count` updates of a stage in this process; gives `row` with the columns that are now known."""
     import numpy as np
     import torch
@@ -149,20 +190,14 @@ def measure(folder: Path, config: dict[str, Any], *, row: Mapping[str, Any], cou
 
     from condenser.model.dropout import dropout
     from condenser.pipeline.costs.measure import measure_device
-    from condenser.pipeline.costs.sizes import backbone_shape
-    from condenser.pipeline.costs.tables import read_tables
     from condenser.train.machine import training_machine
 
-    backbone = {"source": "folder", "path": folder / "backbone"}
-    shape = backbone_shape({"backbone": backbone}, read_tables(TABLES))
-    stage, cache, threads = row["stage"], row["gradient_cache"], row["threads"]
+    shape, stage, threads = shape_of(folder, settings), row["stage"], row["threads"]
     with training_machine(device=row["device"], precision=row["precision"], threads=threads) as machine:
         place, kind = machine.processes.device, machine.precision
         row = {**row, "precision": kind, "device": machine.device_name, "torch": torch.__version__}
         try:
-            updates = run_updates(
-                stage, folder, config, machine, count=count, gradient_cache=cache, shape=shape
-            )
+            updates = run_updates(stage, folder, settings, machine, count=count, seed=seed, shape=shape)
         except DoesNotFit as error:
             return {**row, "note": str(error)}
     if place.type == "cuda":
@@ -174,7 +209,7 @@ def measure(folder: Path, config: dict[str, Any], *, row: Mapping[str, Any], cou
     seconds = np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]
     updates, median = updates[LEFT_OUT:], float(np.median(seconds))
     items, tokens = (float(np.mean(counts)) for counts in zip(*(one[1:3] for one in updates), strict=True))
-    flops = sum(flops_of(one, shape, config, stage=stage, cache=cache) for one in updates) / len(updates)
+    flops = sum(flops_of(one, shape, settings) for one in updates) / len(updates)
     return {
         **row, "updates": len(updates), "items": items, "tokens": tokens, "flops": flops,
         "median_s": median, "best_s": float(seconds.min()), "items_per_s": items / median,
@@ -183,22 +218,19 @@ def measure(folder: Path, config: dict[str, Any], *, row: Mapping[str, Any], cou
     }  # fmt: skip
 
 
-def flops_of(update: Update, shape: Shape, config: Mapping[str, Any], *, stage: str, cache: str) -> float:
+def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float:
     """Operations of an update, as docs/plan.md counts them."""
-    from condenser.pipeline.costs import arithmetic
+    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES
 
-    encoder = sum(arithmetic.encoder_flops(shape, chunk) for chunk in update.chunks)
-    if stage == "encode":
+    forward = encoder = sum(map(shape.encoder_flops, update.chunks))
+    if "batch_tokens" in settings:
         return encoder
-    if stage == "retriever":
-        pairs = update.items * update.items * config["finetune"]["passages_per_query"]
-        return arithmetic.TRAINING_PASSES * (encoder + 2 * pairs * shape.dim)
-    head = config["condenser"]
-    options = {"num_head_layers": head["num_head_layers"], "use_late_mlm": head["late_mlm_weight"] > 0}
-    forward = sum(arithmetic.condenser_flops(shape, chunk, **options) for chunk in update.chunks)
-    pairs = (2 * update.items) ** 2 if stage == "cocondenser" else 0
-    first_pass = encoder if cache == "always" else 0.0
-    return arithmetic.TRAINING_PASSES * (forward + 2 * pairs * shape.dim) + first_pass
+    if shape.num_head_layers:
+        late = settings["late_mlm_weight"] > 0
+        forward = sum(shape.condenser_flops(chunk, use_late_mlm=late) for chunk in update.chunks)
+    elif any(chunk.masked for chunk in update.chunks):
+        return math.nan
+    return TRAINING_PASSES * forward + (encoder if settings.get("gradient_cache") == "always" else 0.0)
 
 
 if __name__ == "__main__":

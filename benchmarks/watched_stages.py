@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from condenser import kinds
 from condenser.model.retriever import Retriever
-from condenser.pipeline.costs.arithmetic import Chunk, Shape, graph_numbers
-from condenser.retrieve.encode import encode_shard
-from condenser.train.finetune import train_retriever
+from condenser.pipeline.costs.arithmetic import Chunk, Shape
+from condenser.retrieve.encode import encode_texts
+from condenser.systems import biencoder
 from condenser.train.loop import StepRecord
-from condenser.train.machine import Machine
-from condenser.train.pretrain import pretrain_cocondenser, pretrain_condenser
+from condenser.train.machine import Machine, loop_settings
+from condenser.train.pretrain import pretrain
 
 
 class Update(NamedTuple):
@@ -42,75 +43,68 @@ class _Enough(Exception):
 def run_updates(
     stage: str,
     folder: Path,
-    config: Mapping[str, Any],
+    settings: Mapping[str, Any],
     machine: Machine,
     *,
     count: int,
-    gradient_cache: str,
+    seed: int,
     shape: Shape,
 ) -> list[Update]:
     """The first `count` updates of a stage, or blocks of an encoding.
 
     Raises:
-        DoesNotFit: the stage needs more memory than there is, or than the config's memory_gb.
+        DoesNotFit: the stage needs more memory than there is, or than the settings' memory_gb.
+        ValueError: too few texts are long enough for so many updates.
     """
-    if gradient_cache == "never" and machine.processes.device.type == "cpu":
-        _refuse_large_graphs(config, shape)
-    watch = _Watch(count, block_rows=config["encode"]["block_rows"])
+    if settings.get("gradient_cache") == "never" and machine.processes.device.type == "cpu":
+        _refuse_large_graphs(settings, shape)
+    watch = _Watch(count, block_rows=settings.get("block_rows", 0))
     try:
         with _less_memory_refused():
-            _run(stage, folder, config, machine, watch, gradient_cache=gradient_cache)
+            _run(stage, folder, settings, machine, watch, seed=seed)
     except _Enough:
         return watch.updates
     except torch.OutOfMemoryError as error:
         raise DoesNotFit(str(error).partition("\n")[0]) from error
-    raise AssertionError(f"{stage} ended before {count} updates")
+    raise ValueError(f"--tokens: expected longer texts: {stage} ended after {len(watch.updates)} updates.")
 
 
 def _run(
-    stage: str,
-    folder: Path,
-    config: Mapping[str, Any],
-    machine: Machine,
-    watch: _Watch,
-    *,
-    gradient_cache: str,
+    stage: str, folder: Path, settings: Mapping[str, Any], machine: Machine, watch: _Watch, *, seed: int
 ) -> None:
     """Call the stage on the files of `random_inputs.write_inputs`; only this function knows how."""
-    backbone, tokens, work = folder / "backbone", [folder / f"{stage}.0-of-1"], folder / "work"
-    block, lengths = config["finetune" if stage == "retriever" else stage], config["lengths"]
-    settings = {
-        **{name: value for name, value in block.items() if name != "corpus"},
-        "epochs": 1,  # which has at least as many updates as are measured
-        "doc_ids": folder / f"{stage}.doc_ids.txt", "seed": config["seed"],
-        "precision": machine.precision, "processes": machine.processes, "work_folder": work,
-        "fingerprint": stage, "checkpoint_every_s": sys.maxsize, "checkpoints_kept": 1,
-        "bad_loss_patience": config["safety"]["bad_loss_patience"], "on_step": watch.on_step,
-    }  # fmt: skip
-    if stage == "condenser":
-        pretrain_condenser(tokens, backbone, work / "model", **settings)
-    elif stage == "cocondenser":
-        shared = ("skip_from", "num_head_layers", "late_mlm_weight")
-        settings |= {name: config["condenser"][name] for name in shared}
-        settings |= {"gradient_cache": gradient_cache, "missing_head": "random"}
-        pretrain_cocondenser(tokens, backbone, work / "model", **settings)
-    elif stage == "retriever":
-        train_retriever(
-            [folder / "examples.jsonl"], backbone, work / "model", collection_tokens=tokens,
-            query_tokens=folder / "queries.train", queries=folder / "queries.jsonl",
-            query_length=lengths["query"], passage_length=lengths["passage"], keep_graphs=True, **settings,
-        )  # fmt: skip
-    else:
+    backbone, tokens, work = folder / "backbone", folder / f"{stage}.0-of-1", folder / "work"
+    if stage == "encode":
         hook = nn.modules.module.register_module_forward_pre_hook(watch.on_forward)
         try:
-            encode_shard(
-                backbone, tokens, work / "embeddings.npy", shard="0-of-1", max_tokens=lengths["passage"],
-                batch_tokens=block["batch_tokens"], block_rows=block["block_rows"],
-                threads=torch.get_num_threads(), device=machine.processes.device.type,
-                precision=machine.precision, work_folder=work, name_of_row=str,
+            encode_texts(
+                backbone, tokens, work / "embeddings.npy", rows=None,
+                max_tokens=settings["lengths"]["passage"], batch_tokens=settings["batch_tokens"],
+                block_rows=settings["block_rows"], threads=torch.get_num_threads(),
+                device=machine.processes.device.type, precision=machine.precision, work_folder=work,
+                name_of_row=str,
             )  # fmt: skip
         finally:
             hook.remove()
+        return
+    settings = {**settings, "epochs": 1}  # which has at least as many updates as are measured
+    shared: dict[str, Any] = {
+        "doc_ids": folder / f"{stage}.doc_ids.txt", "seed": seed, "precision": machine.precision,
+        "processes": machine.processes, "work_folder": work, "on_step": watch.on_step,
+        **loop_settings(
+            settings, fingerprint=stage, checkpoint_every_s=sys.maxsize, checkpoints_kept=1,
+            bad_loss_patience=0,
+        ),
+    }  # fmt: skip
+    if stage == "train":
+        biencoder.train(
+            [folder / "examples.jsonl"], backbone, work / "model", recipe=settings,
+            collection_tokens=[tokens], query_tokens=folder / "queries.train",
+            queries=folder / "queries.jsonl", **shared,
+        )  # fmt: skip
+    else:
+        objective = kinds.load("objectives", settings["objective"]).training
+        pretrain(objective, [tokens], backbone, work / "model", title=stage, settings=settings, **shared)
 
 
 class _Watch:
@@ -162,15 +156,15 @@ def _less_memory_refused() -> Iterator[None]:
         log.removeFilter(refuse)
 
 
-def _refuse_large_graphs(config: Mapping[str, Any], shape: Shape) -> None:
-    """Refuse coCondenser without the gradient cache if its graphs may need more than memory_gb.
+def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
+    """Refuse a training without the gradient cache if the graphs of a batch may need more than memory_gb.
 
-    A GPU refuses by itself what does not fit. A CPU would kill the process, or another one.
+    A GPU refuses by itself what does not fit. A CPU would kill the process, or another one. A contrast is
+    of two texts an item.
     """
-    block = config["cocondenser"]
-    num_rows, width = 2 * block["batch_size"], max(block["span_tokens"]) + 2
-    longest = Chunk(num_rows, width, num_rows * width * block["mask_probability"])
-    num_layers = shape.num_layers + config["condenser"]["num_head_layers"]
-    needed_gb = 4e-9 * graph_numbers(shape, [longest], num_layers=num_layers, num_mlm_heads=2)
-    if needed_gb > block["memory_gb"]:
+    _, tokens = kinds.load("objectives", settings["objective"]).longest_row(settings)
+    num_rows, width = 2 * settings["batch_size"], tokens + 2
+    longest = Chunk(num_rows, width, num_rows * width * settings.get("mask_probability", 0.0))
+    needed_gb = 4e-9 * shape.graph_numbers([longest])
+    if needed_gb > settings["memory_gb"]:
         raise DoesNotFit(f"does not fit: graphs of up to {needed_gb:.3g} GB, memory_gb is less")

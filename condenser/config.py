@@ -110,7 +110,8 @@ class Config(Block):
     downloads: Downloads
     datasets: dict[Name, dict[str, Any]]
     sources: dict[Name, dict[str, Any]]
-    recipes: Annotated[dict[Name, Recipe], Field(min_length=1)]
+    recipe: Name
+    recipes: dict[Name, Recipe]
     models: dict[Name, dict[str, Any]]
     objectives: dict[Name, dict[str, Any]]
     systems: dict[Name, dict[str, Any]]
@@ -143,10 +144,10 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
             name: _entry(f"{noun}.{name}", entry, tag=tag, folder=folder, defaults=of_kinds)
             for name, entry in checked[noun].items()
         }
-    first_recipe = next(iter(checked["recipes"]))
+    _check_name("recipe", checked["recipe"], checked["recipes"])
     for dataset in checked["datasets"].values():
         if "recipe" in dataset:
-            dataset["recipe"] = dataset["recipe"] or first_recipe
+            dataset["recipe"] = dataset["recipe"] or checked["recipe"]
     _check_datasets(checked)
     _check_models(checked)
     _check_systems(checked)
@@ -254,15 +255,16 @@ def _check_systems(config: dict[str, Any]) -> None:
         key = f"systems.{name}"
         if "initial" in system:
             _check_name(f"{key}.initial", system["initial"], config["models"])
-        for other in system.get("negatives", []):
-            _check_name(f"{key}.negatives", other, systems)
+        for other in experiment.systems_of(config, name):
+            of_key = next((k for k, value in system.items() if value == other or other in _list(value)), "")
+            _check_name(f"{key}.{of_key}", other, systems)
         if system.get("recipe"):
             for recipe in config["recipes"].values():
                 changed = experiment.merged(recipe, system["recipe"])
                 changed = _checked(Recipe, changed, key=f"{key}.recipe").model_dump()
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:
-        _refuse_cycles_of_many(name, {one: system.get("negatives", []) for one, system in systems.items()})
+        _refuse_cycles_of_many(name, {one: experiment.systems_of(config, one) for one in systems})
 
 
 def _check_tables(config: dict[str, Any]) -> None:
@@ -379,6 +381,10 @@ def _check_name(key: str, name: str, known: Iterable[str]) -> None:
         raise ValueError(f"{key}: expected one of {listed}, got {_preview(name)}.{hint}")
 
 
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _refuse_cycles(key: str, start: str, above: Callable[[str], str | None]) -> None:
     seen, one = [start], above(start)
     while one is not None:
@@ -392,7 +398,7 @@ def _refuse_cycles_of_many(start: str, above: Mapping[str, list[str]]) -> None:
     def visit(one: str, path: tuple[str, ...]) -> None:
         if one in path:
             raise ValueError(
-                f"systems.{start}.negatives: expected a chain that ends, got {' -> '.join([*path, one])}."
+                f"systems.{start}: expected a chain of systems that ends, got {' -> '.join([*path, one])}."
             )
         for other in above[one]:
             visit(other, (*path, one))

@@ -1,7 +1,7 @@
-"""What the four nouns of a validated configuration mean together: chains, places, variants, settings.
+"""What the names in a validated configuration refer to: chains of models, places, variants, settings of jobs.
 
-Data sets, models, systems and tables name each other. The rules ask here what a name leads to, and every job
-asks what settings it has (`job_settings`).
+Data sets, models, systems and tables refer to each other by name. The rules resolve the names with these
+functions; `job_settings` gives the settings of one job.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Config = Mapping[str, Any]
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two blocks as one; where both have a key, `above` wins, and blocks are merged in turn."""
+    """Two blocks merged: `above` wins where both have a key, and nested blocks are merged alike."""
     result = dict(below)
     for key, value in above.items():
         is_block = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
@@ -35,7 +35,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 
 
 def chain(config: Config, model: str) -> list[str]:
-    """A model and those that it starts from, the checkpoint last."""
+    """A model and the models that it starts from, the checkpoint last."""
     names = [model]
     while "initial" in config["models"][names[-1]]:
         names.append(config["models"][names[-1]]["initial"])
@@ -43,20 +43,32 @@ def chain(config: Config, model: str) -> list[str]:
 
 
 def root(config: Config, model: str) -> str:
-    """The checkpoint that a model starts from in the end; its tokenizer is the model's."""
+    """The checkpoint at the end of a model's chain; its tokenizer is also the model's."""
     return chain(config, model)[-1]
 
 
 def home(config: Config, model: str, dataset: str) -> str:
-    """The data set under whose results a model lies that is used for `dataset`: its corpus."""
+    """The data set in whose results a model lies when it is used for `dataset`: the model's corpus."""
     corpus = config["models"][model]["corpus"]
     return dataset if corpus == OWN else corpus
 
 
 def is_trained(config: Config, system: str) -> bool:
-    """Whether fine-tuning makes a system."""
+    """Whether a system is fine-tuned."""
     entry = config["systems"][system]
     return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
+
+
+def systems_of(config: Config, system: str) -> list[str]:
+    """The systems whose runs or examples a system reads."""
+    entry = config["systems"][system]
+    named = getattr(kinds.load(SYSTEMS, entry["kind"]), "systems_of", None)
+    return named(entry) if named else entry.get("negatives", [])
+
+
+def varies(config: Config, system: str) -> bool:
+    """Whether a system has variants: it is fine-tuned, or reads from a system with variants."""
+    return is_trained(config, system) or any(varies(config, one) for one in systems_of(config, system))
 
 
 def systems_of_kind(config: Config, kind: str) -> list[str]:
@@ -65,14 +77,14 @@ def systems_of_kind(config: Config, kind: str) -> list[str]:
 
 
 def systems_of_tables(config: Config) -> set[str]:
-    """The systems in the rows of all tables, and those whose negatives they learn from."""
+    """The systems in the rows of all tables, and those that they read from."""
     found: set[str] = set()
     waiting = [row for table in config["tables"].values() for row in table["rows"]]
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting.extend(config["systems"][name].get("negatives", []))
+            waiting.extend(systems_of(config, name))
     return found
 
 
@@ -81,14 +93,14 @@ def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -
 
     `num_queries` is the number of train queries, or "all".
     """
-    if not is_trained(config, system):
+    if not varies(config, system):
         return UNTRAINED
     return f"seed{seed}" if num_queries == "all" else f"n{num_queries}-seed{seed}"
 
 
 def ranking_variant(config: Config, system: str, asked: str) -> str:
-    """The variant under which a system's runs lie, where those of the variant `asked` are wanted."""
-    return asked if is_trained(config, system) else UNTRAINED
+    """The variant of a system's runs that other results of the variant `asked` read."""
+    return asked if varies(config, system) else UNTRAINED
 
 
 def parse_variant(name: str) -> tuple[int | None, int | None]:
@@ -104,7 +116,7 @@ def parse_variant(name: str) -> tuple[int | None, int | None]:
 
 
 def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A recipe, with the keys that a system replaces."""
+    """A recipe, with the values of a system for the keys that it replaces."""
     return merged(config["recipes"][name], (system or {}).get("recipe") or {})
 
 
@@ -120,7 +132,7 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
     seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
     rows = []
     for system in entry["rows"]:
-        for num_queries in entry["train_queries"] if is_trained(config, system) else ["all"]:
+        for num_queries in entry["train_queries"] if varies(config, system) else ["all"]:
             variants = [variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds]
             rows.append(
                 {
@@ -134,15 +146,16 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
 
 
 def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
-    """What a table says of a system besides its measures."""
+    """What a table says of a system besides its measures; `depth` is that of its runs."""
     from condenser.objectives.checkpoint import display_name
 
     entry = config["systems"][system]
     shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
     if "initial" in entry:
         shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
+    settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
+    shown["depth"] = settings["depth"]["eval"]
     if is_trained(config, system):
-        settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
         shown["batch_size"] = settings["batch_size"] * settings["passages_per_query"]
     return shown
 
@@ -151,7 +164,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     """The configuration as one job sees it.
 
     Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system` and `table` of the job's
-    wildcards, its `seed`, and `depth`, the hits a query of a run of its split.
+    wildcards, its `seed`, and `depth`, the number of hits per query in runs of its split.
 
     Raises:
         LookupError: the configuration has no such data set, model, system or table.
@@ -200,7 +213,7 @@ _ASKED_FOR = (  # where names stand in the path of a result
 
 
 def unknown_name(config: Config, result: str) -> str | None:
-    """What the path of a result names that the configuration lacks, in a sentence; None of other paths."""
+    """A sentence on a name in the path of a result that the configuration lacks; None if it has all."""
     found = next((match for place in _ASKED_FOR if (match := re.fullmatch(place, result))), None)
     if found is None:
         return None

@@ -3,7 +3,7 @@
 `condenser/data/sources/beir.py` is the source `beir`, `condenser/objectives/ict.py` the objective `ict`,
 `condenser/systems/biencoder.py` the kind of system `biencoder`, `condenser/evaluate/measures/mrr.py` the
 measure `mrr`. Each folder's `__init__.py` says what its modules hold. A file whose name begins with an
-underscore is no kind.
+underscore is not a kind.
 """
 
 from __future__ import annotations

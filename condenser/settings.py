@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
-LARGEST = 2**63 - 1  # what NumPy and torch take as a whole number
+LARGEST = 2**63 - 1  # of NumPy's and torch's integers
 
 
 def _as_written_shortest(epochs: float) -> float:
@@ -26,13 +26,13 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # par
 
 
 class Block(BaseModel):
-    """A block of the configuration: strict types, no key that is not declared."""
+    """A block of the configuration: strict types, and only declared keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Optimiser(Block):
-    """What every training shares."""
+    """The keys of every training."""
 
     learning_rate: Positive
     weight_decay: NotNegative
@@ -41,7 +41,7 @@ class Optimiser(Block):
 
 
 class Texts(Block):
-    """What every data set shares."""
+    """The keys of every data set."""
 
     source: Name
     bad_rows: Literal["strict", "skip"] = "strict"
@@ -54,7 +54,7 @@ class JudgedTexts(Texts):
     configuration's block `metrics`.
     """
 
-    recipe: Name | None = None  # the first recipe of the configuration
+    recipe: Name | None = None  # the configuration's key `recipe`
     train_split: Name = "train"
     eval_split: Name = "dev"
     measures: list[str] | None = None
@@ -68,7 +68,7 @@ class JudgedTexts(Texts):
 
 
 class Model(Block):
-    """What every model shares; `seed` replaces the configuration's for this model."""
+    """The keys of every model; `seed` replaces the configuration's for this model."""
 
     objective: Name
     corpus: Name = "collection"
@@ -76,7 +76,7 @@ class Model(Block):
 
 
 class Pretraining(Model, Optimiser):
-    """What every pre-trained model shares; `initial` is the model that the training starts from."""
+    """The keys of every pre-trained model; `initial` is the model that the training starts from."""
 
     initial: Name
     batch_size: Count
@@ -85,7 +85,7 @@ class Pretraining(Model, Optimiser):
 
 
 class System(Block):
-    """What every system shares; `label` is its name in tables."""
+    """The keys of every system; `label` is its name in tables."""
 
     kind: Name
     label: str | None = None

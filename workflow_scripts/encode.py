@@ -43,13 +43,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.data.records import count_doc_ids, read_doc_ids
     from condenser.data.tokens import prefix_of, shard_files, shard_rows
     from condenser.model.devices import claim_visible_gpus
+    from condenser.model.untied import encoder_files
     from condenser.retrieve.encode import encode_texts
 
     prefix = prefix_of(arguments.tokens)
     manifest = Manifest(
         arguments.manifest,
         arguments.spec,
-        inputs=[arguments.retriever, *shard_files(prefix), arguments.doc_ids],
+        inputs=[*encoder_files(arguments.retriever), *shard_files(prefix), arguments.doc_ids],
     )
     if config["compute"]["device"] != "cpu":
         claim_visible_gpus(count=1)

@@ -45,9 +45,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     settings, has_answer = arguments.spec["config"]["metrics"], None
     if arguments.texts:
-        from condenser.evaluate.answers import AnswerFinder
+        from condenser.evaluate.answers import answering_pairs
+        from condenser.evaluate.measures import parse
 
-        has_answer = AnswerFinder(*arguments.texts)
+        depth = max(measure.depth for measure in map(parse, settings["measures"]) if measure.needs_answers)
+        pairs = answering_pairs(arguments.run, *arguments.texts, depth=depth)
+        has_answer = lambda query_id, doc_id: (query_id, doc_id) in pairs  # noqa: E731 - as short as it is
     counts = evaluate(
         arguments.run,
         arguments.qrels,

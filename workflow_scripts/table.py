@@ -51,7 +51,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         dataset=args.spec["wildcards"]["dataset"],
         source=config["dataset"]["source"],
         num_passages=read_json(args.counts)["passages"],
-        depth=config["recipe"]["depth"]["eval"],
     )
     tables.write_table(args.output, table)
     print(tables.rendered(table))

@@ -36,8 +36,8 @@ def pack_blocks(shards: TokenShards, *, max_tokens: int, short_probability: floa
     longer than the target is a block of its own. The target is `max_tokens` or, with `short_probability`,
     drawn uniformly from 1..max_tokens; the draw depends on the first sentence of the block.
 
-    The authors' code closes a block when it reaches its target, and cuts what exceeds the limit. Here only a
-    sentence longer than `max_tokens` is cut (`block_windows`).
+    The authors' code also closes a block before the sentence that would overflow it. Only a sentence longer
+    than `max_tokens` is cut (`block_windows`).
     """
     starts, first = shards.sentence_starts, shards.first_sentence
     opens = np.zeros(len(starts), dtype=bool)

@@ -1,4 +1,4 @@
-"""Training examples: a run minus the judged positives gives the negatives, for BM25 and dense alike."""
+"""Training examples: negatives are sampled from any system's run, without the judged positives."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def make_examples(
 
     Positives are the documents judged above 0, in the order of the judgements. Negatives are
     `sample` of the first `depth` documents of the query's run that are left without them, drawn
-    by (seed, query_id) and written in order of rank; all of them where they are fewer. With
-    `positive_in_run` only queries stay whose run holds a positive; with `wanted` only those of these ids.
+    by (seed, query_id) and written in order of rank; all of them if there are fewer. With
+    `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those ids.
     Source: coCondenser, A.1.
 
-    The run is read once, a query at a time, and never held: it must come in the queries' order.
+    The run is read once, one query at a time, so it must be in the queries' order.
     Of the counts, `queries` is the sum of the five that follow it; the last three are of examples.
 
     Raises:
@@ -93,7 +93,7 @@ def make_examples(
 
 
 def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Every query with the documents of its run, best first; none where the run leaves it out."""
+    """Every query with the documents of its run, best first; none if the run lacks the query."""
     lines = enumerate(read_run(run), start=1)
     groups = groupby(lines, key=lambda line: line[1].query_id)
     waiting = next(groups, None)

@@ -12,9 +12,9 @@ from condenser.files import atomic_write
 
 
 def write_subset(queries: str | Path, output: str | Path, *, count: int, seed: int) -> dict[str, int]:
-    """Write the ids of `count` queries drawn by `seed`, one a line, in the order of the file; gives counts.
+    """Write the ids of `count` queries drawn by `seed`, one per line, in file order; gives counts.
 
-    Of one seed a smaller subset lies inside every larger one.
+    With one seed, a smaller subset is part of every larger one.
     Source: Condenser, §4: random subsets of the train queries.
 
     Raises:

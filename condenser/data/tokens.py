@@ -316,7 +316,7 @@ def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     for file in files:
         if not file.is_file():
             raise ValueError(
-                f"{file}: expected this file of a token shard, found none. Run again: it is made anew."
+                f"{file}: expected this file of a token shard, found none. Run the workflow again."
             )
     tokens, lengths, nums = (
         load_npy(file, mapped=part == "tokens") for file, part in zip(files, PARTS, strict=True)

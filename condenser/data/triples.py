@@ -48,13 +48,12 @@ def make_triple_examples(
             `official_rows` rows, or contains none of our queries.
     """
     known = {query.query_id for query in read_queries(queries)}
-    if wanted is not None:
-        known &= set(wanted)
+    chosen = known if wanted is None else known.intersection(wanted)
     positives: dict[str, list[str]] = {}
     for qrel in read_qrels(qrels):
         if qrel.grade > 0:
             positives.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    counts: Counter[str] = Counter(rows=0, queries=len(known))
+    counts: Counter[str] = Counter(rows=0, queries=len(chosen))
 
     def examples() -> Iterator[TrainExample]:
         excluded = np.array(
@@ -65,8 +64,8 @@ def make_triple_examples(
             query_id = str(number)
             if query_id not in known or query_id not in positives:
                 counts["unknown_queries"] += 1
-                continue
-            yield TrainExample(query_id, tuple(positives[query_id]), tuple(map(str, negatives)))
+            elif query_id in chosen:
+                yield TrainExample(query_id, tuple(positives[query_id]), tuple(map(str, negatives)))
         if counts["rows"] != official_rows:
             raise ValueError(
                 f"{triples}: expected the official {official_rows:,} rows, got {counts['rows']:,}. "
@@ -79,7 +78,7 @@ def make_triple_examples(
         raise ValueError(
             f"{triples}: expected triples of the queries in {queries}, got none. Do they belong together?"
         )
-    counts["queries_without_triples"] = len(known) - counts["examples"]
+    counts["queries_without_triples"] = len(chosen) - counts["examples"]
     return dict(counts)
 
 

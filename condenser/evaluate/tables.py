@@ -21,7 +21,7 @@ _COUNTS = ("batch_size", "passages", "queries")
 def collection_name(
     dataset: str, source: str, *, num_passages: int, num_queries: int, notes: Sequence[str]
 ) -> str:
-    """The `collection` cell; what stands in for another collection, or is incomplete, says so.
+    """The `collection` cell. It says if the data stand in for another collection, or are incomplete.
 
     It is "MS MARCO" alone only where figures may stand beside published ones: all passages, all dev
     queries, no notes.
@@ -48,9 +48,8 @@ def make_table(
     dataset: str,
     source: str,
     num_passages: int,
-    depth: int,
 ) -> pd.DataFrame:
-    """A table with what was measured: `method`, `batch_size`, the measures, and what they are of.
+    """A table of measured and published rows: method, batch size, measures, and what they were measured on.
 
     Published rows are there only where the collection is the official one: in the paper's order, each
     above ours of the same method. A row of several seeds shows the mean, and the standard deviation in
@@ -60,13 +59,13 @@ def make_table(
         rows: as `condenser.experiment.table_rows` gives them.
         metrics: the metrics file of each (system, variant).
         published: rows of `condenser.evaluate.published`.
-        depth: passages a query in the runs.
 
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
     """
     values, num_queries = read_metrics(metrics, measures=measures)
     deepest = max(parse(name).depth for name in measures)
+    depth = min(row["depth"] for row in rows)
     notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
     own = {
         "collection": collection_name(

@@ -42,6 +42,11 @@ class UntiedEncoders(nn.Module):
         return cls(Retriever.load(folder, dropout=dropout), Retriever.load(folder, dropout=dropout))
 
 
+def encoder_files(folder: Path) -> list[Path]:
+    """The files of an encoder's folder, without those of another encoder inside it."""
+    return sorted(file for file in folder.iterdir() if file.is_file())
+
+
 def query_encoder_folder(folder: Path) -> Path:
     """The folder of a retriever's query encoder: its own, or the one that both share."""
     own = folder / QUERY_FOLDER

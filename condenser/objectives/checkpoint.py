@@ -53,14 +53,14 @@ class Settings(Model):
 
 
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
-    """The files of a folder of the user's."""
+    """The user's own files: those of a folder."""
     if settings["source"] != "folder":
         return []
     return sorted(file for file in Path(settings["path"]).iterdir() if file.is_file())
 
 
 def learns_vocabulary(settings: Mapping[str, Any]) -> bool:
-    """Whether the collection is read."""
+    """Whether a vocabulary is learnt from the collection."""
     return settings["source"] == "scratch"
 
 
@@ -70,7 +70,7 @@ def needs_network(settings: Mapping[str, Any]) -> bool:
 
 
 def display_name(settings: Mapping[str, Any]) -> str:
-    """What tables call it: its hub id, its folder, or its shape."""
+    """Its name in tables: its hub id, its folder, or its shape."""
     if settings["source"] == "hub":
         return str(settings["id"])
     if settings["source"] == "folder":

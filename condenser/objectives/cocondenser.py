@@ -6,6 +6,7 @@ Source: coCondenser, §3.2 and §4.1, eq. 6 and 7; the gradient cache is §3.3.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -26,7 +27,7 @@ class NewHead(Block):
 
 
 class Settings(Pretraining):
-    """The spans, the losses, and the memory that a step may hold.
+    """The spans, the losses, and the memory that a step may use.
 
     The head is that of `initial`. `new_head` asks for a random one where `initial` has none: a backbone
     that was trained with another head is corrupted by it (luyug/Condenser#11).
@@ -118,6 +119,37 @@ def training(
         contrastive_weight=settings["contrastive_weight"],
         gradient_cache=settings["gradient_cache"],
         memory_gb=settings["memory_gb"],
+    )
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What the training takes (`condenser.pipeline.costs.stages`)."""
+    import numpy as np
+
+    from condenser.data.spans import sample_spans, span_documents
+
+    settings, texts, model = job.config["model"], data.passages(job), data.shape(job)
+    if settings["new_head"]:
+        model = replace(model, num_head_layers=settings["new_head"]["num_head_layers"])
+    documents = span_documents(texts, min_tokens=settings["min_span_tokens"])
+    _, lengths = sample_spans(
+        texts,
+        documents,
+        np.arange(len(documents)),
+        is_continuation=np.zeros(1, dtype=bool),  # every token begins a word
+        min_tokens=settings["min_span_tokens"],
+        lengths=settings["span_tokens"],
+        short_probability=settings["short_probability"],
+        seed=job.config["seed"],
+        epoch=0,
+    )
+    return model.training(
+        settings,
+        [(2, lengths + 2)],
+        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
+        num_items=texts.weight * len(documents),
+        mask_probability=settings["mask_probability"],
+        graph_memory=data.graph_memory(settings, model),
     )
 
 

@@ -6,6 +6,7 @@ Source: Condenser, §3 and §4.1, eq. 8-11.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,4 +94,27 @@ def training(
         mask_probability=settings["mask_probability"],
         loss_weights={"head_mlm": 1.0, "late_mlm": settings["late_mlm_weight"]},
         losses=lambda rows: condenser_losses(model, rows),
+    )
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What the training takes (`condenser.pipeline.costs.stages`)."""
+    import numpy as np
+
+    from condenser.data.blocks import pack_blocks
+
+    settings, texts = job.config["model"], data.passages(job)
+    model = replace(data.shape(job), num_head_layers=settings["num_head_layers"])
+    blocks = pack_blocks(
+        texts,
+        max_tokens=settings["max_tokens"],
+        short_probability=settings["short_probability"],
+        seed=job.config["seed"],
+    )
+    return model.training(
+        settings,
+        [(1, np.minimum(blocks.lengths, settings["max_tokens"]) + 2)],
+        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
+        num_items=texts.weight * len(blocks),
+        mask_probability=settings["mask_probability"],
     )

@@ -5,6 +5,7 @@ Source: coCondenser, §3.4 and A.1; two untied encoders: Condenser, §4.3.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -83,4 +84,21 @@ def train(
         work_folder=work_folder,
         processes=processes,
         **loop_settings,
+    )
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What fine-tuning takes (`condenser.pipeline.costs.stages`): an item is a query with its passages."""
+    recipe, model = job.config["recipe"], data.shape(job)
+    rows = [
+        (1, data.queries(job).cut(recipe["lengths"]["query"])),
+        (recipe["passages_per_query"], data.passages(job).cut(recipe["lengths"]["passage"])),
+    ]
+    return model.training(
+        recipe,
+        rows,
+        model.encoder_flops,
+        num_items=data.num_examples(job),
+        graph_memory=math.inf,  # the graphs of a batch are kept
+        num_encoders=1 if recipe["tied"] else 2,
     )

@@ -18,3 +18,9 @@ class Settings(System):
 def is_trained(settings: Mapping[str, Any]) -> bool:
     """BM25 learns nothing."""
     return False
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What a run takes (`condenser.pipeline.costs.stages`): each query is held against every passage."""
+    pairs = data.queries(job).count * data.passages(job).count
+    return {**data.run(job), "pairs": pairs, "memory_bytes": data.tables.assumption("java_bytes")}

@@ -1,4 +1,4 @@
-"""Fine-tuning: a pre-trained backbone becomes a retriever that tells positives from negatives."""
+"""Fine-tuning: training a bi-encoder to tell the positives of a query from negatives."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOSSES_FILE = "losses.jsonl"
 
 @dataclass(frozen=True)
 class ExampleRows:
-    """Training examples as rows of queries and collection, in a few bytes each.
+    """Training examples as row numbers of queries and passages, a few bytes each.
 
     The positives of example i are `positives[positive_starts[i] : positive_starts[i + 1]]`, and so
     are its negatives.
@@ -62,7 +62,7 @@ class ExampleRows:
 def read_example_rows(
     files: Sequence[Path], *, query_rows: Mapping[str, int], doc_rows: Mapping[str, int]
 ) -> ExampleRows:
-    """The examples of several files, one after the other: BM25's, then the hard negatives'.
+    """The examples of several files, one file after the other.
 
     Raises:
         ValueError: an id is not in queries or collection, or an example lacks positives or negatives,
@@ -137,7 +137,10 @@ def batch_ids(
     queries: Path,
     doc_ids: Path,
 ) -> dict[str, list[str]]:
-    """The ids of a batch, in its order; read from the files again, as a training holds rows alone."""
+    """The ids of a batch, in its order.
+
+    They are read from the files again: a training keeps row numbers, not ids.
+    """
     query_ids = [query.query_id for query in read_queries(queries)]
     passage_ids = read_doc_ids(doc_ids)
     return {
@@ -148,7 +151,7 @@ def batch_ids(
 
 @dataclass(frozen=True)
 class TextRows:
-    """Texts that are encoded together; on the CPU until they are."""
+    """Texts that are encoded together. They stay on the CPU until then."""
 
     group: Literal["queries", "passages"]
     input_ids: Int[Tensor, "row token"]
@@ -157,7 +160,7 @@ class TextRows:
 
 @dataclass(frozen=True)
 class QueriesAndPassages:
-    """One process's chunks of a step's texts, and what the whole batch counts."""
+    """One process's chunks of a step's texts, and the counts of the whole batch."""
 
     chunks: list[Chunk[TextRows]]
     num_rows: dict[str, int]
@@ -186,24 +189,24 @@ def train_retriever(
     processes: Processes,
     **loop_settings: Unpack[LoopSettings],
 ) -> dict[str, int]:
-    """Train a bi-encoder, from the Hugging Face folder `initial`, on examples; gives counts.
+    """Fine-tune a bi-encoder from the Hugging Face folder `initial` on examples; gives counts.
 
     Each query must find its positive among all passages of the batch: its own negatives, and the
-    passages of the other queries. An epoch ends with a shorter batch where the examples do not
-    divide. Source: coCondenser, §3.4 and A.1; eq. 14 is `condenser.loss.contrastive.in_batch_loss`.
+    passages of the other queries. An epoch ends with a shorter batch if the examples do not
+    divide evenly. Source: coCondenser, §3.4 and A.1; eq. 14 is `condenser.loss.contrastive.in_batch_loss`.
 
     Args:
-        example_files: one file a system that negatives come from; an item is a line of one of them.
+        example_files: one file for each system that negatives come from; every line is an item.
         collection_tokens, query_tokens: token shards, rows as in `doc_ids` and `queries`.
         query_length, passage_length: tokens a text is cut to, specials included.
         batch_size: queries an update, of all processes together.
         passages_per_query: the positive and its negatives.
-        rows_per_chunk: texts encoded at a time, of like length.
+        rows_per_chunk: texts encoded at a time, of similar length.
         keep_graphs: keep the graphs of the whole batch in memory; False computes each chunk twice
-            instead, as a training does by itself once memory was full.
+            instead. A training switches to that by itself when memory is full.
         tied: one encoder for queries and passages; False gives each its own (DPR).
 
-    The rest is as in `condenser.train.loop.train`.
+    The other arguments are those of `condenser.train.loop.train`.
     """
     with held_work_folder(work_folder, processes):
         tokenizer = Tokenizer(initial)

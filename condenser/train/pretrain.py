@@ -1,9 +1,9 @@
-"""Pre-training with any objective: from token shards and a folder to a folder.
+"""Pre-training with any objective: from token shards and the folder of a model to a new folder.
 
 An objective (`condenser.objectives`) gives its model and its losses as plain functions, a `Training`. This
-module makes masked batches, computes gradients chunk by chunk or through the gradient cache, and leaves a
-folder that the next stage starts from: the backbone as a Hugging Face folder, its heads in files beside it,
-and `losses.jsonl`, one line a step.
+module makes masked batches, computes gradients chunk by chunk or through the gradient cache, and writes a
+folder that the next training can start from: the backbone as a Hugging Face folder, its heads in files
+beside the weights, and `losses.jsonl`, one line a step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
 import numpy as np
 import torch
@@ -40,12 +40,33 @@ from condenser.train.memory import StepMemory
 LOSSES_FILE = "losses.jsonl"
 
 
+@runtime_checkable
+class Texts(Protocol):
+    """A group of a batch's texts: `Stretches`, or what an objective makes of the shards itself.
+
+    `positions` identifies the texts: a mask is a function of (seed, epoch, position).
+    """
+
+    @property
+    def starts(self) -> Int[np.ndarray, " row"]:
+        """Flat token positions, each in the row of the collection that the text comes from."""
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " row"]:
+        """Tokens without specials."""
+
+    @property
+    def positions(self) -> Int[np.ndarray, " row"]: ...
+
+    def pack(
+        self, shards: TokenShards, rows: Int[np.ndarray, " chunk"], tokenizer: Tokenizer
+    ) -> tuple[Int[np.ndarray, "chunk token"], Int[np.ndarray, " chunk"]]:
+        """`[CLS] tokens [SEP]` of some rows, padded together, and their lengths with specials."""
+
+
 @dataclass(frozen=True)
 class Stretches:
-    """Stretches of tokens, each within one row of the collection.
-
-    `positions` names each stretch for ever: its mask is a function of (seed, epoch, position).
-    """
+    """Texts that are stretches of tokens, each within one row of the collection."""
 
     starts: Int[np.ndarray, " row"]  # flat token positions
     lengths: Int[np.ndarray, " row"]
@@ -67,7 +88,7 @@ class Stretches:
 
 @dataclass(frozen=True)
 class MaskedRows:
-    """Texts that are computed together; on the CPU until they are."""
+    """Texts that are encoded together. They stay on the CPU until then."""
 
     input_ids: Int[Tensor, "row token"]
     attention_mask: Bool[Tensor, "row token"] | None  # None: no row is padded
@@ -75,7 +96,7 @@ class MaskedRows:
     labels: Int[Tensor, " masked"]
 
     def to(self, device: torch.device) -> MaskedRows:
-        """The same on the device that computes them."""
+        """The same texts on a device."""
         mask = None if self.attention_mask is None else self.attention_mask.to(device, non_blocking=True)
         return MaskedRows(
             self.input_ids.to(device, non_blocking=True),
@@ -91,12 +112,12 @@ class Training:
 
     Attributes:
         model: has `save(folder, tokenizer_folder)` and `recompute_layers` (activation checkpointing).
-        num_items: what an epoch is made of: blocks, documents.
-        counts: of the manifest.
+        num_items: the items of an epoch, such as blocks or documents.
+        counts: for the manifest.
         texts: `texts(items, epoch)` gives the texts of these items by group, a pure function. A group's
             representations go to `contrast` under its name.
         mask_probability: share of the tokens that are masked; 0 for none.
-        loss_weights: weights of the losses that a chunk has by itself. Weight 0 leaves a loss out.
+        loss_weights: weights of the losses that are computed chunk by chunk. Weight 0 leaves a loss out.
         losses: `losses(rows)` gives the representations of a chunk (None where there is no `contrast`) and
             those losses by name, each summed over the chunk's masked tokens.
         represent: `represent(rows)` gives the same representations alone: the first pass of the gradient
@@ -104,13 +125,13 @@ class Training:
         contrast: the loss of all representations of the batch, by group.
         contrastive_weight: the weight of `contrast`.
         gradient_cache: "always", "never", or "auto": for batches whose graphs do not fit in memory.
-        memory_gb: what fits on a CPU; on a GPU it is what is free.
+        memory_gb: memory for graphs on a CPU. On a GPU it is the memory that is free.
     """
 
     model: Any
     num_items: int
     counts: Mapping[str, int]
-    texts: Callable[[np.ndarray, int], Mapping[str, Stretches]]
+    texts: Callable[[np.ndarray, int], Mapping[str, Texts]]
     mask_probability: float
     loss_weights: Mapping[str, float]
     losses: Callable[[MaskedRows], tuple[Tensor | None, Mapping[str, Tensor]]]
@@ -123,7 +144,7 @@ class Training:
 
 @dataclass(frozen=True)
 class MaskedTexts:
-    """One process's chunks of a step's texts, and what the whole batch counts."""
+    """One process's chunks of a step's texts, and the counts of the whole batch."""
 
     chunks: list[Chunk[MaskedRows]]
     num_rows: dict[str, int]  # by group
@@ -148,7 +169,7 @@ def pretrain(
     """Train the model that an objective makes from the folder `initial`; gives counts.
 
     A loss over masked tokens is the mean over all masked tokens of the whole batch, however the batch is
-    cut into chunks and dealt to processes. Spans of all processes are negatives of each other.
+    cut into chunks and dealt to the processes. Spans of all processes are negatives of each other.
 
     Args:
         objective: the function `training` of a module of `condenser.objectives`.
@@ -156,21 +177,22 @@ def pretrain(
         title: names the training in the log and its random streams.
         settings: the model's entry; `batch_size` (items an update, of all processes together),
             `rows_per_chunk` (texts computed at a time, of similar length) and `epochs` are read here.
-        doc_ids: the ids of the collection's rows, to name texts by.
+        doc_ids: the ids of the collection's rows, for error messages.
 
     The other arguments are those of `condenser.train.loop.train`.
 
     Raises:
-        ValueError: the collection holds no text to train on; the rest as `train`.
+        ValueError: the collection has no text for this objective; also as `train`.
     """
     with held_work_folder(work_folder, processes):
         shards, tokenizer = TokenShards(token_prefixes), Tokenizer(initial)
         refuse_other_ids(shards, count_doc_ids(doc_ids), tokens=token_prefixes[0], ids=doc_ids)
         training = objective(initial, shards, tokenizer, settings, seed=seed)
         if training.num_items == 0:
+            counts = ", ".join(f"{name} {count}" for name, count in training.counts.items())
             raise ValueError(
-                f"{token_prefixes[0]}: expected texts to pre-train on, "
-                f"got {shards.num_rows} rows, all empty. Look into the collection."
+                f"{token_prefixes[0]}: expected texts to pre-train on, got none in {shards.num_rows} rows "
+                f"({counts}). Look at the collection."
             )
         training.model.to(processes.device).train()
         steps = num_steps(training.num_items, batch_size=settings["batch_size"], epochs=settings["epochs"])
@@ -234,7 +256,7 @@ def _backward(
     memory = StepMemory(model, keeps_graphs=keeps_graphs)
 
     def weighted(losses: Mapping[str, Tensor], num_masked: int) -> dict[str, Tensor]:
-        count = max(num_masked, 1)  # nothing is masked where every word is longer than its row's budget
+        count = max(num_masked, 1)  # no token is masked if every word is longer than its row's budget
         return {name: losses[name] * (weight / count) for name, weight in weights.items()}
 
     def unweighted(totals: Mapping[str, float]) -> dict[str, float]:
@@ -305,7 +327,7 @@ def _backward(
 
 def masked_texts(
     shards: TokenShards,
-    groups: Mapping[str, Stretches],
+    groups: Mapping[str, Texts],
     *,
     tokenizer: Tokenizer,
     mask_probability: float,
@@ -315,7 +337,7 @@ def masked_texts(
     step: int,
     processes: Processes,
 ) -> MaskedTexts:
-    """The whole batch masked, its count of masked tokens, and this process's chunks of it.
+    """This process's chunks of a masked batch, and the number of masked tokens in the whole batch.
 
     Every process masks the whole batch: that is cheap, and no counts need to be exchanged.
     """
@@ -358,7 +380,7 @@ def masked_texts(
 
 
 def graph_bytes(chunks: Sequence[Chunk[MaskedRows]], model: Any) -> int:
-    """About the memory that the graphs of these chunks hold, all kept at once, in float32.
+    """An estimate, in bytes, of the memory for the graphs of all these chunks at once, in float32.
 
     Per token and layer: 20 vectors of the hidden size (inputs, queries, keys, values, context, both
     dropout masks, LayerNorms, the four-fold feed-forward before and after its activation) and three
@@ -384,7 +406,7 @@ def _memory_for_graphs(model: nn.Module, device: torch.device, *, memory_gb: flo
     return int(0.8 * (free - to_come))
 
 
-def _ids_of(shards: TokenShards, groups: Mapping[str, Stretches], doc_ids: Path) -> dict[str, list[str]]:
+def _ids_of(shards: TokenShards, groups: Mapping[str, Texts], doc_ids: Path) -> dict[str, list[str]]:
     """The documents of a batch, each once, in the batch's order.
 
     The ids are read only now: a training holds row numbers, not ids.

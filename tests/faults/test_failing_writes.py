@@ -23,7 +23,7 @@ def check_failure(attempt: Attempt, reason: str) -> None:
     assert "Traceback" not in attempt.said
 
 
-@pytest.mark.parametrize("job", jobs(quick=["search"], slow=["collect_tiny", "train"]))
+@pytest.mark.parametrize("job", jobs(quick=["collect_tiny", "search"], slow=["train"]))
 def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_stage_gets_through(
     golden: Path, tmp_path: Path, times: Times, job: str
 ) -> None:
@@ -42,7 +42,7 @@ def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_stage_gets_th
     print(f"{job}: {tries} failing writes")
 
 
-@pytest.mark.parametrize("job", jobs(slow=["encode", "pretrain condenser"]))
+@pytest.mark.parametrize("job", jobs(quick=["encode"], slow=["pretrain condenser"]))
 def test_no_file_may_grow_beyond_a_size_which_doubles_until_the_stage_gets_through(
     golden: Path, tmp_path: Path, times: Times, job: str
 ) -> None:

@@ -212,7 +212,7 @@ def test_what_is_written_down_here_is_the_configuration(load: Load) -> None:
         assert {matching(key, patterns) for key in keys} - {None} == set(patterns)
 
 
-@pytest.mark.parametrize(("overlay", "expected"), BY_HAND, ids=lambda value: str(value)[:70])
+@pytest.mark.parametrize(("overlay", "expected"), BY_HAND, ids=[str(overlay)[:70] for overlay, _ in BY_HAND])
 def test_a_main_key_reruns_the_stages_written_down_by_hand(
     load: Load, overlay: dict[str, Any], expected: set[str]
 ) -> None:

@@ -13,14 +13,16 @@ import yaml
 from graphs import Load
 from source_code import tree_of
 
+from condenser import kinds
 from condenser.files import canonical_json
 
-# The names of kinds that a system or model of config.yaml shares: they stand in the kind's own files.
+# A kind's name may stand in the kind's own files, also where a system or model of config.yaml shares it.
 FILES_OF_KINDS = {
-    "bm25": {"rules/systems/bm25.smk", "condenser/systems/bm25.py", "condenser/retrieve/bm25.py"},
-    "condenser": {"condenser/objectives/condenser.py"},
-    "cocondenser": {"condenser/objectives/cocondenser.py"},
+    name: {f"condenser/{folder}/{name}.py", f"rules/{folder}/{name}.smk"}
+    for folder in ("objectives", "systems")
+    for name in kinds.names(folder)
 }
+FILES_OF_KINDS["bm25"].add("condenser/retrieve/bm25.py")
 # These are also words of the field, or the package's own name.
 WORDS = {"backbone", "condenser"}
 

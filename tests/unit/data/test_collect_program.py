@@ -22,7 +22,12 @@ def collected(
     return subprocess.run(
         [
             *(sys.executable, str(root / "workflow_scripts" / "collect.py")),
-            *("--spec", json.dumps({"config": described | {"bad_rows": bad_rows}}), "--raw", *raw),
+            *(
+                "--spec",
+                json.dumps({"config": {"dataset": described | {"bad_rows": bad_rows}}}),
+                "--raw",
+                *raw,
+            ),
             *("--output", str(folder / "data"), "--manifest", str(folder / "data.manifest.json")),
         ],
         capture_output=True,

@@ -25,22 +25,31 @@ from transformers.models.bert.modeling_bert import BertEmbeddings
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.pretraining import Condenser
 from condenser.pipeline.costs import measure
-from condenser.pipeline.costs.arithmetic import Shape
-from condenser.pipeline.costs.sizes import backbone_shape
-from condenser.pipeline.costs.tables import read_tables
+from condenser.pipeline.costs.tables import Tables
 from condenser.train.machine import training_machine
 
 OVERLAY = {
     "datasets": {"msmarco": {"source": "msmarco"}},
-    "backbone": {
-        "source": "scratch", "vocab_size": 300, "hidden_size": 32, "num_layers": 4, "num_heads": 4,
-        "intermediate_size": 64, "max_positions": 64,
+    "models": {
+        "backbone": {
+            "source": "scratch", "vocab_size": 300, "hidden_size": 32, "num_layers": 4, "num_heads": 4,
+            "intermediate_size": 64, "max_positions": 64,
+        },
     },
-    "condenser": {"skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4},
-    "cocondenser": {"min_span_tokens": 8, "span_tokens": [12, 20], "batch_size": 5, "rows_per_chunk": 4},
-    "finetune": {"batch_size": 3, "passages_per_query": 4, "rows_per_chunk": 5},
-    "lengths": {"query": 12, "passage": 40},
-    "negatives": {"sample": 6},
+    "objectives": {
+        "condenser": {"skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4},
+        "cocondenser": {
+            "min_span_tokens": 8, "span_tokens": [12, 20], "batch_size": 5, "rows_per_chunk": 4,
+        },
+        "ict": {"max_sentence_tokens": 10, "max_tokens": 30, "batch_size": 4, "rows_per_chunk": 3},
+        "mlm": {"max_tokens": 30, "batch_size": 4},
+    },
+    "recipes": {
+        "marco": {
+            "lengths": {"query": 12, "passage": 40}, "negatives": {"sample": 6}, "batch_size": 3,
+            "passages_per_query": 4, "rows_per_chunk": 5,
+        },
+    },
     "encode": {"batch_tokens": 512, "block_rows": 20},
 }  # fmt: skip
 COUNT = 3
@@ -48,9 +57,10 @@ WAYS = [
     ("condenser", ""),
     ("cocondenser", "always"),
     ("cocondenser", "never"),
-    ("retriever", ""),
+    ("train", ""),
     ("encode", ""),
 ]
+OTHERS = [("ict", "always"), ("ict", "never")]
 
 
 @dataclass(frozen=True)
@@ -61,15 +71,16 @@ class Prepared:
     config: dict[str, Any]
     folder: Path
 
-    @property
-    def shape(self) -> Shape:
-        return backbone_shape(self.config, read_tables(self.steps.TABLES))
+    def settings(self, stage: str, cache: str) -> dict[str, Any]:
+        settings = self.steps.settings_of(stage, self.config, "msmarco")
+        return settings | {"gradient_cache": cache} if cache else settings
 
     def run(self, stage: str, cache: str) -> list[Any]:
         run_updates = importlib.import_module("watched_stages").run_updates
+        settings = self.settings(stage, cache)
+        shape = self.steps.shape_of(self.folder, settings)
         with training_machine(device="cpu", precision="fp32", threads=1) as machine:
-            options = {"count": COUNT, "gradient_cache": cache, "shape": self.shape}
-            return run_updates(stage, self.folder, self.config, machine, **options)
+            return run_updates(stage, self.folder, settings, machine, count=COUNT, seed=42, shape=shape)
 
 
 @pytest.fixture(scope="module")
@@ -90,10 +101,12 @@ def overlay(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(steps: ModuleType, overlay: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     config, folder = steps.load_config([overlay]), tmp_path_factory.mktemp("steps")
+    names = dict.fromkeys(stage for stage, _ in [*WAYS, *OTHERS, ("mlm", "")])
     steps.make_inputs(
         folder,
         config,
-        counts=dict.fromkeys(steps.STAGES, COUNT),
+        {name: steps.settings_of(name, config, "msmarco") for name in names},
+        counts=dict.fromkeys(names, COUNT),
         dataset="msmarco",
         initial=None,
         mean_tokens=None,
@@ -125,7 +138,7 @@ def words_counted(pad_id: int) -> Iterator[list[int]]:
         handle.remove()
 
 
-@pytest.mark.parametrize(("stage", "cache"), WAYS)
+@pytest.mark.parametrize(("stage", "cache"), WAYS + OTHERS)
 def test_operations_and_tokens_are_those_that_the_stage_computes(
     prepared: Prepared, stage: str, cache: str
 ) -> None:
@@ -138,15 +151,27 @@ def test_operations_and_tokens_are_those_that_the_stage_computes(
         updates = prepared.run(stage, cache)
     assert len(updates) == COUNT
     assert [update.ended for update in updates] == sorted(update.ended for update in updates)
-    batch_size = {"condenser": 6, "cocondenser": 5, "retriever": 3, "encode": 20}[stage]
+    batch_size = {"condenser": 6, "cocondenser": 5, "ict": 4, "train": 3, "encode": 20}[stage]
     assert [update.items for update in updates] == [batch_size] * COUNT  # every batch is whole
     passes = 2 if cache == "always" else 1
     assert passes * sum(update.tokens for update in updates) == sum(words)
-    told = [
-        prepared.steps.flops_of(update, prepared.shape, prepared.config, stage=stage, cache=cache)
-        for update in updates
-    ]
+    settings = prepared.settings(stage, cache)
+    shape = prepared.steps.shape_of(prepared.folder, settings)
+    told = [prepared.steps.flops_of(update, shape, settings) for update in updates]
     assert sum(told) == pytest.approx(products.get_total_flops(), rel=0.001 if stage == "encode" else 0.02)
+
+
+def test_operations_that_the_plan_does_not_count_are_not_made_up(prepared: Prepared) -> None:
+    settings = prepared.settings("mlm", "")
+    shape = prepared.steps.shape_of(prepared.folder, settings)
+    for update in prepared.run("mlm", ""):
+        assert update.tokens > 0 and np.isnan(prepared.steps.flops_of(update, shape, settings))
+
+
+def test_texts_that_are_too_few_are_refused(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(prepared.config["models"]["mlm"], "batch_size", 1000)
+    with pytest.raises(ValueError, match="--tokens: expected longer texts: mlm ended after 1 updates"):
+        prepared.run("mlm", "")
 
 
 def test_a_training_that_went_on_with_less_memory_is_not_a_measurement(
@@ -168,18 +193,22 @@ def test_a_training_that_went_on_with_less_memory_is_not_a_measurement(
 
 def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_path: Path) -> None:
     config = steps.load_config([steps.ROOT / "configs" / "paper.yaml"])
-    config["backbone"] = OVERLAY["backbone"]
+    config["models"]["backbone"] = OVERLAY["models"]["backbone"]
+    names = ("condenser", "encode")
+    stages = {name: steps.settings_of(name, config, "msmarco") for name in names}
+    stages["encode"]["block_rows"] = 2000
     steps.make_inputs(
         tmp_path,
-        {**config, "encode": {**config["encode"], "block_rows": 2000}},
-        counts={"encode": 3},
+        config,
+        stages,
+        counts={"condenser": 1, "encode": 3},
         dataset="msmarco",
         initial=None,
         mean_tokens=None,
         variation=0.0,
     )
     shards = TokenShards([tmp_path / "encode.0-of-1"])
-    row = read_tables(steps.TABLES).collections["msmarco"]
+    row = Tables(steps.TABLES).row("collections", "msmarco")
     lengths = np.diff(shards.row_starts) - shards.title_lengths
     assert shards.num_rows == 6001 and set(shards.title_lengths) == {int(row["title_tokens"])}
     assert lengths.mean() == pytest.approx(float(row["tokens"]), rel=0.03)
@@ -196,7 +225,7 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
     monkeypatch.setattr(measure, "_BEST_OF_S", 0.01)
     monkeypatch.setattr(steps, "in_new_process", lambda work, *args, **kwargs: work(*args, **kwargs))
     tight = tmp_path / "tight.yaml"
-    tight.write_text(yaml.safe_dump({"cocondenser": {"memory_gb": 0.001}}))
+    tight.write_text(yaml.safe_dump({"objectives": {"cocondenser": {"memory_gb": 0.001}}}))
     options = {
         "folder": tmp_path / "made", "tokens": 40, "variation": 0.3, "updates": 4, "blocks": 5,
         "device": "cpu", "precisions": "fp32", "threads": 1, "output": tmp_path / "steps.tsv",
@@ -231,4 +260,12 @@ def test_too_few_updates_are_refused(steps: ModuleType, tmp_path: Path) -> None:
     few = ["--updates", "2", "--blocks", "9", "--device", "cpu", "--precisions", "fp32", "--threads", "1"]
     with pytest.raises(ValueError, match="expected more than 2"):
         steps.main(["--folder", str(tmp_path / "made"), *few, "--output", str(tmp_path / "steps.tsv")])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_of_no_model_is_refused(steps: ModuleType, tmp_path: Path) -> None:
+    given = ["--updates", "3", "--blocks", "3", "--device", "cpu", "--precisions", "fp32", "--threads", "1"]
+    folder, output = tmp_path / "made", tmp_path / "steps.tsv"
+    with pytest.raises(ValueError, match=r"--models: expected some of backbone, .*, got condensr"):
+        steps.main(["--models", "condensr", "--folder", str(folder), *given, "--output", str(output)])
     assert not list(tmp_path.iterdir())

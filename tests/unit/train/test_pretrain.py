@@ -32,10 +32,19 @@ from condenser.files import read_json
 from condenser.loss.contrastive import in_batch_loss
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.objectives.ict import Contexts
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.distributed import Processes, alone
 from condenser.train.loop import BAD_BATCH_NAME
-from condenser.train.pretrain import MaskedTexts, Stretches, Training, graph_bytes, masked_texts, pretrain
+from condenser.train.pretrain import (
+    MaskedTexts,
+    Stretches,
+    Texts,
+    Training,
+    graph_bytes,
+    masked_texts,
+    pretrain,
+)
 
 CPU = torch.device("cpu")
 
@@ -77,6 +86,7 @@ def test_a_pretrained_folder_holds_backbone_heads_and_losses_and_loads_without_o
     assert counts["steps"] == len(losses(output))
 
 
+@pytest.mark.slow  # its steps are those of the equations: tests/reference/test_training_steps.py
 def test_the_losses_of_a_tiny_collection_fall(files: Files, tmp_path: Path) -> None:
     def fall(output: Path, name: str) -> tuple[float, float]:
         values = [record[name] for record in losses(output)]
@@ -90,7 +100,7 @@ def test_the_losses_of_a_tiny_collection_fall(files: Files, tmp_path: Path) -> N
 
 
 def test_the_logged_loss_is_the_weighted_sum_of_its_parts(files: Files, tmp_path: Path) -> None:
-    train("condenser", files, tmp_path / "a", late_mlm_weight=0.25)
+    train("condenser", files, tmp_path / "a", late_mlm_weight=0.25, epochs=0.2)
     for record in losses(tmp_path / "a"):
         assert record["loss"] == pytest.approx(record["head_mlm"] + 0.25 * record["late_mlm"])
     train("cocondenser", files, tmp_path / "b", mlm_weight=3.0, late_mlm_weight=0.5, contrastive_weight=2.0)
@@ -100,7 +110,7 @@ def test_the_logged_loss_is_the_weighted_sum_of_its_parts(files: Files, tmp_path
 
 
 def test_a_part_of_weight_zero_is_left_out(files: Files, tmp_path: Path) -> None:
-    train("condenser", files, tmp_path / "a", late_mlm_weight=0.0)
+    train("condenser", files, tmp_path / "a", late_mlm_weight=0.0, epochs=0.2)
     assert "late_mlm" not in losses(tmp_path / "a")[0]
     train("cocondenser", files, tmp_path / "b", mlm_weight=0.0)
     assert all(record["loss"] == record["contrastive"] for record in losses(tmp_path / "b"))
@@ -119,7 +129,7 @@ def test_a_part_of_weight_zero_is_left_out(files: Files, tmp_path: Path) -> None
 
 def test_the_gradient_cache_changes_no_byte(files: Files, tmp_path: Path) -> None:
     for choice in ("always", "never", "auto"):
-        train("cocondenser", files, tmp_path / choice, gradient_cache=choice, rows_per_chunk=3)
+        train("cocondenser", files, tmp_path / choice, gradient_cache=choice, rows_per_chunk=3, epochs=0.4)
     assert contents(tmp_path / "always") == contents(tmp_path / "never") == contents(tmp_path / "auto")
 
 
@@ -152,7 +162,7 @@ def test_further_pretraining_without_a_condenser_head_is_refused(files: Files, t
 
 
 def test_further_pretraining_begins_with_the_head_of_the_first_stage(files: Files, tmp_path: Path) -> None:
-    train("condenser", files, tmp_path / "first")
+    train("condenser", files, tmp_path / "first", epochs=0.2)
     # one epoch of one step, all of it warm-up: its learning rate is 0, so nothing moves
     settings = {"batch_size": 1000, "warmup_ratio": 1.0, "new_head": None}
     train("cocondenser", files, tmp_path / "second", initial=tmp_path / "first", **settings)
@@ -179,18 +189,19 @@ def test_every_block_is_seen_once_an_epoch_and_short_documents_are_counted(
 def test_a_collection_without_text_is_refused(files: Files, tmp_path: Path) -> None:
     prefix = tmp_path / "empty"
     write_token_shard([("title", "")], prefix, Tokenizer(files.backbone), batch_size=1, split=True)
-    with pytest.raises(ValueError, match="expected texts to pre-train on, got 1 rows, all empty"):
+    said = r"expected texts to pre-train on, got none in 1 rows \(rows_without_text 1, blocks 0, "
+    with pytest.raises(ValueError, match=said):
         train("condenser", files, tmp_path / "out", **_collection(tmp_path, [prefix], ["d1"]))
 
 
 def test_the_seed_and_nothing_else_decides_the_result(files: Files, tmp_path: Path) -> None:
     torch.manual_seed(1)
-    train("condenser", files, tmp_path / "a")
+    train("condenser", files, tmp_path / "a", epochs=0.2)
     torch.manual_seed(2)
     torch.rand(17)
-    train("condenser", files, tmp_path / "b")
+    train("condenser", files, tmp_path / "b", epochs=0.2)
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
-    train("condenser", files, tmp_path / "c", seed=43)
+    train("condenser", files, tmp_path / "c", epochs=0.2, seed=43)
     assert contents(tmp_path / "a")["model.safetensors"] != contents(tmp_path / "c")["model.safetensors"]
 
 
@@ -322,6 +333,12 @@ def _pretrain_halves(files: Files, output: Path, **changes: Any) -> dict[str, in
     )
 
 
+def test_texts_that_an_objective_makes_itself_have_what_a_batch_needs() -> None:
+    rows = np.arange(3)
+    assert isinstance(Stretches(rows, rows, rows), Texts)
+    assert isinstance(Contexts(rows, rows, rows, rows, rows), Texts)
+
+
 def test_an_objective_of_two_groups_is_trained_with_and_without_the_cache(
     files: Files, tmp_path: Path
 ) -> None:
@@ -408,7 +425,7 @@ def test_a_loss_that_is_no_number_names_the_documents_and_keeps_the_checkpoint(
 def test_a_collection_smaller_than_a_batch_is_one_step_an_epoch(
     files: Files, tmp_path: Path, kind: str, items: str
 ) -> None:
-    counts = train(kind, files, tmp_path / "out", batch_size=1000, epochs=2)
+    counts = train(kind, files, tmp_path / "out", batch_size=1000, rows_per_chunk=100, epochs=2)
     assert counts["steps"] == 2 and counts["items_seen"] == 2 * counts[items]
     assert counts["updates_skipped"] == 0
 
@@ -460,14 +477,14 @@ def test_a_missing_head_is_reported_when_a_random_one_was_asked_for(
     files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.INFO):
-        train("cocondenser", files, tmp_path / "out")
+        train("cocondenser", files, tmp_path / "out", epochs=0.1)
     assert "has no Condenser head" in caplog.text
 
 
 def test_rows_per_chunk_changes_the_sums_order_only(files: Files, tmp_path: Path) -> None:
     still = prepare(tmp_path, dropout=0.0)
     for rows in (3, 16):
-        train("condenser", still, tmp_path / f"by {rows}", rows_per_chunk=rows)
+        train("condenser", still, tmp_path / f"by {rows}", rows_per_chunk=rows, epochs=0.3)
     one, other = (load_file(tmp_path / f"by {rows}" / "model.safetensors") for rows in (3, 16))
     for name, weight in one.items():
         torch.testing.assert_close(weight, other[name], rtol=1e-3, atol=1e-5)

@@ -12,7 +12,9 @@ from condenser.data.records import Passage, write_passages
 from condenser.files import read_json, sha256_file
 from condenser.model.backbone import load_backbone
 
+ABSENT = {"id": None, "revision": None, "path": None}  # as a validated configuration has them
 SCRATCH = {
+    **ABSENT,
     **{"source": "scratch", "hidden_size": 12, "num_layers": 2, "num_heads": 3},
     **{"intermediate_size": 20, "vocab_size": 80, "max_positions": 16},
 }
@@ -20,11 +22,11 @@ SCRATCH = {
 
 @pytest.fixture
 def main(root: Path) -> Callable[[Sequence[str]], None]:
-    return runpy.run_path(str(root / "workflow_scripts" / "backbone.py"))["main"]
+    return runpy.run_path(str(root / "workflow_scripts" / "checkpoint.py"))["main"]
 
 
 def flags(tmp_path: Path, config: dict, *more: str) -> list[str]:
-    spec = json.dumps({"stage": "backbone", "config": config, "seed": 3})
+    spec = json.dumps({"stage": "checkpoint", "config": {"model": config, "seed": 3}})
     return [
         *("--spec", spec, "--mirror", "", "--output", str(tmp_path / "backbone")),
         *("--manifest", str(tmp_path / "backbone.manifest.json"), *more),
@@ -62,14 +64,14 @@ def test_mirror_is_also_taken_from_the_environment(
     (tmp_path / "mirror" / "someone").mkdir(parents=True)
     (tmp_path / "first" / "backbone").rename(tmp_path / "mirror" / "someone" / "small")
     monkeypatch.setenv("CONDENSER_MIRROR", str(tmp_path / "mirror"))
-    main(flags(tmp_path, {"source": "hub", "id": "someone/small", "revision": "main"}))
+    main(flags(tmp_path, {**ABSENT, "source": "hub", "id": "someone/small"}))
     assert read_json(tmp_path / "backbone.manifest.json")["counts"]["mlm_head"] == "from checkpoint"
 
 
 def test_a_mistake_is_one_line_and_leaves_nothing(root: Path, tmp_path: Path) -> None:
     """The whole program: a hub that cannot be reached."""
-    config = {"source": "hub", "id": "nobody/nothing", "revision": "main"}
-    program = [str(root / "workflow_scripts" / "backbone.py"), *flags(tmp_path, config)]
+    config = {**ABSENT, "source": "hub", "id": "nobody/nothing"}
+    program = [str(root / "workflow_scripts" / "checkpoint.py"), *flags(tmp_path, config)]
     status, said = Program(program, tmp_path / "said").ended(timeout_s=120)
     assert status == 1
     assert said.startswith("error: backbone nobody/nothing: not reachable")
