@@ -29,6 +29,7 @@ Overlay = Mapping[str, Any]
 Load = Callable[..., "Graph"]
 
 
+_CODE: dict[Path, Any] = {}  # the digests of a checkout's code, which are the same for all configurations
 _PARSED: dict[tuple[str, int, int], tuple[str, int, dict[int, int]]] = {}
 
 
@@ -105,7 +106,9 @@ class Graph:
                 workflow.sourcecache.runtime_cache.cleanup()
         self.config: dict[str, Any] = own["config"]
         self._rule_of = own["rule_of"]
-        self._specs, self._inputs_of = own["SPECS"], own["inputs_of"]
+        self._specs = own["SPECS"]
+        self._inputs_of = self._specs._inputs = _once(own["inputs_of"])
+        self._specs._code = _CODE.setdefault(root, {})
         self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
         self.wildcards: dict[str, Job] = {}
 
@@ -126,12 +129,14 @@ class Graph:
         """A job that `jobs` gave, as its stage and wildcards."""
         return self.wildcards[name]
 
-    def jobs(self, target: str) -> list[str]:
-        """The job that makes a file, and all that it needs; what is needed stands before."""
+    def jobs(self, *targets: str) -> list[str]:
+        """The jobs that make files, and all that they need; what is needed stands before."""
+        found: dict[str, Job] = {}
         with self._here():
-            owner = self._owner_of(target)
-            assert owner is not None, f"nothing makes {target}"
-            found = {_written(job): job for job in self._specs.jobs_behind(*owner)}
+            for target in targets:
+                owner = self._owner_of(target)
+                assert owner is not None, f"nothing makes {target}"
+                found = {**{_written(job): job for job in self._specs.jobs_behind(*owner)}, **found}
         self.wildcards |= found
         return list(found)
 
@@ -166,16 +171,16 @@ class Graph:
         with self._here():
             return self._specs.spec(*self.job(name))
 
-    def hashes(self, target: str) -> dict[str, str]:
-        """The hash of the spec of each job behind a file."""
-        jobs = self.jobs(target)
+    def hashes(self, *targets: str) -> dict[str, str]:
+        """The hash of the spec of each job behind files."""
+        jobs = self.jobs(*targets)
         with self._here():
             return {name: self._specs.hash(*self.wildcards[name]) for name in jobs}
 
-    def below(self, patterns: set[str], target: str) -> set[str]:
-        """The jobs behind a file that match one of the patterns, and all that are made from them."""
+    def below(self, patterns: set[str], *targets: str) -> set[str]:
+        """The jobs behind files that match one of the patterns, and all that are made from them."""
         found: set[str] = set()
-        for name in self.jobs(target):  # parents come first
+        for name in self.jobs(*targets):  # parents come first
             if any(fnmatchcase(name, pattern) for pattern in patterns) or self.parents(name) & found:
                 found.add(name)
         return found
@@ -195,6 +200,21 @@ class Graph:
             if reasons:
                 found[name] = reasons
         return found
+
+
+def _once(
+    inputs_of: Callable[[str, dict[str, str]], list[str]],
+) -> Callable[[str, dict[str, str]], list[str]]:
+    """The same function, which asks the rules once for each job."""
+    known: dict[str, list[str]] = {}
+
+    def inputs(stage: str, wildcards: dict[str, str]) -> list[str]:
+        name = _written((stage, wildcards))
+        if name not in known:
+            known[name] = inputs_of(stage, wildcards)
+        return known[name]
+
+    return inputs
 
 
 def _written(job: Job) -> str:

@@ -75,10 +75,11 @@ def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(con
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
 
 
-def test_a_data_set_that_names_no_recipe_has_the_first(config: Config) -> None:
-    config["datasets"]["msmarco"].pop("recipe")
-    config["recipes"] = {"first": config["recipes"]["marco"], "second": config["recipes"]["marco"]}
-    assert validated(config)["datasets"]["msmarco"]["recipe"] == "first"
+def test_a_data_set_that_names_no_recipe_has_the_one_of_all(config: Config) -> None:
+    config["datasets"]["msmarco"].pop("recipe", None)
+    config["recipes"]["other"] = config["recipes"]["marco"]
+    assert validated(config)["datasets"]["msmarco"]["recipe"] == "marco"
+    assert validated({**config, "recipe": "other"})["datasets"]["msmarco"]["recipe"] == "other"
 
 
 def test_a_system_replaces_keys_of_its_data_sets_recipe(config: Config) -> None:
@@ -104,7 +105,8 @@ TABLE = "tables.table2"
         ("systems.bm25.k2", 1.0, "systems.bm25.k2: unknown key. Known: kind, label, k1, b."),
         ("recipes.marco.lengths.pasage", 1,
          "recipes.marco.lengths.pasage: unknown key. Did you mean 'passage'?"),
-        ("recipe", {}, "recipe: unknown key. Did you mean 'recipes'?"),
+        ("recipies", {}, "recipies: unknown key. Did you mean 'recipes'?"),
+        ("recipe", "dpr", "recipe: expected one of marco, got 'dpr'."),
         ("recipes.marco.batch_size", ..., "recipes.marco.batch_size: missing"),
         ("objectives.condenser.batch_size", ..., "models.condenser.batch_size: missing"),
         # types and ranges
@@ -122,7 +124,6 @@ TABLE = "tables.table2"
         ("encode.block_rows", 20000, "encode.block_rows: expected less than or equal to 16384, got 20000"),
         ("recipes.marco.passages_per_query", 1,
          "recipes.marco.passages_per_query: expected greater than or eq"),
-        ("recipes", {}, "recipes: expected dictionary should have at least 1 item"),
         # kinds
         ("datasets.mine", {"source": "bier"}, "datasets.mine.source: expected one of beir, "),
         ("datasets.mine", {"path": "x"}, "datasets.mine.source: missing. It names the kind: beir, "),
@@ -154,7 +155,7 @@ TABLE = "tables.table2"
         ("models.condenser.corpus", "wiki",
          "models.condenser.corpus: expected one of collection, msmarco, got 'wiki'"),
         ("models.condenser.initial", "bert",
-         "models.condenser.initial: expected one of backbone, condenser, cocondenser, got 'bert'"),
+         "models.condenser.initial: expected one of backbone, condenser, cocondenser, "),
         ("models.condenser.initial", "cocondenser",
          "expected a chain that ends, got condenser -> cocondenser -> "),
         ("models.condenser.skip_from", 6,
@@ -169,7 +170,7 @@ TABLE = "tables.table2"
          "negatives: expected the systems whose negatives it is trained"),
         ("systems.condenser-round1.train", False, "negatives: expected none with train: false"),
         ("systems.condenser-round1.negatives", ["condenser-round2"],
-         ".negatives: expected a chain that ends, got condenser-round1 -> condenser-round2 -> "),
+         ": expected a chain of systems that ends, got condenser-round1 -> condenser-round2 -> "),
         ("systems.condenser-round1.recipe", {"batch": 3},
          "systems.condenser-round1.recipe.batch: unknown key."),
         ("systems.condenser-round1.recipe", {"negatives": {"depth": 300}},
@@ -182,7 +183,7 @@ TABLE = "tables.table2"
         ("metrics.measures", ["MRR@0"], "metrics.measures: expected measures such as "),
         (f"{TABLE}.rows", ["condenser-round3"], f"{TABLE}.rows: expected one of bm25, condenser-round1"),
         (f"{TABLE}.rows", [], f"{TABLE}.rows: expected list should have at least 1 item"),
-        (f"{TABLE}.measures", ["MRR@7"], f"{TABLE}.measures: expected one of MRR@10, R@100"),
+        (f"{TABLE}.measures", ["MRR@7"], f"{TABLE}.measures: expected one of MRR@10, "),
         (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table2"),
         (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least one seed, got none."),
         (f"{TABLE}.train_queries", [0], f"{TABLE}.train_queries"),
@@ -350,11 +351,11 @@ def test_the_longest_row_is_padded_and_must_fit_the_positions(config: Config, tm
 
 
 def test_a_backbone_is_held_to_the_rows_of_the_tables_alone(config: Config) -> None:
-    without_spans = changed(config, "tables.table2.rows", ["condenser-round1"])
+    without_spans = changed(config, "tables", {"one": {"rows": ["condenser-round1"], "measures": ["MRR@10"]}})
     validated(changed(without_spans, "models.backbone", {**SCRATCH, "max_positions": 128}))
     said = refusal(changed(without_spans, "models.backbone", {**SCRATCH, "max_positions": 127}))
     assert "at least 128 positions for" in said
-    untrained = changed(config, "tables.table2.rows", ["zero"])
+    untrained = changed(config, "tables", {"one": {"rows": ["zero"], "measures": ["MRR@10"]}})
     untrained["systems"]["zero"] = {"kind": "biencoder", "initial": "backbone", "train": False}
     untrained["recipes"]["marco"]["lengths"] = {"query": 64, "passage": 64}
     small = {**SCRATCH, "num_layers": 2, "max_positions": 64}
@@ -392,7 +393,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     }  # fmt: skip
 
 
-NUMBER = re.compile(r"(?<![\w.-])\d+(\.\d+)?([eE][+-]?\d+)?(?![\w.])")
+NUMBER = re.compile(r"(?<![\w.@-])\d+(\.\d+)?([eE][+-]?\d+)?(?![\w.])")
 SOURCE = re.compile(r"\b(Cond|v1|coC|C|D|T|BERT|Pyserini|MS MARCO|TREC|ours|scaled)\b")
 
 

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "systems": {"systems"},
     "experiment": {"data", "systems"},
     "config": {"experiment", "data", "evaluate", "objectives", "systems"},
-    "pipeline": {"pipeline", "experiment", "data", "objectives", "systems"},  # a plan asks the kinds
+    "pipeline": {"pipeline", "experiment", "data", "objectives", "systems"},
 }
 MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},

@@ -14,11 +14,19 @@ from typing import Any
 import pytest
 from graphs import Load, rerun, stages
 
-TARGET = "results/msmarco/table2.tsv"
+from condenser.experiment import merged
 
-# Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves.
+TARGET = "results/msmarco/table2.tsv"
+TARGETS = [  # all tables, and a system that stands in none
+    TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv",
+    "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
+]  # fmt: skip
+ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
+
+# Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
+# {name} is the key's second part.
 USED_BY: dict[str, set[str]] = {
-    "seed": {"checkpoint *", "pretrain *", "examples *", "train *"},
+    "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
     "compute.threads": {"pretrain *", "train *", "encode *", "encode_queries *", "search *"},
     "compute.*": {"pretrain *", "train *", "encode *", "encode_queries *"},
     "safety.*": set(),
@@ -27,28 +35,33 @@ USED_BY: dict[str, set[str]] = {
     "datasets.msmarco.relevant_grade": {"metrics *"},
     "datasets.msmarco.*": {"collect *"},
     "sources.pydoc.*": {"collect *"},
+    "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
     "recipes.marco.lengths.query": {"train *", "encode_queries *"},
     "recipes.marco.lengths.passage": {"train *", "encode *"},
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
-    "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev", "table *"},
+    "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
     "recipes.marco.*": {"train *"},
     "models.backbone.*": {"checkpoint *"},
-    "models.condenser.*": {"pretrain * condenser"},
-    "models.cocondenser.*": {"pretrain * cocondenser"},
-    "objectives.condenser.*": {"pretrain * condenser"},
-    "objectives.cocondenser.*": {"pretrain * cocondenser"},
-    "systems.*.label": {"table *"},
+    "models.*": {"pretrain * {name}"},
+    "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
+    "systems.bm25.label": {"table * table2", "table * adapt"},
+    "systems.condenser-untied.label": set(),
+    "systems.condenser-round1.label": {"table * table2", "table * low_data"},
+    "systems.backbone-round1.label": {"table * low_data"},
+    "systems.*-zeroshot.label": {"table * adapt"},
+    "systems.*.label": {"table * table2"},
     "systems.bm25.*": {"bm25_run *"},
-    "systems.condenser-round1.*": {"train * condenser-round1 *"},
-    "systems.condenser-round2.*": {"train * condenser-round2 *"},
-    "systems.cocondenser-round1.*": {"train * cocondenser-round1 *"},
-    "systems.cocondenser-round2.*": {"train * cocondenser-round2 *"},
+    "systems.*-zeroshot.initial": {"encode * {name} *", "encode_queries * {name} *"},
+    "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
+    "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
     "encode.batch_tokens": {"encode *", "encode_queries *"},
     "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
     "metrics.*": {"metrics *"},
-    "tables.table2.*": {"table *"},
+    "tables.adapt.train_queries": set(),  # no row of it is trained
+    "tables.adapt.seeds": set(),
+    "tables.*": {"table * {name}"},
 }
 
 # Another value, where `another` gives one that is refused or none.
@@ -57,29 +70,34 @@ VALUES: dict[str, Any] = {
     "compute.precision": "fp32",
     "downloads.mirror": ".",
     "datasets.msmarco.bad_rows": "skip",
-    "datasets.msmarco.measures": ["MRR@10", "R@1000"],
+    "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
     "datasets.msmarco.relevant_grade": 2,
     "*.held_out": "train",
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,
     "models.cocondenser.initial": "backbone",
     "models.cocondenser.new_head": {"num_head_layers": 2, "skip_from": 3},
+    "models.ict.initial": "condenser",
+    "models.mlm.initial": "condenser",
     "*.gradient_cache": "always",
+    "systems.*-zeroshot.recipe": {"lengths": {"query": 24}},
     "systems.*.recipe": {"learning_rate": 1.0e-3},
-    "systems.condenser-round*.initial": "backbone",
-    "systems.cocondenser-round*.initial": "condenser",
+    "systems.backbone-*.initial": "condenser",
+    "systems.*.initial": "backbone",
     "systems.condenser-round1.negatives": ["cocondenser-round1"],
-    "systems.cocondenser-round1.negatives": ["condenser-round1"],
+    "systems.*-round1.negatives": ["condenser-round1"],
+    "systems.condenser-untied.negatives": ["condenser-round1"],
     "recipes.marco.negatives.depth": 100,
     "tables.table2.published": None,
-    "tables.table2.train_queries": [100, "all"],
-    "tables.table2.seeds": [1, 2],
+    "tables.*.published": "cocondenser_table2",
+    "tables.*.train_queries": [100, "all"],
+    "tables.*.seeds": [1, 2],
 }
 
 # These name another kind, or need keys beside them: see BY_HAND.
 NOT_ALONE = [
-    "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
-    "systems.*.train",
+    "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
+    "systems.*.train", "systems.*-zeroshot.negatives",
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
 ]  # fmt: skip
@@ -184,24 +202,37 @@ def matching(key: str, patterns: Any) -> str | None:
 
 
 BLOCKS = [
-    *("seed", "compute", "safety", "downloads", "datasets", "sources", "recipes", "models", "objectives"),
+    *(
+        "seed",
+        "recipe",
+        "compute",
+        "safety",
+        "downloads",
+        "datasets",
+        "sources",
+        "recipes",
+        "models",
+        "objectives",
+    ),
     *("systems", "shards", "encode", "metrics", "tables"),
 ]
 
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_key_reruns_exactly_what_uses_it_and_what_is_below(load: Load, block: str) -> None:
-    default = load()
-    before = default.hashes(TARGET)
+    default = load(ONE_CELL)
+    before = default.hashes(*TARGETS)
     for key, value in leaves(default.config[block], block).items():
         if matching(key, NOT_ALONE):
             continue
         given, user = matching(key, VALUES), matching(key, USED_BY)
         assert user is not None, f"{key}: say here what uses it"
-        after = load(nested(key, VALUES[given] if given else another(value)))
-        hashes = after.hashes(TARGET)
+        name = key.split(".")[1] if "." in key else ""
+        uses = {pattern.format(name=name) for pattern in USED_BY[user]}
+        after = load(merged(ONE_CELL, nested(key, VALUES[given] if given else another(value))))
+        hashes = after.hashes(*TARGETS)
         new = set(hashes) - set(before)
-        assert rerun(before, hashes) == after.below(USED_BY[user] | new, TARGET), key
+        assert rerun(before, hashes) == after.below(uses | new, *TARGETS), key
 
 
 def test_what_is_written_down_here_is_the_configuration(load: Load) -> None:
@@ -217,6 +248,20 @@ def test_a_main_key_reruns_the_stages_written_down_by_hand(
     load: Load, overlay: dict[str, Any], expected: set[str]
 ) -> None:
     assert stages(rerun(load().hashes(TARGET), load(overlay).hashes(TARGET))) == expected
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"datasets": {"msmarco": {"recipe": "other"}}},
+        {"datasets": {"msmarco": {"recipe": None}}, "recipe": "other"},
+    ],
+)
+def test_another_recipe_reruns_what_its_values_change(load: Load, named: dict[str, Any]) -> None:
+    default = load()
+    other = {**copy.deepcopy(default.config["recipes"]["marco"]), "epochs": 9}
+    changed = rerun(default.hashes(TARGET), load({"recipes": {"other": other}, **named}).hashes(TARGET))
+    assert stages(changed) == TRAINED
 
 
 @pytest.mark.parametrize("overlay", UNUSED, ids=str)

@@ -26,13 +26,12 @@ def test_it_differs_from_the_tied_system_in_the_recipe_alone(load: Load) -> None
 @pytest.mark.slow
 def test_the_workflow_encodes_queries_with_the_query_encoder(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
-    overlay = (folder / "configs" / "tiny.yaml").read_text() + (
-        "\nsystems:\n  two-encoders: {kind: biencoder, initial: cocondenser, negatives: [bm25],"
+    (folder / "untied.yaml").write_text(
+        "systems:\n  two-encoders: {kind: biencoder, initial: cocondenser, negatives: [bm25],"
         " recipe: {tied: false}}\n"
     )
-    (folder / "untied.yaml").write_text(overlay)
     run = "results/tiny/systems/two-encoders/seed42/run.dev.trec"
-    finished(folder, target=run, config="untied.yaml")
+    finished(folder, target=run, overlays=["untied.yaml"])
     made = folder / "results/tiny/systems/two-encoders/seed42"
     assert (made / "model" / "query" / "model.safetensors").is_file()
     manifest = (made / "embeddings" / "queries.dev.manifest.json").read_text()
