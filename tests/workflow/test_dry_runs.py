@@ -144,7 +144,8 @@ def test_snakemake_says_in_one_line_which_name_is_unknown(root: Path, folder: Pa
     assert done.returncode != 0
     lines = [line for line in done.stdout.splitlines() if "table9" in line and "Command" not in line]
     assert lines == [
-        "error: results/msmarco/table9.tsv: expected a table of the configuration (table2, low_data, adapt), got table9. "
+        "error: results/msmarco/table9.tsv: expected a table of the configuration (table2, low_data, adapt), "
+        "got table9. "
         "Add it under tables, or ask for another."
     ]
     assert "Traceback" not in done.stdout and "input functions" not in done.stdout
