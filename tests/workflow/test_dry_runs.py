@@ -116,10 +116,7 @@ def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder:
     ("result", "message"),
     [
         ("results/nowhere/table2.tsv", "expected a dataset of the configuration (msmarco), got nowhere."),
-        (
-            "results/msmarco/table9.tsv",
-            "expected a table of the configuration (table2, low_data, adapt), got table9.",
-        ),
+        ("results/msmarco/table9.tsv", "expected a table of the configuration (table2, "),
         (
             "results/msmarco/systems/tf-idf/seed42/run.dev.trec",
             "expected a system of the configuration (bm25, ",
@@ -143,11 +140,11 @@ def test_snakemake_says_in_one_line_which_name_is_unknown(root: Path, folder: Pa
     done = snakemake(root, folder, "results/msmarco/table9.tsv")
     assert done.returncode != 0
     lines = [line for line in done.stdout.splitlines() if "table9" in line and "Command" not in line]
-    assert lines == [
-        "error: results/msmarco/table9.tsv: expected a table of the configuration (table2, low_data, adapt), "
-        "got table9. "
-        "Add it under tables, or ask for another."
-    ]
+    assert len(lines) == 1 and re.fullmatch(
+        r"error: results/msmarco/table9\.tsv: expected a table of the configuration \(table2, .*\), "
+        r"got table9\. Add it under tables, or ask for another\.",
+        lines[0],
+    )
     assert "Traceback" not in done.stdout and "input functions" not in done.stdout
 
 

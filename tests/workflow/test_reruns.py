@@ -176,7 +176,6 @@ def test_a_touch_accepts_an_edit_and_the_manifests_say_so(copy_of_golden: Callab
     module = folder / "condenser" / "evaluate" / "tables.py"
     module.write_text(module.read_text() + "\nANOTHER = 1\n")
     (folder / ".snakemake").rename(folder / ".lost")
-    assert "rule table:" in finished(folder, "-n")
     finished(folder, "--touch")
     assert rules_to_run(folder) == set()
     record = read_json(folder / f"{TARGET}.manifest.json")
