@@ -85,7 +85,7 @@ def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path
     (folder / OVERLAY).write_text(yaml.safe_dump(overlay, sort_keys=False))
     export_as_spreadsheets(folder / "results" / "tiny" / "data", tmp_path / "my" / "spreadsheet")
 
-    said = finished(folder, f"{TUNED}/model.safetensors", target="results/tiny/fused.tsv", config=OVERLAY)
+    said = finished(folder, f"{TUNED}/model.safetensors", target="results/tiny/fused.tsv", overlays=[OVERLAY])
 
     assert_only_what_is_new_ran(said, before=before, after=digests(folder))
     check_the_source(folder)
@@ -180,7 +180,7 @@ def check_the_setting(folder: Path, overlay: dict[str, Any]) -> None:
     added = {"marco": {"negatives": {"skip": 3}}, "gentle": {"negatives": {"skip": 0}}}
     overlay = merged(overlay, {"recipes": added})
     (folder / OVERLAY).write_text(yaml.safe_dump(overlay, sort_keys=False))
-    said = finished(folder, target=EXAMPLES, config=OVERLAY)
+    said = finished(folder, target=EXAMPLES, overlays=[OVERLAY])
     assert "setting recipe.negatives.skip of examples: absent -> 3" in said
     assert set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.M)) == {"examples"}
     run = ranked(folder / "results/tiny/systems/bm25/untrained/run.train.trec")
