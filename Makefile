@@ -1,7 +1,9 @@
 # One command each; .venv is set up by itself, once.
 #
 #   make results/msmarco/table2.tsv     the whole road on the embedded default
-#   make test                           all tests
+#   make test                           the tests of every change, in a few minutes
+#   make test-slow                      the others
+#   make test-all                       both
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make verify                         re-check every result against its manifest and the config
 #   make faults                         kill and break running workflows, the long form
@@ -17,11 +19,11 @@ READY := .venv/ready
 export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help setup test lint verify faults slurm FORCE
+.PHONY: help setup test test-slow test-all lint verify faults slurm FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,8s/^# *//p' Makefile
+	@sed -n '3,10s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -36,8 +38,17 @@ $(READY): requirements.lock pyproject.toml
 results/%: $(READY) FORCE
 	@snakemake --cores $(CORES) $@ $(SNAKEMAKE_ARGS)
 
+# Two processes: a test that runs the workflow uses two cores.
+PYTEST := python -m pytest --numprocesses 2 --dist worksteal
+
 test: $(READY)
-	python -m pytest
+	$(PYTEST) -m 'not slow and not slurm'
+
+test-slow: $(READY)
+	$(PYTEST) -m 'slow and not slurm'
+
+test-all: $(READY)
+	$(PYTEST) -m 'not slurm'
 
 lint: $(READY)
 	ruff check .

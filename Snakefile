@@ -3,7 +3,7 @@
 
 from snakemake.utils import min_version
 
-min_version("9.0")
+min_version("9.27")
 
 
 configfile: "config.yaml"
@@ -11,19 +11,20 @@ configfile: "config.yaml"
 
 include: "rules/snakemake.smk"
 include: "rules/common.smk"
-include: "rules/download.smk"
-include: "rules/collect.smk"
-include: "rules/backbone.smk"
-include: "rules/tokens.smk"
-include: "rules/pretrain.smk"
-include: "rules/bm25.smk"
+include: "rules/data.smk"
+include: "rules/models.smk"
 include: "rules/examples.smk"
-include: "rules/retriever.smk"
-include: "rules/search.smk"
+include: "rules/train.smk"
+
+
+for kind in kinds.names(SYSTEMS):
+
+    include: f"rules/systems/{kind}.smk"
+
+
 include: "rules/tables.smk"
 include: "rules/plan.smk"
 include: "rules/verify.smk"
-include: "rules/prefetch.smk"
 
 
 rule all:

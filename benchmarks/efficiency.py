@@ -1,17 +1,17 @@
-"""Measure which share of a device's peak rates the model's stages reach: where rates.tsv comes from.
+"""Measure what share of a device's peak rates the stages reach, for the plan's rates.tsv.
 
     python benchmarks/efficiency.py --backbone embedded --device auto --precision auto --threads 2 \\
         --rows 32 --widths 24 48 72 128 --repeats 5 --clock wall --output efficiency.tsv \\
         --tables condenser/pipeline/costs/tables
 
-Peak rates first (as `plan.py --device measure` takes them), then the real model with new weights: a
-chunk forward and backward for the Condenser and the retriever, forward alone for encoding, and an
-update by AdamW. Times are the best of the repeats. Writes one line a measurement, and on standard
-output the rates that fit them: the time of a chunk is its products at a share of the peak, what its
-elementwise operations read and write at a share of that peak, and a fixed time a layer.
+Measures the peak rates (as `plan.py --device measure`), then the real model with new weights: forward
+and backward pass of a chunk for the Condenser and the retriever, forward pass alone for encoding, and an
+update by AdamW. Each time is the best of the repeats. Writes one line for each measurement, and prints
+the rates that fit them. The model of a chunk's time: its products at a share of the peak, plus what
+its elementwise operations read and write at a share of that peak, plus a fixed time for each layer.
 
-With --compile each stage of each width is measured as it is and once more through torch.compile; a line
-on standard output says the ratio of the two and the seconds of the first call, which compiles the shape.
+With --compile, each stage and width is measured again through torch.compile. A printed line gives the
+ratio of the two times, and the seconds of the first call, which compiles.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -42,19 +42,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, required=True, help="texts of a chunk")
     parser.add_argument("--widths", type=int, nargs="+", required=True, help="tokens of a text")
     parser.add_argument(
-        "--clock", required=True, choices=["wall", "cpu"], help="cpu: one thread, on a busy machine"
+        "--clock", required=True, choices=["wall", "cpu"], help="cpu: for one thread on a busy machine"
     )
     parser.add_argument("--repeats", type=int, required=True)
-    parser.add_argument("--compile", action="store_true", help="measure torch.compile beside it")
+    parser.add_argument("--compile", action="store_true", help="also measure with torch.compile")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args(argv)
     if arguments.clock == "cpu" and (arguments.threads != 1 or arguments.device != "cpu"):
-        raise ValueError("--clock cpu: expected --threads 1 --device cpu, or it counts waiting as work.")
+        raise ValueError("--clock cpu: expected --threads 1 --device cpu: it counts the time of all threads.")
     clock = time.process_time if arguments.clock == "cpu" else time.perf_counter
 
     import numpy as np
     import torch
+    from scipy.optimize import nnls
     from transformers import BertConfig, BertModel
 
     from condenser.files import atomic_write
@@ -63,10 +64,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.model.mlm_head import MaskedLanguageHead
     from condenser.model.pretraining import Condenser
     from condenser.model.retriever import Retriever
-    from condenser.pipeline.costs import arithmetic
-    from condenser.pipeline.costs.arithmetic import Chunk
+    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, Chunk
     from condenser.pipeline.costs.measure import measure_device
-    from condenser.pipeline.costs.tables import read_tables
+    from condenser.pipeline.costs.tables import Tables
 
     make_deterministic(threads=arguments.threads)
     place = choose_device(arguments.device)
@@ -80,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         f"{device.bytes_per_s / 1e9:,.1f} GB/s elementwise"
     )
 
-    shape = read_tables(arguments.tables).shape(arguments.backbone)
+    shape = Tables(arguments.tables).shape(arguments.backbone)
+    with_head = replace(shape, num_head_layers=2)
     settings = BertConfig(
         vocab_size=shape.vocab_size,
         hidden_size=shape.dim,
@@ -96,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     condenser = Condenser(
         backbone,
         MaskedLanguageHead(settings),
-        num_head_layers=2,
+        num_head_layers=with_head.num_head_layers,
         skip_from=shape.num_layers // 2,
         use_late_mlm=True,
         seed=0,
@@ -121,7 +122,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for width in arguments.widths:
         ids = torch.randint(1000, shape.vocab_size, (arguments.rows, width), device=place)
         mask = torch.ones(arguments.rows, width, dtype=torch.bool, device=place)
-        mask[0, -1] = False  # one padded row: the kernel that most chunks take
+        mask[0, -1] = False  # one padded row, for the attention kernel of most chunks
         masked = torch.randperm(arguments.rows * width, device=place)
         masked = masked[: round(MASKED_SHARE * len(masked))].sort().values
         labels = ids.view(-1)[masked]
@@ -151,38 +152,27 @@ def main(argv: Sequence[str] | None = None) -> None:
             with torch.inference_mode(), autocast(place, precision):
                 models["retriever"](ids, mask)  # noqa: B023
 
-        for stage, work, num_layers, heads, passes in (
-            ("pretrain", pretrain, shape.num_layers + 2, 2, 1.0),
-            ("retriever", finetune, shape.num_layers, 0, 1.0),
-            ("encode", encode, shape.num_layers, 0, 1 / 3),
+        forward = with_head.condenser_flops(chunk, use_late_mlm=True)
+        for stage, work, counted, flops, passes in (
+            ("pretrain", pretrain, with_head, TRAINING_PASSES * forward, 1.0),
+            ("train", finetune, shape, TRAINING_PASSES * shape.encoder_flops(chunk), 1.0),
+            ("encode", encode, shape, shape.encoder_flops(chunk), 1 / TRAINING_PASSES),
         ):
-            forward = (
-                arithmetic.condenser_flops(shape, chunk, num_head_layers=2, use_late_mlm=True)
-                if stage == "pretrain"
-                else arithmetic.encoder_flops(shape, chunk)
-            )
-            flops = arithmetic.TRAINING_PASSES * forward * passes
-            numbers = arithmetic.graph_numbers(shape, [chunk], num_layers=num_layers, num_mlm_heads=heads)
+            num_layers = counted.num_layers + counted.num_head_layers
+            numbers = counted.graph_numbers([chunk])
             graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
             fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
-            cells = [
-                stage,
-                arguments.rows,
-                width,
-                len(masked),
-                f"{flops:.4g}",
-                f"{graph_bytes:.4g}",
-                f"{layers:g}",
-            ]
-            lines.append(
-                "\t".join(map(str, [*cells, f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]))
-            )
+            cells = [stage, *(arguments.rows, width, len(masked)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
+            cells += [f"{layers:g}", f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]
+            lines.append("\t".join(map(str, cells)))
             print(lines[-1])
             if arguments.compile:
-                with mock.patch.dict(models, compiled):
-                    began = clock()
-                    work()
-                    first, later = clock() - began, best(work)
+                plain = dict(models)
+                models.update(compiled)
+                began = clock()
+                work()
+                first, later = clock() - began, best(work)
+                models.update(plain)
                 print(
                     f"{stage}, {width}: compiled {later / seconds:.2f} of that time, {first:.1f} s at first"
                 )
@@ -198,7 +188,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         torch._foreach_mul_(gradients, 0.5)
         optimiser.step()
 
-    moved = arithmetic.update_bytes(sum(weight.numel() for weight in weights))
+    moved = UPDATE_BYTES * sum(weight.numel() for weight in weights)
     seconds = best(update)
     lines.append(f"update\t\t\t\t\t{moved}\t\t{seconds:.5f}\t")
     print(f"update_bytes\t{moved / seconds / device.bytes_per_s:.3f}")
@@ -208,27 +198,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     for stage, measured in fits.items():
         rows = np.array(measured)
         peaks = np.array([device.flops_per_s, device.bytes_per_s, 1.0])
-        found = _fit(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
+        found, _ = nnls(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
         rates = [f"{1 / one:.3g}" if one else "unbounded" for one in found]
         error = np.abs(rows[:, :3] / peaks @ found / rows[:, 3] - 1).max()
         print(f"{stage}: flops {rates[0]}, graph_bytes {rates[1]}, layers {rates[2]} (off by {error:.0%})")
-
-
-def _fit(columns, wanted):  # type: ignore[no-untyped-def]
-    """Least squares with no coefficient below 0, by trying which ones are 0."""
-    from itertools import product
-
-    import numpy as np
-
-    best, least = np.zeros(columns.shape[1]), float("inf")
-    for kept in product([False, True], repeat=columns.shape[1]):
-        if any(kept):
-            found = np.zeros(columns.shape[1])
-            found[list(kept)] = np.linalg.lstsq(columns[:, list(kept)], wanted, rcond=None)[0]
-            error = float(np.square(columns @ found - wanted).sum())
-            if (found >= 0).all() and error < least:
-                best, least = found, error
-    return best
 
 
 if __name__ == "__main__":

@@ -1,20 +1,20 @@
-"""Measure memory and time of exhaustive search on made-up collections of several sizes.
+"""Measure memory and time of exhaustive search over random vectors, for several numbers of them.
 
     python benchmarks/search_scale.py --folder /tmp/scale --dim 384 --rows 100000 --factors 1 4 16 \\
         --queries 4096 --depth 1000 --block-rows 16384 --threads 1 --seed 1 --output search_scale.tsv
     python benchmarks/search_scale.py --folder /tmp/scale --dim 768 --rows 8841823 --factors 1 \\
         --queries 6980 --depth 1000 --block-rows 16384 --threads 8 --seed 1 --output msmarco.tsv
 
-Writes vectors of normal numbers into the folder, `dim * 4` bytes a row (the second line needs 27 GB),
-searches them with `search_shard` in a fresh process, and removes them. Writes one line a size:
+Writes random vectors into the folder, `dim * 4` bytes a row (27 GB for the second command), searches them
+with `search_shard` in a new process, and removes them. Writes one line for each size:
 
-    before_mb       resident before the search: Python and its packages
-    peak_mb         most resident at any time (ru_maxrss)
-    anonymous_mb    most of it that is no page of a file, seen every 20 ms
+    before_mb       resident memory before the search: Python and its packages
+    peak_mb         the most resident memory at any time (ru_maxrss)
+    anonymous_mb    the most of it that is not a page of a file, sampled every 20 ms
     query_block_mb  the queries that are searched together
-    beyond_mb       peak_mb less query_block_mb
+    beyond_mb       peak_mb minus query_block_mb
 
-and says on standard output how they change from the smallest size to the largest.
+and prints how they change from the smallest size to the largest.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _measure_sizes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def write_vectors(file: Path, rows: int, dim: int, *, seed: int) -> None:
-    """Write normal numbers, float32 [row, dim], a few MB at a time."""
+    """Write random normal numbers, float32 [row, dim], a few MB at a time."""
     import numpy as np
 
     from condenser.files import atomic_write
@@ -113,7 +113,7 @@ def write_vectors(file: Path, rows: int, dim: int, *, seed: int) -> None:
 
 
 def measure_search(folder: Path, *, depth: int, block_rows: int, threads: int) -> dict[str, float]:
-    """Search `passages.npy` with `queries.npy`: seconds, and MB of this process."""
+    """Search `passages.npy` with `queries.npy`; gives seconds, and MB of this process."""
     from condenser.files import load_npy
     from condenser.retrieve.search import QUERIES_PER_PRODUCT, search_shard
 

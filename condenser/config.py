@@ -1,8 +1,7 @@
 """The configuration, validated before anything runs.
 
-One model a block of config.yaml. Nothing here reads a file but the `config.json` of a backbone that
-is a folder; every wrong key, type, range, missing folder or impossible combination gives one line
-that names the key, what is allowed and what came.
+Nothing here reads a file but the `config.json` of a model that is a folder. Every wrong key, type, range,
+missing folder or impossible combination gives one line: the key, what is allowed, what came.
 """
 
 from __future__ import annotations
@@ -10,45 +9,25 @@ from __future__ import annotations
 import difflib
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError
 
+from condenser import experiment, kinds
+from condenser.data import sources
+from condenser.evaluate import measures, published
 from condenser.files import read_json
-
-_MOST = 2**63 - 1  # what NumPy and torch take as a whole number
-
-
-def _as_written_shortest(epochs: float) -> float:
-    """2 for 2.0, which is no other setting."""
-    return int(epochs) if epochs == int(epochs) else epochs
-
-
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Positive = Annotated[float, Field(gt=0.0)]
-NotNegative = Annotated[float, Field(ge=0.0)]
-Count = Annotated[int, Field(ge=1, le=_MOST)]
-Epochs = Annotated[  # 0.25: the first quarter of an epoch
-    int | float, Field(gt=0, le=_MOST), AfterValidator(_as_written_shortest)
-]
-Whole = Annotated[int, Field(ge=0, le=_MOST)]
-_TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that are no data set's
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
-MsmarcoSplit = Literal["train", "dev", "dl19"]
+from condenser.objectives import FOLDER as OBJECTIVES
+from condenser.settings import LARGEST, Block, Count, Epochs, Name, Optimiser, Positive, Whole
+from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
+_TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 _LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
-_DL19_GRADE = 2  # TREC DL 2019: binary measures count a passage from this grade on
-
-
-class Block(BaseModel):
-    """A block of the configuration: strict types, no key that is not declared."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Compute(Block):
@@ -69,163 +48,9 @@ class Downloads(Block):
     timeout_s: Positive
 
 
-class Dataset(Block):
-    """What every source shares; the two splits name the train and the evaluation queries."""
-
-    bad_rows: Literal["strict", "skip"] = "strict"
-    train_split: Name = "train"
-    eval_split: Name = "dev"
-
-    @model_validator(mode="after")
-    def _splits_differ(self) -> Dataset:
-        if self.train_split == self.eval_split:
-            raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
-        return self
-
-
-class PydocDataset(Dataset):
-    source: Literal["pydoc"]
-
-
-class Pydoc(Block):
-    """The settings of every data set made of docstrings.
-
-    A block of its own, so that an overlay that gives such a data set another source leaves no key
-    of this one behind.
-    """
-
-    packages: Annotated[list[str], Field(min_length=1)]
-    query_words: Annotated[list[Count], Field(min_length=2, max_length=2)]
-    passage_words: Annotated[list[Count], Field(min_length=2, max_length=2)]
-    eval_queries: Count
-    train_queries: Count
-    held_out: Literal["none", "train"]
-
-
-class MsmarcoDataset(Dataset):
-    source: Literal["msmarco"]
-    train_split: MsmarcoSplit = "train"
-    eval_split: MsmarcoSplit = "dev"
-    titles: Literal["rocketqa", "none"] = "rocketqa"
-    triples: bool = False
-
-
-class BeirDataset(Dataset):
-    source: Literal["beir"]
-    path: str
-
-
-class TsvDataset(Dataset):
-    source: Literal["tsv"]
-    path: str
-
-
-class HubTextPart(Block):
-    """One collection of texts on the hub (or a folder in its layout)."""
-
-    id: str
-    config: str | None = None
-    split: str = "train"
-    column: str = "text"
-    revision: str | None = None
-    rows_per_passage: Count = 1
-    min_words: Count = 1
-    max_rows: Count | None = None
-
-
-class HubTextDataset(Block):
-    """Texts without queries, for the first stage of pre-training."""
-
-    source: Literal["hub_text"]
-    parts: Annotated[list[HubTextPart], Field(min_length=1)]
-    bad_rows: Literal["strict", "skip"] = "skip"
-
-
-class EmbeddedBackbone(Block):
-    source: Literal["embedded"]
-
-
-class HubBackbone(Block):
-    source: Literal["hub"]
-    id: str
-    revision: str = "main"
-
-
-class FolderBackbone(Block):
-    source: Literal["folder"]
-    path: str
-
-
-class ScratchBackbone(Block):
-    source: Literal["scratch"]
-    vocab_size: Annotated[int, Field(ge=64, le=_MOST)]
-    hidden_size: Count
-    num_layers: Annotated[int, Field(ge=2, le=_MOST)]
-    num_heads: Count
-    intermediate_size: Count
-    max_positions: Count = 512
-
-    @model_validator(mode="after")
-    def _heads_divide(self) -> ScratchBackbone:
-        if self.hidden_size % self.num_heads:
-            raise ValueError(f"hidden_size {self.hidden_size} is no multiple of num_heads {self.num_heads}")
-        return self
-
-
-class Tokens(Block):
-    shards: Count
-
-
 class Lengths(Block):
     query: Annotated[int, Field(ge=3, le=512)]
     passage: Annotated[int, Field(ge=3, le=512)]
-
-
-class Optimiser(Block):
-    """What every training shares."""
-
-    learning_rate: Positive
-    weight_decay: NotNegative
-    warmup_ratio: Share
-    max_grad_norm: NotNegative  # 0: gradients are left as they are
-
-
-class Condenser(Optimiser):
-    corpus: str
-    skip_from: Whole
-    num_head_layers: Count
-    late_mlm_weight: NotNegative
-    max_tokens: Annotated[int, Field(ge=1, le=510)]
-    short_probability: Share
-    mask_probability: Share
-    batch_size: Count
-    rows_per_chunk: Count
-    epochs: Epochs
-
-
-class CoCondenser(Optimiser):
-    corpus: str
-    min_span_tokens: Count
-    span_tokens: Annotated[list[Count], Field(min_length=2, max_length=2)]
-    short_probability: Share
-    mask_probability: Share
-    mlm_weight: NotNegative
-    contrastive_weight: NotNegative
-    batch_size: Annotated[int, Field(ge=2, le=_MOST)]
-    rows_per_chunk: Count
-    gradient_cache: Literal["auto", "always", "never"]
-    memory_gb: Positive
-    epochs: Epochs
-
-    @model_validator(mode="after")
-    def _spans_fit(self) -> CoCondenser:
-        shortest, longest = self.span_tokens
-        if not self.min_span_tokens <= shortest <= longest <= 510:
-            raise ValueError(
-                "expected min_span_tokens <= span_tokens[0] <= span_tokens[1] <= 510, "
-                f"got {self.min_span_tokens}, {shortest}, {longest}"
-            )
-        return self
 
 
 class Depth(Block):
@@ -235,50 +60,45 @@ class Depth(Block):
     eval: Count
 
 
-class Bm25(Block):
-    k1: NotNegative
-    b: Share
-    depth: Depth
-
-
 class Negatives(Block):
     depth: Count
     sample: Count
-    positive_in_run: bool
+    positive_in_run: list[Name]
 
 
-class Finetune(Optimiser):
+class Recipe(Optimiser):
+    """How retrievers are fine-tuned and searched on a kind of data."""
+
+    tied: bool
+    lengths: Lengths
+    negatives: Negatives
+    depth: Depth
     batch_size: Count
-    passages_per_query: Annotated[int, Field(ge=2, le=_MOST)]
+    passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
     rows_per_chunk: Count
-    epochs: Annotated[list[Epochs], Field(min_length=1)]
+    epochs: Epochs
 
 
 class Encode(Block):
-    batch_tokens: Annotated[int, Field(ge=512, le=_MOST)]
+    batch_tokens: Annotated[int, Field(ge=512, le=LARGEST)]
     block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
-    shards: Count
-
-
-class Search(Block):
-    depth: Depth
 
 
 class Metrics(Block):
+    measures: Annotated[list[str], Field(min_length=1)]
     relevant_grade: Count
 
 
-class Tables(Block):
-    pretrained: Annotated[list[Literal["backbone", "condenser", "cocondenser"]], Field(min_length=1)]
-    rounds: Count
+class Table(Block):
+    """Rows are systems; each comes once for every train size, as the mean over the seeds."""
 
-
-AnyDataset = Annotated[
-    PydocDataset | MsmarcoDataset | BeirDataset | TsvDataset | HubTextDataset, Field(discriminator="source")
-]
-AnyBackbone = Annotated[
-    EmbeddedBackbone | HubBackbone | FolderBackbone | ScratchBackbone, Field(discriminator="source")
-]
+    rows: Annotated[list[Name], Field(min_length=1)]
+    measures: Annotated[list[str], Field(min_length=1)]
+    published: str | None = None
+    train_queries: Annotated[
+        list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
+    ]
+    seeds: list[Whole] | None = None  # the configuration's seed
 
 
 class Config(Block):
@@ -288,198 +108,317 @@ class Config(Block):
     compute: Compute
     safety: Safety
     downloads: Downloads
-    datasets: dict[Name, AnyDataset]
-    pydoc: Pydoc
-    backbone: AnyBackbone
-    tokens: Tokens
-    lengths: Lengths
-    condenser: Condenser
-    cocondenser: CoCondenser
-    bm25: Bm25
-    negatives: Negatives
-    finetune: Finetune
+    datasets: dict[Name, dict[str, Any]]
+    sources: dict[Name, dict[str, Any]]
+    recipe: Name
+    recipes: dict[Name, Recipe]
+    models: dict[Name, dict[str, Any]]
+    objectives: dict[Name, dict[str, Any]]
+    systems: dict[Name, dict[str, Any]]
+    shards: Count
     encode: Encode
-    search: Search
     metrics: Metrics
-    tables: Tables
+    tables: dict[Name, Table]
 
 
 def validated(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration as plain values, with the defaults of data set entries filled in.
+    """The configuration as plain values, each entry completed by what its kind gives to all.
 
     Raises:
         ValueError: something is wrong; one line, `key: what is allowed, what came`.
     """
-    try:
-        checked = Config.model_validate(dict(config))
-    except ValidationError as error:
-        raise ValueError(_first_line(error)) from None
-    _check_together(checked)
-    return with_source_settings(checked.model_dump())
-
-
-def with_source_settings(config: dict[str, Any]) -> dict[str, Any]:
-    """The configuration with the block `pydoc` put into each data set it speaks of."""
-    datasets = {
-        name: {**dataset, **config["pydoc"]} if dataset["source"] == "pydoc" else dataset
-        for name, dataset in config["datasets"].items()
-    }
-    return {**config, "datasets": datasets}
-
-
-def _check_vocabulary(config: Config) -> None:
-    """A vocabulary made from one corpus must be that of all models of a chain, and of the tokens."""
-    if config.backbone.source != "scratch":
-        return
-    known = ("collection", config.condenser.corpus)
-    if config.cocondenser.corpus not in known:
-        raise ValueError(
-            f"cocondenser.corpus: expected {_listed(dict.fromkeys(known))} with a backbone from scratch, "
-            f"whose vocabulary is that of condenser.corpus, got {_preview(config.cocondenser.corpus)}."
-        )
-
-
-def _check_together(config: Config) -> None:
-    """Refuse combinations of keys that cannot work, and paths that are not there."""
-    for stage in ("condenser", "cocondenser"):
-        corpus = getattr(config, stage).corpus
-        if corpus != "collection" and corpus not in config.datasets:
-            raise ValueError(
-                f"{stage}.corpus: expected 'collection' or one of {_listed(config.datasets)}, "
-                f"got {_preview(corpus)}."
-            )
-    _check_vocabulary(config)
-    if config.tables.rounds > len(config.finetune.epochs):
-        raise ValueError(
-            f"tables.rounds: {config.tables.rounds} rounds, but finetune.epochs names "
-            f"{len(config.finetune.epochs)}. Give one number of epochs a round."
-        )
-    shallowest = min(config.search.depth.train, config.bm25.depth.train)
-    if config.negatives.depth > shallowest:
-        raise ValueError(
-            f"negatives.depth: {config.negatives.depth} is deeper than the train runs it reads "
-            f"(search.depth.train {config.search.depth.train}, bm25.depth.train {config.bm25.depth.train})."
-        )
-    if config.bm25.depth.eval != config.search.depth.eval:
-        raise ValueError(
-            f"bm25.depth.eval: expected search.depth.eval's {config.search.depth.eval}, "
-            f"got {config.bm25.depth.eval}. The rows of a table are compared at one depth."
-        )
-    _check_backbone(config)
-    for name, dataset in config.datasets.items():
+    checked = _checked(Config, dict(config), key="").model_dump()
+    for name in checked["datasets"]:
         if name in _TAKEN_NAMES:
             raise ValueError(
                 f"datasets.{name}: expected another name, results/{name}/ has a use of its own. Rename it."
             )
-        if isinstance(dataset, BeirDataset | TsvDataset) and not _found(Path(dataset.path).is_dir):
-            path = _preview(dataset.path, longest=_LONGEST_PATH)
-            raise ValueError(
-                f"datasets.{name}.path: expected a folder, found none at {path} "
-                "(relative to where snakemake runs)."
-            )
-        is_dl19 = isinstance(dataset, MsmarcoDataset) and dataset.eval_split == "dl19"
-        if is_dl19 and config.metrics.relevant_grade < _DL19_GRADE:
-            raise ValueError(
-                f"metrics.relevant_grade: expected at least {_DL19_GRADE} for datasets.{name}.eval_split "
-                f"dl19, got {config.metrics.relevant_grade}. TREC DL 2019 counts lower ones as not relevant."
-            )
-    for key in ("query_words", "passage_words"):
-        shortest, longest = getattr(config.pydoc, key)
-        if shortest > longest:
-            raise ValueError(f"pydoc.{key}: expected [least, most], got [{shortest}, {longest}].")
-    if config.downloads.mirror is not None and not _found(Path(config.downloads.mirror).is_dir):
-        path = _preview(config.downloads.mirror, longest=_LONGEST_PATH)
+    for noun, tag, folder, defaults in (
+        ("datasets", "source", sources.FOLDER, "sources"),
+        ("models", "objective", OBJECTIVES, "objectives"),
+        ("systems", "kind", SYSTEMS, ""),
+    ):
+        of_kinds = checked[defaults] if defaults else {}
+        _check_defaults(of_kinds, folder, defaults)
+        checked[noun] = {
+            name: _entry(f"{noun}.{name}", entry, tag=tag, folder=folder, defaults=of_kinds)
+            for name, entry in checked[noun].items()
+        }
+    _check_name("recipe", checked["recipe"], checked["recipes"])
+    for dataset in checked["datasets"].values():
+        if "recipe" in dataset:
+            dataset["recipe"] = dataset["recipe"] or checked["recipe"]
+    _check_datasets(checked)
+    _check_models(checked)
+    _check_systems(checked)
+    _check_tables(checked)
+    _check_rows_fit(checked)
+    if checked["downloads"]["mirror"] is not None and not _is(Path(checked["downloads"]["mirror"]).is_dir):
+        path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
+    return checked
 
 
-def _check_backbone(config: Config) -> None:
-    """Refuse a backbone that has too few layers or positions, where both are known before it is made."""
-    shape = _layers_and_positions(config.backbone)
-    if shape is None:
-        return
-    num_layers, max_positions = shape
-    lengths = {"lengths.passage": config.lengths.passage, "lengths.query": config.lengths.query}
-    if {"condenser", "cocondenser"} & set(config.tables.pretrained):
-        if config.condenser.skip_from >= num_layers:
+def _checked(model: type[BaseModel], values: Any, *, key: str) -> BaseModel:
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(_first_line(error.errors(), model, key)) from None
+
+
+def _entry(
+    key: str, entry: Mapping[str, Any], *, tag: str, folder: str, defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A data set, model or system, checked by the class of its kind."""
+    if tag not in entry:
+        raise ValueError(f"{key}.{tag}: missing. It names the kind: {', '.join(kinds.names(folder))}.")
+    kind = entry[tag]
+    if not isinstance(kind, str) or kind not in kinds.names(folder):
+        known = ", ".join(kinds.names(folder))
+        raise ValueError(f"{key}.{tag}: expected one of {known}, got {_preview(kind)}.")
+    values = experiment.merged(defaults.get(kind, {}), entry)
+    return _checked(kinds.load(folder, kind).Settings, values, key=key).model_dump()
+
+
+def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> None:
+    """Refuse what no entry of a kind could have, also where there is no entry that would tell."""
+    for kind, values in defaults.items():
+        if kind not in kinds.names(folder):
+            raise ValueError(f"{block}.{kind}: expected one of {', '.join(kinds.names(folder))}.")
+        model = kinds.load(folder, kind).Settings
+        try:
+            model.model_validate(values)
+        except ValidationError as error:
+            if found := [one for one in error.errors() if one["type"] != "missing"]:
+                raise ValueError(_first_line(found, model, f"{block}.{kind}")) from None
+
+
+def _check_datasets(config: dict[str, Any]) -> None:
+    for name, dataset in config["datasets"].items():
+        key = f"datasets.{name}"
+        if "path" in dataset and not _is(Path(dataset["path"]).is_dir):
+            path = _preview(dataset["path"], longest=_LONGEST_PATH)
             raise ValueError(
-                f"condenser.skip_from: expected at most {num_layers - 1} (the backbone's layers less one), "
-                f"got {config.condenser.skip_from}."
+                f"{key}.path: expected a folder, found none at {path} (relative to where snakemake runs)."
             )
-        lengths["condenser.max_tokens"] = config.condenser.max_tokens + _NUM_SPECIALS
-    if "cocondenser" in config.tables.pretrained:
-        lengths["cocondenser.span_tokens"] = config.cocondenser.span_tokens[1] + _NUM_SPECIALS
-    longest = max(lengths, key=lambda name: lengths[name])
-    width = -(-lengths[longest] // _PADDED_TO) * _PADDED_TO
-    if width > max_positions:
-        key = "backbone.max_positions" if isinstance(config.backbone, ScratchBackbone) else "backbone.path"
+        if "recipe" in dataset:
+            _check_name(f"{key}.recipe", dataset["recipe"], config["recipes"])
+        _check_measures(f"{key}.measures", dataset.get("measures") or [])
+        least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(dataset.get("eval_split"), 1)
+        grade = experiment.metrics(config, name)["relevant_grade"]
+        if grade < least:
+            raise ValueError(
+                f"{key}.relevant_grade: expected at least {least} for eval_split {dataset['eval_split']}, "
+                f"got {grade}. Lower grades are not relevant there."
+            )
+    for name, recipe in config["recipes"].items():
+        _check_recipe(f"recipes.{name}", recipe, config)
+
+
+def _check_recipe(key: str, recipe: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    if recipe["negatives"]["depth"] > recipe["depth"]["train"]:
         raise ValueError(
-            f"{key}: expected at least {width} positions for {longest} (a row of {lengths[longest]} tokens "
-            f"with its specials, padded to a multiple of {_PADDED_TO}), got {max_positions}. "
-            "Shorten the texts, or take another backbone."
+            f"{key}.negatives.depth: {recipe['negatives']['depth']} is deeper than the train runs that it "
+            f"reads ({key}.depth.train {recipe['depth']['train']})."
         )
+    for system in recipe["negatives"]["positive_in_run"]:
+        _check_name(f"{key}.negatives.positive_in_run", system, config["systems"])
 
 
-def _layers_and_positions(backbone: Any) -> tuple[int, int] | None:
-    """The number of layers and of positions of a backbone; None of one that is still on the hub."""
-    if isinstance(backbone, EmbeddedBackbone):
+def _check_models(config: dict[str, Any]) -> None:
+    models = config["models"]
+    for name, model in models.items():
+        key = f"models.{name}"
+        if model["corpus"] != experiment.OWN:
+            _check_name(f"{key}.corpus", model["corpus"], [experiment.OWN, *config["datasets"]])
+        if "initial" in model:
+            _check_name(f"{key}.initial", model["initial"], models)
+        elif model["source"] == "folder":
+            _layers_and_positions(model, key)
+    for name in models:
+        _refuse_cycles(f"models.{name}.initial", name, lambda one: models[one].get("initial"))
+        *above, checkpoint = experiment.chain(config, name)
+        if models[checkpoint]["source"] != "scratch":
+            continue
+        for model in above:
+            learnt, used = models[checkpoint]["corpus"], models[model]["corpus"]
+            if learnt == experiment.OWN != used:
+                raise ValueError(
+                    f"models.{checkpoint}.corpus: expected {used!r}, the corpus of {model}, got {learnt!r}: "
+                    "a vocabulary is learnt from one corpus and serves a whole chain of models."
+                )
+
+
+def _check_systems(config: dict[str, Any]) -> None:
+    systems = config["systems"]
+    for name, system in systems.items():
+        key = f"systems.{name}"
+        if "initial" in system:
+            _check_name(f"{key}.initial", system["initial"], config["models"])
+        for other in experiment.systems_of(config, name):
+            of_key = next((k for k, value in system.items() if value == other or other in _list(value)), "")
+            _check_name(f"{key}.{of_key}", other, systems)
+        if system.get("recipe"):
+            for recipe in config["recipes"].values():
+                changed = experiment.merged(recipe, system["recipe"])
+                changed = _checked(Recipe, changed, key=f"{key}.recipe").model_dump()
+                _check_recipe(f"{key}.recipe", changed, config)
+    for name in systems:
+        _refuse_cycles_of_many(name, {one: experiment.systems_of(config, one) for one in systems})
+
+
+def _check_tables(config: dict[str, Any]) -> None:
+    _check_measures("metrics.measures", config["metrics"]["measures"])
+    known = [
+        measure
+        for dataset in config["datasets"]
+        for measure in experiment.metrics(config, dataset)["measures"]
+    ]
+    known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
+    for name, table in config["tables"].items():
+        key = f"tables.{name}"
+        if name == "plan":
+            raise ValueError(f"{key}: expected another name, plan.tsv has a use of its own. Rename it.")
+        for row in table["rows"]:
+            _check_name(f"{key}.rows", row, config["systems"])
+        for measure in table["measures"]:
+            _check_name(f"{key}.measures", measure, known)
+        if table["published"] is not None:
+            _check_name(f"{key}.published", table["published"], published.names())
+        if table["seeds"] == []:
+            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+
+
+def _check_measures(key: str, names: Iterable[str]) -> None:
+    for name in names:
+        try:
+            measures.parse(name)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from None
+
+
+def _check_rows_fit(config: dict[str, Any]) -> None:
+    """Refuse a backbone of too few layers or positions for the models and systems that tables use."""
+    for name in sorted(experiment.systems_of_tables(config)):
+        system = config["systems"][name]
+        if "initial" not in system:
+            continue
+        chain = experiment.chain(config, system["initial"])
+        root = config["models"][chain[-1]]
+        shape = _layers_and_positions(root, f"models.{chain[-1]}")
+        if shape is None:
+            continue
+        num_layers, num_positions = shape
+        rows: dict[str, int] = {}
+        for dataset in config["datasets"].values():
+            if "recipe" in dataset:
+                recipe = experiment.recipe(config, dataset["recipe"], system)
+                rows[f"recipes.{dataset['recipe']}.lengths.passage"] = recipe["lengths"]["passage"]
+                rows[f"recipes.{dataset['recipe']}.lengths.query"] = recipe["lengths"]["query"]
+        for model in chain[:-1]:
+            settings = config["models"][model]
+            objective = kinds.load(OBJECTIVES, settings["objective"])
+            if hasattr(objective, "check"):
+                try:
+                    objective.check(settings, num_layers=num_layers)
+                except ValueError as error:
+                    raise ValueError(f"models.{model}.{error}") from None
+            key, tokens = objective.longest_row(settings)
+            rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
+        longest = max(rows, key=lambda key: rows[key])
+        width = -(-rows[longest] // _PADDED_TO) * _PADDED_TO
+        if width > num_positions:
+            key = "max_positions" if root["source"] == "scratch" else "path"
+            raise ValueError(
+                f"models.{chain[-1]}.{key}: expected at least {width} positions for {longest} (a row of "
+                f"{rows[longest]} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
+                f"{num_positions}. Shorten the texts, or take another backbone."
+            )
+
+
+def _layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] | None:
+    """The number of layers and of positions of a checkpoint; None where it is still on the hub."""
+    if model["source"] == "embedded":
         return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
-    if isinstance(backbone, ScratchBackbone):
-        return backbone.num_layers, backbone.max_positions
-    if isinstance(backbone, HubBackbone):
+    if model["source"] == "scratch":
+        return model["num_layers"], model["max_positions"] or 512
+    if model["source"] == "hub":
         return None
-    file = Path(backbone.path, "config.json")
-    if not _found(file.is_file):
+    file = Path(model["path"], "config.json")
+    if not _is(file.is_file):
         raise ValueError(
-            "backbone.path: expected a Hugging Face folder with config.json, "
-            f"found none at {_preview(backbone.path, longest=_LONGEST_PATH)}."
+            f"{key}.path: expected a Hugging Face folder with config.json, "
+            f"found none at {_preview(model['path'], longest=_LONGEST_PATH)}."
         )
     try:
         settings = read_json(file)
     except ValueError as error:
-        raise ValueError(f"backbone.path: {error}") from error
+        raise ValueError(f"{key}.path: {error}") from error
     settings = settings if isinstance(settings, dict) else {}
     layers, positions = settings.get("num_hidden_layers"), settings.get("max_position_embeddings")
     if not (isinstance(layers, int) and isinstance(positions, int)):
         raise ValueError(
-            f"backbone.path: {file}: expected whole numbers num_hidden_layers and max_position_embeddings, "
+            f"{key}.path: {file}: expected whole numbers num_hidden_layers and max_position_embeddings, "
             f"got {_preview(layers)} and {_preview(positions)}. Is it a BERT?"
         )
     return layers, positions
 
 
-def _found(is_there: Callable[[], bool]) -> bool:
+def _is(claim: Callable[[], bool]) -> bool:
     """What a path's `is_dir` or `is_file` says; no where the system takes no such name."""
     try:
-        return is_there()
+        return claim()
     except OSError:
         return False
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(repr(name) for name in names)
+def _check_name(key: str, name: str, known: Iterable[str]) -> None:
+    known = list(known)
+    if name not in known:
+        close = difflib.get_close_matches(name[:_LONGEST_PREVIEW], known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
+        raise ValueError(f"{key}: expected one of {listed}, got {_preview(name)}.{hint}")
 
 
-def _first_line(error: ValidationError) -> str:
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _refuse_cycles(key: str, start: str, above: Callable[[str], str | None]) -> None:
+    seen, one = [start], above(start)
+    while one is not None:
+        if one in seen:
+            raise ValueError(f"{key}: expected a chain that ends, got {' -> '.join([*seen, one])}.")
+        seen.append(one)
+        one = above(one)
+
+
+def _refuse_cycles_of_many(start: str, above: Mapping[str, list[str]]) -> None:
+    def visit(one: str, path: tuple[str, ...]) -> None:
+        if one in path:
+            raise ValueError(
+                f"systems.{start}: expected a chain of systems that ends, got {' -> '.join([*path, one])}."
+            )
+        for other in above[one]:
+            visit(other, (*path, one))
+
+    visit(start, ())
+
+
+def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
     """The first error as one line that says the key, what is allowed and what came."""
-    details = error.errors()
-    first = next((one for one in details if one["type"] == "extra_forbidden"), details[0])
-    key = _key_of(first["loc"])
-    came = first.get("input")
-    kind, context = first["type"], first.get("ctx", {})
-    more = f" ({len(details) - 1} more)" if len(details) > 1 else ""
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
+    key, came, kind = _key_of(key, first["loc"]), first.get("input"), first["type"]
+    more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     if kind == "extra_forbidden":
-        known = _keys_beside(first["loc"])
+        known = _fields_at(model, first["loc"][:-1])
         close = difflib.get_close_matches(str(first["loc"][-1])[:_LONGEST_PREVIEW], known, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(known)}."
         return f"{key}: unknown key.{hint}{more}"
     if kind == "missing":
         return f"{key}: missing.{more}"
-    if kind == "union_tag_invalid":
-        return f"{key}.source: expected {context['expected_tags']}, got {_preview(came['source'])}.{more}"
-    if kind == "union_tag_not_found":
-        return f"{key}.source: missing. It says where the {key.split('.')[0]} entry comes from.{more}"
-    is_short_text = isinstance(came, str) and len(came) <= _LONGEST_PREVIEW
-    if is_short_text and kind in ("float_type", "int_type"):
+    if isinstance(came, str) and len(came) <= _LONGEST_PREVIEW and kind in ("float_type", "int_type"):
         try:
             float(came)
         except ValueError:
@@ -522,39 +461,29 @@ def _how_to_write(text: str) -> str:
     return f"YAML reads an exponent as a number only with a dot and a sign: write {mantissa}e{exponent}."
 
 
-_TAGS = {"pydoc", "msmarco", "beir", "tsv", "hub_text", "embedded", "hub", "folder", "scratch"}
-
-
-def _key_of(location: tuple[int | str, ...]) -> str:
-    """`('datasets', 'mine', 'beir', 'path')` -> `datasets.mine.path`: the tag is not part of the key."""
-    parts: list[str] = []
-    for index, part in enumerate(location):
-        is_tag = part in _TAGS and (
-            (index == 2 and location[0] == "datasets") or (index == 1 and location[0] == "backbone")
-        )
+def _key_of(key: str, location: tuple[int | str, ...]) -> str:
+    """`("parts", 0, "id")` below `datasets.wiki` -> `datasets.wiki.parts[0].id`."""
+    parts = [key] if key else []
+    for part in location:
         if isinstance(part, int):
             above = parts.pop() if parts else "config"
             parts.append(f"{above}[{_preview(part)}]")
-        elif not is_tag and part != "[key]":
+        elif part != "[key]":
             is_short = part.isprintable() and len(part) <= _LONGEST_PREVIEW
             parts.append(part if is_short else _preview(part))
     return ".".join(parts) or "config"
 
 
-def _keys_beside(location: tuple[int | str, ...]) -> list[str]:
-    """The keys declared where the unknown one stands."""
-    models: dict[str, type[BaseModel]] = {
-        "compute": Compute, "safety": Safety, "downloads": Downloads, "tokens": Tokens, "lengths": Lengths,
-        "condenser": Condenser, "cocondenser": CoCondenser, "bm25": Bm25, "negatives": Negatives,
-        "finetune": Finetune, "encode": Encode, "search": Search, "depth": Depth,
-        "metrics": Metrics, "tables": Tables,
-        "pydoc": Pydoc, "msmarco": MsmarcoDataset, "beir": BeirDataset, "tsv": TsvDataset,
-        "hub_text": HubTextDataset, "parts": HubTextPart, "embedded": EmbeddedBackbone, "hub": HubBackbone,
-        "folder": FolderBackbone, "scratch": ScratchBackbone,
-    }  # fmt: skip
-    for index in range(len(location) - 2, -1, -1):
-        part = location[index]
-        is_dataset_name = index == 1 and location[0] == "datasets"
-        if isinstance(part, str) and part in models and not is_dataset_name:
-            return list(models[part].model_fields)
-    return list(Config.model_fields)
+def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """The keys that are declared at a place below a model."""
+    for part in location:
+        field = model.model_fields.get(str(part))
+        model = (_model_in(field.annotation) if field else None) or model
+    return list(model.model_fields)
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    found = (_model_in(inner) for inner in get_args(annotation))
+    return next((model for model in found if model is not None), None)

@@ -1,7 +1,7 @@
-"""Files that become visible only when complete, and digests of them.
+"""Files that appear only when they are complete, JSON, NPY arrays and digests.
 
-Every writer of the project goes through this module: bytes are written beside their final
-place, flushed to disk and renamed, so that a reader sees the old file, the new file, or none.
+Every file of a result is written through this module: under another name first, then flushed to disk
+and renamed. A reader sees the old file, the new file or no file, never half of one.
 """
 
 from __future__ import annotations
@@ -16,23 +16,15 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
 
 _CHUNK_BYTES = 1 << 20
-# What numpy lets through from Python's parser, where a header is no literal. MemoryError is the parser's
-# own stack: numpy gives it 10,000 characters at most.
-_NO_LITERAL = (
-    IndexError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    RecursionError,
-    SyntaxError,
-    TokenError,
-    TypeError,
+# The header of an array of booleans, integers or floats in C order, as numpy writes it.
+_NPY_HEADER = re.compile(
+    rb"\{'descr': '([|<>](?:b1|[iu][1248]|f[248]))', 'fortran_order': False, "
+    rb"'shape': \(((?:[0-9]+, ?)*[0-9]*)\), \} *\n"
 )
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -51,10 +43,10 @@ def _flush_folder(folder: Path) -> None:
 
 @contextmanager
 def full_disk_named(path: str | Path) -> Iterator[None]:
-    """Where the block finds no room on the disk, let the OSError name the file or folder `path`.
+    """If the disk is full inside the block, raise an OSError that names the file or folder `path`.
 
-    Python names no file when a write fails, and writers in Rust (safetensors, tokenizers) raise
-    exceptions of their own, with the system's number in the text.
+    Python names no file if a write fails; writers in Rust (safetensors, tokenizers) raise exceptions of
+    their own, with the error number of the system in the text.
     """
     try:
         yield
@@ -71,7 +63,7 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
-    """A binary file that appears at `path` only if the block ends without an error."""
+    """A binary file to write, which appears at `path` if the block ends without an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _beside(path)
@@ -89,10 +81,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """An empty folder to fill, which takes the place of `path` only if the block ends well.
-
-    An old folder at `path` is replaced whole.
-    """
+    """An empty folder to fill, which replaces the folder `path` if the block ends without an error."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _beside(path)
@@ -117,13 +106,13 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 
 
 def write_json(path: str | Path, value: Any) -> None:
-    """Write `value` as `json_bytes` renders it."""
+    """Write `value` as JSON, with the bytes of `json_bytes`."""
     with atomic_write(path) as file:
         file.write(json_bytes(value))
 
 
 def json_bytes(value: Any) -> bytes:
-    """Indented JSON with sorted keys and a final newline: what the file of a value holds, byte by byte."""
+    """Indented JSON with sorted keys and a final newline, the exact content of a JSON file."""
     return canonical_json(value, indent=2).encode() + b"\n"
 
 
@@ -131,17 +120,17 @@ def read_json(path: str | Path) -> Any:
     """Read a JSON file.
 
     Raises:
-        ValueError: the file is not JSON; the message names file and line.
+        ValueError: the file is not JSON; the message names the file and the line.
     """
     try:
         return json.loads(Path(path).read_bytes())
-    except (ValueError, RecursionError) as error:  # brackets nest too deeply for the parser
+    except (ValueError, RecursionError) as error:  # RecursionError: brackets are nested too deeply
         line = getattr(error, "lineno", 1)
         raise ValueError(f"{path}:{line}: expected JSON, got something else ({error}).") from error
 
 
 def canonical_json(value: Any, *, indent: int | None = None) -> str:
-    """JSON whose bytes depend on the value alone: sorted keys, no NaN, no spaces unless indented."""
+    """JSON with sorted keys and without NaN or spaces (unless indented): equal values give equal text."""
     separators = (",", ": ") if indent else (",", ":")
     return json.dumps(
         value, sort_keys=True, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False
@@ -153,66 +142,51 @@ def save_npy(path: str | Path, array: np.ndarray) -> None:
     array = np.ascontiguousarray(array)
     with atomic_write(path) as file:
         np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
-        file.write(array.reshape(-1).view(np.uint8).data)  # write_array hides why there is no room
+        file.write(array.reshape(-1).view(np.uint8).data)  # write_array would hide that the disk is full
 
 
 def load_npy(path: str | Path, *, mapped: bool = True) -> np.ndarray:
     """Read an NPY file without pickle, memory-mapped read-only unless `mapped` is false.
 
-    Its header must promise what the file's length holds: a file cut short is refused before memory
-    is taken for it.
+    The header is compared with the length of the file before memory is allocated.
 
     Raises:
-        ValueError: the file is no NPY array of version 1.0, is cut short, or holds something else than
-            numbers row by row.
+        ValueError: the file is shortened, or is not an NPY file of version 1.0 that contains booleans,
+            integers or floats in C order.
     """
     path = Path(path)
     try:
         with path.open("rb") as file:
-            shape, dtype = _npy_header(file)
-            num_bytes = path.stat().st_size - file.tell()
-        if math.prod(shape) * dtype.itemsize != num_bytes:
-            raise ValueError(f"{num_bytes:,} bytes for {dtype} {list(shape)}")
-        # what has no element cannot be mapped
-        return np.load(path, mmap_mode="r" if mapped and num_bytes else None, allow_pickle=False)
+            if np.lib.format.read_magic(file) != (1, 0):
+                raise ValueError("another version than 1.0")
+            header = file.read(int.from_bytes(file.read(2), "little"))
+            if (match := _NPY_HEADER.fullmatch(header)) is None:
+                raise ValueError(f"the header {header.rstrip()[:100]!r}")
+            dtype = np.dtype(match[1].decode())
+            shape = tuple(map(int, re.findall(rb"[0-9]+", match[2])))
+            num_bytes, offset = path.stat().st_size - file.tell(), file.tell()
+            if math.prod(shape) * dtype.itemsize != num_bytes:
+                raise ValueError(f"{num_bytes:,} bytes for {dtype} {list(shape)}")
+            if mapped and num_bytes:  # an empty file cannot be mapped
+                return np.memmap(path, dtype, "r", offset, shape)
+            return np.fromfile(file, dtype).reshape(shape)
     except ValueError as error:
-        reason = " ".join(str(error).split())
         raise ValueError(
-            f"{path}: expected a complete NPY array without pickle, got something else ({reason[:200]}). "
-            "Remove it, and run again."
+            f"{path}: expected a complete NPY array of numbers in C order, got something else ({error}). "
+            "Delete it and run again."
         ) from error
 
 
-def _npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and type of the NPY array that begins here.
-
-    Raises:
-        ValueError: it is another version than 1.0, or no array of numbers, the last axis innermost.
-    """
-    if np.lib.format.read_magic(file) != (1, 0):
-        raise ValueError("another version than 1.0")
-    try:
-        shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    except _NO_LITERAL as error:
-        raise ValueError(f"a header that cannot be read: {type(error).__name__} {error}") from error
-    if dtype.hasobject:
-        raise ValueError("pickled objects")
-    if dtype.kind not in "biuf":
-        raise ValueError(f"{dtype} instead of numbers")
-    if is_fortran:
-        raise ValueError("columns one behind the other instead of rows")
-    if not all(type(length) is int and 0 <= length < 2**63 for length in shape):
-        raise ValueError("a shape of other than whole numbers from 0 to 2^63 - 1")
-    return shape, dtype
+def count_lines(path: str | Path) -> int:
+    """The number of line feeds in a file."""
+    with Path(path).open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
 def sha256_file(path: str | Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
-    digest = hashlib.sha256()
     with Path(path).open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sha256_text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, a line now and then anywhere else."""
+"""Progress of long work: a bar on a terminal, a line from time to time elsewhere."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TypeVar
 
 from tqdm import tqdm
+
+from condenser.files import count_lines as count_lines
 
 Item = TypeVar("Item")
 
@@ -17,10 +18,10 @@ LINE_EVERY_S = 20.0
 
 
 class Progress:
-    """Counts steps of known or unknown total and tells rate and time left on standard error.
+    """Counts work, and shows rate and (if the total is known) time left on standard error.
 
-    On a terminal this is a tqdm bar; in a log it is one line every `LINE_EVERY_S` seconds, so
-    that a log of a week stays readable.
+    On a terminal this is a tqdm bar. In a log it is one line every `LINE_EVERY_S` seconds, so that the log
+    of a week stays readable.
     """
 
     def __init__(self, what: str, *, total: int | None, unit: str, start: int = 0) -> None:
@@ -31,10 +32,10 @@ class Progress:
         self._what, self._total, self._unit = what, total, unit
         self._start, self._done = start, start
         self._began = self._last_line = time.monotonic()
-        self._marks = deque([(self._began, start)], maxlen=6)  # the rate is that of the last lines
+        self._marks = deque([(self._began, start)], maxlen=6)  # the rate is that of the last few lines
 
     def advance(self, count: int = 1, *, note: str = "") -> None:
-        """Count `count` more; `note` (a loss, say) is shown behind the rate."""
+        """Count `count` more; `note` (a loss, for example) is shown after the rate."""
         self._done += count
         if self._terminal:
             if note:
@@ -61,7 +62,7 @@ class Progress:
         print(text + (f", {note}" if note else ""), file=sys.stderr, flush=True)
 
     def close(self) -> None:
-        """Finish the bar; in a log, a last line with the total and the mean rate."""
+        """Finish the bar; in a log, print a last line with the total and the time."""
         if self._terminal:
             self._bar.close()
         elif self._done > self._start:
@@ -78,17 +79,8 @@ class Progress:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
-        else:  # what broke off is not done; its error is the last line, also where a generator is closed late
+        else:  # the work failed: print nothing, so that its error is the last line
             self._bar.close()
-
-
-def count_lines(path: str | Path) -> int:
-    """How many line feeds a file has: the total of work that goes through it line by line.
-
-    For what is shown alone: changes of this module make no stage run again.
-    """
-    with Path(path).open("rb") as file:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
 
 
 def track(items: Iterable[Item], what: str, *, total: int | None, unit: str) -> Iterator[Item]:

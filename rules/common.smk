@@ -1,44 +1,46 @@
-# Shared by all rules: the validated configuration, the specs, and where things stand.
+# Shared by all rules: the validated configuration, the graph, the specs, and where results lie.
 
 import gc
+import json
 import os
+import re
+import shlex
 import sys
-from functools import cache
+from pathlib import Path
 
-import yaml
-
+from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
-from condenser.pipeline import environment, locks, overlays, specs, stages
+from condenser.evaluate import measures, published
+from condenser.objectives import checkpoint as checkpoints
+from condenser.pipeline import environment, locks, specs
+from condenser.pipeline.specs import Stage
+from condenser.systems import FOLDER as SYSTEMS
 
-for file in workflow.configfiles:
-    text = Path(file).read_text(encoding="utf-8")
-    if error := overlays.template_error(file, text, yaml=yaml):
-        sys.exit(f"error: config: {error}")
 try:
     config = validated(config)
     sources.check_local_files(config["datasets"])
 except ValueError as error:
     sys.exit(f"error: config: {error}")
 
-# A DAG is a million small objects that all stay; looking for waste among them takes a tenth of the time.
+# A DAG is a million small objects that all stay; the garbage collector takes a tenth of the time.
 gc.set_threshold(200_000)
 
+ROOT = Path(workflow.basedir)
 WORK = "results/.work"
-os.environ.update(
-    environment.program_environment(
-        config, root=Path(workflow.basedir), work=Path(WORK)
-    ),
-    LAUNCH_FLAGS=f"--device {config['compute']['device']} --stop-timeout-s 600",
-)
+os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
 # held open until Snakemake ends
 FOLDER_LOCK = (
     locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
 )
 
-SPECS = specs.Specs(
-    config, root=Path(workflow.basedir), digest_cache=Path(WORK, "digests.json")
+# Settings that change no result are options of the programs, and no part of a spec.
+SAFETY = environment.flags(config["safety"])
+DOWNLOADS = environment.flags(config["downloads"])
+MIRROR = environment.flags({"mirror": config["downloads"]["mirror"]})
+LAUNCH = environment.flags(
+    {"device": config["compute"]["device"], "stop_timeout_s": 600}
 )
 THREADS = config["compute"]["threads"]
 # What computes on a GPU asks for one; profiles give a training more. It starts a process for each,
@@ -46,130 +48,271 @@ THREADS = config["compute"]["threads"]
 GPUS = 0 if config["compute"]["device"] == "cpu" else 1
 
 
+def program(name):
+    """A param: the beginning of a job's command line."""
+    return lambda wildcards: f"python {script(name)}"
+
+
+def launched(name):
+    """A param: the same of a training, as one process for each GPU of the job."""
+    return lambda wildcards, resources: (
+        f"python {script('launch')} --processes {resources.gpu} {LAUNCH} -- {script(name)}"
+    )
+
+
+def script(name):
+    """The path of a program, quoted for the shell."""
+    return shlex.quote(str(ROOT / "workflow_scripts" / f"{name}.py"))
+
+
+def names(chosen):
+    """A regular expression of names for a wildcard; of none it matches nothing."""
+    return "|".join(map(re.escape, chosen)) or "(?!)"
+
+
+SHARDS = experiment.token_shards(config)
+CHECKPOINTS = experiment.checkpoints(config)
+TRAINED = [name for name in config["systems"] if experiment.is_trained(config, name)]
+TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
+
+
 wildcard_constraints:
-    dataset="|".join(map(re.escape, config["datasets"])),
+    dataset=names(config["datasets"]),
+    model=names(config["models"]),
+    system=names(config["systems"]),
+    table=names(config["tables"]),
+    variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",
-    system=r"bm25|(backbone|condenser|cocondenser)-round[1-9]\d*",
 
 
-def spec(stage):
-    """The param of a rule: the canonical spec of its job."""
+# ---- where results lie ---------------------------------------------------------------------------
 
-    def of(wildcards):
+
+def data(name):
+    """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
+    return lambda wildcards: f"results/{wildcards.dataset}/data/{name}".format(
+        split=wildcards.get("split"),
+        train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
+    )
+
+
+def split_of(dataset, key):
+    """The `train_split` or `eval_split` of a data set."""
+    entry = config["datasets"][dataset]
+    if key not in entry:
+        sys.exit(
+            f"error: results/{dataset}: expected a data set with queries and judgements, "
+            f"got one of texts alone (source {entry['source']})."
+        )
+    return entry[key]
+
+
+def model_file(dataset, model, name="model.safetensors"):
+    """A file of a model that is used for a data set."""
+    return f"results/{experiment.home(config, model, dataset)}/models/{model}/{name}"
+
+
+def token_file(dataset, model, part):
+    """The tokens of a data set by the tokenizer of a model; `part` is `collection.0-of-2`, `queries.dev`."""
+    return (
+        f"results/{dataset}/tokens/{experiment.root(config, model)}/{part}.tokens.npy"
+    )
+
+
+def collection_tokens(dataset, model):
+    """All token shards of a collection, in order."""
+    return [token_file(dataset, model, f"collection.{shard}") for shard in SHARDS]
+
+
+def system_file(dataset, system, variant, name):
+    """A file of one variant of a system."""
+    return f"results/{dataset}/systems/{system}/{variant}/{name}"
+
+
+def run_file(dataset, system, variant, split):
+    """The run of a system, which has no variants where no fine-tuning makes it."""
+    variant = experiment.ranking_variant(config, system, variant)
+    return system_file(dataset, system, variant, f"run.{split}.trec")
+
+
+def subset_file(wildcards):
+    """The train queries of a variant that has a number of them; none of the others."""
+    if experiment.parse_variant(wildcards.variant)[0] is None:
+        return []
+    return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
+
+
+# ---- inputs that depend on the configuration -----------------------------------------------------
+
+
+def prefetch_inputs(wildcards):
+    """Official files, texts that are read from a network, and checkpoints of the hub."""
+    files = set()
+    for dataset, entry in config["datasets"].items():
+        raw = [*sources.raw_files(entry)]
+        for system in config["systems"]:
+            raw += sources.example_files(entry, system)
+        files.update(f"results/downloads/{name}" for name in raw)
+        if getattr(sources.load(entry), "NEEDS_NETWORK", False):
+            files.add(f"results/{dataset}/data/collection.jsonl")
+        for model in CHECKPOINTS:
+            if checkpoints.needs_network(config["models"][model]):
+                files.add(model_file(dataset, model))
+    return sorted(files)
+
+
+def vocabulary_texts(wildcards):
+    """The collection, where a new vocabulary is learnt from it."""
+    if checkpoints.learns_vocabulary(config["models"][wildcards.model]):
+        return data("collection.jsonl")(wildcards)
+    return []
+
+
+def negatives_source(wildcards):
+    """The official files that hold a system's negatives, else its run of the train queries."""
+    entry = config["datasets"][wildcards.dataset]
+    given = sources.example_files(entry, wildcards.system)
+    if given:
+        return {"raw": [f"results/downloads/{name}" for name in given]}
+    return {
+        "run": run_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            split_of(wildcards.dataset, "train_split"),
+        )
+    }
+
+
+def initial_of(wildcards):
+    """The model that a system starts from."""
+    return config["systems"][wildcards.system]["initial"]
+
+
+def examples_of(wildcards):
+    """The examples of the systems whose negatives a system learns from, in order."""
+    return [
+        system_file(wildcards.dataset, system, wildcards.variant, "examples.jsonl")
+        for system in config["systems"][wildcards.system]["negatives"]
+    ]
+
+
+def encoder_of(wildcards):
+    """The weights of a bi-encoder: its own, or those of the model that it is without fine-tuning."""
+    if experiment.is_trained(config, wildcards.system):
+        return system_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            "model/model.safetensors",
+        )
+    return model_file(wildcards.dataset, initial_of(wildcards))
+
+
+def texts_with_answers(wildcards):
+    """The passages and the queries, where a measure looks for answers in texts."""
+    asked = experiment.metrics(config, wildcards.dataset)["measures"]
+    if not any(measures.parse(name).needs_answers for name in asked):
+        return []
+    return [
+        data(file)(wildcards) for file in ("collection.jsonl", "queries.{split}.jsonl")
+    ]
+
+
+def metrics_of_table(wildcards):
+    """The metrics of each row of a table and each of its variants, in order."""
+    split = split_of(wildcards.dataset, "eval_split")
+    known = experiment.metrics(config, wildcards.dataset)["measures"]
+    for name in config["tables"][wildcards.table]["measures"]:
+        if name not in known:
+            sys.exit(
+                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
+                f"({', '.join(known)}), got {name}. Add it to datasets.{wildcards.dataset}.measures."
+            )
+    return [
+        system_file(wildcards.dataset, row["system"], variant, f"metrics.{split}.json")
+        for row in experiment.table_rows(config, wildcards.dataset, wildcards.table)
+        for variant in row["variants"]
+    ]
+
+
+def subset_of_split(wildcards):
+    """Of the train queries, only those of the variant are encoded and searched."""
+    is_train = wildcards.split == split_of(wildcards.dataset, "train_split")
+    return subset_file(wildcards) if is_train else []
+
+
+def published_figures(wildcards):
+    """The file of published figures that a table names; none for most."""
+    name = config["tables"][wildcards.table]["published"]
+    return [] if name is None else str(published.file(name))
+
+
+# ---- the graph, read off the rules ---------------------------------------------------------------
+
+RULES = {}  # name -> stage, and the wildcards that the name stands for
+
+
+def rule_of(stage, wildcards):
+    """The rule that runs a job."""
+    for name, (of, fixed) in RULES.items():
+        if of == stage and fixed.items() <= wildcards.items():
+            return workflow.get_rule(name)
+    raise LookupError(f"expected a job of the workflow, got {stage} {wildcards}")
+
+
+def inputs_of(stage, wildcards):
+    """The input files of a job."""
+    files, *_ = rule_of(stage, wildcards).expand_input(wildcards)
+    return [str(file) for file in files]
+
+
+def manifest_of(stage, wildcards):
+    """Where a job writes its manifest."""
+    return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
+
+
+def owner_of(file):
+    """The job that makes a file: its stage and wildcards; None of the user's own files."""
+    for name, (stage, fixed) in RULES.items():
+        maker = workflow.get_rule(name)
+        if maker.is_producer(file):
+            return stage, {**fixed, **maker.get_wildcards(file)}
+
+
+SPECS = specs.Specs(
+    config,
+    root=ROOT,
+    inputs=inputs_of,
+    owner=owner_of,
+    digest_cache=Path(WORK, "digests.json"),
+)
+
+
+def spec(stage, *, named=None, fixed=None, **declared):
+    """The param that decides reruns, the canonical spec of the job; declares what its stage depends on."""
+    RULES[named or stage] = stage, fixed or {}
+    SPECS.declare(stage, Stage(**declared))
+
+    def of(wildcards, input):
         try:
-            return SPECS.text(stage, dict(wildcards.items()))
+            return SPECS.text(
+                stage, {**(fixed or {}), **dict(wildcards.items())}, inputs=list(input)
+            )
         except (LookupError, ValueError) as error:
-            sys.exit(f"error: {error}")
+            sys.exit(f"error: {stage}: {error}")
 
     return of
 
 
 def work(stage):
-    """The folder in which a long job keeps what it has done so far, keyed by its spec."""
-    return (
-        lambda wildcards: f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
+    """The folder in which a long job keeps partial work, keyed by its spec."""
+    return lambda wildcards, input: (
+        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()), inputs=list(input))[:16]}"
     )
 
 
 def growing(first):
     """A resource of which a job asks for `first`, and for as much again at each further attempt."""
     return lambda wildcards, attempt: first * attempt
-
-
-def data(name):
-    """A canonical file of the job's data set."""
-    return f"results/{{dataset}}/data/{name}"
-
-
-def split_of(dataset, which):
-    return config["datasets"][dataset][f"{which}_split"]
-
-
-def token_parts(prefix):
-    """The three files of one token shard."""
-    return multiext(
-        prefix, ".tokens.npy", ".sentence_lengths.npy", ".num_sentences.npy"
-    )
-
-
-@cache
-def token_prefixes(dataset):
-    """The shard prefixes of a data set's collection, in row order."""
-    return [
-        f"results/{dataset}/tokens/collection.{shard}"
-        for shard in stages.shards(config, "tokens")
-    ]
-
-
-def token_files(wildcards):
-    return [f"{prefix}.tokens.npy" for prefix in token_prefixes(wildcards.dataset)]
-
-
-def model_folder(dataset, pretrained):
-    """Where the pre-trained model used for a data set stands."""
-    return f"results/{stages.home(config, dataset, pretrained)}/models/{pretrained}"
-
-
-def weights(pretrained):
-    """Input function: the weights of a pre-trained model."""
-    return (
-        lambda wildcards: f"{model_folder(wildcards.dataset, pretrained)}/model.safetensors"
-    )
-
-
-def head(pretrained, name):
-    """Input function: a head of a pre-trained model."""
-    return (
-        lambda wildcards: f"{model_folder(wildcards.dataset, pretrained)}/{name}.safetensors"
-    )
-
-
-def run_file(dataset, system, split):
-    return f"results/{dataset}/runs/{system}.{split}.trec"
-
-
-def backbone_inputs(wildcards):
-    if config["backbone"]["source"] == "scratch":
-        return {"collection": f"results/{wildcards.dataset}/data/collection.jsonl"}
-    return {}
-
-
-def collect_inputs(dataset):
-    """The files a data set is made from: official downloads and the user's own."""
-    entry = config["datasets"][dataset]
-    downloads = [f"results/downloads/{name}" for name in sources.raw_files(entry)]
-    return [*downloads, *map(str, sources.local_files(entry))]
-
-
-def collect_outputs(dataset):
-    entry = config["datasets"][dataset]
-    splits = [entry[key] for key in ("train_split", "eval_split") if key in entry]
-    names = ["collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"]
-    names += [f"queries.{split}.jsonl" for split in splits]
-    names += [f"qrels.{split}.tsv" for split in splits]
-    return [f"results/{dataset}/data/{name}" for name in names]
-
-
-def table2_metrics(wildcards):
-    split = split_of(wildcards.dataset, "eval")
-    return {
-        system.replace(
-            "-", "_"
-        ): f"results/{wildcards.dataset}/metrics/{system}.{split}.json"
-        for system in [*stages.systems(config), "bm25"]
-    }
-
-
-def prefetch_inputs(wildcards):
-    """Official files; texts that the hub's client streams; the backbone where it comes from the hub."""
-    files = []
-    for dataset, entry in config["datasets"].items():
-        files += [f"results/downloads/{name}" for name in sources.raw_files(entry)]
-        if entry.get("triples"):
-            files.append(f"results/downloads/{stages.TRIPLES}")
-        if entry["source"] == "hub_text":
-            files.append(f"results/{dataset}/data/collection.jsonl")
-        if config["backbone"]["source"] == "hub" and "train_split" in entry:
-            files.append(f"{model_folder(dataset, 'backbone')}/model.safetensors")
-    return files

@@ -1,59 +1,43 @@
-# Needs: a system's run of the train queries and the judgements. Makes: training examples, whose
-# negatives are sampled from that run: BM25's for round 1, a retriever's own mistakes after it.
-# For the official MS MARCO also round 1's examples from the official triples.
+# Training examples: train queries with positives, and negatives sampled from a system's run of them, or
+# from official files that hold that system's negatives.
 
 
 rule examples:
     input:
-        run=lambda wildcards: run_file(
-            wildcards.dataset, wildcards.system, split_of(wildcards.dataset, "train")
-        ),
-        queries=lambda wildcards: data(
-            f"queries.{split_of(wildcards.dataset, 'train')}.jsonl"
-        ),
-        qrels=lambda wildcards: data(
-            f"qrels.{split_of(wildcards.dataset, 'train')}.tsv"
-        ),
+        unpack(negatives_source),
+        queries=data("queries.{train}.jsonl"),
+        qrels=data("qrels.{train}.tsv"),
+        subset=subset_file,
     output:
-        examples="results/{dataset}/examples/{system}.jsonl",
-        manifest="results/{dataset}/examples/{system}.jsonl.manifest.json",
+        examples="results/{dataset}/systems/{system}/{variant}/examples.jsonl",
+        manifest="results/{dataset}/systems/{system}/{variant}/examples.jsonl.manifest.json",
     log:
-        "results/{dataset}/logs/examples.{system}.log",
-    conda:
-        "../envs/data.yaml"
-    resources:
-        mem_mb=growing(8000),
-        runtime=growing(240),
-    params:
-        spec=spec("examples"),
-    shell:
-        "python $PROGRAMS/examples.py --spec {params.spec:q} --run {input.run:q}"
-        " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
-
-
-rule triple_examples:
-    input:
-        triples=f"results/downloads/{stages.TRIPLES}",
-        queries=lambda wildcards: data(
-            f"queries.{split_of(wildcards.dataset, 'train')}.jsonl"
-        ),
-        qrels=lambda wildcards: data(
-            f"qrels.{split_of(wildcards.dataset, 'train')}.tsv"
-        ),
-    output:
-        examples="results/{dataset}/examples/triples.jsonl",
-        manifest="results/{dataset}/examples/triples.jsonl.manifest.json",
-    log:
-        "results/{dataset}/logs/triple_examples.log",
+        "results/{dataset}/logs/examples.{system}.{variant}.log",
     conda:
         "../envs/data.yaml"
     resources:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        spec=spec("triple_examples"),
+        program=program("examples"),
+        spec=spec(
+            "examples",
+            settings=["dataset.source", "recipe.negatives", "seed"],
+            packages=["numpy"],
+            modules=lambda settings: [
+                kinds.module_name(sources.FOLDER, settings["dataset"]["source"])
+            ],
+        ),
+        files=lambda wildcards, input: " ".join(
+            (
+                f"--{name.replace('_', '-')} {shlex.quote(str(input[name]))}"
+                if isinstance(input[name], str)
+                else f"--{name} {' '.join(map(shlex.quote, input[name]))}"
+            )
+            for name in ("run", "raw", "subset")
+            if input.get(name)
+        ),
     shell:
-        "python $PROGRAMS/triple_examples.py --spec {params.spec:q} --triples {input.triples:q}"
+        "{params.program} --spec {params.spec:q} {params.files}"
         " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

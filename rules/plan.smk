@@ -1,48 +1,66 @@
-# Needs: nothing; what has been made is counted instead of assumed, and never asked for.
-# Makes: the plan of table 2, plan.tsv by this machine's measured rates, or plan.<device>.tsv by
-# those of a device in devices.tsv: results/msmarco/plan.H200.tsv.
+# Needs: nothing. Makes: what a table will cost, table2.plan.tsv by the measured rates of this machine, or
+# table2.plan.<device>.tsv by those of a row of devices.tsv.
 #
-# Counts are no inputs, or the plan would run the stages it speaks of. They are a param of which
-# Snakemake keeps the record, so that a plan is made anew when counts appear.
+# The settings of the table's jobs are a file among the inputs, so that the spec depends on them. Their finished
+# results are not: `verify` would call a plan stale as soon as a job has run. They are the param `counted`, which
+# Snakemake compares with its own record (rules/snakemake.smk).
 
-from condenser.pipeline.costs import plan
+from condenser import objectives
+from condenser.pipeline.costs import jobs as planned
 
-PLAN_TABLES = [
-    os.path.join(
-        workflow.basedir, "condenser", "pipeline", "costs", "tables", f"{name}.tsv"
-    )
-    for name in ("assumptions", "backbones", "collections", "devices", "rates")
-]
+# relative, so that a moved checkout has the same inputs
+COSTS = Path(os.path.relpath(ROOT / "condenser" / "pipeline" / "costs" / "tables"))
 
 
 rule plan:
     input:
-        tables=PLAN_TABLES,
+        jobs=lambda wildcards: planned.write_jobs(
+            wildcards.dataset,
+            wildcards.table,
+            work=Path(WORK),
+            specs=SPECS,
+            inputs=inputs_of,
+            owner=owner_of,
+        ),
+        tables=sorted(map(str, COSTS.glob("*.tsv"))),
     output:
-        plan="results/{dataset}/plan{on}.tsv",
-        manifest="results/{dataset}/plan{on}.tsv.manifest.json",
+        plan="results/{dataset}/{table}.plan{on}.tsv",
+        manifest="results/{dataset}/{table}.plan{on}.tsv.manifest.json",
     log:
-        "results/{dataset}/logs/plan{on}.log",
+        "results/{dataset}/logs/plan.{table}{on}.log",
     wildcard_constraints:
         on=r"(\.[A-Za-z0-9_-]+)?",
     conda:
-        "../envs/data.yaml"
+        "../envs/torch.yaml"
     threads: THREADS
     resources:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        spec=spec("plan"),
+        # by `input` a param is derived, which Snakemake does not compare: a checkout may move
+        program=lambda wildcards, input: program("plan")(wildcards),
+        tables=lambda wildcards, input: os.path.dirname(input.tables[0]),
+        spec=spec(
+            "plan",
+            settings=["compute"],
+            modules=lambda settings: [
+                kinds.module_name(folder, name)
+                for folder in (objectives.FOLDER, SYSTEMS)
+                for name in kinds.names(folder)
+            ],
+        ),
         device=lambda wildcards: wildcards.on.removeprefix(".") or "measure",
-        counted=lambda wildcards: list(
-            map(
-                str,
-                plan.current_manifests(
-                    config, wildcards.dataset, Path("results"), spec=SPECS.spec
-                ),
-            )
+        counted=lambda wildcards: planned.write_finished(
+            wildcards.dataset,
+            wildcards.table,
+            work=Path(WORK),
+            specs=SPECS,
+            manifest_of=manifest_of,
+            benchmark_of=lambda stage, of: (
+                None if wildcards.on else rule_of(stage, of).expand_benchmark(of)
+            ),
         ),
     shell:
-        "python $PROGRAMS/plan.py --spec {params.spec:q} --device {params.device:q}"
-        " --tables $(dirname {input.tables[0]:q}) --counted {params.counted:q} --output {output.plan:q}"
+        "{params.program} --spec {params.spec:q} --jobs {input.jobs:q} --finished {params.counted:q}"
+        " --device {params.device:q} --tables {params.tables:q} --output {output.plan:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -1,20 +1,30 @@
-# Where Snakemake's own ways (9.27, pinned) do not do, each with its why; tests/workflow holds them to it.
+# What Snakemake 9.27 does otherwise than this workflow needs, each with the reason; tests/workflow tests it.
 
 import _thread
 import json
+import sys
 from pathlib import Path
 
+from snakemake import __version__
+from snakemake.exceptions import MissingRuleException
 from snakemake.executors.touch import Executor as TouchExecutor
 from snakemake.io import _IOFile
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
 
+from condenser import experiment
 from condenser.pipeline import freshness, reasons
 
+if not __version__.startswith("9.27."):
+    sys.exit(
+        "error: expected Snakemake 9.27, whose private methods rules/snakemake.smk replaces, "
+        f"got {__version__}. Run make setup."
+    )
 
-# Whatever the rerun-triggers, Snakemake compares times of change of inputs above 1 MB and of folders:
-# a touch or a copy would run days of work again. Specs decide here, so no file counts as newer. (Inputs
-# marked ancient do not do: then a job above that runs hides a changed param of the job itself.)
+
+# Whatever the rerun-triggers are, Snakemake compares modification times of inputs above 1 MB and of folders:
+# a touch or a copy would repeat days of work. Specs decide here, so no file counts as newer. (Marking inputs
+# as ancient does not work: a job above that runs would then hide a changed param of the job itself.)
 async def never_newer(file, time):
     return False
 
@@ -22,14 +32,14 @@ async def never_newer(file, time):
 _IOFile.is_newer = never_newer
 
 
-# Snakemake knows what params a result was made with from .snakemake/ alone: where that is lost, or is of
-# another result that stood in the same place, no edit would run anything. The manifests decide.
+# Snakemake knows the params of a result from .snakemake/ alone. Where that folder is lost, or speaks of
+# another result that lay in the same place, no edit would rerun anything. So the manifests decide.
 class Changes(ParamsChange):
     def __str__(self):
         return ", ".join(sorted(self.only_new))
 
 
-def manifest_of(job):
+def manifest_of_job(job):
     return (
         getattr(job.output, "manifest", None) if hasattr(job.params, "spec") else None
     )
@@ -38,26 +48,37 @@ def manifest_of(job):
 def params_changed(
     persistence, job, file=None, snakemakes=PersistenceBase.params_changed
 ):
-    manifest = manifest_of(job)
+    manifest = manifest_of_job(job)
     if manifest is None:
         return snakemakes(persistence, job, file=file)
     outputs = [output for output in job.output if output != manifest]
     changes = FRESHNESS.changes(Path(manifest), outputs, json.loads(job.params.spec))
-    # what a plan may count today is no matter of its spec: it would be stale once the stages have run
+    # what a plan can count today is no part of its spec: it would be stale once the stages have run
     if not changes and hasattr(job.params, "counted"):
         return snakemakes(persistence, job, file=file)
     return Changes(only_new=set(changes), files={manifest} if changes else set())
 
 
+# The spec tells what the inputs are made by. Their paths, which Snakemake compares, change where the
+# checkout or the user's files move.
+def input_changed(
+    persistence, job, file=None, snakemakes=PersistenceBase.input_changed
+):
+    if manifest_of_job(job) is None:
+        return snakemakes(persistence, job, file=file)
+    return [] if file is None else False
+
+
 FRESHNESS = freshness.Freshness()
 PersistenceBase.has_metadata = lambda persistence, job: True
 PersistenceBase.params_changed = params_changed
+PersistenceBase.input_changed = input_changed
 reasons.explain(logger)
 
 
-# `snakemake --touch` accepts a result as it is. Its manifest must say so, too.
+# `snakemake --touch` accepts a result as it is. Its manifest must say so.
 def touch_and_accept(executor, job, snakemakes=TouchExecutor.run_job):
-    manifest = manifest_of(job)
+    manifest = manifest_of_job(job)
     if manifest is not None and Path(manifest).exists():
         for change in freshness.accept(Path(manifest), json.loads(job.params.spec)):
             logger.info(f"{manifest}: accepted: {change}")
@@ -67,7 +88,18 @@ def touch_and_accept(executor, job, snakemakes=TouchExecutor.run_job):
 TouchExecutor.run_job = touch_and_accept
 
 
-# Snakemake's handler of SIGTERM takes a lock that the interrupted code may hold: it would hang for ever.
+# Snakemake says of a name that the configuration lacks only that no rule makes the file.
+def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
+    snakemakes(error, file)
+    unknown = experiment.unknown_name(config, str(file))
+    if unknown is not None:
+        error.args = (f"error: {file}: {unknown}",)
+
+
+MissingRuleException.__init__ = name_what_is_unknown
+
+
+# Snakemake's handler of SIGTERM takes a lock that the interrupted code may hold: it could hang forever.
 def exit_gracefully(scheduler, *_, snakemakes=JobScheduler.exit_gracefully):
     _thread.start_new_thread(snakemakes, (scheduler,))
 

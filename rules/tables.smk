@@ -1,49 +1,77 @@
-# Needs: runs and judgements. Makes: metrics of each system, and the papers' tables.
+# Needs: runs and judgements. Makes: the metrics of each system, and tables of them.
 
 
 rule metrics:
     input:
-        run="results/{dataset}/runs/{system}.{split}.trec",
+        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
         qrels=data("qrels.{split}.tsv"),
+        texts=texts_with_answers,
     output:
-        metrics="results/{dataset}/metrics/{system}.{split}.json",
-        manifest="results/{dataset}/metrics/{system}.{split}.json.manifest.json",
+        metrics="results/{dataset}/systems/{system}/{variant}/metrics.{split}.json",
+        manifest="results/{dataset}/systems/{system}/{variant}/metrics.{split}.json.manifest.json",
     log:
-        "results/{dataset}/logs/metrics.{system}.{split}.log",
+        "results/{dataset}/logs/metrics.{system}.{variant}.{split}.log",
     conda:
         "../envs/search.yaml"
     resources:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        spec=spec("metrics"),
+        program=program("metrics"),
+        spec=spec(
+            "metrics",
+            settings=["metrics"],
+            packages=["numpy"],
+            modules=lambda settings: sorted(
+                measures.parse(name).module.__name__
+                for name in settings["metrics"]["measures"]
+            ),
+        ),
+        texts=lambda wildcards, input: (
+            f"--texts {' '.join(map(shlex.quote, input.texts))}"
+            if input.get("texts")
+            else ""
+        ),
     shell:
-        "python $PROGRAMS/metrics.py --spec {params.spec:q} --run {input.run:q}"
-        " --qrels {input.qrels:q} --output {output.metrics:q} --manifest {output.manifest:q}"
-        " 2>&1 | tee {log:q}"
+        "{params.program} --spec {params.spec:q} --run {input.run:q}"
+        " --qrels {input.qrels:q} {params.texts} --output {output.metrics:q}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
-rule table2:
+rule table:
     input:
-        unpack(table2_metrics),
+        metrics=metrics_of_table,
         counts=data("counts.json"),
+        published=published_figures,
     output:
-        table="results/{dataset}/table2.tsv",
-        manifest="results/{dataset}/table2.tsv.manifest.json",
+        table="results/{dataset}/{table}.tsv",
+        manifest="results/{dataset}/{table}.tsv.manifest.json",
     log:
-        "results/{dataset}/logs/table2.log",
+        "results/{dataset}/logs/table.{table}.log",
     conda:
         "../envs/search.yaml"
     resources:
         mem_mb=growing(2000),
         runtime=growing(10),
     params:
-        spec=spec("table2"),
-        metrics=lambda wildcards, input: [
-            f"{name.replace('_', '-')}={file}"
-            for name, file in table2_metrics(wildcards).items()
-        ],
+        program=program("table"),
+        spec=spec(
+            "table",
+            settings=["table", "dataset.source"],
+            packages=["pandas"],
+            modules=lambda settings: [
+                *(
+                    measures.parse(name).module.__name__
+                    for name in settings["table"]["measures"]
+                )
+            ],
+        ),
+        published=lambda wildcards, input: (
+            f"--published {shlex.quote(str(input.published))}"
+            if input.get("published")
+            else ""
+        ),
     shell:
-        "python $PROGRAMS/table2.py --spec {params.spec:q} --metrics {params.metrics:q}"
-        " --counts {input.counts:q} --output {output.table:q} --manifest {output.manifest:q}"
-        " 2>&1 | tee {log:q}"
+        "{params.program} --spec {params.spec:q} --metrics {input.metrics:q}"
+        " --counts {input.counts:q} {params.published} --output {output.table:q}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -1,6 +1,8 @@
 # Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding,
 # or where there is nothing to check.
 
+from condenser.pipeline.current import write_current
+
 
 rule verify:
     log:
@@ -9,7 +11,9 @@ rule verify:
     conda:
         "../envs/verify.yaml"
     params:
-        config=lambda wildcards: json.dumps(config, sort_keys=True),
+        program=program("verify"),
+        current=lambda wildcards: write_current(
+            Path("results"), Path(WORK), specs=SPECS, manifest_of=manifest_of
+        ),
     shell:
-        "python $PROGRAMS/verify.py --results results --config <(printf %s {params.config:q})"
-        " --root $(dirname $PROGRAMS) 2>&1 | tee {log:q}"
+        "{params.program} --results results --current {params.current:q} 2>&1 | tee {log:q}"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from graphs import Load
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -15,6 +21,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Java compiles for long runs; ours last a second, of which that takes half.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,11 +38,40 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkout in which the tiny table has been made; not to be changed."""
+    """A checkout in which the tiny table has been made; not to be changed.
+
+    The first process of the tests that needs it makes it for all of them.
+    """
     if "GOLDEN_RUN" in os.environ:  # one made before, by a run of this very code
         return Path(os.environ["GOLDEN_RUN"])
     from runs import checkout, finished  # not above: NumPy must not be loaded before the threads are set
 
-    folder = checkout(root, tmp_path_factory.mktemp("golden") / "checkout")
-    finished(folder)
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # one of several processes: the folder above is common to them
+        shared = shared.parent
+    folder, is_made = shared / "golden", shared / "golden-is-made"
+    with (shared / "golden.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_made.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # what a failed run left
+            finished(checkout(root, folder))
+            is_made.touch()
     return folder
+
+
+@pytest.fixture(scope="session")
+def load(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """Loads the graph of config.yaml with an overlay, from a folder without results."""
+    from graphs import Graph  # not above: few tests need Snakemake
+
+    folder = tmp_path_factory.mktemp("empty")
+    shutil.copy(root / "config.yaml", folder)
+    (folder / "tests").symlink_to(root / "tests")
+
+    def graph(
+        overlay: dict[str, Any] | None = None, *, configfile: str | None = None, replace: bool = False
+    ) -> Graph:
+        file = root / configfile if configfile else None
+        return Graph(root, folder, overlay or {}, configfile=file, replace=replace)
+
+    return graph

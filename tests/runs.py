@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,11 @@ def checkout(root: Path, folder: Path) -> Path:
     return folder
 
 
-def command(
-    *arguments: str, target: str = TARGET, cores: int = 2, config: str = "configs/tiny.yaml"
-) -> list[str]:
-    """The command line of a run of the tiny configuration."""
+def command(*arguments: str, target: str = TARGET, cores: int = 2, overlays: Sequence[str] = ()) -> list[str]:
+    """The command line of a run of the tiny configuration; `arguments` may name further targets."""
     return [
         sys.executable, "-m", "snakemake", target, *arguments,
-        "--cores", str(cores), "--configfile", config, "--rerun-incomplete",
+        "--cores", str(cores), "--configfile", "configs/tiny.yaml", *overlays, "--rerun-incomplete",
     ]  # fmt: skip
 
 
@@ -66,9 +65,13 @@ def finished(folder: Path, *arguments: str, **options: Any) -> str:
     return done.stdout
 
 
-def rules_to_run(folder: Path, *arguments: str) -> set[str]:
+def rules_to_run(folder: Path, *arguments: str, **options: Any) -> set[str]:
     """The rules a dry run names."""
-    said = finished(folder, "-n", *arguments)
+    return started_rules(finished(folder, "-n", *arguments, **options))
+
+
+def started_rules(said: str) -> set[str]:
+    """The rules whose jobs Snakemake announced."""
     return set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE))
 
 

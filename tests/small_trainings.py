@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from condenser import kinds
 from condenser.data.records import (
     Passage,
     Query,
@@ -25,7 +26,7 @@ from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
 from condenser.train.distributed import Processes, alone
 from condenser.train.finetune import train_retriever
-from condenser.train.pretrain import pretrain_cocondenser, pretrain_condenser
+from condenser.train.pretrain import pretrain
 
 TINY = Path(__file__).parent / "data" / "tiny"
 NUM_PASSAGES, NUM_QUERIES, QUERY_LENGTH, PASSAGE_LENGTH = 60, 20, 12, 40
@@ -51,8 +52,6 @@ CONDENSER = {
     "epochs": 1,
 }
 COCONDENSER = {
-    "skip_from": 1,
-    "num_head_layers": 1,
     "late_mlm_weight": 1.0,
     "min_span_tokens": 4,
     "span_tokens": [10, 20],
@@ -64,9 +63,10 @@ COCONDENSER = {
     "rows_per_chunk": 5,
     "gradient_cache": "always",
     "memory_gb": 1.0,
-    "missing_head": "random",
+    "new_head": {"skip_from": 1, "num_head_layers": 1},
     "epochs": 1,
 }
+OBJECTIVES = {"condenser": CONDENSER, "cocondenser": COCONDENSER}
 RETRIEVER = {
     "query_length": QUERY_LENGTH,
     "passage_length": PASSAGE_LENGTH,
@@ -177,7 +177,10 @@ def train(
     processes: Processes | None = None,
     **changes: Any,
 ) -> dict[str, int]:
-    """Run the training "condenser", "cocondenser" or "retriever"; its work folder is beside `output`."""
+    """Run an objective, or the fine-tuning "retriever" or "untied" (two encoders).
+
+    The work folder is beside `output`. `changes` replace settings of the tables above, or arguments.
+    """
     torch.set_num_threads(1)
     common: dict[str, Any] = {
         **OPTIMISER,
@@ -191,10 +194,12 @@ def train(
     }
     initial = initial or files.backbone
     tokens = changes.pop("token_prefixes", files.tokens)
-    if kind == "condenser":
-        return pretrain_condenser(tokens, initial, output, **{**common, **CONDENSER, **changes})
-    if kind == "cocondenser":
-        return pretrain_cocondenser(tokens, initial, output, **{**common, **COCONDENSER, **changes})
+    if kind in OBJECTIVES:
+        settings = {name: changes.pop(name, value) for name, value in OBJECTIVES[kind].items()}
+        objective = kinds.load("objectives", kind).training
+        return pretrain(
+            objective, tokens, initial, output, title=kind, settings=settings, **{**common, **changes}
+        )
     return train_retriever(
         changes.pop("example_files", [files.examples]),
         initial,
@@ -202,6 +207,7 @@ def train(
         collection_tokens=tokens,
         query_tokens=changes.pop("query_tokens", files.root / "queries"),
         queries=files.root / "queries.jsonl",
+        tied=kind == "retriever",
         **{**common, **RETRIEVER, **changes},
     )
 
@@ -212,5 +218,6 @@ def losses(output: Path) -> list[dict[str, Any]]:
 
 
 def contents(output: Path) -> dict[str, bytes]:
-    """All files of a folder."""
-    return {file.name: file.read_bytes() for file in sorted(output.iterdir())}
+    """All files of a folder and of those in it."""
+    files = sorted(file for file in output.rglob("*") if file.is_file())
+    return {file.relative_to(output).as_posix(): file.read_bytes() for file in files}

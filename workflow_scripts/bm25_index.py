@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the index")
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
-    manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=[arguments.collection])
+    manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.collection])
 
     from condenser.retrieve.bm25 import index_collection
 

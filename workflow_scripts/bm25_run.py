@@ -1,12 +1,14 @@
 """Search a BM25 index with every query of a split.
 
-    python workflow_scripts/bm25_run.py --spec '{"config": {"k1": 0.82, "b": 0.68, "depth": 1000}, ...}' \\
+    python workflow_scripts/bm25_run.py \\
+        --spec '{"config": {"system": {"k1": 0.82, "b": 0.68, ...}, "depth": 1000}, ...}' \\
         --index results/msmarco/bm25/index --queries results/msmarco/data/queries.dev.jsonl \\
         --threads 2 --heap-mb 1500 --work-folder results/.work/bm25_run-0123 \\
-        --output results/msmarco/runs/bm25.dev.trec --manifest results/msmarco/runs/bm25.dev.manifest.json
+        --output results/msmarco/systems/bm25/untrained/run.dev.trec \\
+        --manifest results/msmarco/systems/bm25/untrained/run.dev.trec.manifest.json
 
 Reads the index and the queries; writes a TREC run and the manifest. Finished blocks of queries
-are kept in the work folder until the run is whole. Settings: `k1`, `b`, `depth`.
+are kept in the work folder until the run is complete. Settings: `system.k1`, `system.b`, `depth`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,9 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.output.name
-    manifest = program.Manifest(
-        arguments.manifest, arguments.spec, inputs=[arguments.index, arguments.queries]
-    )
+    manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.index, arguments.queries])
 
     from condenser.retrieve.bm25 import search_bm25
 
@@ -44,13 +45,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.index,
         arguments.queries,
         arguments.output,
-        k1=config["k1"],
-        b=config["b"],
+        k1=config["system"]["k1"],
+        b=config["system"]["b"],
         depth=config["depth"],
         threads=arguments.threads,
         heap_mb=arguments.heap_mb,
         work_folder=manifest.own_folder(work_folder),
-        system="bm25",
+        system=arguments.spec["wildcards"]["system"],
     )
     manifest.write(outputs=[arguments.output], counts=counts, work_folder=work_folder)
 

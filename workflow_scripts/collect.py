@@ -1,7 +1,7 @@
 """Turn a source's files into the canonical files of a data set, every row checked and counted.
 
-    python workflow_scripts/collect.py --spec '{"config": {"source": "beir", "path": "../mine", \
-"train_split": "train", "eval_split": "dev", "bad_rows": "strict"}, ...}' \\
+    python workflow_scripts/collect.py --spec '{"config": {"dataset": {"source": "beir", "path": "../mine", \
+"train_split": "train", "eval_split": "dev", "bad_rows": "strict"}}, ...}' \\
         --raw ../mine/corpus.jsonl ../mine/queries.jsonl ../mine/qrels/train.tsv ../mine/qrels/dev.tsv \\
         --output results/mine/data --manifest results/mine/data.manifest.json
 
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,12 +31,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output", type=Path, required=True, help="folder of the canonical files")
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
-    manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=arguments.raw)
+    manifest = Manifest(arguments.manifest, arguments.spec, inputs=arguments.raw)
 
     from condenser.data import sources
 
     counts = sources.collect(
-        arguments.output, {path.name: path for path in arguments.raw}, arguments.spec["config"]
+        arguments.output, {path.name: path for path in arguments.raw}, arguments.spec["config"]["dataset"]
     )
     names = ["collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"]
     for split in counts["queries"]:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--timeout-s", type=float, required=True, help="how long the server may be silent")
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
-    manifest = program.Manifest(arguments.manifest, arguments.spec, inputs=[])
+    manifest = Manifest(arguments.manifest, arguments.spec, inputs=[])
 
     from condenser.data.download import download
     from condenser.data.official import official_file

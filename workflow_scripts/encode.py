@@ -1,15 +1,16 @@
-"""Embed one shard of a collection's passages with a retriever.
+"""Embed the passages of one token shard with a retriever.
 
-    python workflow_scripts/encode.py --spec '{"config": {"passage": 128, ...}, ...}' \\
-        --retriever results/msmarco/models/condenser-round1 --shard 0-of-2 \\
-        --tokens results/msmarco/tokens/collection.0-of-2 results/msmarco/tokens/collection.1-of-2 \\
+    python workflow_scripts/encode.py \\
+        --spec '{"config": {"recipe": {"lengths": {"passage": 128}}, ...}, ...}' \\
+        --retriever results/msmarco/systems/condenser-round1/seed42/model --shard 0-of-2 \\
+        --tokens results/msmarco/tokens/backbone/collection.0-of-2.tokens.npy \\
         --doc-ids results/msmarco/data/doc_ids.txt --work-folder results/.work/encode-0123 \\
-        --output results/msmarco/embeddings/condenser-round1/collection.0-of-2.npy \\
-        --manifest results/msmarco/embeddings/condenser-round1/collection.0-of-2.manifest.json
+        --output results/msmarco/systems/condenser-round1/seed42/embeddings/collection.0-of-2.npy \\
+        --manifest results/msmarco/systems/condenser-round1/seed42/embeddings/collection.0-of-2.manifest.json
 
-Reads the retriever and all token shards (by prefix, in order); the ids only to name a passage in
-an error. Writes float32 [passage, dim] and the manifest; finished blocks are kept in the work
-folder. Settings: `passage`, `batch_tokens`, `block_rows`, `threads`, `device`, `precision`.
+Reads the retriever and the token shard, and the ids to name a passage in an error. Writes float32
+[passage, dim] and the manifest. Finished blocks are kept in the work folder until the file is complete.
+Settings: `recipe.lengths.passage`, `encode`, `compute`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--retriever", type=Path, required=True, help="Hugging Face folder")
-    parser.add_argument("--tokens", type=Path, nargs="+", required=True, help="prefixes of all shards")
+    parser.add_argument("--tokens", type=Path, required=True, help="the token shard")
     parser.add_argument("--shard", required=True, help="for example 0-of-2")
     parser.add_argument("--doc-ids", type=Path, required=True)
     parser.add_argument("--work-folder", type=Path, required=True)
@@ -38,31 +40,33 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.output.name
 
-    from condenser.data.records import read_doc_ids
-    from condenser.data.tokens import shard_files
+    from condenser.data.records import count_doc_ids, read_doc_ids
+    from condenser.data.tokens import prefix_of, shard_files, shard_rows
     from condenser.model.devices import claim_visible_gpus
-    from condenser.retrieve.encode import encode_shard
+    from condenser.model.untied import encoder_files
+    from condenser.retrieve.encode import encode_texts
 
-    prefixes = arguments.tokens
-    tokens = [file for prefix in prefixes for file in shard_files(prefix)]
-    manifest = program.Manifest(
-        arguments.manifest, arguments.spec, inputs=[arguments.retriever, *tokens, arguments.doc_ids]
+    prefix = prefix_of(arguments.tokens)
+    manifest = Manifest(
+        arguments.manifest,
+        arguments.spec,
+        inputs=[*encoder_files(arguments.retriever), *shard_files(prefix), arguments.doc_ids],
     )
-    if config["device"] != "cpu":
+    if config["compute"]["device"] != "cpu":
         claim_visible_gpus(count=1)
-    counts, device = encode_shard(
+    first_row, _ = shard_rows(
+        count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["encode"]["block_rows"]
+    )
+    counts, device = encode_texts(
         arguments.retriever,
-        prefixes,
+        prefix,
         arguments.output,
-        shard=arguments.shard,
-        max_tokens=config["passage"],
-        batch_tokens=config["batch_tokens"],
-        block_rows=config["block_rows"],
-        threads=config["threads"],
-        device=config["device"],
-        precision=config["precision"],
+        rows=None,
+        max_tokens=config["recipe"]["lengths"]["passage"],
+        **config["encode"],
+        **config["compute"],
         work_folder=manifest.own_folder(work_folder),
-        name_of_row=lambda row: f"passage {read_doc_ids(arguments.doc_ids)[row]}",
+        name_of_row=lambda row: f"passage {read_doc_ids(arguments.doc_ids)[first_row + row]}",
     )
     manifest.write(outputs=[arguments.output], counts=counts, device=device, work_folder=work_folder)
 

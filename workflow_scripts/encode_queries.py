@@ -1,15 +1,17 @@
 """Embed the queries of a split with a retriever.
 
-    python workflow_scripts/encode_queries.py --spec '{"config": {"query": 32, ...}, ...}' \\
-        --retriever results/msmarco/models/condenser-round1 \\
-        --tokens results/msmarco/tokens/queries.dev --queries results/msmarco/data/queries.dev.jsonl \\
-        --work-folder results/.work/encode_queries-0123 \\
-        --output results/msmarco/embeddings/condenser-round1/queries.dev.npy \\
-        --manifest results/msmarco/embeddings/condenser-round1/queries.dev.manifest.json
+    python workflow_scripts/encode_queries.py \\
+        --spec '{"config": {"recipe": {"lengths": {"query": 32}}, ...}, ...}' \\
+        --retriever results/msmarco/systems/condenser-round1/seed42/model \\
+        --tokens results/msmarco/tokens/backbone/queries.dev.tokens.npy \\
+        --queries results/msmarco/data/queries.dev.jsonl --work-folder results/.work/encode_queries-0123 \\
+        --output results/msmarco/systems/condenser-round1/seed42/embeddings/queries.dev.npy \\
+        --manifest results/msmarco/systems/condenser-round1/seed42/embeddings/queries.dev.manifest.json
 
-Reads the retriever and the queries' tokens (by prefix); the queries only to name one in an error.
-Writes float32 [query, dim] and the manifest; finished blocks are kept in the work folder.
-Settings: `query`, `batch_tokens`, `block_rows`, `threads`, `device`, `precision`.
+Reads the retriever (if it has two encoders, that of queries), the tokens of the queries, and the queries
+themselves: to name one in an error, and to find those of --subset, the only ones that are embedded then.
+Writes float32 [query, dim] and the manifest. Finished blocks are kept in the work folder until the file is
+complete. Settings: `recipe.lengths.query`, `encode`, `compute`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,8 +31,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--spec", type=json.loads, required=True)
     parser.add_argument("--retriever", type=Path, required=True, help="Hugging Face folder")
-    parser.add_argument("--tokens", type=Path, required=True, help="prefix of the queries' tokens")
+    parser.add_argument("--tokens", type=Path, required=True, help="the queries' tokens")
     parser.add_argument("--queries", type=Path, required=True)
+    parser.add_argument("--subset", type=Path, help="ids of the queries to embed; else all")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
@@ -38,28 +42,31 @@ def main(argv: Sequence[str] | None = None) -> None:
     work_folder = arguments.work_folder / arguments.output.name
 
     from condenser.data.records import read_queries
-    from condenser.data.tokens import shard_files
+    from condenser.data.subsets import read_subset
+    from condenser.data.tokens import prefix_of, shard_files
     from condenser.model.devices import claim_visible_gpus
-    from condenser.retrieve.encode import encode_shard
+    from condenser.model.untied import query_encoder_folder
+    from condenser.retrieve.encode import encode_texts
 
-    prefixes = [arguments.tokens]
-    tokens = [file for prefix in prefixes for file in shard_files(prefix)]
-    manifest = program.Manifest(
-        arguments.manifest, arguments.spec, inputs=[arguments.retriever, *tokens, arguments.queries]
-    )
-    if config["device"] != "cpu":
+    prefix, encoder = prefix_of(arguments.tokens), query_encoder_folder(arguments.retriever)
+    inputs = [encoder, *shard_files(prefix), arguments.queries]
+    rows = None
+    if arguments.subset:
+        inputs.append(arguments.subset)
+        wanted = read_subset(arguments.subset)
+        ids = (query.query_id for query in read_queries(arguments.queries))
+        rows = [row for row, query_id in enumerate(ids) if query_id in wanted]
+    manifest = Manifest(arguments.manifest, arguments.spec, inputs=inputs)
+    if config["compute"]["device"] != "cpu":
         claim_visible_gpus(count=1)
-    counts, device = encode_shard(
-        arguments.retriever,
-        prefixes,
+    counts, device = encode_texts(
+        encoder,
+        prefix,
         arguments.output,
-        shard="0-of-1",
-        max_tokens=config["query"],
-        batch_tokens=config["batch_tokens"],
-        block_rows=config["block_rows"],
-        threads=config["threads"],
-        device=config["device"],
-        precision=config["precision"],
+        rows=rows,
+        max_tokens=config["recipe"]["lengths"]["query"],
+        **config["encode"],
+        **config["compute"],
         work_folder=manifest.own_folder(work_folder),
         name_of_row=lambda row: f"query {list(read_queries(arguments.queries))[row].query_id}",
     )

@@ -1,13 +1,16 @@
-"""Make training examples from one system's run over the train queries.
+"""Make training examples: train queries with positives, and negatives sampled from a system's run.
 
-    python workflow_scripts/examples.py --run runs/bm25.train.trec --queries data/queries.train.jsonl \\
-        --qrels data/qrels.train.tsv --output examples/bm25.jsonl --manifest examples/bm25.manifest.json \\
-        --spec '{"config": {"depth": 200, "sample": 30, "positive_in_run": true}, "seed": 42,
-                 "wildcards": {"system": "bm25"}}'
+    python workflow_scripts/examples.py \\
+        --spec '{"config": {"recipe": {"negatives": {...}}, "seed": 42, ...}, ...}' \\
+        --run results/msmarco/systems/bm25/untrained/run.train.trec \\
+        --queries results/msmarco/data/queries.train.jsonl --qrels results/msmarco/data/qrels.train.tsv \\
+        --output results/msmarco/systems/bm25/seed42/examples.jsonl \\
+        --manifest results/msmarco/systems/bm25/seed42/examples.jsonl.manifest.json
 
-Reads the run (in the order of the queries), the train queries and their judgements. Writes the
-examples and the manifest, whose counts say what became of every query. `positive_in_run` is
-BM25's filter (coCondenser, A.1); a dense system's run keeps all queries.
+Reads the run of the train queries (or, with --raw, the official files that contain the system's negatives),
+the train queries and their judgements. With --subset only those queries count. Writes one example a line and
+the manifest, which counts the queries without an example by reason. Settings: `recipe.negatives`, `seed`,
+`dataset.source`.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -25,27 +29,48 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
-    parser.add_argument("--run", type=Path, required=True, help="SYSTEM.SPLIT.trec")
+    made_from = parser.add_mutually_exclusive_group(required=True)
+    made_from.add_argument("--run", type=Path, help="run.SPLIT.trec")
+    made_from.add_argument("--raw", type=Path, nargs="+", help="official files with negatives")
     parser.add_argument("--queries", type=Path, required=True, help="queries.SPLIT.jsonl")
     parser.add_argument("--qrels", type=Path, required=True, help="qrels.SPLIT.tsv")
-    parser.add_argument("--output", type=Path, required=True, help="examples/SYSTEM.jsonl")
+    parser.add_argument("--subset", type=Path, help="ids of the train queries that count")
+    parser.add_argument("--output", type=Path, required=True, help="examples.jsonl")
     parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
-
-    from condenser.data.negatives import make_examples
-
     config = args.spec["config"]
-    manifest = program.Manifest(args.manifest, args.spec, inputs=[args.run, args.queries, args.qrels])
-    counts = make_examples(
-        args.run,
-        args.queries,
-        args.qrels,
-        args.output,
-        depth=config["depth"],
-        sample=config["sample"],
-        positive_in_run=config["positive_in_run"] and args.spec["wildcards"]["system"] == "bm25",
-        seed=args.spec["seed"],
-    )
+    negatives = config["recipe"]["negatives"]
+    files = [args.run] if args.run else args.raw
+    subset = [args.subset] if args.subset else []
+    manifest = Manifest(args.manifest, args.spec, inputs=[*files, args.queries, args.qrels, *subset])
+
+    from condenser.data import sources
+    from condenser.data.negatives import make_examples
+    from condenser.data.subsets import read_subset
+
+    wanted = read_subset(args.subset) if args.subset else None
+    if args.run:
+        counts = make_examples(
+            args.run,
+            args.queries,
+            args.qrels,
+            args.output,
+            depth=negatives["depth"],
+            sample=negatives["sample"],
+            positive_in_run=args.spec["wildcards"]["system"] in negatives["positive_in_run"],
+            wanted=wanted,
+            seed=config["seed"],
+        )
+    else:
+        counts = sources.load(config["dataset"]).make_examples(
+            {file.name: file for file in args.raw},
+            args.queries,
+            args.qrels,
+            args.output,
+            sample=negatives["sample"],
+            wanted=wanted,
+            seed=config["seed"],
+        )
     manifest.write(outputs=[args.output], counts=counts)
 
 

@@ -1,14 +1,13 @@
-"""Work out what each stage on the way to table 2 takes, without running any.
+"""Work out what each job of a table takes, without running any.
 
-    python workflow_scripts/plan.py --spec "$(cat plan.spec.json)" --device H200 \\
-        --tables condenser/pipeline/costs/tables --counted results/msmarco/data/manifest.json \\
-        --output results/msmarco/plan.H200.tsv --manifest results/msmarco/plan.H200.tsv.manifest.json
+    python workflow_scripts/plan.py --spec '{"config": {"compute": {"threads": 2, ...}}, ...}' \\
+        --jobs results/.work/plan/msmarco/jobs_of_table2.json --device H200 \\
+        --finished results/.work/plan/msmarco/finished-0123.json --tables condenser/pipeline/costs/tables \\
+        --output results/msmarco/table2.plan.H200.tsv --manifest ....plan.H200.tsv.manifest.json
 
-The spec's config is the whole validated configuration. Reads the tables of devices, backbones,
-collections, rates and assumptions; the manifests given as counted, and the token shards beside
-them; for a collection of the user's own that has not been made, its lines. With --device measure
-the rates are those of this machine, measured first (some seconds). Writes the plan as TSV and the
-manifest.
+Reads the table's jobs with their settings, what is finished of them and its token shards, the tables of rates
+and sizes, and the first lines of a user's own collection. With --device measure the rates are those of this
+machine, measured first (some seconds). Writes the plan as TSV, and the manifest.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -28,29 +28,29 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--jobs", type=Path, required=True, help="the table's jobs, from the rule plan")
+    parser.add_argument("--finished", type=Path, required=True, help="what is made of them, from the rule")
     parser.add_argument("--device", required=True, help="a name in devices.tsv, or measure")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
-    parser.add_argument("--counted", type=Path, nargs="*", default=[], help="manifests with counts")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
-    config = arguments.spec["config"]
+    compute, dataset = arguments.spec["config"]["compute"], arguments.spec["wildcards"]["dataset"]
 
+    from condenser.pipeline.costs.jobs import read_jobs
     from condenser.pipeline.costs.plan import make_plan, write_plan
-    from condenser.pipeline.costs.tables import read_tables
+    from condenser.pipeline.costs.tables import Tables
 
-    manifest = program.Manifest(
-        arguments.manifest,
-        arguments.spec,
-        inputs=[*sorted(arguments.tables.glob("*.tsv")), *arguments.counted],
+    jobs, tables = read_jobs(arguments.jobs, arguments.finished), Tables(arguments.tables)
+    counted = [job.finished["manifest"] for job in jobs if job.finished]
+    manifest = Manifest(
+        arguments.manifest, arguments.spec, inputs=[*sorted(arguments.tables.glob("*.tsv")), *counted]
     )
-    tables = read_tables(arguments.tables)
     if arguments.device == "measure":
         from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus
         from condenser.model.dropout import dropout
         from condenser.pipeline.costs.measure import measure_device
 
-        compute = config["compute"]
         if compute["device"] != "cpu":
             claim_visible_gpus(count=1)
         place = choose_device(compute["device"])
@@ -63,15 +63,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     else:
         device = tables.device(arguments.device)
-    rows = make_plan(
-        config, arguments.spec["wildcards"]["dataset"], arguments.counted, tables=tables, device=device
-    )
+    rows = make_plan(jobs, dataset, tables=tables, device=device, threads=compute["threads"])
     write_plan(rows, arguments.output)
-    manifest.write(
-        outputs=[arguments.output],
-        counts={"stages": len(rows) - 1, "jobs": rows[-1].jobs, "device": asdict(device)},
-        device=device.name,
-    )
+    counts = {"stages": len(rows) - 1, "jobs": len(jobs), "device": asdict(device)}
+    manifest.write(outputs=[arguments.output], counts=counts, device=device.name)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
 """Tokenise the queries of one split.
 
-    python workflow_scripts/query_tokens.py --spec '{"config": {}}' --queries data/queries.dev.jsonl \\
-        --backbone models/backbone --output-prefix tokens/queries.dev \\
-        --manifest tokens/queries.dev.manifest.json
+    python workflow_scripts/query_tokens.py --spec '{"config": {}, ...}' \\
+        --queries results/msmarco/data/queries.dev.jsonl --tokenizer results/msmarco/models/backbone \\
+        --output-prefix results/msmarco/tokens/backbone/queries.dev \\
+        --manifest results/msmarco/tokens/backbone/queries.dev.manifest.json
 
-Reads the queries and the backbone's tokenizer. Writes PREFIX.tokens.npy,
-PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy (a query is one sentence behind an empty
-title) and the manifest with the counts of rows, rows without tokens and tokens.
+Reads the queries and a model's tokenizer. Writes PREFIX.tokens.npy,
+PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy (a query is one sentence after an empty title)
+and the manifest, which counts rows, rows without tokens and tokens.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 BATCH_ROWS = 4096  # changes no byte
 
@@ -27,18 +29,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
     parser.add_argument("--queries", type=Path, required=True, help="queries.SPLIT.jsonl")
-    parser.add_argument("--backbone", type=Path, required=True, help="folder with the tokenizer")
+    parser.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer")
     parser.add_argument("--output-prefix", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.data.tokens import Tokenizer, shard_files, tokenise_queries
 
-    manifest = program.Manifest(
-        args.manifest, args.spec, inputs=[args.queries, args.backbone / "tokenizer.json"]
-    )
+    manifest = Manifest(args.manifest, args.spec, inputs=[args.queries, args.tokenizer / "tokenizer.json"])
     counts = tokenise_queries(
-        args.queries, args.output_prefix, Tokenizer(args.backbone), batch_size=BATCH_ROWS
+        args.queries, args.output_prefix, Tokenizer(args.tokenizer), batch_size=BATCH_ROWS
     )
     manifest.write(outputs=shard_files(args.output_prefix), counts=counts)
 

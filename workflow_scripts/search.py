@@ -1,15 +1,18 @@
 """Search one shard of embeddings exhaustively with every query of a split.
 
-    python workflow_scripts/search.py --spec '{"config": {"depth": 1000, "block_rows": 1024, ...}, ...}' \\
-        --embeddings results/msmarco/embeddings/condenser-round1/collection.0-of-2.npy --shard 0-of-2 \\
-        --doc-ids results/msmarco/data/doc_ids.txt \\
-        --queries results/msmarco/embeddings/condenser-round1/queries.dev.npy \\
-        --work-folder results/.work/search-0123 --rows ....0-of-2.rows.npy --scores ....0-of-2.scores.npy \\
-        --manifest ....0-of-2.manifest.json
+    python workflow_scripts/search.py \\
+        --spec '{"config": {"depth": 1000, "encode": {"block_rows": 1024}, ...}, ...}' --shard 0-of-2 \\
+        --embeddings results/msmarco/systems/condenser-round1/seed42/embeddings/collection.0-of-2.npy \\
+        --queries results/msmarco/systems/condenser-round1/seed42/embeddings/queries.dev.npy \\
+        --doc-ids results/msmarco/data/doc_ids.txt --work-folder results/.work/search-0123 \\
+        --rows results/msmarco/systems/condenser-round1/seed42/search/dev.0-of-2.rows.npy \\
+        --scores results/msmarco/systems/condenser-round1/seed42/search/dev.0-of-2.scores.npy \\
+        --manifest results/msmarco/systems/condenser-round1/seed42/search/dev.0-of-2.manifest.json
 
-Reads the embeddings of the shard and of the queries; writes the best rows (int64, counted over the
+Reads the embeddings of the shard and of the queries. Writes the best rows (int64, counted over the
 whole collection) and their scores (float32), [query, rank], and the manifest. Finished blocks of
-queries are kept in the work folder. Settings: `depth`, `block_rows`, `threads`.
+queries are kept in the work folder until the files are complete. Settings: `depth`, `encode.block_rows`,
+`compute.threads`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -38,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.rows.name
-    manifest = program.Manifest(
+    manifest = Manifest(
         arguments.manifest,
         arguments.spec,
         inputs=[arguments.embeddings, arguments.queries, arguments.doc_ids],
@@ -49,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.retrieve.search import search_shard
 
     first_row, _ = shard_rows(
-        count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["block_rows"]
+        count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["encode"]["block_rows"]
     )
     counts = search_shard(
         arguments.embeddings,
@@ -58,8 +62,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.scores,
         first_row=first_row,
         depth=config["depth"],
-        block_rows=config["block_rows"],
-        threads=config["threads"],
+        block_rows=config["encode"]["block_rows"],
+        threads=config["compute"]["threads"],
         work_folder=manifest.own_folder(work_folder),
     )
     manifest.write(outputs=[arguments.rows, arguments.scores], counts=counts, work_folder=work_folder)

@@ -1,12 +1,16 @@
 """Tokenise one shard of a collection.
 
-    python workflow_scripts/tokens.py --spec '{"config": {}}' --collection data/collection.jsonl \\
-        --doc-ids data/doc_ids.txt --backbone models/backbone --shard 0-of-2 \\
-        --output-prefix tokens/collection.0-of-2 --manifest tokens/collection.0-of-2.manifest.json
+    python workflow_scripts/tokens.py \\
+        --spec '{"config": {"encode": {"block_rows": 1024}}, ...}' \\
+        --collection results/msmarco/data/collection.jsonl --doc-ids results/msmarco/data/doc_ids.txt \\
+        --tokenizer results/msmarco/models/backbone --shard 0-of-2 \\
+        --output-prefix results/msmarco/tokens/backbone/collection.0-of-2 \\
+        --manifest results/msmarco/tokens/backbone/collection.0-of-2.manifest.json
 
-Reads the collection, its ids and the backbone's tokenizer. Writes PREFIX.tokens.npy,
-PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy and the manifest with the counts of rows,
-rows with title, rows without tokens, sentences and tokens.
+Reads the collection, its ids and a model's tokenizer. Writes PREFIX.tokens.npy,
+PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy and the manifest, which counts rows, rows with a
+title, rows without tokens, sentences and tokens. Setting: `encode.block_rows`; shards are cut at multiples
+of it.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
+from condenser.manifest import Manifest
 
 BATCH_ROWS = 512  # few enough that a batch's Python objects stay cheap; changes no byte
 
@@ -28,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
     parser.add_argument("--collection", type=Path, required=True, help="collection.jsonl")
     parser.add_argument("--doc-ids", type=Path, required=True, help="doc_ids.txt")
-    parser.add_argument("--backbone", type=Path, required=True, help="folder with the tokenizer")
+    parser.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer")
     parser.add_argument("--shard", required=True, help="for example 0-of-2")
     parser.add_argument("--output-prefix", type=Path, required=True)
     parser.add_argument("--manifest", type=Path, required=True)
@@ -36,15 +41,16 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.data.tokens import Tokenizer, shard_files, tokenise_collection
 
-    manifest = program.Manifest(
-        args.manifest, args.spec, inputs=[args.collection, args.doc_ids, args.backbone / "tokenizer.json"]
+    manifest = Manifest(
+        args.manifest, args.spec, inputs=[args.collection, args.doc_ids, args.tokenizer / "tokenizer.json"]
     )
     counts = tokenise_collection(
         args.collection,
         args.doc_ids,
         args.output_prefix,
-        Tokenizer(args.backbone),
+        Tokenizer(args.tokenizer),
         shard=args.shard,
+        multiple_of=args.spec["config"]["encode"]["block_rows"],
         batch_size=BATCH_ROWS,
     )
     manifest.write(outputs=shard_files(args.output_prefix), counts=counts)

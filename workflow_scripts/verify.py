@@ -1,10 +1,9 @@
-"""Re-check every artefact of results/ against its manifest and the current configuration.
+"""Check every file of results/ against its manifest and the current configuration.
 
     snakemake --cores 1 verify
 
-Reads: results/, and a JSON file of the current configuration. Writes: nothing; says on standard
-output what is stale, damaged or of unknown origin, and ends with status 1 if anything is, or if there
-is nothing to check.
+Reads results/ and the specs of the current configuration. Writes nothing. Says on standard output what is
+stale, damaged or of unknown origin, and exits with status 1 if anything is, or if there is nothing to check.
 """
 
 from __future__ import annotations
@@ -22,16 +21,15 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--results", type=Path, required=True, help="the folder of all results")
-    parser.add_argument("--config", type=Path, required=True, help="the validated configuration as JSON")
-    parser.add_argument("--root", type=Path, required=True, help="the folder of the workflow")
+    parser.add_argument(
+        "--current", type=Path, required=True, help="the specs of today by manifest, from the rule verify"
+    )
     arguments = parser.parse_args(argv)
 
     from condenser.files import read_json
-    from condenser.pipeline.specs import Specs
     from condenser.pipeline.verify import verify
 
-    specs = Specs(read_json(arguments.config), root=arguments.root, digest_cache=None)
-    checked, findings = verify(arguments.results, current=specs.spec)
+    checked, findings = verify(arguments.results, current=read_json(arguments.current))
     for finding in findings:
         print(finding)
     print(f"{checked} artefacts checked, {len(findings)} findings")

@@ -1,7 +1,7 @@
-"""Batches: which items a step takes, in what chunks, as padded `[CLS] tokens [SEP]`.
+"""Batches: the items of each step, divided into chunks, as padded `[CLS] tokens [SEP]`.
 
-The order is a pure function of (seed, epoch, position), so a resumed run and any number of
-processes see the same batches.
+The order is a pure function of (seed, epoch, position), so that a resumed training and any number of
+processes have the same batches.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from jaxtyping import Int
 from condenser.data.randomness import permutation, uniforms
 from condenser.data.tokens import TokenShards
 
-_WIDTH_MULTIPLE = 8  # what matrix units of GPUs like
+_WIDTH_MULTIPLE = 8  # GPUs multiply matrices fastest in multiples of 8
 
 
 def num_steps(num_items: int, *, batch_size: int, epochs: int | float) -> int:
-    """Steps of a training: every epoch ends with a shorter batch where the items do not divide.
+    """Number of steps of a training; the last batch of an epoch may be shorter.
 
-    A part of an epoch is its first steps, at least one.
+    A fraction of an epoch consists of its first steps, at least one.
 
     >>> num_steps(10, batch_size=4, epochs=2), num_steps(10, batch_size=4, epochs=0.5)
     (6, 2)
@@ -32,10 +32,10 @@ def num_steps(num_items: int, *, batch_size: int, epochs: int | float) -> int:
 def step_items(
     num_items: int, *, batch_size: int, step: int, seed: int, stream: str
 ) -> tuple[int, Int[np.ndarray, " item"], Int[np.ndarray, " item"]]:
-    """Epoch, positions in the epoch's order, and items of the whole batch of a step, from step 0.
+    """Epoch of a step (from 0), positions of its batch in the order of the epoch, and items of the batch.
 
-    Every item comes once an epoch; the last batch of an epoch holds what is left. `stream` names
-    the training, so that two trainings of one seed differ in order.
+    Every item occurs once in an epoch. `stream` names the training, so that two trainings with the same
+    seed have different orders.
     """
     epoch, batch = divmod(step, _steps_per_epoch(num_items, batch_size))
     positions = np.arange(batch * batch_size, min((batch + 1) * batch_size, num_items))
@@ -50,7 +50,7 @@ def _steps_per_epoch(num_items: int, batch_size: int) -> int:
     return -(-num_items // batch_size)
 
 
-@lru_cache(maxsize=2)  # a shuffle of millions takes longer than a step
+@lru_cache(maxsize=2)  # shuffling millions of items takes longer than a step
 def _order(num_items: int, seed: int, stream: str, epoch: int) -> np.ndarray:
     order = permutation(seed, f"order of {stream}", epoch, num_items)
     order.setflags(write=False)
@@ -60,10 +60,10 @@ def _order(num_items: int, seed: int, stream: str, epoch: int) -> np.ndarray:
 def length_chunks(
     lengths: Int[np.ndarray, " row"], *, rows_per_chunk: int
 ) -> list[Int[np.ndarray, " chunk"]]:
-    """Indices into a batch, cut into chunks of rows of like length, longest first.
+    """Indices of a batch in chunks of rows of similar length, longest first.
 
-    Rows of equal length keep their order; the last chunk may be shorter. The longest come first
-    because the memory they leave holds all later ones; the other way it would grow with each.
+    Rows of equal length keep their order; the last chunk may be shorter. The longest chunk comes first,
+    because later chunks then reuse its memory; in the other order each would allocate more.
 
     >>> [chunk.tolist() for chunk in length_chunks(np.array([9, 5, 7]), rows_per_chunk=2)]
     [[0, 2], [1]]
@@ -75,7 +75,7 @@ def length_chunks(
 def row_windows(
     shards: TokenShards, rows: Int[np.ndarray, " row"], *, max_tokens: int
 ) -> tuple[Int[np.ndarray, " row"], Int[np.ndarray, " row"]]:
-    """Starts and lengths of queries or passages: title and text, cut to `max_tokens` with specials.
+    """Starts and lengths of queries or passages (title and text), cut to `max_tokens` with special tokens.
 
     Source: coCondenser, A.1: 32 tokens for a query, 128 for a passage.
     """
@@ -92,9 +92,9 @@ def pack_texts(
     sep_id: int,
     pad_id: int,
 ) -> tuple[Int[np.ndarray, "row token"], Int[np.ndarray, " row"]]:
-    """`[CLS] tokens [SEP]` of each stretch, padded to a common multiple of 8, and the lengths with specials.
+    """`[CLS] tokens [SEP]` of each text, padded to a common multiple of 8, and the lengths with both.
 
-    The lengths tell padding from text: a pad token may stand inside a text.
+    Only the lengths distinguish padding from text, as a text may contain the pad token.
     """
     whole = lengths + 2
     width = -(-int(whole.max(initial=2)) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
@@ -106,7 +106,7 @@ def pack_texts(
 
 
 def positive_index(item: int, num_positives: int, *, seed: int, epoch: int) -> int:
-    """Which of an item's positives stands for it in an epoch: (item + seed + epoch) mod n.
+    """Index of the positive that an item uses in an epoch: (item + seed + epoch) mod n.
 
     Source: texttron/tevatron's training set, as used for coCondenser.
     """
@@ -118,14 +118,14 @@ def positive_index(item: int, num_positives: int, *, seed: int, epoch: int) -> i
 def negative_window(
     num_negatives: int, size: int, *, seed: int, item: int, epoch: int
 ) -> Int[np.ndarray, " size"]:
-    """Which of an item's negatives it brings in an epoch.
+    """Indices of the negatives that an item uses in an epoch.
 
-    A window of `size` moves by its own size each epoch over the item's shuffled list and wraps
-    around at its end. A list shorter than `size` is drawn from with replacement, anew each epoch.
-    Source: texttron/tevatron's training set, whose shuffle and draws these are in distribution.
+    The item's negatives are shuffled once; a window of `size` over them moves by `size` in each epoch and
+    wraps around at the end. From fewer than `size` negatives every epoch draws with replacement. Source:
+    the training set of texttron/tevatron; shuffle and draws have the same distribution as there.
 
     Raises:
-        ValueError: negatives are wanted and there are none.
+        ValueError: `size` is positive and there are no negatives.
     """
     if size == 0:
         return np.zeros(0, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Blocks: whole sentences of one row packed together, the texts of Condenser pre-training.
+"""Blocks of whole sentences of one row, the texts of Condenser pre-training.
 
-Source: Condenser, section 4.1, and the authors' data preparation: blocks of 126 tokens (128 with
-the two specials) that never cross paragraphs, one in ten with a shorter target.
+Source: Condenser, section 4.1, and the authors' data preparation: blocks of 126 tokens (128 with the two
+special tokens) that never cross paragraphs; one block in ten has a shorter target length.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from condenser.data.tokens import TokenShards
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks in the order of their text, and what became of the rows."""
+    """Blocks in the order of the text, and counts of rows and blocks."""
 
     starts: Int[np.ndarray, " block"]  # flat token positions
     lengths: Int[np.ndarray, " block"]
     num_rows: int
-    num_empty_rows: int  # without a token behind the title: they give no block
-    num_long: int  # one sentence longer than a block may be
+    num_empty_rows: int  # without tokens after the title: they have no block
+    num_long: int  # blocks of one sentence that is longer than `max_tokens`
 
     def __len__(self) -> int:
         return len(self.starts)
 
 
 def pack_blocks(shards: TokenShards, *, max_tokens: int, short_probability: float, seed: int) -> Blocks:
-    """Pack the sentences behind every row's title greedily into blocks.
+    """Pack the sentences after the title of every row greedily into blocks.
 
-    A block takes the next sentence of its row as long as its target length is not passed; a
-    sentence that passes it by itself is a block by itself. The target is `max_tokens`, or, with
-    `short_probability`, drawn from 1..max_tokens; the draw belongs to the block's first sentence.
+    A block takes the next sentence of its row if it stays within its target length; a sentence
+    longer than the target is a block of its own. The target is `max_tokens` or, with `short_probability`,
+    drawn uniformly from 1..max_tokens; the draw depends on the first sentence of the block.
 
-    The authors' code closes a block only once its target is reached and so cuts off what passes
-    the limit; here only a sentence longer than `max_tokens` is ever cut (`block_windows`).
+    The authors' code also closes a block before the sentence that would overflow it. Only a sentence longer
+    than `max_tokens` is cut (`block_windows`).
     """
     starts, first = shards.sentence_starts, shards.first_sentence
     opens = np.zeros(len(starts), dtype=bool)
     opens[first] = True  # titles, and the end
     num_sentences = np.diff(first) - 1
-    # All rows advance together, sentence by sentence; longest rows first, so that those which
-    # still have a sentence of the current rank are a prefix.
+    # All rows advance together by one sentence. The longest rows come first, so that the rows that still
+    # have a sentence of the current rank are a prefix.
     rows = np.argsort(-num_sentences, kind="stable")
     ranks = np.arange(1, num_sentences.max(initial=0) + 1)
     num_active = np.searchsorted(-num_sentences[rows], -ranks, side="right")
@@ -80,10 +80,10 @@ def pack_blocks(shards: TokenShards, *, max_tokens: int, short_probability: floa
 def block_windows(
     blocks: Blocks, items: Int[np.ndarray, " item"], *, max_tokens: int, seed: int, epoch: int
 ) -> tuple[Int[np.ndarray, " item"], Int[np.ndarray, " item"]]:
-    """Starts and lengths of the tokens that blocks give in one epoch.
+    """Starts and lengths of the tokens that represent blocks in one epoch.
 
-    A block longer than `max_tokens` gives one random window. Ids and mask are both made from it,
-    where the authors' code cuts them from two different windows.
+    A block longer than `max_tokens` is represented by a random window. Ids and mask come from the same
+    window; in the authors' code they come from two different ones.
     """
     starts, lengths = blocks.starts[items], blocks.lengths[items]
     spare = np.maximum(lengths - max_tokens, 0)

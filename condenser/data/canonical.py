@@ -1,7 +1,7 @@
-"""The canonical files of one data set: every record checked, every row accounted for.
+"""The canonical files of one data set: every record is checked, every row is counted.
 
-One place decides what is let in, whatever the source: non-empty texts, unique ids without white
-space, judgements that name what is there. The files become visible together, when all is well.
+The checks are the same for all sources: texts are not empty, ids are unique and without white space, and
+judgements name existing queries and passages. The files appear together, after the last check.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DECIMAL = re.compile(r"0|[1-9][0-9]{0,8}")
 
 
 class IdSet:
-    """A set of ids that holds small decimal ids, as MS MARCO's, in a bit each."""
+    """A set of ids that needs one bit for each small decimal id, as MS MARCO's are."""
 
     def __init__(self) -> None:
         self._bits, self._others, self._count = bytearray(), set[str](), 0
@@ -50,7 +50,7 @@ class IdSet:
         return None
 
     def add(self, value: str) -> bool:
-        """Add an id; false where it was there already."""
+        """Add an id; returns whether it is new."""
         if value in self:
             return False
         number = self._number(value)
@@ -78,12 +78,12 @@ class CanonicalFiles:
     """Writes `collection.jsonl`, `doc_ids.txt`, `queries.<split>.jsonl`, `qrels.<split>.tsv` and
     `rejected.jsonl` of one data set into `folder`.
 
-    Used as a context: the files appear in the folder only if the block ends without an error. With
-    `bad_rows` "strict" the first row that does not fit ends the work with file and line; with "skip"
-    it is left out, counted, and listed in `rejected.jsonl` (file, line, expected, got).
+    Use it in a `with` statement: the files appear in the folder if the block ends without an error. With
+    `bad_rows` "strict" the first bad row is an error with file and line; with "skip" every bad row is left
+    out, counted, and listed in `rejected.jsonl` (file, line, expected, got).
 
-    `counts` has, by file, `rows` = `kept` + `rejected` + what is no fault: `without_judgement`
-    (queries) and `repeated` (the same judgement again); blank lines are no rows.
+    `counts` has for each file `rows` = `kept` + `rejected` + `without_judgement` (queries that are not
+    used) + `repeated` (judgements that occur again). Blank lines are not rows.
 
     Raises:
         ValueError: `bad_rows` is neither "strict" nor "skip".
@@ -94,7 +94,7 @@ class CanonicalFiles:
             raise ValueError(f"expected bad_rows to be strict or skip, got {preview(bad_rows)}.")
         self._folder, self._skips = Path(folder), bad_rows == "skip"
         self._tallies: dict[str, Counter[str]] = {}
-        self._parts: dict[str, tuple[str, str]] = {}  # of a file: the name of its part, and its own
+        self._parts: dict[str, tuple[str, str]] = {}  # file -> names of its part and of itself
         self._doc_ids = IdSet()
         self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
 
@@ -128,23 +128,23 @@ class CanonicalFiles:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What came, what was kept and what was left out, by file and in all."""
+        """The numbers of rows read, kept and left out, by file and in total."""
         rejected = sum(tally["rejected"] for tally in self._tallies.values())
         files = {name: dict(sorted(tally.items())) for name, tally in sorted(self._tallies.items())}
         return {"files": files, "rejected": rejected, **self._totals}
 
     def add_part(self, folder: str | Path, files: Iterable[Path]) -> None:
-        """Let the rows of `files` count together, as those of their `folder`.
+        """Count the rows of `files` together, under the name of their `folder`.
 
-        In `rejected.jsonl` each file goes by its path from that folder: several parts may have files
-        of one name.
+        `rejected.jsonl` names each file by its path in that folder, as files of several parts may have
+        the same name.
         """
         name = Path(folder).name
         for file in files:
             self._parts[str(file)] = name, (Path(name) / file.relative_to(folder)).as_posix()
 
     def _names_of(self, file: str | Path) -> tuple[str, str]:
-        """What counts and rejections call a file: no whole path, so that they are the same anywhere."""
+        """The names of a file in counts and in `rejected.jsonl`, without the path of this machine."""
         return self._parts.get(str(file), (Path(file).name, Path(file).name))
 
     def tally(self, file: str | Path) -> Counter[str]:
@@ -152,22 +152,22 @@ class CanonicalFiles:
         return self._tallies.setdefault(self._names_of(file)[0], Counter(rows=0, kept=0, rejected=0))
 
     def rows(self, path: str | Path, parse: Callable[[bytes], Parsed]) -> Iterator[Row[Parsed]]:
-        """The rows of a file, each line through `parse`."""
+        """The rows of a file, parsed by `parse`."""
         with Path(path).open("rb") as stream:
             yield from self.stream_rows(str(path), stream, parse)
 
     def stream_rows(
         self, file: str, stream: IO[bytes], parse: Callable[[bytes], Parsed]
     ) -> Iterator[Row[Parsed]]:
-        """The rows of an open stream, which messages and counts call `file`."""
+        """The rows of an open stream; messages and counts name it `file`."""
         lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
         return parse_rows(file, lines, parse)
 
     def reject(self, file: str, line: int, unfit: Unfit) -> None:
-        """Leave a row out, or end the work there.
+        """Leave out a bad row.
 
         Raises:
-            ValueError: bad rows are not to be skipped.
+            ValueError: `bad_rows` is "strict".
         """
         if not self._skips:
             raise unfit.at(file, line)
@@ -178,7 +178,7 @@ class CanonicalFiles:
     def _fit(
         self, rows: Iterable[Row[Record]], check: Callable[[Record], None]
     ) -> Iterator[tuple[str, int, Record]]:
-        """File, line and record of the rows that pass `check`; the others are rejected."""
+        """File, line and record of each row that passes `check`; the other rows are rejected."""
         for row in rows:
             self.tally(row.file)["rows"] += 1
             record = row.record
@@ -193,12 +193,12 @@ class CanonicalFiles:
                 self.reject(row.file, row.line, record)
 
     def write_collection(self, rows: Iterable[Row[Passage]], *, num_rows: int | None = None) -> None:
-        """Write the passages that fit, in the order they come; call it once, and first.
+        """Write the good passages in their order; call it once, before `write_splits`.
 
-        `num_rows`, where it is known beforehand, is for the time left that is shown.
+        `num_rows`, if known, is used only to show the time left.
 
         Raises:
-            ValueError: no passage is left, or a row does not fit and bad rows are not to be skipped.
+            ValueError: no passage is left, or a row is bad and `bad_rows` is "strict".
         """
 
         def check(passage: Passage) -> None:
@@ -220,8 +220,8 @@ class CanonicalFiles:
             self._totals["passages"] = write_passages(self._ready / "collection.jsonl", kept())
         if not self._totals["passages"]:
             raise ValueError(
-                f"{self._names()}: expected passages, got none that fit. Is it the right file?"
-                f"{self._told_rejected()}"
+                f"{self._names()}: expected passages, got none that can be used. Is it the right file?"
+                f"{self._rejected_advice()}"
             )
 
     def write_splits(
@@ -229,14 +229,14 @@ class CanonicalFiles:
         qrels: Mapping[str, Iterable[Row[Qrel]]],
         queries: Sequence[tuple[Sequence[str], Iterable[Row[Query]]]],
     ) -> None:
-        """Write the judged queries and the judgements of every split; call it after the collection.
+        """Write the judged queries and the judgements of every split; call it after `write_collection`.
 
-        `queries` pairs each file's rows with the splits it serves (BEIR keeps all in one file). A
-        query without judgement in a split is not written to it; one without any is counted.
+        `queries` pairs the splits of each file with its rows (BEIR has one file for all splits). A query
+        is written to the splits that judge it; a query that no split judges is counted.
 
         Raises:
-            ValueError: a split is left empty, judges nothing relevant, or a row does not fit and bad rows
-                are not to be skipped.
+            ValueError: a split has no queries left or no relevant passage, or a row is bad and `bad_rows`
+                is "strict".
         """
         judgements = {split: self._known_passages(rows) for split, rows in qrels.items()}
         judged = {split: {qrel.query_id for _, _, qrel in rows} for split, rows in judgements.items()}
@@ -248,7 +248,7 @@ class CanonicalFiles:
             if not kept:
                 raise ValueError(
                     f"{self._names()}: expected queries with judgements in the split {split!r}, got none. "
-                    f"Do the ids of queries and judgements agree?{self._told_rejected()}"
+                    f"Do the ids of queries and judgements agree?{self._rejected_advice()}"
                 )
             if all(qrel.grade <= 0 for qrel in kept):
                 raise ValueError(
@@ -262,7 +262,7 @@ class CanonicalFiles:
         self._count_shared(written)
 
     def _known_passages(self, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int, Qrel]]:
-        """The judgements of passages that exist, each pair once."""
+        """The judgements of existing passages; each pair of query and passage occurs once."""
         grades: dict[tuple[str, str], int] = {}
 
         def check(qrel: Qrel) -> None:
@@ -298,7 +298,7 @@ class CanonicalFiles:
         judged: Mapping[str, set[str]],
         written: Mapping[str, dict[str, Query]],
     ) -> None:
-        """Put each query of one file under the splits that judge it."""
+        """Add each query of one file to the splits that judge it."""
         seen = IdSet()
 
         def check(query: Query) -> None:
@@ -317,7 +317,7 @@ class CanonicalFiles:
     def _known_queries(
         self, rows: Iterable[tuple[str, int, Qrel]], queries: Mapping[str, Query]
     ) -> Iterator[Qrel]:
-        """The judgements whose query is there."""
+        """The judgements whose query is written."""
         for file, line, qrel in rows:
             if qrel.query_id in queries:
                 self.tally(file)["kept"] += 1
@@ -337,24 +337,24 @@ class CanonicalFiles:
                 if shared := len(written[first].keys() & written[second].keys()):
                     self._totals.setdefault("queries_shared_by_splits", {})[f"{first}+{second}"] = shared
 
-    def _told_rejected(self) -> str:
-        """Where nothing is left although bad rows are skipped: how to see why."""
+    def _rejected_advice(self) -> str:
+        """How to see why nothing is left, if rows were skipped."""
         rejected = self.counts["rejected"]
-        return f" {rejected:,} rows were rejected: bad_rows: strict names the first." if rejected else ""
+        return f" {rejected:,} rows were rejected: bad_rows: strict shows the first one." if rejected else ""
 
     def _names(self) -> str:
         return ", ".join(sorted(self._tallies)) or "the data"
 
 
 def check_splits(*splits: str) -> None:
-    """Let only names of splits pass that differ and can stand in a file name.
+    """Check that the names of splits differ and can be part of a file name.
 
     Raises:
-        ValueError: a name is used twice, or holds other than letters, digits, `-` and `_`.
+        ValueError: a name is used twice, or contains anything but letters, digits, `-` and `_`.
     """
     for split in splits:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", split):
-            raise ValueError(f"expected a split named with letters, digits, - or _, got {preview(split)}.")
+            raise ValueError(f"expected a split name of letters, digits, - and _, got {preview(split)}.")
     if len(set(splits)) != len(splits):
         raise ValueError(
             f"expected different splits, got {preview(splits)}. Training and evaluating on the same queries "

@@ -1,4 +1,4 @@
-"""Whole-word masks for masked language modelling, drawn anew each epoch."""
+"""Whole-word masks for masked language modelling, different in every epoch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from condenser.data.randomness import uniforms
 
 _PLACE_BITS = 16
 _SIZE_MASK = np.uint64(2**_PLACE_BITS - 1)
-_NO_WORD = np.uint64(2**64 - 1)  # behind every word, and of a size that no budget holds
+_NO_WORD = np.uint64(2**64 - 1)  # sorts after every word, with a size above every budget
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class MaskedBatch:
     """Rows of `[CLS] tokens [SEP]`, some tokens masked."""
 
     input_ids: Int[np.ndarray, "row token"]
-    lengths: Int[np.ndarray, " row"]  # with the two specials
+    lengths: Int[np.ndarray, " row"]  # with the two special tokens
     masked_positions: Int[np.ndarray, " masked"]  # flat positions in input_ids
-    labels: Int[np.ndarray, " masked"]  # the ids that stood there
+    labels: Int[np.ndarray, " masked"]  # the original ids at these positions
 
 
 def mask_tokens(
@@ -37,15 +37,15 @@ def mask_tokens(
     seed: int,
     epoch: int,
 ) -> MaskedBatch:
-    """Mask about `probability` of the content tokens of every row, whole words at a time.
+    """Mask about `probability` of the content tokens of every row, in whole words.
 
-    A row of n content tokens (all but special ones) has a budget of max(1, round(probability n)),
-    at most `max_predictions`. Its words are taken in random order; one that would overflow the
-    budget is skipped. Of the tokens taken, 80 % become [MASK], 10 % a random one, 10 % stay.
-    Source: BERT's whole-word masking as Condenser, section 4.1, uses it.
+    Content tokens are all but special ones. A row of n content tokens has a budget of
+    max(1, round(probability n)) tokens, at most `max_predictions`. Its words are chosen in random order; a
+    word that does not fit into the rest of the budget is skipped. 80 % of the chosen tokens become [MASK],
+    10 % become a random token, 10 % stay. Source: BERT's whole-word masking, as in Condenser, section 4.1.
 
-    A row's mask depends on (seed, epoch, its entry of `positions`) alone, not on the batch it is
-    computed in. Special tokens inside a text are never masked and end a word.
+    The mask of a row depends only on (seed, epoch, its entry of `positions`), not on its batch. Special
+    tokens inside a text are never masked, and they end a word.
     """
     is_ordinary = np.zeros(len(is_continuation), dtype=bool)
     is_ordinary[random_ids] = True
@@ -72,28 +72,28 @@ def mask_tokens(
 def _choose_words(
     is_content: np.ndarray, is_continuation: np.ndarray, budgets: np.ndarray, order: np.ndarray
 ) -> np.ndarray:
-    """Flat positions of the tokens of the words taken, ascending.
+    """Flat positions of the tokens of the chosen words, ascending.
 
-    A word is a run of content tokens up to the next that begins one; its rank among the words of
-    its row is its first token's number in `order` (then its place).
+    A word is a content token and the continuations after it. The words of a row are ordered by the number
+    of their first token in `order`, then by their place.
     """
     num_rows, width = is_content.shape
-    assert width < 2**_PLACE_BITS, "a place must fit its bits"
+    assert width < 2**_PLACE_BITS, "a place must fit into its bits"
     is_inside = is_content & is_continuation
     is_inside[:, 1:] &= is_content[:, :-1]
-    bounds = np.flatnonzero(~is_inside)  # what begins a word, or is no content; each row's last token is none
+    bounds = np.flatnonzero(~is_inside)  # starts of words and tokens without content, as the last of each row
     is_start = is_content.ravel()[bounds]
     starts = bounds[is_start]
     sizes = np.diff(bounds, append=is_content.size)[is_start]
 
-    # One number a word: rank, place, size. Sorting numbers is many times faster than sorting indices.
+    # One integer for each word: rank, place, size. Sorting integers is much faster than sorting indices.
     words = np.full(is_content.size, _NO_WORD, dtype=np.uint64)
     ranks = (order.ravel()[starts] * 2.0**32).astype(np.uint64)
     places = (starts % width).astype(np.uint64)
     words[starts] = (ranks << np.uint64(32)) | (places << np.uint64(_PLACE_BITS)) | sizes.astype(np.uint64)
     words = np.sort(words.reshape(num_rows, width), axis=1).T
 
-    # All rows advance together, word by word in each row's own order.
+    # All rows advance together by one word, each row in its own order.
     words = np.ascontiguousarray(words)
     sizes = (words & _SIZE_MASK).astype(np.int64)
     is_taken = np.zeros(words.shape, dtype=bool)

@@ -1,8 +1,8 @@
-"""Training examples: a run minus the judged positives gives the negatives, for BM25 and dense alike."""
+"""Training examples: negatives are sampled from any system's run, without the judged positives."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import groupby
 from pathlib import Path
 
@@ -34,16 +34,18 @@ def make_examples(
     depth: int,
     sample: int,
     positive_in_run: bool,
+    wanted: Collection[str] | None,
     seed: int,
 ) -> dict[str, int]:
     """Write one example for each train query that has positives and negatives; gives the counts.
 
     Positives are the documents judged above 0, in the order of the judgements. Negatives are
     `sample` of the first `depth` documents of the query's run that are left without them, drawn
-    by (seed, query_id) and written in order of rank; all of them where they are fewer. With
-    `positive_in_run` only queries stay whose run holds a positive. Source: coCondenser, A.1.
+    by (seed, query_id) and written in order of rank; all of them if there are fewer. With
+    `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those ids.
+    Source: coCondenser, A.1.
 
-    The run is read once, a query at a time, and never held: it must come in the queries' order.
+    The run is read once, one query at a time, so it must be in the queries' order.
     Of the counts, `queries` is the sum of the five that follow it; the last three are of examples.
 
     Raises:
@@ -58,6 +60,8 @@ def make_examples(
 
     def examples() -> Iterator[TrainExample]:
         for query_id, ranked in _runs_by_query(run, queries):
+            if wanted is not None and query_id not in wanted:
+                continue
             judged = positives.get(query_id, {})
             negatives = [doc_id for doc_id in ranked if doc_id not in judged]
             counts["queries"] += 1
@@ -89,7 +93,7 @@ def make_examples(
 
 
 def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Every query with the documents of its run, best first; none where the run leaves it out."""
+    """Every query with the documents of its run, best first; none if the run lacks the query."""
     lines = enumerate(read_run(run), start=1)
     groups = groupby(lines, key=lambda line: line[1].query_id)
     waiting = next(groups, None)

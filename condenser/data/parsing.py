@@ -1,7 +1,7 @@
-"""Rows of other people's text files: split as bytes, and one form of message for what does not fit.
+"""Rows of a user's text files, and the checks of ids, texts and grades.
 
-A line ends at a line feed and nowhere else; one carriage return before it is taken off, and
-counted. Quotes, U+2028 and the text "NA" mean nothing special.
+Only a line feed ends a line; one carriage return before it is removed and counted. Quotes, U+2028 and the
+text "NA" have no special meaning.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from condenser.data.records import Passage, Qrel, Query
 Record = TypeVar("Record")
 
 MAX_LINE_BYTES = 64 << 20
-MAX_ID_BYTES = 512  # of UTF-8; Lucene cannot index an id above 32,766, and long ones swell every run file
-MAX_PASSAGE_CHARACTERS = 20_000_000  # of UTF-16; Jackson, by which Anserini reads, refuses a longer string
+MAX_ID_BYTES = 512  # of UTF-8; Lucene's limit is 32,766, but every run repeats the ids
+MAX_PASSAGE_CHARACTERS = 20_000_000  # of UTF-16; the limit of Jackson, Anserini's JSON parser
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GRADE = re.compile(r"-?[0-9]{1,9}")
 _TAB_ADVICE = "Is it tab-separated, without tabs inside the text?"
@@ -27,20 +27,20 @@ _INVISIBLE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
 
 class Unfit(Exception):
-    """A row that is not what it should be; the three parts of the message a person gets."""
+    """A row that cannot be used, with the three parts of its error message."""
 
     def __init__(self, expected: str, got: str, advice: str) -> None:
         super().__init__(expected, got, advice)
         self.expected, self.got, self.advice = expected, got, advice
 
     def at(self, file: str, line: int) -> ValueError:
-        """The error to raise for this row: `file:line: expected ..., got .... What to do.`"""
+        """The error for this row: `file:line: expected ..., got .... What to do.`"""
         return ValueError(f"{file}:{line}: expected {self.expected}, got {self.got}. {self.advice}")
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[Record]):
-    """One row of a file: its record, or why it has none. Lines are counted from 1."""
+    """One row of a file: its record, or why it has none. Line numbers begin at 1."""
 
     file: str
     line: int
@@ -48,19 +48,19 @@ class Row(Generic[Record]):
 
 
 def preview(value: object) -> str:
-    """A value as it may stand in a one-line message: quoted and cut to 60 characters."""
-    shown = ascii(value[:61] if isinstance(value, str) else value)  # a line may have millions
+    """A value for a one-line message: quoted, in ASCII, cut to 60 characters."""
+    shown = ascii(value[:61] if isinstance(value, str) else value)  # a text may have millions of characters
     return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
 def text_lines(
     stream: IO[bytes], *, max_line_bytes: int, tally: Counter[str]
 ) -> Iterator[tuple[int, bytes | Unfit]]:
-    """The lines of a file with their numbers, without line ends; blank lines are passed over.
+    """The lines of a file with their numbers, without line ends and blank lines.
 
-    A line above `max_line_bytes` is read past without being held and comes as `Unfit`. `tally`
-    counts `blank_lines`, `carriage_returns` (taken off line ends) and `byte_order_marks` (taken
-    off the first line).
+    A line longer than `max_line_bytes` is not kept in memory; it gives an `Unfit`. `tally` counts
+    `blank_lines`, `carriage_returns` (removed from line ends) and `byte_order_marks` (removed from the
+    first line).
     """
     number = 0
     while line := stream.readline(max_line_bytes + 2):
@@ -96,7 +96,7 @@ def parse_rows(
     lines: Iterator[tuple[int, bytes | Unfit]],
     parse: Callable[[bytes], Record],
 ) -> Iterator[Row[Record]]:
-    """Each line through `parse`; a line that raises `Unfit` becomes a row that carries it."""
+    """One row for each line: the record that `parse` gives, or the `Unfit` that it raises."""
     for number, line in lines:
         if isinstance(line, Unfit):
             yield Row(file, number, line)
@@ -127,7 +127,7 @@ def tab_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
     """The columns of a tab-separated line, exactly as many as `names`.
 
     Raises:
-        Unfit: another number of columns, or no UTF-8.
+        Unfit: the number of columns is another, or the line is not UTF-8.
     """
     columns = decode(line).split("\t")
     if len(columns) != len(names):
@@ -140,7 +140,7 @@ def tab_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object from its keys and values, where Python's reader would keep the last of equal keys."""
+    """A JSON object; a repeated key is an error, while Python would keep its last value."""
     value = dict(pairs)
     if len(value) != len(pairs):
         keys = Counter(key for key, _ in pairs)
@@ -149,14 +149,14 @@ def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-_JSON = json.JSONDecoder(object_pairs_hook=_object_of)  # once: making one costs more than a short line
+_JSON = json.JSONDecoder(object_pairs_hook=_object_of)  # made once: it takes longer than parsing a short line
 
 
 def json_object(line: bytes) -> dict[str, Any]:
     """The JSON object of a line.
 
     Raises:
-        Unfit: the line is no JSON object, or one of its objects has a key twice.
+        Unfit: the line is not a JSON object, or one of its objects repeats a key.
     """
     text = decode(line)
     try:
@@ -172,10 +172,10 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:
-    """A text of a JSON object; `absent` stands for a missing key unless it is None.
+    """A string field of a JSON object, or `absent` if the key is missing; None makes it required.
 
     Raises:
-        Unfit: the key is missing, or its value is no string.
+        Unfit: a required key is missing, or the value is not a string.
     """
     value = record.get(key, absent)
     if not isinstance(value, str):
@@ -183,9 +183,9 @@ def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:
             raise Unfit(
                 f'a field "{key}"',
                 f"only {preview(sorted(record))}",
-                "Add it, or rename what holds it.",
+                "Add it, or rename the field that contains it.",
             )
-        raise Unfit(f'a string in "{key}"', preview(value), "Write it in quotation marks.")
+        raise Unfit(f'a string in "{key}"', preview(value), "Put it in quotation marks.")
     return value
 
 
@@ -193,15 +193,15 @@ def whole_grade(text: str) -> int:
     """A relevance grade.
 
     Raises:
-        Unfit: the text is no whole number of up to nine digits.
+        Unfit: the text is not an integer of at most nine digits.
     """
     if not _GRADE.fullmatch(text):
-        raise Unfit("a whole number as grade", preview(text), "Grades are 0 (not relevant), 1, 2, ...")
+        raise Unfit("an integer grade", preview(text), "Grades are 0 (not relevant), 1, 2, ...")
     return int(text)
 
 
 def tsv_passages() -> Callable[[bytes], Passage]:
-    """A parser of `id<tab>text` or `id<tab>title<tab>text`; the first row that fits decides which."""
+    """A parser of `id<tab>text` or `id<tab>title<tab>text`; the first valid row decides which."""
     decided: tuple[str, ...] = ()
 
     def parse(line: bytes) -> Passage:
@@ -230,17 +230,17 @@ def tsv_query(line: bytes) -> Query:
     """A query from `id<tab>text`.
 
     Raises:
-        Unfit: another number of columns, or no UTF-8.
+        Unfit: the number of columns is not 2, or the line is not UTF-8.
     """
     query_id, text = tab_columns(line, names=("id", "text"))
     return Query(query_id, text)
 
 
 def trec_qrel(line: bytes) -> Qrel:
-    """A judgement in TREC form: `query_id 0 doc_id grade`, by tabs or spaces.
+    """A judgement in TREC form: `query_id 0 doc_id grade`, separated by tabs or spaces.
 
     Raises:
-        Unfit: the line has another number of columns, or a grade that is no whole number.
+        Unfit: the number of columns is not 4, or the grade is not an integer.
     """
     columns = re.split(r"[ \t]+", decode(line).strip(" \t"))
     if len(columns) != 4:
@@ -253,38 +253,38 @@ def trec_qrel(line: bytes) -> Qrel:
 
 
 def check_id(what: str, value: str) -> None:
-    """Let only ids pass that survive in TREC files and in Lucene's index.
+    """Check that an id can be used in TREC files and in Lucene's index.
 
     Raises:
-        Unfit: the id is empty or above `MAX_ID_BYTES`, holds white space, control characters or a byte
-            order mark, or is no valid Unicode.
+        Unfit: the id is empty, is longer than `MAX_ID_BYTES`, contains white space, control characters or
+            a byte order mark, or is not valid Unicode.
     """
     if value.split() != [value]:
-        raise Unfit(f"a {what} without white space", preview(value), "Give every row an id of its own.")
+        raise Unfit(f"a {what} without white space", preview(value), "Give every row its own id.")
     _check_characters(what, value)
     if match := _INVISIBLE.search(value):
         is_mark = match[0] == "\ufeff"
         raise Unfit(
             f"a {what} without {'byte order mark' if is_mark else 'control characters'}",
             preview(value),
-            "Were files with byte order marks joined? Take the marks off." if is_mark else "Clean the id.",
+            "Were files with byte order marks joined? Remove the marks." if is_mark else "Clean the id.",
         )
     if (num_bytes := len(value.encode())) > MAX_ID_BYTES:
         raise Unfit(
             f"a {what} of at most {MAX_ID_BYTES} bytes of UTF-8",
             f"{num_bytes:,}: {preview(value)}",
-            "Is it an id, and not a text? Runs and the BM25 index cannot hold long ones.",
+            "Is it an id, and not a text? Shorten it.",
         )
 
 
 def check_text(what: str, value: str) -> None:
-    """Let only texts pass that say something and can be written.
+    """Check that a text is not empty and can be written as UTF-8.
 
     Raises:
-        Unfit: the text is empty or white space only, holds NUL, or is no valid Unicode.
+        Unfit: the text is empty or only white space, contains NUL, or is not valid Unicode.
     """
     if not value.strip():
-        raise Unfit(f"a {what} that is not empty", preview(value), "Give it a text, or leave the row out.")
+        raise Unfit(f"a {what} that is not empty", preview(value), "Add a text, or remove the row.")
     _check_characters(what, value)
 
 
@@ -300,7 +300,7 @@ def _check_characters(what: str, value: str) -> None:
 
 
 def check_passage(passage: Passage) -> None:
-    """Let only passages pass that every later stage can take; raises `Unfit` otherwise."""
+    """Check that every later stage can use a passage; raises `Unfit` otherwise."""
     check_id("passage id", passage.doc_id)
     _check_characters("passage title", passage.title)
     check_text("passage text", passage.text)
@@ -309,17 +309,17 @@ def check_passage(passage: Passage) -> None:
         raise Unfit(
             f"a title and text of at most {MAX_PASSAGE_CHARACTERS:,} characters (UTF-16) together",
             f"{num_characters:,} in {preview(passage.text)}",
-            "Cut the text into passages: the BM25 index can read no longer one.",
+            "Cut the text into shorter passages: BM25's reader has this limit.",
         )
 
 
 def _utf16_length(text: str) -> int:
-    """How many characters Java counts: two for each beyond the 16 bits."""
+    """The length of a text in Java: characters above U+FFFF count twice."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def check_query(query: Query) -> None:
-    """Let only queries pass that every later stage can take; raises `Unfit` otherwise."""
+    """Check that every later stage can use a query; raises `Unfit` otherwise."""
     check_id("query id", query.query_id)
     check_text("query text", query.text)
     for answer in query.answers:

@@ -1,7 +1,7 @@
-"""Randomness as a pure function of where it is used.
+"""Random numbers as a pure function of where they are used.
 
-No generator is carried along: a number depends on (seed, stream, epoch, position, column) and on
-nothing else, so that resuming, other process counts and other batch cuts draw the same numbers.
+There is no generator with a state. A number depends only on (seed, stream, epoch, position, column), so
+it is the same after resuming, with another number of processes and with other batches.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 
 
 def stream_key(seed: int, stream: str, epoch: int = 0) -> int:
-    """A 63-bit key for one named use of randomness in one epoch."""
+    """A 63-bit key for one epoch of a stream, which is a name for one use of randomness."""
     text = f"{seed}/{stream}/{epoch}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
 
@@ -31,8 +31,8 @@ def stream_key(seed: int, stream: str, epoch: int = 0) -> int:
 def uniforms(seed: int, stream: str, epoch: int, positions: np.ndarray, *, columns: int) -> np.ndarray:
     """Independent numbers in [0, 1): float64 [position, column].
 
-    Row i depends on `positions[i]` alone, column j on j alone: a wider call begins with the
-    narrower call's numbers.
+    Entry (i, j) depends on `positions[i]` and j alone, so a call with more columns begins with the same
+    numbers.
     """
     with np.errstate(over="ignore"):
         rows = _mixed(positions.astype(np.uint64) * _GOLDEN + np.uint64(stream_key(seed, stream, epoch)))

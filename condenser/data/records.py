@@ -1,12 +1,12 @@
-"""The records every source gives and every stage reads, and their canonical files.
+"""The records that every source gives and every stage reads, and their canonical files.
 
-Canonical files hold one record a line, UTF-8, lines ended by a single line feed and split on
-nothing else (U+2028 may stand inside a text):
+A canonical file is UTF-8 with one record a line. Only a line feed ends a line: a text may contain
+U+2028.
 
 - `collection.jsonl`: `{"doc_id", "title", "text"}`; row i of every later array is line i.
 - `queries.<split>.jsonl`: `{"query_id", "text", "answers"}`.
 - `qrels.<split>.tsv`: TREC form, `query_id 0 doc_id grade`, tab-separated.
-- runs (`<system>.<split>.trec`): `query_id Q0 doc_id rank score system`, space-separated, rank from 1.
+- runs (`<system>.<split>.trec`): `query_id Q0 doc_id rank score system`, space-separated; ranks begin at 1.
 - examples (`<system>.jsonl`): `{"query_id", "positive_doc_ids", "negative_doc_ids"}`.
 """
 
@@ -16,14 +16,16 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
+from math import isnan
 from pathlib import Path
+from typing import NamedTuple
 
-from condenser.files import atomic_write
+from condenser.files import atomic_write, count_lines
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One retrievable text; `title` is empty where the collection has none."""
+    """One text of the collection; `title` is empty if the text has none."""
 
     doc_id: str
     title: str
@@ -32,7 +34,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One question; `answers` are strings that an answering passage contains (open-domain QA)."""
+    """One query; `answers` (of open-domain QA) are strings that a relevant passage contains."""
 
     query_id: str
     text: str
@@ -41,16 +43,18 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Qrel:
-    """One judgement; `grade` 0 is judged not relevant."""
+    """One judgement; `grade` 0 means not relevant."""
 
     query_id: str
     doc_id: str
     grade: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScoredDoc:
-    """One line of a run; a query's lines come in order of rank, best first."""
+class ScoredDoc(NamedTuple):
+    """One line of a run; the lines of a query are ordered by rank, best first.
+
+    A tuple, since runs have millions of lines.
+    """
 
     query_id: str
     doc_id: str
@@ -59,7 +63,7 @@ class ScoredDoc:
 
 @dataclass(frozen=True, slots=True)
 class TrainExample:
-    """One training query with its judged positives and its sampled negatives."""
+    """One training query with its positive passages and its sampled negatives."""
 
     query_id: str
     positive_doc_ids: tuple[str, ...]
@@ -67,7 +71,7 @@ class TrainExample:
 
 
 def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
-    with Path(path).open("rb") as file:  # binary files are split on b"\n" alone
+    with Path(path).open("rb") as file:  # a binary file splits at b"\n" alone
         for number, line in enumerate(file, start=1):
             yield number, line.rstrip(b"\n")
 
@@ -80,7 +84,7 @@ def _json_lines(path: str | Path, keys: tuple[str, ...], *, first_row: int = 0) 
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{path}:{number}: expected a JSON object with {', '.join(keys)} ({error!r}). "
-                "Was this file made by this workflow?"
+                "Did this workflow write this file?"
             ) from error
 
 
@@ -94,18 +98,18 @@ def _write_json_lines(path: str | Path, records: Iterable) -> int:
 
 
 def write_passages(path: str | Path, passages: Iterable[Passage]) -> int:
-    """Write a canonical collection; gives the number of passages."""
+    """Write a canonical collection; returns the number of passages."""
     return _write_json_lines(path, passages)
 
 
 def read_passages(path: str | Path, *, first_row: int = 0) -> Iterator[Passage]:
-    """The passages of a canonical collection, in row order; lines before `first_row` are not looked into."""
+    """The passages of a canonical collection in row order, from `first_row`; earlier lines are not parsed."""
     for record in _json_lines(path, ("doc_id", "title", "text"), first_row=first_row):
         yield Passage(**record)
 
 
 def write_queries(path: str | Path, queries: Iterable[Query]) -> int:
-    """Write canonical queries; gives their number."""
+    """Write canonical queries; returns their number."""
     return _write_json_lines(path, queries)
 
 
@@ -116,7 +120,7 @@ def read_queries(path: str | Path) -> Iterator[Query]:
 
 
 def write_examples(path: str | Path, examples: Iterable[TrainExample]) -> int:
-    """Write training examples; gives their number."""
+    """Write training examples; returns their number."""
     return _write_json_lines(path, examples)
 
 
@@ -129,7 +133,7 @@ def read_examples(path: str | Path) -> Iterator[TrainExample]:
 
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel]) -> int:
-    """Write judgements in TREC form; gives their number."""
+    """Write judgements in TREC form; returns their number."""
     count = 0
     with atomic_write(path) as file:
         for qrel in qrels:
@@ -142,22 +146,22 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
     """The judgements of a canonical file, in order.
 
     Raises:
-        ValueError: a line has not four columns or no whole-number grade.
+        ValueError: a line does not have four columns, or its grade is not an integer.
     """
     for number, line in _lines(path):
         columns = line.decode().split("\t")
         if len(columns) != 4 or not columns[3].lstrip("-").isdigit():
             raise ValueError(
-                f"{path}:{number}: expected 4 tab-separated columns (query_id 0 doc_id grade), "
-                f"got {len(columns)}. Was this file made by this workflow?"
+                f"{path}:{number}: expected 4 tab-separated columns (query_id 0 doc_id grade), the last an "
+                f"integer, got {line.decode()[:80]!r}. Did this workflow write this file?"
             )
         yield Qrel(columns[0], columns[2], int(columns[3]))
 
 
 def write_run(path: str | Path, rows: Iterable[ScoredDoc], *, system: str) -> int:
-    """Write a TREC run; rows must come grouped by query, best first. Gives the number of lines.
+    """Write a TREC run from rows that are grouped by query, best first; returns the number of lines.
 
-    Scores are written with nine significant digits, enough to give back any float32.
+    Scores have nine significant digits, which represent every float32 exactly.
     """
     count, rank, current = 0, 0, None
     with atomic_write(path) as file:
@@ -173,25 +177,26 @@ def read_run(path: str | Path) -> Iterator[ScoredDoc]:
     """The lines of a TREC run, in file order.
 
     Raises:
-        ValueError: a line has not six columns, or its score is no number.
+        ValueError: a line does not have six columns, or its score is NaN or not a number.
     """
     for number, line in _lines(path):
-        columns = line.decode().split(" ")
         try:
-            query_id, _, doc_id, _, score, _ = columns
-            yield ScoredDoc(query_id, doc_id, float(score))
+            query_id, _, doc_id, _, text, _ = line.decode().split()
+            if isnan(score := float(text)):
+                raise ValueError("NaN cannot be ranked")
         except ValueError as error:
             raise ValueError(
-                f"{path}:{number}: expected 6 space-separated columns "
-                f"(query_id Q0 doc_id rank score system), got {len(columns)}."
+                f"{path}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a number "
+                f"as score, got {line.decode(errors='replace')[:80]!r}. Is this a TREC run?"
             ) from error
+        yield ScoredDoc(query_id, doc_id, score)
 
 
 def read_doc_ids(path: str | Path) -> list[str]:
-    """The ids of a collection in row order, from its `doc_ids.txt` (one id a line)."""
+    """The ids of a collection in row order, from its file `doc_ids.txt` (one id a line)."""
     return [line.decode() for _, line in _lines(path)]
 
 
 def count_doc_ids(path: str | Path) -> int:
-    """How many passages a collection has, from its `doc_ids.txt`, in memory that does not grow with it."""
-    return sum(1 for _ in _lines(path))
+    """The number of passages of a collection, from its file `doc_ids.txt`."""
+    return count_lines(path)

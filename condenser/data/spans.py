@@ -1,7 +1,7 @@
-"""Span pairs: two stretches of one document, the positives of coCondenser's contrastive loss.
+"""Pairs of spans of one document, the positives of coCondenser's contrastive loss.
 
-Source: coCondenser, section 3.2. The authors' span script is lost; recipe: two non-overlapping
-stretches of about 80 to 128 tokens, one in ten short.
+Source: coCondenser, section 3.2. The authors' script for spans is lost. Our recipe: two spans without
+overlap, of about 80 to 128 tokens; one span in ten is shorter.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from condenser.data.tokens import TokenShards
 
 @dataclass(frozen=True)
 class SpanDocuments:
-    """The rows, title left out, with room for two spans."""
+    """The rows that have room for two spans after their title."""
 
     rows: Int[np.ndarray, " document"]
-    starts: Int[np.ndarray, " document"]  # flat position of the first token behind the title
+    starts: Int[np.ndarray, " document"]  # flat position of the first token after the title
     lengths: Int[np.ndarray, " document"]
-    num_left_out: int  # rows without room
+    num_left_out: int  # rows without room for two spans
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
 def span_documents(shards: TokenShards, *, min_tokens: int) -> SpanDocuments:
-    """The rows that hold two spans of `min_tokens` behind their title.
+    """The rows with at least two spans of `min_tokens` after their title.
 
     Raises:
-        ValueError: fewer than two do, so that no span would have a negative.
+        ValueError: there are fewer than two such rows, so that no span would have a negative.
     """
     starts = shards.row_starts[:-1] + shards.title_lengths
     lengths = shards.row_starts[1:] - starts
@@ -41,7 +41,7 @@ def span_documents(shards: TokenShards, *, min_tokens: int) -> SpanDocuments:
     if len(rows) < 2:
         raise ValueError(
             f"expected at least 2 documents of {2 * min_tokens} tokens or more, got {len(rows)} among "
-            f"{shards.num_rows}. Lower cocondenser.min_span_tokens, or take a corpus of longer texts."
+            f"{shards.num_rows}. Lower cocondenser.min_span_tokens, or use a corpus of longer texts."
         )
     return SpanDocuments(rows, starts[rows], lengths[rows], shards.num_rows - len(rows))
 
@@ -60,11 +60,11 @@ def sample_spans(
 ) -> tuple[Int[np.ndarray, " two_items"], Int[np.ndarray, " two_items"]]:
     """Starts and lengths of two spans of each document: d1s1, d1s2, d2s1, ...
 
-    A pure function of (seed, epoch, row). Each span's length is drawn from lengths[0]..lengths[1],
-    or with `short_probability` from min_tokens..lengths[0], and cut to half the document. Of all
-    places where the two fit without overlap each is as likely; which of them comes first in the
-    text is open. A span that would begin inside a word moves on to the next word, and keeps its
-    length where there is room; only a span that is one word throughout begins inside it.
+    A pure function of (seed, epoch, row). The length of a span is drawn uniformly from
+    lengths[0]..lengths[1], or with `short_probability` from min_tokens..lengths[0], and is at most half of
+    the document. All places without overlap are equally likely, and either span may come first in the
+    text. A span that would begin inside a word begins at the next word instead, and keeps its length if
+    there is room; only a span inside one long word begins inside it.
     """
     shortest, longest = lengths
     if not 1 <= min_tokens <= shortest <= longest:
@@ -80,8 +80,8 @@ def sample_spans(
     targets = lowest + (draws[:, 2:4] * (highest - lowest + 1)).astype(np.int64)
     targets = np.minimum(targets, sizes[:, None] // 2)  # [item, place in the text]
 
-    # The free tokens lie in three gaps: before, between, behind. A choice of two of the free + 2
-    # places of "free tokens and spans in a row" is a choice of gaps; choose the two uniformly.
+    # The free tokens are in three gaps: before, between and after the spans. Put free tokens and spans in a
+    # row of free + 2 places: a choice of two places for the spans is a choice of gaps. Choose uniformly.
     free = sizes - targets.sum(axis=1)
     one = (draws[:, 4] * (free + 2)).astype(np.int64)
     other = (draws[:, 5] * (free + 1)).astype(np.int64)
@@ -105,7 +105,7 @@ def sample_spans(
 def _tokens_to_next_word(
     shards: TokenShards, starts: np.ndarray, lengths: np.ndarray, is_continuation: np.ndarray
 ) -> np.ndarray:
-    """Tokens before the first word start of each stretch; 0 where it has none."""
+    """Number of tokens before the first start of a word in each span; 0 if no word starts in it."""
     width = int(lengths.max(initial=1))
     ids = shards.read(starts, lengths, width=width, fill=0)
     is_word_start = ~is_continuation[ids] & (np.arange(width) < lengths[:, None])

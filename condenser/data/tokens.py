@@ -35,6 +35,16 @@ def shard_files(prefix: str | Path) -> list[Path]:
     return [prefix.with_name(f"{prefix.name}.{part}.npy") for part in PARTS]
 
 
+def prefix_of(tokens_file: str | Path) -> Path:
+    """The prefix of the shard that a tokens file belongs to.
+
+    >>> str(prefix_of("a/queries.dev.tokens.npy"))
+    'a/queries.dev'
+    """
+    tokens_file = Path(tokens_file)
+    return tokens_file.with_name(tokens_file.name.removesuffix(f".{PARTS[0]}.npy"))
+
+
 def shard_bounds(num_rows: int, *, num_shards: int, multiple_of: int = 1) -> list[tuple[int, int]]:
     """First row and end of every shard: they cover every row once, in order.
 
@@ -209,13 +219,18 @@ class TokenShards:
         first_sentence: int64 [row + 1], indices into `sentence_starts`.
     """
 
-    def __init__(self, prefixes: Sequence[str | Path]) -> None:
+    def __init__(self, prefixes: Sequence[str | Path], *, whole: bool = True) -> None:
         """
+        Args:
+            prefixes: of the shards, in order.
+            whole: whether these must be all shards of the collection.
+
         Raises:
             ValueError: a shard is missing, out of order, not as `write_token_shard` writes it, or its files
                 do not fit together.
         """
-        _refuse_gaps(prefixes)
+        if whole:
+            _refuse_gaps(prefixes)
         loaded = [_load_shard(prefix) for prefix in prefixes]
         self._tokens = [tokens for tokens, _, _ in loaded]
         nums = np.concatenate([nums for _, _, nums in loaded])
@@ -301,8 +316,7 @@ def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     for file in files:
         if not file.is_file():
             raise ValueError(
-                f"{file}: expected this file of a token shard, found none. Delete collection.complete "
-                "if that stands beside it, and run again."
+                f"{file}: expected this file of a token shard, found none. Run the workflow again."
             )
     tokens, lengths, nums = (
         load_npy(file, mapped=part == "tokens") for file, part in zip(files, PARTS, strict=True)
@@ -331,15 +345,18 @@ def tokenise_collection(
     tokenizer: Tokenizer,
     *,
     shard: str,
+    multiple_of: int,
     batch_size: int,
 ) -> dict[str, int]:
     """Write one shard of a collection, such as `0-of-2`; gives its counts.
+
+    Shards are cut at multiples of `multiple_of` rows.
 
     Raises:
         ValueError: there is no such shard, or collection and ids do not match line by line.
     """
     num_rows = _count_lines(doc_ids)
-    begin, end = shard_rows(num_rows, shard, multiple_of=1)
+    begin, end = shard_rows(num_rows, shard, multiple_of=multiple_of)
 
     def texts() -> Iterator[tuple[str, str]]:
         passages = read_passages(collection, first_row=begin)

@@ -1,13 +1,13 @@
 """Training examples from MS MARCO's official triples, the round-1 negatives of coCondenser (A.1).
 
-A triple is `query_id<tab>positive<tab>negative`, all numbers, by line feeds or carriage return and
-line feed; the negatives are BM25's. Source of the count: microsoft.github.io/msmarco.
+A triple is a line `query_id<tab>positive<tab>negative` of three numbers, which may end with a carriage
+return and a line feed. The negatives come from BM25. Source of the count: microsoft.github.io/msmarco.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import IO
@@ -23,29 +23,37 @@ from condenser.progress import Progress
 OFFICIAL_ROWS = 397_768_673  # of qidpidtriples.train.full.2.tsv.gz
 
 _BLOCK_BYTES = 4 << 20
-_MAX_UNPACKED = 64 << 30
 _MAX_DIGITS = 9
 
 
 def make_triple_examples(
-    triples: Path, queries: Path, qrels: Path, output: Path, *, sample: int, seed: int, official_rows: int
+    triples: Path,
+    queries: Path,
+    qrels: Path,
+    output: Path,
+    *,
+    sample: int,
+    wanted: Collection[str] | None,
+    seed: int,
+    official_rows: int,
 ) -> dict[str, int]:
-    """Write one example for each train query that the triples know; gives the counts.
+    """Write one example for each train query that has triples; returns the counts.
 
-    An example has the query's judged positives and `sample` of its distinct negatives (all, if it
-    has fewer), drawn at random whatever the order of the file. Negatives that are judged positive
-    are left out, and counted.
+    An example has the judged positives of its query and a random sample of `sample` of its distinct
+    negatives (all of them if it has fewer). The order of the file does not change the sample. Negatives
+    that are judged positive are left out and counted.
 
     Raises:
-        ValueError: the file is damaged, has a row that is no triple of numbers, another number of rows
-            than the official one (`official_rows`), or no query of ours.
+        ValueError: the file is damaged, has a row that is not three numbers, does not have
+            `official_rows` rows, or contains none of our queries.
     """
     known = {query.query_id for query in read_queries(queries)}
+    chosen = known if wanted is None else known.intersection(wanted)
     positives: dict[str, list[str]] = {}
     for qrel in read_qrels(qrels):
         if qrel.grade > 0:
             positives.setdefault(qrel.query_id, []).append(qrel.doc_id)
-    counts: Counter[str] = Counter(rows=0, queries=len(known))
+    counts: Counter[str] = Counter(rows=0, queries=len(chosen))
 
     def examples() -> Iterator[TrainExample]:
         excluded = np.array(
@@ -56,21 +64,21 @@ def make_triple_examples(
             query_id = str(number)
             if query_id not in known or query_id not in positives:
                 counts["unknown_queries"] += 1
-                continue
-            yield TrainExample(query_id, tuple(positives[query_id]), tuple(map(str, negatives)))
+            elif query_id in chosen:
+                yield TrainExample(query_id, tuple(positives[query_id]), tuple(map(str, negatives)))
         if counts["rows"] != official_rows:
             raise ValueError(
                 f"{triples}: expected the official {official_rows:,} rows, got {counts['rows']:,}. "
-                "Delete the download and fetch it again; if that does not help, the file has been changed."
+                "Delete the download and run again; if that does not help, its owner has changed the file."
             )
 
     counts["examples"] = write_examples(output, examples())
     if not counts["examples"]:
         output.unlink()
         raise ValueError(
-            f"{triples}: expected triples of the queries of {queries}, got none. Do they belong together?"
+            f"{triples}: expected triples of the queries in {queries}, got none. Do they belong together?"
         )
-    counts["queries_without_triples"] = len(known) - counts["examples"]
+    counts["queries_without_triples"] = len(chosen) - counts["examples"]
     return dict(counts)
 
 
@@ -79,11 +87,11 @@ def sample_negatives(
 ) -> Iterator[tuple[int, list[int]]]:
     """Each query of the triples, in order of its number, with `sample` of its distinct negatives.
 
-    Every pair of query and negative has a random number of its own, and the pairs with the smallest
-    are taken: a uniform sample without replacement that no order of rows changes. `excluded` are
-    pairs (query << 32 | passage, sorted) that are no negatives.
+    Every pair of query and negative has a random key, a function of seed and pair. The pairs with the
+    smallest keys are taken: a uniform sample without replacement, whatever the order of the rows.
+    `excluded` contains the pairs (query << 32 | passage, sorted) that must not be sampled.
     """
-    pile = np.empty((0, 2), dtype=np.int64)  # (query << 32 | negative) and the bits of its number
+    pile = np.empty((0, 2), dtype=np.int64)  # (query << 32 | negative, bits of its key)
     waiting: list[np.ndarray] = []
     num_waiting, compact_above = 0, 1 << 22
     for block in triple_blocks(triples, counts):
@@ -91,7 +99,9 @@ def sample_negatives(
         is_excluded = np.isin(pairs, excluded, assume_unique=True)
         counts["negatives_judged_positive"] += int(is_excluded.sum())
         pairs = pairs[~is_excluded]
-        keys = uniforms(seed, "triples", 0, pairs, columns=1)[:, 0].view(np.int64)  # same order as the floats
+        keys = uniforms(seed, "triples", 0, pairs, columns=1)[:, 0].view(
+            np.int64
+        )  # bits order as the floats do
         waiting.append(_smallest(np.stack([pairs, keys], axis=1), sample))
         num_waiting += len(waiting[-1])
         if num_waiting > compact_above:
@@ -122,13 +132,10 @@ def triple_blocks(path: Path, counts: Counter[str]) -> Iterator[np.ndarray]:
     """The triples of a gzip file in blocks: int64 [row, (query, positive, negative)].
 
     Raises:
-        ValueError: the file is damaged, or a row is not three numbers of up to nine digits.
+        ValueError: the file is damaged, or a row is not three numbers of at most nine digits.
     """
-    with (
-        open_gzip(path, max_bytes=_MAX_UNPACKED) as stream,
-        Progress("triples", total=None, unit="rows") as progress,
-    ):
-        for data in _whole_lines(path, stream):
+    with open_gzip(path) as stream, Progress("triples", total=None, unit="rows") as progress:
+        for data in _whole_lines(stream):
             try:
                 block = _numbers(data)
             except Unfit as unfit:
@@ -138,26 +145,21 @@ def triple_blocks(path: Path, counts: Counter[str]) -> Iterator[np.ndarray]:
             yield block
 
 
-def _whole_lines(path: Path, stream: IO[bytes]) -> Iterator[bytes]:
-    """Blocks of whole lines that end in line feeds alone."""
+def _whole_lines(stream: IO[bytes]) -> Iterator[bytes]:
+    """Blocks of whole lines, without carriage returns."""
     rest = b""
     while data := stream.read(_BLOCK_BYTES):
         head, found, tail = (rest + data).rpartition(b"\n")
         rest = tail
         if found:
             yield (head + found).replace(b"\r\n", b"\n")
-        elif len(rest) > 1 << 26:
-            raise ValueError(
-                f"{path}: expected lines of three numbers, got 64 MiB without a line feed. "
-                "Fetch the file again."
-            )
     if rest:
         yield rest.rstrip(b"\r") + b"\n"
 
 
 def _numbers(data: bytes) -> np.ndarray:
-    """The numbers of lines of three, in array arithmetic: 400 million rows have no time for more."""
-    expected = Unfit("three tab-separated numbers", "something else", "Fetch the file again.")
+    """The numbers of lines of three, int64 [row, 3]; by array arithmetic, as there are 400 million rows."""
+    expected = Unfit("three tab-separated numbers", "something else", "Download the file again.")
     characters = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(characters < ord("0"))
     lengths = np.diff(ends, prepend=-1) - 1
@@ -167,7 +169,7 @@ def _numbers(data: bytes) -> np.ndarray:
     by_row = separators.reshape(-1, 3)
     if (by_row[:, :2] != ord("\t")).any() or (by_row[:, 2] != ord("\n")).any():
         raise expected
-    places = np.repeat(ends, lengths + 1) - np.arange(len(characters))  # 0 at the separator itself
+    places = np.repeat(ends, lengths + 1) - np.arange(len(characters))  # 0 at the separator
     powers = np.concatenate([[0], 10 ** np.arange(_MAX_DIGITS)])
     digits = characters.astype(np.int64) - ord("0")
     return np.add.reduceat(digits * powers[places], ends - lengths).reshape(-1, 3)
@@ -180,4 +182,4 @@ def _at_line(path: Path, data: bytes, num_before: int, unfit: Unfit) -> ValueErr
             return Unfit(unfit.expected, preview(line.decode(errors="replace")), unfit.advice).at(
                 str(path), num_before + index + 1
             )
-    raise AssertionError("every line is three numbers, though their block is not")
+    raise AssertionError("a line must be wrong if its block is")

@@ -6,18 +6,21 @@ query that the run misses counts 0, a query of the run without judgements counts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
-from math import fsum, isnan, log2
+from math import fsum
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
-from condenser.data.records import Qrel, read_qrels
+from condenser.data.records import Qrel, read_qrels, read_run
+from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 
 Grades = Mapping[str, Mapping[str, int]]  # query_id -> doc_id -> grade
-Ranking = tuple[str, list[str], list[float]]  # query_id, doc_ids in order of the run, scores
+RunOfQuery = tuple[str, list[str], list[float]]  # query_id, doc_ids in order of the run, scores
 
 
 def grades_of(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
@@ -37,47 +40,32 @@ def grades_of(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
     return grades
 
 
-def read_rankings(run_file: Path) -> Iterator[Ranking]:
+def read_rankings(run_file: Path) -> Iterator[RunOfQuery]:
     """The rankings of a run, query by query, in file order.
 
     Raises:
-        ValueError: a line has not six columns or no number as score, a query's lines do not stand
-            together, or a passage stands twice in a query's list.
+        ValueError: a line is not a TREC run's, the lines of a query are not contiguous, or a query has a
+            passage twice.
     """
     done: set[str] = set()
-    with Path(run_file).open("rb") as file:
-        for query_id, lines in groupby(_columns(file, run_file), key=lambda row: row[1]):
-            rows = list(lines)
-            if query_id in done:
-                raise ValueError(
-                    f"{run_file}:{rows[0][0]}: expected all lines of query {query_id} together, got more of "
-                    "them behind another query. Sort the run by query."
-                )
-            done.add(query_id)
-            doc_ids = [row[2] for row in rows]
-            if len(set(doc_ids)) != len(doc_ids):
-                repeated = next(index for index, doc_id in enumerate(doc_ids) if doc_id in doc_ids[:index])
-                raise ValueError(
-                    f"{run_file}:{rows[repeated][0]}: expected each passage once for query {query_id}, got "
-                    f"{doc_ids[repeated]} again. Remove the duplicate."
-                )
-            yield query_id, doc_ids, [row[3] for row in rows]
-
-
-def _columns(file: Iterable[bytes], run_file: Path) -> Iterator[tuple[int, str, str, float]]:
-    for number, line in enumerate(file, start=1):
-        columns = line.decode().split()
-        try:
-            query_id, _, doc_id, _, text, _ = columns
-            score = float(text)
-            if isnan(score):
-                raise ValueError("a score that is no number has no rank")
-            yield number, query_id, doc_id, score
-        except ValueError as error:
+    first_line = 1
+    for query_id, lines in groupby(read_run(run_file), key=attrgetter("query_id")):
+        hits = list(lines)
+        if query_id in done:
             raise ValueError(
-                f"{run_file}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a "
-                f"number as score, got {line.decode().strip()[:80]!r}. Is this a TREC run?"
-            ) from error
+                f"{run_file}:{first_line}: expected all lines of query {query_id} together, got more of "
+                "them after another query. Sort the run by query."
+            )
+        done.add(query_id)
+        doc_ids = [hit.doc_id for hit in hits]
+        if len(set(doc_ids)) != len(doc_ids):
+            repeated = next(index for index, doc_id in enumerate(doc_ids) if doc_id in doc_ids[:index])
+            raise ValueError(
+                f"{run_file}:{first_line + repeated}: expected each passage once for query {query_id}, got "
+                f"{doc_ids[repeated]} again. Remove the duplicate."
+            )
+        yield query_id, doc_ids, [hit.score for hit in hits]
+        first_line += len(hits)
 
 
 def trec_order(doc_ids: Sequence[str], scores: Sequence[float]) -> list[str]:
@@ -90,46 +78,28 @@ def trec_order(doc_ids: Sequence[str], scores: Sequence[float]) -> list[str]:
     return [doc_id.decode() for _, doc_id in pairs]
 
 
-def reciprocal_rank(doc_ids: Sequence[str], relevant: frozenset[str], *, depth: int) -> float:
-    """1 / rank of the first relevant passage among the first `depth`, else 0."""
-    for rank, doc_id in enumerate(doc_ids[:depth], start=1):
-        if doc_id in relevant:
-            return 1 / rank
-    return 0.0
-
-
-def recall(doc_ids: Sequence[str], relevant: frozenset[str], *, depth: int) -> float:
-    """Share of the relevant passages among the first `depth`; 0 where nothing is relevant."""
-    return len(relevant.intersection(doc_ids[:depth])) / len(relevant) if relevant else 0.0
-
-
-def ndcg(doc_ids: Sequence[str], grades: Mapping[str, int], *, depth: int) -> float:
-    """Normalised discounted gain of the first `depth`: gain = grade, discount = log2(rank + 1).
-
-    Source: trec_eval's ndcg_cut (Järvelin and Kekäläinen 2002); negative grades gain nothing.
-    """
-    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
-    best = _discounted(ideal[:depth])
-    return _discounted([max(grades.get(doc_id, 0), 0) for doc_id in doc_ids[:depth]]) / best if best else 0.0
-
-
-def _discounted(gains: Sequence[int]) -> float:
-    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1) if gain)
-
-
 def measure_run(
-    rankings: Iterable[Ranking], grades: Grades, *, relevant_grade: int
+    rankings: Iterable[RunOfQuery],
+    grades: Grades,
+    *,
+    measures: Sequence[str],
+    relevant_grade: int,
+    has_answer: Callable[[str, str], bool] | None = None,
 ) -> tuple[dict[str, dict[str, float]], dict[str, int]]:
-    """Each judged query's MRR@10, R@100, R@1000 and nDCG@10, and counts.
+    """Each judged query's measures, and counts.
 
     A passage is relevant from `relevant_grade` on (nDCG: the grade itself). Reciprocal ranks follow
     the order of the run, as the official script follows its ranks; the others trec_eval's order.
 
+    Args:
+        measures: names such as "MRR@10" (`condenser.evaluate.measures`).
+        has_answer: whether a query's answer stands in a passage, by query_id and doc_id.
+
     Counts: `queries` (judged), `queries_missing` (judged, not in the run), `queries_without_relevant`
     (judged, nothing reaches the grade), `queries_unjudged` (in the run alone), `hits`.
     """
-    zero = {"MRR@10": 0.0, "R@100": 0.0, "R@1000": 0.0, "nDCG@10": 0.0}
-    values = {query_id: dict(zero) for query_id in grades}
+    asked = [parse(name) for name in measures]
+    values = {query_id: dict.fromkeys(measures, 0.0) for query_id in grades}
     relevant = {
         query_id: frozenset(doc_id for doc_id, grade in of_query.items() if grade >= relevant_grade)
         for query_id, of_query in grades.items()
@@ -141,13 +111,14 @@ def measure_run(
             num_unjudged += 1
             continue
         num_found += 1
-        ordered = trec_order(doc_ids, scores)
-        values[query_id] = {
-            "MRR@10": reciprocal_rank(doc_ids, relevant[query_id], depth=10),
-            "R@100": recall(ordered, relevant[query_id], depth=100),
-            "R@1000": recall(ordered, relevant[query_id], depth=1000),
-            "nDCG@10": ndcg(ordered, grades[query_id], depth=10),
-        }
+        ranking = Ranking(
+            doc_ids,
+            trec_order(doc_ids, scores),
+            relevant[query_id],
+            grades[query_id],
+            partial(has_answer, query_id) if has_answer else None,
+        )
+        values[query_id] = {measure.name: measure(ranking) for measure in asked}
     counts = {
         "queries": len(grades),
         "queries_missing": len(grades) - num_found,
@@ -171,7 +142,14 @@ def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def evaluate(
-    run_file: Path, qrels_file: Path, metrics_file: Path, *, system: str, relevant_grade: int
+    run_file: Path,
+    qrels_file: Path,
+    metrics_file: Path,
+    *,
+    system: str,
+    measures: Sequence[str],
+    relevant_grade: int,
+    has_answer: Callable[[str, str], bool] | None = None,
 ) -> dict[str, int]:
     """Measure a run file and write means, counts and every query's values as JSON; gives the counts.
 
@@ -186,7 +164,13 @@ def evaluate(
             f"{qrels_file}: expected a passage of grade {relevant_grade} or more, got none. "
             "Lower metrics.relevant_grade, or complete the judgements."
         )
-    values, counts = measure_run(read_rankings(run_file), grades, relevant_grade=relevant_grade)
+    values, counts = measure_run(
+        read_rankings(run_file),
+        grades,
+        measures=measures,
+        relevant_grade=relevant_grade,
+        has_answer=has_answer,
+    )
     averages = means(values)
     per_query: dict[str, list] = {name: [one[name] for one in values.values()] for name in averages}
     write_json(

@@ -1,161 +1,148 @@
-"""The papers' tables, from metrics files."""
+"""Tables of systems and measures, from metrics files."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
 
-from condenser.evaluate.published import (
-    OFFICIAL_DEV_QUERIES,
-    OFFICIAL_DL19_QUERIES,
-    OFFICIAL_PASSAGES,
-    TABLE_2,
-)
+from condenser.evaluate.measures import parse
+from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
 from condenser.files import atomic_write, read_json
 
-COLUMNS = (
-    "method", "batch_size", "MRR@10", "R@1000",
-    "origin", "collection", "passages", "queries", "backbone", "seeds",
-)  # fmt: skip
-_RECALL_DEPTH = 1000
 _OFFICIAL = "MS MARCO"
-_PRETRAINED = {"condenser": "Condenser", "cocondenser": "coCondenser", "backbone": "Backbone"}
+_COUNTS = ("batch_size", "passages", "queries")
 
 
-def method_name(system: str) -> str:
-    """A system's name in the tables, after coCondenser's Table 2.
-
-    >>> method_name("cocondenser-round2")
-    'coCondenser + hard negatives'
-
-    Raises:
-        ValueError: the tables know no such system.
-    """
-    if system == "bm25":
-        return "BM25"
-    pretrained, _, number = system.partition("-round")
-    if pretrained not in _PRETRAINED or not number.isdigit() or int(number) < 1:
-        raise ValueError(f"expected bm25 or <pretrained>-round<r> as system, got {system!r}.")
-    if number == "1":
-        return f"{_PRETRAINED[pretrained]} w/o hard negatives"
-    again = "" if number == "2" else f", round {number}"
-    return f"{_PRETRAINED[pretrained]} + hard negatives{again}"
-
-
-def backbone_name(settings: Mapping[str, Any]) -> str:
-    """What the table calls the backbone of a configuration's block: its hub id, folder or shape."""
-    if "id" in settings:
-        return str(settings["id"])
-    if "path" in settings:
-        return Path(settings["path"]).name
-    if "hidden_size" in settings:
-        return f"BERT from scratch, {settings['num_layers']} x {settings['hidden_size']}"
-    return "all-MiniLM-L6-v2"
-
-
-def collection_name(dataset: str, source: str, *, num_passages: int, num_queries: int, depth: int) -> str:
-    """The `collection` cell; what stands in, is incomplete or has R@1000 at another depth says so.
+def collection_name(
+    dataset: str, source: str, *, num_passages: int, num_queries: int, notes: Sequence[str]
+) -> str:
+    """The `collection` cell. It says if the data stand in for another collection, or are incomplete.
 
     It is "MS MARCO" alone only where figures may stand beside published ones: all passages, all dev
-    queries, runs as deep as the recall.
+    queries, no notes.
     """
-    name, notes = dataset, []
+    name, found = dataset, list(notes)
     if source == "msmarco":
         name = _OFFICIAL
         if (num_passages, num_queries) == (OFFICIAL_PASSAGES, OFFICIAL_DL19_QUERIES):
             name = f"{_OFFICIAL}, TREC DL 2019"
         elif (num_passages, num_queries) != (OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES):
-            notes.append("not the official passages and queries")
+            found.insert(0, "not the official passages and queries")
     elif dataset == "msmarco":
         name = source
-        notes.append("stand-in for MS MARCO")
-    if depth < min(_RECALL_DEPTH, num_passages):
-        notes.append(f"runs of {depth}")
-    return f"{name} ({'; '.join(notes)})" if notes else name
+        found.insert(0, "stand-in for MS MARCO")
+    return f"{name} ({'; '.join(found)})" if found else name
 
 
-def table2(
-    results: Mapping[str, tuple[float, float]],
+def make_table(
+    rows: Sequence[Mapping[str, Any]],
+    metrics: Mapping[tuple[str, str], Path],
     *,
+    measures: Sequence[str],
+    published: Sequence[Mapping[str, str]],
     dataset: str,
     source: str,
     num_passages: int,
-    num_queries: int,
-    depth: int,
-    batch_size: int,
-    backbone: str,
-    seed: int,
 ) -> pd.DataFrame:
-    """coCondenser's Table 2 with what was measured: [row, column], columns as `COLUMNS`.
+    """A table of measured and published rows: method, batch size, measures, and what they were measured on.
 
-    Rows come in the paper's order, then BM25, then other systems. Published rows are there only
-    where the collection is the official one, each above ours of the same method.
+    Published rows are there only where the collection is the official one: in the paper's order, each
+    above ours of the same method. A row of several seeds shows the mean, and the standard deviation in
+    columns of its own; a table of several train sizes has a column for them.
 
     Args:
-        results: MRR@10 and R@1000 by system.
-        depth: passages a query in the runs.
-        batch_size: passages, as in the paper: queries times passages per query.
-    """
-    measured = {method_name(system): numbers for system, numbers in results.items()}
-    collection = collection_name(
-        dataset, source, num_passages=num_passages, num_queries=num_queries, depth=depth
-    )
-    own = {
-        "origin": "measured",
-        "collection": collection,
-        "passages": num_passages,
-        "queries": num_queries,
-    }
-    trained = {"batch_size": batch_size, "backbone": backbone, "seeds": str(seed)}
-    rows: list[dict[str, Any]] = []
-    for published in TABLE_2:
-        if collection == _OFFICIAL:
-            rows.append(
-                {
-                    **own,
-                    "method": published.method,
-                    "batch_size": published.batch_size,
-                    "MRR@10": published.mrr_at_10,
-                    "R@1000": published.recall_at_1000,
-                    "origin": "published",
-                }
-            )
-        if published.method in measured:
-            mrr, recall = measured.pop(published.method)
-            rows.append({"method": published.method, "MRR@10": mrr, "R@1000": recall, **own, **trained})
-    for method in sorted(measured, key=lambda method: method != "BM25"):
-        mrr, recall = measured[method]
-        of_training = {} if method == "BM25" else trained
-        rows.append({"method": method, "MRR@10": mrr, "R@1000": recall, **own, **of_training})
-    frame = pd.DataFrame(rows, columns=list(COLUMNS))
-    for column in ("MRR@10", "R@1000"):
-        frame[column] = frame[column].astype("Float64")
-    for column in ("batch_size", "passages", "queries"):
-        frame[column] = frame[column].astype("Int64")
-    return frame
-
-
-def read_results(metrics: Mapping[str, Path]) -> tuple[dict[str, tuple[float, float]], int]:
-    """MRR@10 and R@1000 by system, and the number of judged queries.
+        rows: as `condenser.experiment.table_rows` gives them.
+        metrics: the metrics file of each (system, variant).
+        published: rows of `condenser.evaluate.published`.
 
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
     """
-    results: dict[str, tuple[float, float]] = {}
+    values, num_queries = read_metrics(metrics, measures=measures)
+    deepest = max(parse(name).depth for name in measures)
+    depth = min(row["depth"] for row in rows)
+    notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
+    own = {
+        "collection": collection_name(
+            dataset, source, num_passages=num_passages, num_queries=num_queries, notes=notes
+        ),
+        "passages": num_passages,
+        "queries": num_queries,
+    }
+    measured = [_measured(row, values, measures) | own for row in rows]
+    if own["collection"] == _OFFICIAL:
+        ordered = []
+        for one in published:
+            ordered.append({**one, **own, "origin": "published"})
+            ordered += [row for row in measured if row["method"] == one["method"]]
+        named = {one["method"] for one in published}
+        measured = ordered + [row for row in measured if row["method"] not in named]
+    columns = [
+        "method",
+        "batch_size",
+        *measures,
+        "origin",
+        "collection",
+        "passages",
+        "queries",
+        "backbone",
+        "seeds",
+    ]
+    if any(row["train_queries"] != "all" for row in rows):
+        columns.append("train_queries")
+    columns += [f"{name}_sd" for name in measures if any(f"{name}_sd" in row for row in measured)]
+    frame = pd.DataFrame(measured, columns=columns)
+    for column in columns:
+        if column in _COUNTS:
+            frame[column] = pd.to_numeric(frame[column]).astype("Int64")
+        elif column.removesuffix("_sd") in measures:
+            frame[column] = pd.to_numeric(frame[column].replace("", None)).astype("Float64")
+    return frame
+
+
+def _measured(
+    row: Mapping[str, Any], values: Mapping[tuple[str, str], Mapping[str, float]], measures: Sequence[str]
+) -> dict[str, Any]:
+    of_variants = [values[row["system"], variant] for variant in row["variants"]]
+    seeds = [variant.partition("seed")[2] for variant in row["variants"]]
+    shown: dict[str, Any] = {
+        **{key: row[key] for key in ("method", "batch_size", "backbone", "train_queries")},
+        "origin": "measured",
+        "seeds": ",".join(seed for seed in seeds if seed) or None,
+    }
+    for name in measures:
+        shown[name] = fmean(one[name] for one in of_variants)
+        if len(of_variants) > 1:
+            shown[f"{name}_sd"] = stdev(one[name] for one in of_variants)
+    return shown
+
+
+def read_metrics(
+    metrics: Mapping[tuple[str, str], Path], *, measures: Sequence[str]
+) -> tuple[dict[tuple[str, str], dict[str, float]], int]:
+    """The measures of each (system, variant), and the number of judged queries.
+
+    Raises:
+        ValueError: a file is of another system, lacks a measure, or has another number of queries.
+    """
+    values: dict[tuple[str, str], dict[str, float]] = {}
     numbers: dict[str, int] = {}
-    for system, file in metrics.items():
+    for (system, variant), file in metrics.items():
         content = read_json(file)
         if content["system"] != system:
             raise ValueError(f"{file}: expected metrics of {system}, got those of {content['system']}.")
-        results[system] = (content["measures"]["MRR@10"], content["measures"]["R@1000"])
-        numbers[system] = content["counts"]["queries"]
+        if missing := [name for name in measures if name not in content["measures"]]:
+            raise ValueError(f"{file}: expected {', '.join(missing)}, got none. Add it to metrics.measures.")
+        values[system, variant] = {name: content["measures"][name] for name in measures}
+        numbers[f"{system} {variant}"] = content["counts"]["queries"]
     if len(set(numbers.values())) != 1:
         raise ValueError(f"metrics: expected one number of judged queries for all systems, got {numbers}.")
-    return results, next(iter(numbers.values()))
+    return values, next(iter(numbers.values()))
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:
@@ -170,8 +157,8 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
 def rendered(frame: pd.DataFrame) -> str:
     """A table as text for the terminal, with a line that says what its figures are of."""
     measured = frame[frame["origin"] == "measured"].iloc[-1]
-    shown = frame[["method", "batch_size", "MRR@10", "R@1000", "origin", "backbone"]].astype(object)
-    for column in ("MRR@10", "R@1000"):
+    shown = frame.drop(columns=["collection", "passages", "queries", "seeds"]).astype(object)
+    for column in frame.select_dtypes("Float64").columns:
         shown[column] = shown[column].map(lambda number: "-" if pd.isna(number) else f"{number:.4f}")
     text = shown.where(shown.notna(), "-").to_string(index=False)
     about = f"{measured['collection']}: {measured['passages']:,} passages, {measured['queries']:,} queries"

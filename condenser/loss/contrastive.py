@@ -1,6 +1,6 @@
 """Contrastive losses over the representations of a whole batch.
 
-Neither has a temperature and neither normalises its vectors: the papers' have none and do not.
+As in the papers, scores are plain inner products: no temperature, no normalised vectors.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from condenser.loss.precision import at_least_float32
 
 
 def _inner_products(left: Tensor, right: Tensor) -> Tensor:
-    with torch.autocast(left.device.type, enabled=False):  # a bfloat16 product would round the scores
+    with torch.autocast(left.device.type, enabled=False):  # in bfloat16 the scores would be rounded
         return at_least_float32(left) @ at_least_float32(right).T
 
 
 def span_contrastive_loss(spans: Float[Tensor, "span dim"]) -> Float[Tensor, ""]:
     """Mean cross-entropy of each span against every other span of the batch.
 
-    Spans come as d1s1, d1s2, d2s1, ...: the positive of span i is its twin, the other span of its
-    document (1, 0, 3, 2, ...). A span is no candidate of its own.
+    Spans come in the order d1s1, d1s2, d2s1, ...: the positive of a span is its twin, the other span of
+    its document (1, 0, 3, 2, ...). All spans of other documents are negatives.
     Source: coCondenser, eq. 6.
 
     Raises:
-        ValueError: the number of spans is odd, or there is none.
+        ValueError: the number of spans is odd or 0.
 
-    >>> span_contrastive_loss(torch.eye(4))  # every candidate scores 0: ln 3
+    >>> span_contrastive_loss(torch.eye(4))  # three candidates, all with score 0: ln 3
     tensor(1.0986)
     """
     num_spans = len(spans)
     if num_spans == 0 or num_spans % 2:
-        raise ValueError(f"spans: expected two of each document, got {num_spans} in all.")
+        raise ValueError(f"spans: expected two of each document, got {num_spans} spans.")
     itself = torch.eye(num_spans, dtype=torch.bool, device=spans.device)
     scores = _inner_products(spans, spans).masked_fill(itself, float("-inf"))
     twins = torch.arange(num_spans, device=spans.device) ^ 1
@@ -45,8 +45,8 @@ def in_batch_loss(
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy of each query against every passage of the batch.
 
-    The positive of query i is passage i * group, group = passages per query; the other passages,
-    its own negatives and those of all queries, are its negatives.
+    The positive of query i is passage i * group, where group = passages per query. All other passages
+    are its negatives, also those of the other queries.
     Source: coCondenser, §3.4 and A.1 (8 queries with 8 passages each: 64 candidates).
 
     Raises:

@@ -1,4 +1,4 @@
-"""The masked language model's loss."""
+"""The loss of a masked language model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from condenser.loss.precision import at_least_float32
 def masked_cross_entropy_sum(
     logits: Float[Tensor, "masked vocab"], labels: Int[Tensor, " masked"]
 ) -> Float[Tensor, ""]:
-    """Sum over the masked positions of -log p(label), in float32 whatever the logits are.
+    """Sum of -log p(label) over the masked positions, in float32 or better; 0 for no position.
 
-    A sum, not a mean: the caller divides by the masked positions of the whole batch, so that a
-    batch cut into chunks has the loss of the batch in one piece. No position gives 0.
+    A sum and not a mean: the caller divides by the number of masked positions in the whole batch, so
+    that the loss does not depend on how the batch is cut into chunks.
     Source: Condenser, eq. 9-11.
 
     >>> import torch

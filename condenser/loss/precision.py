@@ -7,5 +7,5 @@ from torch import Tensor
 
 
 def at_least_float32(values: Tensor) -> Tensor:
-    """The values in float32, or as they are when they are more exact."""
+    """The values in float32, or unchanged if they are in float64."""
     return values if values.dtype == torch.float64 else values.float()

@@ -1,4 +1,4 @@
-"""Where and how exactly tensors are computed: device, precision, determinism, a free GPU."""
+"""What computes, and how exactly: device, precision, determinism, free GPUs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ import torch
 
 log = logging.getLogger(__name__)
 
-# Where claims of GPUs are kept. All jobs of a machine must agree on it, whoever starts them: TMPDIR will
-# not do, for schedulers give each job one of its own.
+# The folder of GPU claims, which all jobs of a machine must share. TMPDIR will not do: schedulers give
+# each job its own.
 LOCKS_VARIABLE, LOCKS_DEFAULT = "CONDENSER_GPU_LOCKS", "/tmp"
 DEVICE_FOLDER = Path("/dev")
 SMI_TIMEOUT_S = 60.0
-# More than a desktop takes: a GPU with more in use, none of it ours, is somebody's.
+# A desktop uses less. If more is in use on a GPU that no job of ours has claimed, somebody else works there.
 FOREIGN_MB = 1024
 
 
@@ -28,7 +28,7 @@ def choose_device(name: str) -> torch.device:
     """The device that the config's "auto", "cpu" or "cuda" means here.
 
     Raises:
-        ValueError: the name is another, or there is no GPU where one is demanded.
+        ValueError: the name is another one, or it is "cuda" and there is no GPU.
     """
     if name not in ("auto", "cpu", "cuda"):
         raise ValueError(f"compute.device: expected auto, cpu or cuda, got {name!r}.")
@@ -40,11 +40,11 @@ def choose_device(name: str) -> torch.device:
 def choose_precision(name: str, device: torch.device) -> str:
     """The precision that the config's "auto", "fp32", "bf16" or "fp16" means on this device.
 
-    auto: bf16 where the hardware multiplies it (a GPU from Ampere on; a CPU with AVX512-BF16 or AMX),
-    else fp16 with a loss scaler on a GPU, else fp32.
+    auto: bf16 if the hardware multiplies it (GPUs since Ampere; CPUs with AVX512-BF16 or AMX), else
+    fp16 with a loss scaler on a GPU, else fp32.
 
     Raises:
-        ValueError: the name is another, or fp16 is asked of a CPU.
+        ValueError: the name is another one, or it is "fp16" on a CPU.
     """
     if name not in ("auto", "fp32", "bf16", "fp16"):
         raise ValueError(f"compute.precision: expected auto, fp32, bf16 or fp16, got {name!r}.")
@@ -59,7 +59,7 @@ def choose_precision(name: str, device: torch.device) -> str:
 
 
 def cpu_multiplies_bf16(cpuinfo: Path) -> bool:
-    """Whether the processor has bfloat16 products, by Linux's list of its features."""
+    """Whether the processor multiplies bfloat16 numbers, by Linux's list of its features."""
     if not cpuinfo.is_file():
         return False
     for line in cpuinfo.read_text().splitlines():
@@ -69,9 +69,9 @@ def cpu_multiplies_bf16(cpuinfo: Path) -> bool:
 
 
 def autocast(device: torch.device, precision: str) -> AbstractContextManager[object]:
-    """A context in which matrix products are computed in `precision`; nothing for fp32.
+    """A context in which matrix products are computed in `precision`; it does nothing for fp32.
 
-    Enter it anew for each chunk: see condenser.train.gradient_cache.
+    Use a new one for each chunk (see `condenser.train.gradient_cache.contrastive_backward`).
     """
     if precision == "fp32":
         return nullcontext()
@@ -79,14 +79,14 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
 
 def make_deterministic(*, threads: int) -> None:
-    """Same inputs, same bits: fixed thread count, deterministic kernels, no TF32.
+    """Let the same inputs give the same bits: fixed thread count, deterministic kernels, no TF32.
 
-    Call it before the first tensor is on a GPU: cuBLAS reads its workspace setting once.
+    Call it before the first tensor goes to a GPU: cuBLAS reads its workspace setting only once.
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(threads)
     torch.use_deterministic_algorithms(True)
-    # No kernel here reads what it has not written; filling it first costs a tenth of a step.
+    # No kernel here reads memory that was never written, and filling it first takes a tenth of a step.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -95,16 +95,16 @@ def make_deterministic(*, threads: int) -> None:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, by a name that CUDA_VISIBLE_DEVICES takes, and the memory in use on it, as far as known."""
+    """A GPU: a name that CUDA_VISIBLE_DEVICES accepts, and the memory in use (0 if unknown)."""
 
     name: str
     used_mb: int
 
 
 def list_gpus() -> list[Gpu]:
-    """The machine's GPUs by nvidia-smi, in its order; by number where it gives no answer; none without any.
+    """The machine's GPUs in nvidia-smi's order.
 
-    Numbers hold with CUDA_DEVICE_ORDER=PCI_BUS_ID.
+    If nvidia-smi fails, GPUs are named by number, which is right with CUDA_DEVICE_ORDER=PCI_BUS_ID.
     """
     query = ["nvidia-smi", "--query-gpu=uuid,memory.used", "--format=csv,noheader,nounits"]
     try:
@@ -120,12 +120,12 @@ def list_gpus() -> list[Gpu]:
         failure = f"status {done.returncode}"
     count = len(list(DEVICE_FOLDER.glob("nvidia[0-9]*")))
     if count:
-        log.warning("nvidia-smi: %s: GPUs are claimed by number, however full they are", failure)
+        log.warning("nvidia-smi: %s: GPUs are claimed by number, whatever memory is in use", failure)
     return [Gpu(str(number), 0) for number in range(count)]
 
 
 def parse_gpus(listing: str) -> list[Gpu]:
-    """GPUs from nvidia-smi's lines `uuid, MiB in use`; where it does not know the latter, it is 0."""
+    """GPUs from nvidia-smi's lines `uuid, MiB in use`; an unknown number becomes 0."""
     gpus = []
     for line in listing.splitlines():
         uuid, _, used = (part.strip() for part in line.partition(","))
@@ -137,8 +137,8 @@ def parse_gpus(listing: str) -> list[Gpu]:
 def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tuple[Gpu, int]]:
     """The `count` GPUs with the least memory in use that no other job of ours has claimed.
 
-    A claim is a lock on a file for each GPU. It is held until the descriptor given back is closed, or
-    the process ends, however it ends. A GPU that somebody else fills is taken last, with a warning.
+    A claim is a lock on one file for each GPU. It lasts until the returned descriptor is closed or the
+    process ends, also by SIGKILL. GPUs that somebody else uses come last, with a warning.
 
     Raises:
         ValueError: fewer than `count` are free.
@@ -152,7 +152,7 @@ def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tu
         if claim is None:
             continue
         workers = _lock(_lock_file(lock_folder, f"{gpu.name}.workers"))
-        if workers is None:  # their launcher was killed, they are still saving a checkpoint
+        if workers is None:  # the launcher was killed, and its processes are still saving a checkpoint
             os.close(claim)
             continue
         os.close(workers)
@@ -166,18 +166,17 @@ def claim_gpus(gpus: Sequence[Gpu], *, count: int, lock_folder: Path) -> list[tu
         )
     for gpu, _ in claimed:
         if gpu.used_mb > FOREIGN_MB:
-            log.warning("GPU %s: others use %d MB of it, and none free is emptier", gpu.name, gpu.used_mb)
+            log.warning("GPU %s: others use %d MB of it, and no emptier GPU is free", gpu.name, gpu.used_mb)
     return claimed
 
 
 def claim_visible_gpus(*, count: int) -> None:
-    """Make this process see `count` free GPUs, which are then its own until it ends.
+    """Claim `count` free GPUs and set CUDA_VISIBLE_DEVICES to them; they are ours until the process ends.
 
-    Of those that CUDA_VISIBLE_DEVICES names, where it names more than `count`; where it names no more,
-    somebody has assigned them. Numbers are nvidia-smi's: CUDA is told to count as it does, unless
-    CUDA_DEVICE_ORDER says otherwise. A process that torchrun started shares its launcher's claim. Does
-    nothing where there is no GPU. Call it before CUDA is first used: a GPU is claimed before it shows
-    any memory in use.
+    If CUDA_VISIBLE_DEVICES is set, only the GPUs it names are claimed; if it names `count` or fewer, a
+    scheduler has assigned them and nothing is claimed. Numbers in it count as nvidia-smi does (CUDA is
+    told so), unless CUDA_DEVICE_ORDER is set. A process started by torchrun shares the claim of its
+    launcher. On a machine without GPUs nothing happens. Call it before CUDA is first used.
     """
     order = os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     lock_folder = Path(os.environ.get(LOCKS_VARIABLE) or LOCKS_DEFAULT)
@@ -196,10 +195,10 @@ def claim_visible_gpus(*, count: int) -> None:
 
 
 def named_gpus(gpus: Sequence[Gpu], visible: str, *, order: str) -> list[Gpu]:
-    """The GPUs that a CUDA_VISIBLE_DEVICES names: by number, or by the beginning of a UUID.
+    """The GPUs that a CUDA_VISIBLE_DEVICES names, by number or by the beginning of a UUID.
 
-    What is in `gpus` by no such name (a MIG instance, a number in another `order` than PCI_BUS_ID) stands
-    for itself. As for CUDA, the list ends where it names none.
+    A name that fits none of `gpus` (a MIG instance, a number in another `order` than PCI_BUS_ID) becomes
+    a GPU of its own. As in CUDA, the list ends at the first invalid entry.
     """
     named: list[Gpu] = []
     for name in map(str.strip, visible.split(",")):
@@ -217,7 +216,7 @@ def named_gpus(gpus: Sequence[Gpu], visible: str, *, order: str) -> list[Gpu]:
 
 
 def _share_claims(names: Sequence[str], lock_folder: Path) -> None:
-    """Keep these GPUs, until this process ends, from those who would claim them after its launcher."""
+    """Keep others from claiming these GPUs until this process ends, even if its launcher ends earlier."""
     for name in filter(None, map(str.strip, names)):
         fcntl.flock(_open_lock(_lock_file(lock_folder, f"{name}.workers")), fcntl.LOCK_SH)
 
@@ -227,11 +226,14 @@ def _lock_file(folder: Path, name: str) -> Path:
 
 
 def _lock(file: Path) -> int | None:
-    """The descriptor that holds this lock; None where another process has it."""
+    """The descriptor that holds this lock, or None if another process holds it."""
     try:
         descriptor = _open_lock(file)
     except PermissionError:
-        log.warning("%s: another user's, and cannot be read: taken for held. Remove it if it is not", file)
+        log.warning(
+            "%s: another user's, and cannot be read, so its GPU counts as claimed. Remove it if no job runs",
+            file,
+        )
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -242,14 +244,14 @@ def _lock(file: Path) -> int | None:
 
 
 def _open_lock(file: Path) -> int:
-    """Open a lock in a folder of many users: whose it is does not matter, if it can be read.
+    """Open or make a lock file in a folder that many users share.
 
     Raises:
-        PermissionError: it cannot.
+        PermissionError: the file is another user's and cannot be read.
     """
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
-        return os.open(file, os.O_RDONLY)  # with O_CREAT Linux may refuse what others have made
+        return os.open(file, os.O_RDONLY)  # with O_CREAT, Linux may refuse another user's file
     os.fchmod(descriptor, 0o644)  # whatever the umask
     return descriptor

@@ -1,7 +1,7 @@
-"""Dropout, and the attention it stands in, at the speed a processor can draw random numbers.
+"""Faster dropout on a CPU, and attention that uses it.
 
-PyTorch's dropout on a CPU draws its numbers one by one: a sixth of a fine-tuning step. Here four come
-out of one draw. On a GPU all of it is PyTorch's own.
+PyTorch's dropout on a CPU draws one random number for each value, which takes a sixth of a fine-tuning
+step. Here one draw serves four values. On a GPU, dropout and attention are PyTorch's own.
 """
 
 from __future__ import annotations
@@ -17,21 +17,24 @@ from transformers.masking_utils import sdpa_mask
 from transformers.models.bert.modeling_bert import BertSelfAttention
 
 ATTENTION = "condenser"
-"""The name by which transformers knows `attention`."""
+"""The name of `attention` in transformers."""
 
-_LEVELS = 1 << 16  # a probability is rounded to a part of this
+_LEVELS = 1 << 16  # a probability is rounded to a multiple of 1 / this
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout`, quicker on a CPU; the state of PyTorch's generator is all that it depends on."""
+    """`nn.Dropout`, faster on a CPU; like there, the random numbers come from PyTorch's generator."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Zero a share `p` of the numbers and scale up the others, in training."""
+        """`dropout` with probability `p` in training; the input itself otherwise."""
         return dropout(input, self.p if self.training else 0.0)
 
 
 def dropout(values: Float[Tensor, "..."], probability: float) -> Float[Tensor, "..."]:
-    """Zero each number with this probability, a multiple of 1/65,536 on a CPU, and scale up the others."""
+    """Zero each value with this probability, and scale the others up to keep the mean.
+
+    On a CPU the probability is rounded to a multiple of 1/65,536.
+    """
     if probability == 0.0:
         return values
     if values.device.type != "cpu" or not 1 <= round(probability * _LEVELS) < _LEVELS:
@@ -64,7 +67,7 @@ def attention(
     scale: float,
     probability: float,
 ) -> Float[Tensor, "row head query dim"]:
-    """Scaled dot-product attention with dropout; True in `mask` are the tokens that are looked at."""
+    """Scaled dot-product attention with dropout; `mask` is True at the tokens to attend to."""
     if probability == 0.0 or queries.device.type != "cpu":
         return functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, dropout_p=probability, scale=scale
@@ -91,11 +94,11 @@ def _attention_of_a_layer(
 
 
 AttentionInterface.register(ATTENTION, _attention_of_a_layer)
-AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # for who calls a whole BertModel
+AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # for callers of a whole BertModel
 
 
 def use_quick_dropout(model: nn.Module) -> None:
-    """Put ours in place of every `nn.Dropout` in a BERT, and `attention` in place of its own."""
+    """Replace every `nn.Dropout` of a BERT by `Dropout`, and its attention by `attention`."""
     for module in list(model.modules()):
         for name, child in module.named_children():
             if type(child) is nn.Dropout:

@@ -1,8 +1,8 @@
-"""BERT's layers run one by one, in whole or only at the positions whose output somebody reads.
+"""Run one layer of BERT, at every position or only at the positions whose output is needed.
 
-A masked language model reads its last layer at the masked positions (15 % of them), a retriever
-at [CLS] alone. Attention still looks at every token; queries, output projection and feed-forward
-are spared elsewhere.
+A masked language model needs the last layer at the masked positions (15 % of them), a retriever at
+[CLS] alone. Attention still looks at every token. Its output projection and the feed-forward layer
+are computed at the needed positions only.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Positions = Literal["cls"] | Int[Tensor, " position"]
 def padding_mask(lengths: Int[Tensor, " row"], *, width: int) -> Bool[Tensor, "row token"] | None:
     """True at the tokens of each row, False at its padding; None when no row is padded.
 
-    Give it lengths that lie on the CPU: asking whether all rows are full would make a GPU wait.
-    None lets attention use its quickest kernel.
+    Without a mask, attention uses its fastest kernel. `lengths` should be on the CPU: the test for
+    padding would make the program wait for a GPU.
     """
     if bool((lengths >= width).all()):
         return None
@@ -33,7 +33,7 @@ def padding_mask(lengths: Int[Tensor, " row"], *, width: int) -> Bool[Tensor, "r
 
 
 def broadcast_mask(mask: Bool[Tensor, "row token"] | None) -> Bool[Tensor, "row 1 1 token"] | None:
-    """A padding mask in the shape attention wants: every head and every query sees the same keys."""
+    """The padding mask in attention's shape: the same keys for every head and every query."""
     return None if mask is None else mask[:, None, None, :]
 
 
@@ -46,14 +46,14 @@ def full_layer(
 ) -> Float[Tensor, "row token dim"]:
     """Output of a layer at every position.
 
-    With `recompute` what happens inside is not kept for the way back but computed again there, with the
-    same dropout: a quarter more work and a layer's memory in place of all layers'.
+    `recompute` turns activation checkpointing on: the backward pass computes the layer again, with the
+    same dropout. That is a quarter more work, and holds one layer's activations instead of all layers'.
     """
     if recompute and torch.is_grad_enabled():
         output = checkpoint(layer, states, mask, use_reentrant=False)
     else:
         output = layer(states, mask)
-    # transformers once returned a tuple here; taking [0] of a tensor would be the first row
+    # older versions of transformers return a tuple here
     assert isinstance(output, Tensor) and output.shape == states.shape, type(output)
     return output
 
@@ -68,11 +68,10 @@ def layer_at(
 
     An entry is "cls" (the first token of every row: [row, dim]) or flat positions into
     row * token ([position, dim]). Keys and values are computed once. Entries are computed in order
-    and each draws its own dropout, so what an entry gives depends on the entries before it and
-    never on those behind it: the gradient cache's first pass asks for "cls" alone, its second for
-    "cls" and more, and both see the same dropout masks.
+    and each draws its own dropout, so the dropout of an entry never depends on the entries after it.
+    The gradient cache relies on this: its first pass asks for "cls", its second for "cls" and more.
 
-    With dropout off the values and gradients are the plain layer's at those positions.
+    Without dropout, values and gradients are those of the plain layer at these positions.
     """
     module = layer.attention.self
     num_rows, _, dim = states.shape

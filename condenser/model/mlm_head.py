@@ -18,8 +18,8 @@ MLM_HEAD_FILE = "mlm_head.safetensors"
 class MaskedLanguageHead(nn.Module):
     """Logits over the vocabulary: dense, activation, LayerNorm, then the word embeddings and a bias.
 
-    The projection is the embedding matrix itself, given at each call: it is tied by having no
-    weight of its own. Parameters are named as in BERT's `cls.predictions`.
+    The projection is tied: it has no weight of its own but takes the embedding matrix at each call.
+    Parameters are named as in BERT's `cls.predictions`.
     """
 
     def __init__(self, config: BertConfig) -> None:

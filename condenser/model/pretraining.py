@@ -1,4 +1,4 @@
-"""The Condenser: a BERT whose masked words must be guessed through its last [CLS] vector.
+"""The Condenser: a BERT whose head predicts masked words from its last [CLS] vector and early layers.
 
 Source: "Condenser: a Pre-training Architecture for Dense Retrieval", §3.
 """
@@ -17,11 +17,11 @@ from transformers import BertModel
 from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import atomic_folder
-from condenser.model.backbone import as_float32, load_backbone, write_backbone
+from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
 from condenser.model.layers import Positions, broadcast_mask, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
-from condenser.model.weights import fill, initialise, read_settings, read_weights, write_weights
+from condenser.model.weights import fill, initialise, read_float32_weights, read_settings, write_weights
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ CONDENSER_HEAD_FILE = "condenser_head.safetensors"
 
 @dataclass
 class CondenserOutput:
-    """What one forward pass gives; logits stand in the order of `masked_positions`."""
+    """What one forward pass gives; logits are in the order of `masked_positions`."""
 
     head_logits: Float[Tensor, "masked vocab"]
     late_logits: Float[Tensor, "masked vocab"] | None
@@ -38,14 +38,14 @@ class CondenserOutput:
 
 
 class Condenser(nn.Module):
-    """A backbone and a short head that sees late information through [CLS] alone.
+    """A backbone and a short head that gets late information from [CLS] alone.
 
-    The head's layers are fed with [late CLS ; early tokens] (eq. 8), early being the output of
-    layer `skip_from` (0: the embeddings). Both the head's and the last layer's masked language
-    model go through one projection, tied to the word embeddings (eq. 9-11).
+    The input of the head is [late CLS ; early tokens] (eq. 8), where early is the output of layer
+    `skip_from` (0: the embeddings). The head and the last layer both predict the masked words,
+    through one projection that is tied to the word embeddings (eq. 9-11).
 
-    Departs from luyug/Condenser in cost alone: logits, and all of the last layers but attention,
-    are computed at masked positions only.
+    The result is that of luyug/Condenser, for less work: logits, and everything in the last layers
+    except attention, are computed at masked positions only.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Condenser(nn.Module):
         """A Condenser with a new head, drawn from `seed`.
 
         Raises:
-            ValueError: `skip_from` is no layer below the last, or there is no head layer.
+            ValueError: `skip_from` is not a layer below the last, or the head has no layer.
         """
         super().__init__()
         num_layers = len(backbone.encoder.layer)
@@ -74,7 +74,7 @@ class Condenser(nn.Module):
             raise ValueError(f"num_head_layers: expected 1 or more, got {num_head_layers}.")
         self.backbone = backbone
         self.mlm_head = mlm_head
-        with torch.random.fork_rng(devices=[]):  # building layers draws numbers that we overwrite
+        with torch.random.fork_rng(devices=[]):  # new layers draw weights, which are replaced below
             self.head = nn.ModuleList(BertLayer(backbone.config) for _ in range(num_head_layers))
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
         use_quick_dropout(self)
@@ -85,7 +85,7 @@ class Condenser(nn.Module):
     def _before_last_layer(
         self, input_ids: Tensor, mask: Tensor | None
     ) -> tuple[Float[Tensor, "row token dim"], Float[Tensor, "row token dim"]]:
-        """Early states, and the input of the last layer."""
+        """The early states, and the input of the last layer."""
         states = early = self.backbone.embeddings(input_ids)
         for number, layer in enumerate(self.backbone.encoder.layer[:-1], start=1):
             states = full_layer(layer, states, mask, recompute=self.recompute_layers)
@@ -102,7 +102,7 @@ class Condenser(nn.Module):
         """Logits at the masked positions (flat, into row * token) and the late [CLS] of each row."""
         mask = broadcast_mask(attention_mask)
         early, states = self._before_last_layer(input_ids, mask)
-        # [CLS] comes first and by itself, as in late_cls: the gradient cache replays its dropout
+        # [CLS] first and alone, as in late_cls: the gradient cache needs the same dropout in both
         wanted: list[Positions] = ["cls", masked_positions] if self.use_late_mlm else ["cls"]
         cls, *late_masked = layer_at(self.backbone.encoder.layer[-1], states, mask, wanted)
 
@@ -112,7 +112,7 @@ class Condenser(nn.Module):
             head_states = full_layer(layer, head_states, mask, recompute=self.recompute_layers)
         head_masked = layer_at(last, head_states, mask, [masked_positions])
 
-        # one product with the vocabulary for both
+        # one product with the vocabulary for both predictions
         word_embeddings = self.backbone.embeddings.word_embeddings.weight
         logits = self.mlm_head(torch.cat([*head_masked, *late_masked]), word_embeddings)
         head_logits, *late_logits = logits.split(len(masked_positions)) if len(logits) else (logits, logits)
@@ -121,7 +121,7 @@ class Condenser(nn.Module):
     def late_cls(
         self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
     ) -> Float[Tensor, "row dim"]:
-        """The late [CLS] alone: no head, no logits. Draws the dropout that `forward` draws for it."""
+        """The late [CLS] alone, without head and logits, with the same dropout as in `forward`."""
         mask = broadcast_mask(attention_mask)
         _, states = self._before_last_layer(input_ids, mask)
         (cls,) = layer_at(self.backbone.encoder.layer[-1], states, mask, ["cls"])
@@ -149,12 +149,12 @@ class Condenser(nn.Module):
     ) -> Condenser:
         """Read a folder that `save` or the stage backbone wrote.
 
-        A backbone without a Condenser head is refused unless `missing_head` is "random": a new
-        head, drawn from `seed`, on a backbone that was trained with another one corrupts it
-        (luyug/Condenser#11). `dropout` replaces the folder's own probability, None keeps it.
+        `missing_head` says what happens without a Condenser head: "refuse", or "random" for a new one
+        drawn from `seed`. A new head damages a backbone that was trained with another head
+        (luyug/Condenser#11). `dropout` replaces the folder's own probability; None keeps it.
 
         Raises:
-            ValueError: no head and none asked for, or a head of another shape.
+            ValueError: there is no head and `missing_head` is "refuse", or the head has another shape.
         """
         backbone = load_backbone(folder, dropout=dropout)
         model = cls(
@@ -169,8 +169,8 @@ class Condenser(nn.Module):
         if not path.is_file():
             if missing_head != "random":
                 raise ValueError(
-                    f"{path}: no such file. Further pre-training needs the head that the backbone was "
-                    "trained with; begin with the stage condenser, or ask for a random head."
+                    f"{path}: no such file. Pre-training continues with the head that the backbone was "
+                    "trained with. Begin with the stage condenser, or ask for a random head."
                 )
             log.info("%s has no Condenser head: a new one is drawn from seed %d", folder, seed)
             return model
@@ -179,10 +179,7 @@ class Condenser(nn.Module):
             stored = settings.get(name)
             if stored != asked:
                 raise ValueError(
-                    f"{path}: expected {name} {asked}, got {stored}. Set it to {stored}, as it was trained."
+                    f"{path}: expected {name} {asked}, got {stored}. Set it to {stored}, as in its training."
                 )
-        tensors = {
-            name: as_float32(value, name=name, path=path) for name, value in read_weights(path).items()
-        }
-        fill(model.head, tensors, origin=path)
+        fill(model.head, read_float32_weights(path), origin=path)
         return model

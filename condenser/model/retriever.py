@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from transformers import BertModel
 
-from condenser.model.backbone import load_backbone, save_backbone
+from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.dropout import use_quick_dropout
 from condenser.model.layers import broadcast_mask, full_layer, layer_at
 
@@ -28,7 +28,7 @@ class Retriever(nn.Module):
     def forward(
         self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
     ) -> Float[Tensor, "row dim"]:
-        """The vector of each row; no mask means that no row is padded."""
+        """The vector of each row. Without a mask, no row is padded."""
         mask = broadcast_mask(attention_mask)
         *layers, last = self.backbone.encoder.layer
         states = self.backbone.embeddings(input_ids)
@@ -43,5 +43,5 @@ class Retriever(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path, *, dropout: float | int | None) -> Retriever:
-        """Read a Hugging Face folder; `dropout` replaces its own probability, None keeps it."""
+        """Read a Hugging Face folder; `dropout` replaces the folder's own probability, None keeps it."""
         return cls(load_backbone(folder, dropout=dropout))

@@ -1,4 +1,4 @@
-"""Weights on disk and new weights: safetensors whose bytes depend on their content alone."""
+"""Weights on disk, as safetensors whose bytes depend on their content alone; and new weights."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from torch import Tensor, nn
 
 from condenser.files import atomic_write, canonical_json
 
+WEIGHTS_FILE = "model.safetensors"
+_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
 
 def initialise(module: nn.Module, *, standard_deviation: float, seed: int) -> None:
-    """Draw new weights as BERT's are drawn: N(0, sd) for matrices, 1 and 0 for LayerNorm, 0 for biases.
+    """Replace a module's weights by new ones: N(0, sd) for matrices, 1 and 0 for LayerNorm, 0 for biases.
 
-    The draw depends on the seed and the module's structure, never on the global generator.
+    They depend on the seed and the module's structure, never on the global random generator.
+    Source: BERT's initialisation (its embedding of padding is 0).
     """
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -36,9 +40,9 @@ def initialise(module: nn.Module, *, standard_deviation: float, seed: int) -> No
 
 
 def write_weights(path: str | Path, module: nn.Module, *, settings: Mapping[str, Any] | None) -> None:
-    """Write a module's weights as safetensors, with `settings` in its header if there are any."""
+    """Write a module's weights as safetensors, with `settings`, if there are any, in the header."""
     tensors = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
-    # one key only: safetensors writes several in no fixed order
+    # one key, because safetensors writes several in a random order
     metadata = {"format": "pt"} if settings is None else {"settings": canonical_json(dict(settings))}
     with atomic_write(path) as file:
         file.write(save(tensors, metadata=metadata))
@@ -48,7 +52,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     """All tensors of a safetensors file, by name.
 
     Raises:
-        ValueError: the file is no complete safetensors file.
+        ValueError: the file is not a complete safetensors file.
     """
     try:
         return load_file(path)
@@ -56,8 +60,35 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
         raise ValueError(f"{path}: expected a complete safetensors file ({error}).") from error
 
 
+def read_float32_weights(path: str | Path) -> dict[str, Tensor]:
+    """All tensors of a safetensors file, by name, in float32.
+
+    Raises:
+        ValueError: the file is not complete, or holds something else than floating-point numbers.
+    """
+    return {name: as_float32(value, name=name, path=path) for name, value in read_weights(path).items()}
+
+
+def as_float32(value: Tensor, *, name: str, path: str | Path) -> Tensor:
+    """A weight in float32; `name` and `path` are for the error.
+
+    Raises:
+        ValueError: it was not a floating-point number of 16, 32 or 64 bits: the model was quantised.
+    """
+    if value.dtype not in _DTYPES:
+        raise ValueError(
+            f"{path}: expected floating-point weights of 16, 32 or 64 bits, got {value.dtype} "
+            f"in {name!r:.100}. Use the model as it was before quantisation."
+        )
+    return value.float()
+
+
 def read_settings(path: str | Path) -> dict[str, Any]:
-    """The settings in the header of a file of `write_weights`; none give {}."""
+    """The settings that `write_weights` put into the header of a file; {} if it put none.
+
+    Raises:
+        ValueError: the file is not a complete safetensors file, or its header holds something else.
+    """
     try:
         with safe_open(path, framework="pt") as file:
             settings = json.loads((file.metadata() or {}).get("settings", "{}"))
@@ -69,13 +100,13 @@ def read_settings(path: str | Path) -> dict[str, Any]:
 
 
 def fill(module: nn.Module, tensors: Mapping[str, Tensor], *, origin: str | Path) -> None:
-    """Fill a module with tensors that must be its weights, all and no others; `origin` is for the error.
+    """Load tensors into a module, which must need all of them and no others; `origin` is for the error.
 
     Raises:
-        ValueError: a weight is missing, too many or of another shape.
+        ValueError: a weight is missing, unknown or of another shape.
     """
     try:
         module.load_state_dict(tensors)
     except RuntimeError as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{origin}: does not fit the configuration it came with ({reason}).") from error
+        reason = " ".join(str(error).split())[:400]
+        raise ValueError(f"{origin}: does not fit its configuration ({reason}).") from error

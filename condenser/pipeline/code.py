@@ -1,9 +1,8 @@
-"""Digests of our own code, module by module, that a comment does not change.
+"""Digests of our own code, by module; a comment or a docstring does not change them.
 
-A program's code is the program and every module of ours it imports, directly or through others,
-also inside functions. Python runs a module's parent packages first, so they count too. Each counts by
-its syntax tree without comments and docstrings, so that only what can change a result changes the
-digest. Every version of Python gives the same digest.
+The code of a program is the program and every module of ours that it imports, directly or through others,
+also inside functions, and their parent packages, which Python runs first. A digest is of the syntax tree
+without comments and docstrings. It is the same in every version of Python.
 """
 
 from __future__ import annotations
@@ -18,8 +17,10 @@ from condenser.files import sha256_text
 
 PACKAGE = "condenser"
 
-# Display and bookkeeping: what they do never reaches a result, so an edit here reruns nothing.
-WITHOUT_EFFECT = frozenset({f"{PACKAGE}.progress", f"{PACKAGE}.program"})
+# Display, bookkeeping and types of settings: they never change a result, so an edit here reruns nothing.
+WITHOUT_EFFECT = frozenset(
+    f"{PACKAGE}.{name}" for name in ("progress", "program", "manifest", "settings", "kinds")
+)
 
 
 def code_digests(program: Path, *, root: Path, modules: Iterable[str] = ()) -> dict[str, str]:
@@ -28,7 +29,7 @@ def code_digests(program: Path, *, root: Path, modules: Iterable[str] = ()) -> d
     Args:
         program: a Python file.
         root: the folder that holds the package.
-        modules: modules the program imports by a computed name, which no syntax tree shows.
+        modules: modules that the program imports by a computed name, which no syntax tree shows.
     """
     code = _read(program, root)
     digests = {program.name: code.digest}

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from condenser.program import CLAIMS_VARIABLE, CONTROLLER_VARIABLE, STARTED_VARIABLE
+from condenser.manifest import CLAIMS_VARIABLE, STARTED_VARIABLE
+from condenser.program import CONTROLLER_VARIABLE
 
 
-def program_environment(config: Mapping[str, Any], *, root: Path, work: Path) -> dict[str, str]:
-    """Variables for the rules' shell lines; `work` is the folder of work folders.
+def program_environment(*, root: Path, work: Path) -> dict[str, str]:
+    """Variables for the programs; `work` is the folder of work folders. None changes a result.
 
     The programs run with the interpreter that runs Snakemake, and find the package from any folder.
-    Settings that change no result come this way too: as params they would make jobs run again.
     """
-    downloads = config["downloads"]
     search_paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
@@ -32,14 +32,18 @@ def program_environment(config: Mapping[str, Any], *, root: Path, work: Path) ->
         # freed blocks stay with the process: fetching them anew costs a seventh of a step in page faults
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
-        # a program ends with the Snakemake that runs its rule, on a cluster the one of its own job
+        # a program ends with the Snakemake that runs its rule; on a cluster that is the one of its own job
         CONTROLLER_VARIABLE: str(os.getpid()),
-        STARTED_VARIABLE: str(time.time_ns()),  # code that is newer is not what the specs tell of
+        STARTED_VARIABLE: str(time.time_ns()),  # specs do not hold for newer code
         CLAIMS_VARIABLE: str(work.absolute() / "claims"),
-        "PROGRAMS": str(root / "workflow_scripts"),
-        "SAFETY_FLAGS": " ".join(
-            f"--{name.replace('_', '-')} {value}" for name, value in config["safety"].items()
-        ),
-        "DOWNLOAD_FLAGS": f"--retries {downloads['retries']} --timeout-s {downloads['timeout_s']}",
-        "MIRROR_FLAG": f"--mirror={downloads['mirror'] or ''}",
     }
+
+
+def flags(settings: Mapping[str, Any]) -> str:
+    """A block of settings as options of a command line; null as an empty text.
+
+    >>> flags({"retries": 5, "mirror": None})
+    "--retries=5 --mirror=''"
+    """
+    options = ((name.replace("_", "-"), "" if value is None else value) for name, value in settings.items())
+    return " ".join(f"--{name}={shlex.quote(str(value))}" for name, value in options)

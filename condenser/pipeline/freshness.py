@@ -1,8 +1,8 @@
-"""Whether a result is up to date, by what its manifest says.
+"""Whether a result is up to date, by its manifest.
 
-Snakemake's own records in `.snakemake/` may be lost, or be of another result that stood in the same
-place. The manifest stands beside the result and goes where it goes: it has the spec the result was
-made by, and the digests of the inputs it was made from.
+Snakemake's own records in `.snakemake/` may be lost, or speak of another result that lay in the same place.
+The manifest lies beside the result and moves with it. It holds the spec that the result was made by, and the
+digests of the inputs that it was made from.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from condenser.files import read_json, write_json
-from condenser.pipeline.manifests import SUFFIX, Record, read_manifest
+from condenser.manifest import SUFFIX, Record, read_manifest, sealed
 from condenser.pipeline.specs import differences
-from condenser.program import sealed
 
 
 class Freshness:
-    """The manifests of a results folder, each read once: for one look at all results, not for later ones."""
+    """The manifests of a results folder, each read once: valid for one look at all results."""
 
     def __init__(self) -> None:
         self._records: dict[Path, Record | None] = {}
@@ -27,12 +26,12 @@ class Freshness:
         self._digests_now: dict[Path, str | None] = {}
 
     def changes(self, manifest: Path, outputs: Iterable[str], spec: dict[str, Any]) -> list[str]:
-        """Why the result is out of date, in words; nothing where it is not, or where there is no result.
+        """Why the result is out of date, in words; empty where it is up to date, or does not exist.
 
         Args:
             manifest: the result's manifest.
             outputs: the files of the result.
-            spec: what it would be made by today.
+            spec: the spec that it would have today.
         """
         if not manifest.exists():
             there = next((output for output in outputs if Path(output).exists()), None)
@@ -40,11 +39,15 @@ class Freshness:
         record = self._record(manifest)
         if record is None:
             return [f"{manifest} is damaged"]
-        return differences(record.spec, spec) or [
-            f"{file} was made again, with other bytes"
-            for file, digest in record.inputs.items()
-            if self._digest_now(file) not in (None, digest)
-        ]
+        return (
+            differences(record.spec, spec)
+            or _missing_in_part(record)
+            or [
+                f"{file} was made again, with other bytes"
+                for file, digest in record.inputs.items()
+                if self._digest_now(file) not in (None, digest)
+            ]
+        )
 
     def _record(self, manifest: Path) -> Record | None:
         if manifest not in self._records:
@@ -55,7 +58,7 @@ class Freshness:
         return self._records[manifest]
 
     def _digest_now(self, file: Path) -> str | None:
-        """The digest of an input by the manifest of the result it is of today, if it is of one."""
+        """The digest of an input by the manifest of the result that it belongs to now, if there is one."""
         if file not in self._digests_now:
             found = (self._digests_in(folder).get(file) for folder in file.parents)
             self._digests_now[file] = next((digest for digest in found if digest is not None), None)
@@ -70,10 +73,16 @@ class Freshness:
         return self._digests[folder]
 
 
-def accept(manifest: Path, spec: dict[str, Any]) -> list[str]:
-    """Have the result count as made by `spec`; gives what is accepted, which the manifest tells from now on.
+def _missing_in_part(record: Record) -> list[str]:
+    """The files that a result lacks; none where it was cleared away as a whole."""
+    missing = [file for file in record.outputs if not file.exists()]
+    return [f"{file} is missing" for file in missing] if len(missing) < len(record.outputs) else []
 
-    Its inputs stay those it was made from.
+
+def accept(manifest: Path, spec: dict[str, Any]) -> list[str]:
+    """Let the result count as made by `spec`; returns the differences, which the manifest records.
+
+    Its inputs stay those that it was made from.
     """
     record = read_json(manifest)
     del record["sha256"]

@@ -1,4 +1,4 @@
-"""Snakemake's own lock, taken off where the Snakemake that set it was killed."""
+"""Stale locks: Snakemake's own lock files, removed where the Snakemake that set them was killed."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ log = logging.getLogger(__name__)
 
 
 def join_folder(snakemake_folder: Path) -> IO[str] | None:
-    """Note that a Snakemake works in this folder, and take off the locks of those that were killed.
+    """Register a Snakemake in this folder, and remove the lock files of those that were killed.
 
-    Snakemake locks a folder by files, which outlive it when it is killed; every later run then stops
-    until somebody unlocks. Each run here also holds a lock of the system's, shared with other runs,
-    which ends with its process. Where nobody else holds one, the files that lie there are stale;
-    unless another machine was at work here last, whose locks may be out of this one's sight.
+    Snakemake locks a folder by files. A killed Snakemake leaves them, and every later run stops until
+    somebody unlocks. So each run also holds a lock of the system, shared with other runs, which ends with
+    its process. Where nobody else holds it, the lock files are stale; unless another machine worked here
+    last, whose locks this machine may not see.
 
-    Gives the open file that holds the lock, to be kept; None where the file system has no locks. Then,
-    and after another machine, `snakemake --unlock` remains.
+    Returns the open file that holds the lock, to be kept open; None where the file system has no locks.
+    There, and after a run on another machine, use `snakemake --unlock`.
     """
     snakemake_folder.mkdir(exist_ok=True)
     file = (snakemake_folder / "machines").open("a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _take_off_stale_locks(file, snakemake_folder / "locks")
+        _remove_stale_locks(file, snakemake_folder / "locks")
     except BlockingIOError:
-        pass  # another run lives
+        pass  # another run is alive
     except OSError:
         file.close()
         return None
@@ -38,14 +38,14 @@ def join_folder(snakemake_folder: Path) -> IO[str] | None:
     return file
 
 
-def _take_off_stale_locks(machines: IO[str], folder: Path) -> None:
+def _remove_stale_locks(machines: IO[str], folder: Path) -> None:
     locks = sorted(folder.glob("*.lock"))
     machines.seek(0)
     others = {line.strip() for line in machines} - {socket.gethostname()}
     if locks and others:
-        log.warning("%s: set on %s: see that no Snakemake runs there, then --unlock", locks[0], others.pop())
+        log.warning("%s: set on %s: if no Snakemake runs there, use --unlock", locks[0], others.pop())
         return
     for lock in locks:
-        log.warning("%s: removed, the Snakemake that locked this folder was killed", lock)
+        log.warning("%s: removed: the Snakemake that locked this folder was killed", lock)
         lock.unlink()
     machines.truncate(0)

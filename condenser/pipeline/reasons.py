@@ -1,4 +1,4 @@
-"""Say why a job runs again in words: Snakemake calls all that `freshness` tells of params."""
+"""Reasons in plain words: Snakemake reports everything that `freshness` finds as changed params."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ReasonFilter(logging.Filter):
 
 
 def explain(logger: logging.Logger) -> None:
-    """Have `logger`, Snakemake's own, announce what changed."""
+    """Let `logger`, Snakemake's own, announce what changed."""
     for old in [one for one in logger.filters if type(one).__name__ == ReasonFilter.__name__]:
         logger.removeFilter(old)
     logger.addFilter(ReasonFilter())

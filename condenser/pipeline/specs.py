@@ -1,153 +1,175 @@
-"""The canonical spec of every job: what its result depends on, and nothing else.
+"""The spec of a job: everything its result depends on, and nothing else.
 
-A spec holds the stage, its wildcards, the settings it uses, digests of its code, versions of the
-packages that matter, digests of the user's own files, and its lineage: the hashes of the specs of
-the jobs above it, so that a result stays out of date until all above it has really been remade.
+A spec holds the stage, its wildcards, the settings it uses (nested as in the configuration), digests of its
+code, versions of the packages that matter, digests of the user's own files among its inputs, and its
+lineage: the hashes of the specs of the jobs that make its other inputs. So a result stays out of date until
+everything above it has really been made again.
+
+The graph is that of the rules: `inputs` and `owner` ask them (`rules/common.smk`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from condenser.data import sources
+from condenser import experiment
 from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
 from condenser.pipeline.code import code_digests
-from condenser.pipeline.stages import STAGES, Job, shards, system_parts
 
-# Whose shards a stage's are, for those that take one at a time.
-_SHARDED_AS = {"tokens": "tokens", "encode": "encode", "search": "encode"}
+Job = tuple[str, dict[str, str]]  # a stage and its wildcards
+Settings = Mapping[str, Any]  # of one job: experiment.job_settings
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What one rule's result depends on besides its inputs.
+
+    Attributes:
+        settings: dotted keys of `experiment.job_settings`: blocks or single values.
+        packages: installed packages whose versions matter.
+        modules: modules that the program loads by name, which no import statement shows.
+        more_packages: packages that the job's settings name.
+    """
+
+    settings: Sequence[str] = ()
+    packages: Sequence[str] = ()
+    modules: Callable[[Settings], list[str]] = lambda settings: []
+    more_packages: Callable[[Settings], list[str]] = lambda settings: []
 
 
 class Specs:
     """The specs of all jobs of one validated configuration."""
 
-    def __init__(self, config: dict[str, Any], *, root: Path, digest_cache: Path | None) -> None:
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        root: Path,
+        inputs: Callable[[str, dict[str, str]], Sequence[str]],
+        owner: Callable[[str], Job | None],
+        digest_cache: Path | None,
+    ) -> None:
         """
         Args:
             config: from `condenser.config.validated`.
             root: the folder with `condenser/` and `workflow_scripts/`.
+            inputs: the input files of a job.
+            owner: the job that makes a file; None for the user's own.
             digest_cache: a JSON file that remembers digests of the user's files by path, size and
                 time of change, so that a large collection is read once; None reads them anew.
         """
-        self._config, self._root = config, root
+        self.config, self._root = config, root
+        self._inputs, self._owner = inputs, cache(owner)
+        self._stages: dict[str, Stage] = {}
         self._specs: dict[str, dict[str, Any]] = {}
         self._hashes: dict[str, str] = {}
-        self._code: dict[tuple, dict[str, str]] = {}
+        self._code: dict[tuple[str, ...], dict[str, str]] = {}
         self._contents = _ContentDigests(digest_cache)
 
-    def spec(self, stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
-        """The spec of one job.
+    def declare(self, stage: str, declared: Stage) -> None:
+        """Say what a stage depends on; its rule does this."""
+        self._stages[stage] = declared
+
+    def spec(
+        self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
+    ) -> dict[str, Any]:
+        """The spec of one job; `inputs` are its input files where the caller knows them.
 
         Raises:
             LookupError: the configuration has no such job.
         """
         key = canonical_json([stage, wildcards])
         if key not in self._specs:
-            self._check_has(stage, wildcards)
-            declared = STAGES[stage]
-            config, seed = self._settings(stage, wildcards)
+            if stage not in self._stages:
+                raise LookupError(f"expected a stage of the workflow, got {stage}.")
+            declared = self._stages[stage]
+            settings = experiment.job_settings(self.config, wildcards)
+            self._check_shard(wildcards)
+            files = self._inputs(stage, wildcards) if inputs is None else inputs
+            packages = [*declared.packages, *declared.more_packages(settings)]
             spec: dict[str, Any] = {
                 "stage": stage,
                 "wildcards": wildcards,
-                "config": config,
-                "code": self._code_of(stage, tuple(declared.modules(self._config, wildcards))),
-                "versions": {name: _version(name) for name in declared.packages},
-                "lineage": self._lineage(declared.parents(self._config, wildcards)),
+                "config": _picked(settings, declared.settings),
+                "code": self._code_of(stage, tuple(declared.modules(settings))),
+                "versions": {name: _version(name) for name in packages},
+                "lineage": self._lineage(wildcards, files),
             }
-            if seed is not None:
-                spec["seed"] = seed
-            contents = self._user_contents(stage, wildcards)
-            if contents:
+            if contents := self._contents_of([file for file in files if self._owner(file) is None]):
                 spec["contents"] = contents
             self._specs[key] = spec
         return self._specs[key]
 
-    def text(self, stage: str, wildcards: dict[str, str]) -> str:
+    def text(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
         """The spec as canonical JSON: a rule's one param."""
-        return canonical_json(self.spec(stage, wildcards))
+        return canonical_json(self.spec(stage, wildcards, inputs=inputs))
 
-    def hash(self, stage: str, wildcards: dict[str, str]) -> str:
+    def hash(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
         """SHA-256 of the spec's canonical JSON."""
         key = canonical_json([stage, wildcards])
         if key not in self._hashes:
-            self._hashes[key] = sha256_text(self.text(stage, wildcards))
+            self._hashes[key] = sha256_text(self.text(stage, wildcards, inputs=inputs))
         return self._hashes[key]
 
-    def _check_has(self, stage: str, wildcards: dict[str, str]) -> None:
-        dataset, shard = wildcards.get("dataset"), wildcards.get("shard")
-        if dataset is not None and dataset not in self._config["datasets"]:
-            raise LookupError(
-                f"{stage}: expected a data set of the configuration, got {dataset}. "
-                "Add it under datasets, or ask for another."
-            )
-        if shard is not None:
-            known = shards(self._config, _SHARDED_AS[stage])
-            if shard not in known:
-                raise LookupError(
-                    f"{stage}: expected a shard from {known[0]} to {known[-1]}, got {shard}. "
-                    f"Ask for one of these, or set {_SHARDED_AS[stage]}.shards."
-                )
+    def jobs_behind(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
+        """A job and all that it needs, each once, what is needed first."""
+        found: dict[str, Job] = {}
 
-    def _settings(self, stage: str, wildcards: dict[str, str]) -> tuple[dict[str, Any], int | None]:
-        settings: dict[str, Any] = {}
-        seed = None
-        for key in STAGES[stage].keys:
-            if key == "*":
-                settings.update(self._config)
-                continue
-            value = value_at(self._config, key, wildcards)
-            name = key.split("[")[0].rsplit(".", 1)[-1]
-            if key == "seed":
-                seed = value
-            elif name == "*":
-                settings.update(value)
-            else:
-                settings[name] = value
-        for name in STAGES[stage].without:
-            settings.pop(name, None)
-        return settings, seed
+        def visit(job: Job) -> None:
+            key = canonical_json(job)
+            if key not in found:
+                found[key] = job  # holds the place, so that no job is visited twice
+                for parent in self._parents(self._inputs(*job)):
+                    visit(parent)
+                found[key] = found.pop(key)
+
+        visit((stage, wildcards))
+        return list(found.values())
+
+    def _check_shard(self, wildcards: Mapping[str, str]) -> None:
+        known = experiment.token_shards(self.config)
+        if "shard" in wildcards and wildcards["shard"] not in known:
+            raise LookupError(
+                f"expected a shard from {known[0]} to {known[-1]}, got {wildcards['shard']}. "
+                "Ask for one of these, or set shards."
+            )
 
     def _code_of(self, stage: str, modules: tuple[str, ...]) -> dict[str, str]:
-        key = (stage, modules)
+        key = (stage, *modules)
         if key not in self._code:
             program = self._root / "workflow_scripts" / f"{stage}.py"
             self._code[key] = code_digests(program, root=self._root, modules=modules)
         return self._code[key]
 
-    def _lineage(self, parents: list[Job]) -> dict[str, str]:
-        """Hash by stage (and system, split); the shards of one stage share one entry."""
+    def _parents(self, files: Sequence[str]) -> list[Job]:
+        owners = (self._owner(file) for file in files)
+        return list({canonical_json(job): job for job in owners if job is not None}.values())
+
+    def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
+        """Hashes of the jobs that make the inputs, by stage and what tells them from this job.
+
+        The shards of one stage share one entry.
+        """
         groups: dict[str, list[str]] = {}
-        for stage, wildcards in parents:
-            parts = [wildcards[name] for name in ("system", "split", "file") if name in wildcards]
-            groups.setdefault(" ".join([stage, *parts]), []).append(self.hash(stage, wildcards))
+        for stage, of_parent in self._parents(files):
+            parts = [
+                value for name, value in of_parent.items() if name != "shard" and wildcards.get(name) != value
+            ]
+            groups.setdefault(" ".join([stage, *parts]), []).append(self.hash(stage, of_parent))
         return {
             name: hashes[0][:16] if len(hashes) == 1 else sha256_text(" ".join(hashes))[:16]
             for name, hashes in groups.items()
         }
 
-    def _user_contents(self, stage: str, wildcards: dict[str, str]) -> dict[str, str]:
-        if stage == "collect":
-            dataset = self._config["datasets"][wildcards["dataset"]]
-            files = sources.local_files(dataset)
-            if files:
-                return self._digests_by_name(files)
-            if dataset["source"] == "pydoc":
-                return {name: _version(name) for name in dataset["packages"]}
-        if stage == "plan":
-            return self._digests_by_name(sorted(self._root.glob("condenser/pipeline/costs/tables/*.tsv")))
-        backbone = self._config["backbone"]
-        if stage == "backbone" and backbone["source"] == "folder":
-            return self._digests_by_name(sorted(Path(backbone["path"]).iterdir()))
-        return {}
-
-    def _digests_by_name(self, files: Sequence[Path]) -> dict[str, str]:
-        """By the name alone, so that a folder may move; the second of one name is told by its number."""
+    def _contents_of(self, files: Sequence[str]) -> dict[str, str]:
+        """By the name alone, so that a folder may move; a second file of one name is numbered."""
         digests: dict[str, str] = {}
-        for file in files:
+        for file in map(Path, files):
             if file.is_file():
                 number = 1 + sum(name.partition(" ")[0] == file.name for name in digests)
                 name = file.name if number == 1 else f"{file.name} ({number})"
@@ -155,24 +177,27 @@ class Specs:
         return digests
 
 
-def value_at(config: dict[str, Any], key: str, wildcards: dict[str, str]) -> Any:
-    """The value of a declared key for one job; see `condenser.pipeline.stages`."""
-    value: Any = config
-    parts = key.split("[")[0].removesuffix(".*").split(".")
-    for part in parts:
-        value = value[wildcards["dataset"] if part == "{dataset}" else part]
-    if key.endswith("[round]"):
-        value = value[system_parts(wildcards["system"])[1] - 1]
-    elif key.endswith("[role]"):
-        train_split = config["datasets"][wildcards["dataset"]]["train_split"]
-        value = value["train" if wildcards["split"] == train_split else "eval"]
-    return value
+def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
+    """The values of dotted keys, nested as they are.
+
+    >>> _picked({"a": {"b": 1, "c": 2}, "d": 3}, ["a.b", "d"])
+    {'a': {'b': 1}, 'd': 3}
+    """
+    picked: dict[str, Any] = {}
+    for key in keys:
+        value: Any = settings
+        place = picked
+        *above, last = key.split(".")
+        for part in above:
+            value, place = value[part], place.setdefault(part, {})
+        place[last] = value.get(last) if last == "train_queries" else value[last]
+    return picked
 
 
 @cache  # reading a package's metadata takes a millisecond, and every job asks
 def _version(name: str) -> str:
     try:
-        return version(name).split("+")[0]  # 2.13.0+cpu is 2.13.0: the build is the device's matter
+        return version(name).split("+")[0]  # 2.13.0+cpu is 2.13.0: the device decides on the build
     except PackageNotFoundError:
         raise ValueError(
             f"package {name}: not installed in this environment. Run `make setup`, or correct the config."
@@ -197,7 +222,10 @@ class _ContentDigests:
         if known is None or known[0] != state:
             self._known[key] = known = [state, sha256_file(file)]
             if self._cache_file is not None:
-                write_json(self._cache_file, self._known)
+                try:
+                    write_json(self._cache_file, self._known)
+                except OSError:  # a read-only checkout: the file is read again next time
+                    self._cache_file = None
         return known[1]
 
 
@@ -218,6 +246,8 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     }
     for part, say in parts.items():
         before, now = old.get(part, {}), new.get(part, {})
+        if part == "config":
+            before, now = _flat(before), _flat(now)
         for name in sorted({*before, *now}):
             was, becomes = _shown(before, name), _shown(now, name)
             if was != becomes:
@@ -225,9 +255,20 @@ def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     for name in sorted({*old, *new} - set(parts)):
         was, becomes = _shown(old, name), _shown(new, name)
         if was != becomes:
-            found.insert(0, f"{'setting ' if name == 'seed' else ''}{name}: {was} -> {becomes}")
+            found.insert(0, f"{name}: {was} -> {becomes}")
     return found
 
 
-def _shown(values: dict[str, Any], name: str) -> str:
+def _flat(block: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """The leaves of a nested block by dotted key."""
+    flat: dict[str, Any] = {}
+    for name, value in block.items():
+        if isinstance(value, Mapping) and value:
+            flat |= _flat(value, f"{above}{name}.")
+        else:
+            flat[f"{above}{name}"] = value
+    return flat
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
     return canonical_json(values[name]) if name in values else "absent"

@@ -1,48 +1,40 @@
-"""Re-check every artefact of a results folder against its manifest and the current configuration.
+"""Check every file of a results folder against its manifest and the current configuration.
 
-The manifests are enough: the check does not need Snakemake's own metadata, so it also speaks when
-`.snakemake/` is lost. Paths are compared as they are written, so that a folder may be a link to
-another disk.
+The check needs the manifests alone, so it also works where `.snakemake/` is lost. Paths are compared as they
+are written, so that a folder may be a link to another disk.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from condenser.files import sha256_file
-from condenser.pipeline.manifests import (
-    MANIFESTS,
-    OTHER_BYTES,
-    SUFFIX,
-    Record,
-    manifest_path,
-    read_manifest,
-)
+from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest
 from condenser.pipeline.specs import differences
 from condenser.progress import track
 
-# No results: records of how jobs went, by their place; Snakemake's mark in a folder, and an empty file that
-# stands for all token shards, by their names.
+# Not results: records of jobs, by their place; Snakemake's mark in a folder, by its name.
 _NO_RESULT_FOLDERS = (".work", "logs")  # of results/
 _NO_RESULT_PARTS = ("logs", "benchmarks")  # of a data set, and of the downloads
-_NO_RESULT_NAMES = (".snakemake_timestamp", "collection.complete")
+_NO_RESULT_NAMES = (".snakemake_timestamp",)
 
 _MISSING = "is missing"
 
-CurrentSpec = Callable[[str, dict[str, str]], dict[str, Any]]
+Current = Mapping[str, Mapping[str, Any]]
+"""By manifest: `spec` and `place` of its job today, or `error`; `condenser.pipeline.current` writes it."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One artefact that is not as it should be.
+    """One file that is not as it should be.
 
-    kind: `damaged` (bytes differ from the manifest's digest, or are gone), `stale` (the current
-    configuration or code would make another, or what it was made from is no longer as it was),
-    `unknown` (no manifest speaks of it, or a manifest that lies where its stage writes none).
+    kind: `damaged` (its bytes differ from the manifest's digest, or it is missing), `stale` (the current
+    configuration or code would make another, or its inputs have changed), `unknown` (no manifest names it,
+    or it is a manifest in a place where its stage writes none).
     """
 
     kind: str
@@ -53,20 +45,19 @@ class Finding:
         return f"{self.kind}: {self.path}: {self.reason}"
 
 
-def verify(results: Path, *, current: CurrentSpec) -> tuple[int, list[Finding]]:
-    """Check all artefacts under `results`; gives how many were checked and what was found.
+def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
+    """Check all files under `results`; returns how many were checked and what was found.
 
     Args:
         results: the folder of all results.
-        current: the spec that the current configuration gives for (stage, wildcards); raises
-            LookupError or ValueError for a job the configuration does not know.
+        current: what the configuration of today says of each manifest's job.
 
     Raises:
         ValueError: there is nothing to check.
     """
     results = Path(os.path.normpath(results))
     findings: list[Finding] = []
-    files = list(_walk(results, findings))
+    files = list(walk(results, findings))
     if not files and not findings:
         raise ValueError(f"{results}: expected results to check, found none. Is this the right folder?")
     records: dict[Path, Record] = {}
@@ -77,8 +68,8 @@ def verify(results: Path, *, current: CurrentSpec) -> tuple[int, list[Finding]]:
             except ValueError as error:
                 findings.append(Finding("damaged", path, str(error)))
                 continue
-            place = _place(results, record.spec)
-            if place is not None and place != path:
+            place = current.get(str(path), {}).get("place", str(path))
+            if os.path.normpath(place) != str(path):
                 del records[path]
                 findings.append(Finding("unknown", path, f"expected at {place}"))
     known, damaged = set(), set()
@@ -97,8 +88,11 @@ def verify(results: Path, *, current: CurrentSpec) -> tuple[int, list[Finding]]:
     return len(known), findings
 
 
-def _walk(results: Path, findings: list[Finding]) -> Iterator[Path]:
-    """All files below `results` that are results, also those in linked folders."""
+def walk(results: Path, findings: list[Finding]) -> Iterator[Path]:
+    """All files below `results` that are results, also those in linked folders.
+
+    What cannot be walked is added to `findings`.
+    """
 
     def files_in(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
         here = os.path.realpath(folder)
@@ -132,16 +126,6 @@ def _is_result(parts: tuple[str, ...], *, is_folder: bool) -> bool:
     return parts[-1] not in _NO_RESULT_NAMES and parts != ("README.md",)
 
 
-def _place(results: Path, spec: dict[str, Any]) -> Path | None:
-    """Where the stage of a spec writes its manifest; None for a stage there is not."""
-    if spec["stage"] not in MANIFESTS:
-        return None
-    try:
-        return manifest_path(results, spec["stage"], spec["wildcards"])
-    except LookupError:
-        return None
-
-
 def _fault(path: Path, digest: str) -> str | None:
     """What is wrong with the bytes at `path`."""
     try:
@@ -153,14 +137,14 @@ def _fault(path: Path, digest: str) -> str | None:
 
 
 def _stale(
-    records: dict[Path, Record], damaged: set[Path], results: Path, current: CurrentSpec
+    records: dict[Path, Record], damaged: set[Path], results: Path, current: Current
 ) -> dict[Path, str]:
-    """Why each stale result is so, by manifest: by itself, or by what it was made from, however far above."""
+    """Why each stale result is stale, by manifest: by itself, or by an input, however far above."""
     makers = {output: path for path, record in records.items() for output in record.outputs}
     below: dict[Path, list[tuple[Path, Path]]] = {}  # by manifest: what is made from its outputs, and which
     stale: dict[Path, str] = {}
     for path, record in records.items():
-        changed = _changed(record.spec, current)
+        changed = _changed(record.spec, current.get(str(path), {}))
         reasons = [changed] if changed else []
         made_from = []
         for file, digest in record.inputs.items():
@@ -184,7 +168,7 @@ def _stale(
 
 
 def _fate(file: Path, digest: str, maker: Record | None, damaged: set[Path], results: Path) -> str | None:
-    """What has become of an input since it was read, if it is a result that is no longer the same."""
+    """What has happened to an input since it was read, if it is a result that changed."""
     if maker is not None and file in maker.outputs:
         if maker.outputs[file] != digest:
             return "was made again since, with other bytes"
@@ -200,13 +184,14 @@ def _fate(file: Path, digest: str, maker: Record | None, damaged: set[Path], res
     return "is of unknown origin" if is_result and maker is None else None
 
 
-def _changed(spec: dict[str, Any], current: CurrentSpec) -> str | None:
+def _changed(spec: dict[str, Any], today: Mapping[str, Any]) -> str | None:
     """Why the current configuration and code would make another result."""
     stage, wildcards = spec["stage"], spec["wildcards"]
+    if "spec" not in today:
+        why = f" ({today['error']})" if "error" in today else ""
+        return f"the configuration no longer has the job {stage} {wildcards}{why}"
     try:
-        changed = differences(spec, current(stage, wildcards))
-    except LookupError:
-        return f"the configuration no longer has the job {stage} {wildcards}"
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        changed = differences(spec, today["spec"])
+    except (ValueError, TypeError, AttributeError) as error:
         return f"the job {stage} {wildcards} cannot be compared with today's ({error})"
     return f"changed since: {', '.join(changed)}" if changed else None

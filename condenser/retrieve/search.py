@@ -1,9 +1,9 @@
 """Exhaustive search by inner product, with FAISS, over embeddings that need not fit in memory.
 
-A result depends on the embeddings alone. Ties go to the lower row, also at the last rank; and as
-float addition is not associative, every score comes from a matrix product of the same shape
-however many shards and reads there are: FAISS is told to multiply `QUERIES_PER_PRODUCT` queries by
-`block_rows` passages at a time, and shards are cut at multiples of `block_rows`.
+A result depends on the embeddings alone, not on the number of shards or reads. A tie goes to the lower
+row, also at the last rank. Float addition is not associative, so every score must come from a matrix
+product of the same shape: FAISS multiplies `QUERIES_PER_PRODUCT` queries by `block_rows` passages at a
+time, and every shard begins at a multiple of `block_rows`.
 """
 
 from __future__ import annotations
@@ -43,21 +43,22 @@ def search_shard(
 ) -> dict[str, int]:
     """The `depth` passages of one embedding shard that score highest with each query, best first.
 
-    Writes `rows` (int64, counted over the whole collection; the shard begins at `first_row`) and
-    `scores` (float32), both [query, min(depth, rows of the shard)]. Blocks of queries that are
-    finished stay in `work_folder`, which is the caller's to remove and to keep from other inputs: an
-    interrupted search goes on behind them.
+    Writes `rows` (int64, rows of the whole collection; the shard begins at `first_row`) and `scores`
+    (float32), both [query, min(depth, rows of the shard)].
+
+    An interrupted search resumes after the last finished block of queries in `work_folder`. The caller
+    chooses a folder that belongs to these inputs alone, and removes it.
 
     Raises:
-        ValueError: the two files differ in dimension, hold something else than float32, or the
-            shard is not cut at a multiple of `block_rows`.
+        ValueError: the two files differ in dimension or are not float32, or the shard does not begin at a
+            multiple of `block_rows`.
     """
     embeddings, queries = load_npy(embeddings_file), load_npy(queries_file)
     for file, array in ((embeddings_file, embeddings), (queries_file, queries)):
         if array.ndim != 2 or array.dtype != np.float32:
             raise ValueError(
                 f"{file}: expected float32 [row, dim], got {array.dtype} {list(array.shape)}. "
-                "Was this file made by this workflow?"
+                "Did this workflow write this file?"
             )
     if embeddings.shape[1] != queries.shape[1]:
         raise ValueError(
@@ -109,11 +110,11 @@ def top_passages(
 ) -> tuple[Rows, Scores]:
     """Rows and scores of the `depth` best passages of each query: score descending, row ascending.
 
-    Never more ranks than passages, and no -1 among the rows. `embeddings` may be a memory map: it
-    is read in pieces of whole blocks; `on_read` is told how many passages each had.
+    A collection of fewer passages gives fewer ranks; there is no row -1. `embeddings` may be a memory map:
+    it is read in pieces of whole blocks, and `on_read` is called with the number of passages of each.
     """
     faiss.omp_set_num_threads(threads)
-    faiss.cvar.distance_compute_blas_threshold = 0  # below it FAISS adds in another order
+    faiss.cvar.distance_compute_blas_threshold = 0  # below it FAISS sums in another order
     faiss.cvar.distance_compute_blas_query_bs = QUERIES_PER_PRODUCT
     faiss.cvar.distance_compute_blas_database_bs = block_rows
     rows = np.empty((len(queries), 0), np.int64)
@@ -136,21 +137,21 @@ def top_passages(
 
 
 def _rows(array: np.ndarray, start: int, count: int) -> np.ndarray:
-    """A copy of at most `count` rows from `start` on."""
+    """A copy of at most `count` rows, beginning at `start`."""
     rows = np.empty((min(count, len(array) - start), *array.shape[1:]), array.dtype)
     _read_rows(array, start, rows)
     return rows
 
 
 def _read_rows(array: np.ndarray, start: int, out: np.ndarray) -> None:
-    """Copy rows from `start` on into `out`; of a memory map by reading its file.
+    """Copy rows, beginning at `start`, into `out`; from a memory map by reading its file.
 
-    Pages touched through the map would count as memory of this process until the whole file does.
+    Every page that is read through the map would count as memory of this process.
     """
     if not isinstance(array, np.memmap) or array.filename is None:
         out[:] = array[start : start + len(out)]
         return
-    assert array.flags.c_contiguous, "load_npy refuses arrays that do not lie row by row"
+    assert array.flags.c_contiguous, "load_npy refuses arrays that are not in C order"
     with Path(array.filename).open("rb") as file:
         file.seek(array.offset + start * array.strides[0])
         count = file.readinto(out.view(np.uint8).reshape(-1).data)
@@ -164,11 +165,11 @@ def _top_of_piece(
     depth: int,
     block_rows: int,
 ) -> tuple[Rows, Scores]:
-    """As `top_passages`, for what is in memory.
+    """The same as `top_passages` for passages in memory.
 
-    Of several passages that tie at the last rank FAISS keeps any. It is therefore asked for some
-    more than `depth`; where they do not show the end of the tie, the piece is halved, down to one
-    block, of which every passage is asked for.
+    If passages tie at the last rank, FAISS keeps arbitrary ones. So we ask for some more than `depth`. If
+    these do not reach the end of the tie, we halve the piece, down to one block; of a block we ask for
+    every passage.
     """
     asked = min(depth + SPARE_HITS, len(piece))
     rows, scores = _nearest(piece, queries, asked)
@@ -189,10 +190,10 @@ def _top_of_piece(
 def _top_of_block(
     block: Float32[np.ndarray, "passage dim"], queries: Float32[np.ndarray, "query dim"], *, depth: int
 ) -> tuple[Rows, Scores]:
-    """The `depth` best of a block, by asking for the score of every passage, `WINDOW` at a time.
+    """The `depth` best of a block, from the scores of all its passages, `WINDOW` passages at a time.
 
-    The others are NaN meanwhile, which FAISS never takes: a product of the same shape, so the same
-    scores, and memory that does not depend on how many passages tie.
+    The other passages are replaced by NaN, which FAISS never returns. So the matrix product keeps its
+    shape, the scores stay the same, and memory does not depend on the number of tied passages.
     """
     rows = np.empty((len(queries), 0), np.int64)
     scores = np.empty((len(queries), 0), np.float32)
@@ -210,7 +211,7 @@ def _top_of_block(
 
 
 def _nearest(piece: np.ndarray, queries: np.ndarray, count: int) -> tuple[Rows, Scores]:
-    """The `count` best by FAISS, in our order of ties."""
+    """The `count` best by FAISS, ties ordered by row."""
     scores, rows = faiss.knn(queries, piece, count, metric=faiss.METRIC_INNER_PRODUCT)
     tied = (scores[:, 1:] == scores[:, :-1]).any(axis=1)
     if tied.any():
@@ -229,12 +230,12 @@ def best_of(rows: Rows, scores: Scores, *, depth: int) -> tuple[Rows, Scores]:
 def merged_run(
     parts: Sequence[tuple[Path, Path]], query_ids: Sequence[str], doc_ids: Sequence[str], *, depth: int
 ) -> Iterator[ScoredDoc]:
-    """The run of all shards together: `depth` best of each query, ties to the lower row.
+    """The run of all shards together: the `depth` best of each query, ties to the lower row.
 
-    `parts` are the (rows, scores) files of the shards, in the order of the shards.
+    `parts` are the (rows, scores) files of the shards, in their order.
 
     Raises:
-        ValueError: a file does not fit the others, the queries or the collection.
+        ValueError: a file does not belong to the others, the queries or the collection.
     """
     arrays = [(load_npy(rows), load_npy(scores)) for rows, scores in parts]
     for (file, _), (rows, scores) in zip(parts, arrays, strict=True):
@@ -263,7 +264,7 @@ def merged_run(
 
 
 def _join(files: Sequence[Path], output: Path, *, shape: tuple[int, int], dtype: type) -> None:
-    """One NPY file of the arrays in `files`, one below the other."""
+    """Write one NPY file that concatenates the arrays in `files` by row."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
     with atomic_write(output) as file:
         np.lib.format.write_array_header_1_0(file, header)

@@ -2,12 +2,11 @@
 
 A work folder holds
 
-- `lock`: who works here (host and process id), held by `flock` while the process lives;
-- `log.jsonl`: one line a step, holding nothing that differs between two runs;
-- `step-00001234/`: the state after 1,234 steps: `weights.safetensors`, `optimiser.safetensors` and
-  `meta.json` with the digests of both, of the log up to there and of itself. Only what cannot be
-  computed from the step is kept: order, masks and dropout are functions of (seed, step), frozen
-  weights are those the training began with.
+- `lock`: host and id of the process that works here, which holds the file by `flock` while it lives;
+- `log.jsonl`: one line for each step, the same in every run of the same training;
+- `step-00001234/`: the state after 1,234 steps: `weights.safetensors`, `optimiser.safetensors`, and
+  `meta.json` with the digests of both, of the log so far and of itself. A checkpoint has no order of
+  items, masks or dropout: they are functions of (seed, step). It has no frozen weights either.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from condenser.files import (
     atomic_folder,
     canonical_json,
     full_disk_named,
+    json_bytes,
     read_json,
     sha256_file,
     sha256_text,
@@ -47,7 +47,7 @@ _TENSOR_FILES = ("weights.safetensors", "optimiser.safetensors")
 
 @dataclass(frozen=True)
 class LogPosition:
-    """How far a log had come: its bytes and their SHA-256."""
+    """How long a log was at some time, and the SHA-256 of what it held."""
 
     num_bytes: int
     sha256: str
@@ -55,7 +55,7 @@ class LogPosition:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state after `step` steps; `state` holds the loop's few plain values."""
+    """The state of a training after `step` steps; `state` holds the loop's own few values."""
 
     step: int
     weights: dict[str, Tensor]
@@ -65,27 +65,27 @@ class Checkpoint:
 
 
 class StepLog:
-    """The training log, one JSON object a line, continued from where a checkpoint left it.
+    """The training log, one JSON object on each line, continued after its first `num_bytes`.
 
-    What follows `num_bytes` (0: everything) belongs to steps that are taken again and is cut off,
-    so that a resumed training leaves the same bytes as one that was never interrupted.
+    What follows these bytes belongs to steps that are computed again, so it is cut off. A resumed
+    training leaves the same log as one that was never interrupted.
     """
 
     def __init__(self, path: str | Path, *, num_bytes: int) -> None:
         self._digest = hashlib.sha256(_first_bytes(Path(path), num_bytes))
         self._num_bytes = num_bytes
-        self._file = Path(path).open("ab")  # noqa: SIM115 - open as long as the training runs
+        self._file = Path(path).open("ab")  # noqa: SIM115 - stays open while the training runs
         self._file.truncate(num_bytes)
 
     def append(self, record: Mapping[str, Any]) -> None:
         line = canonical_json(dict(record)).encode() + b"\n"
         self._file.write(line)
-        self._file.flush()  # so that it can be followed while the training runs
+        self._file.flush()  # so that a user can follow the log during the training
         self._digest.update(line)
         self._num_bytes += len(line)
 
     def position(self) -> LogPosition:
-        """The position after what is safely on disk."""
+        """The position after all lines, which are now on the disk."""
         os.fsync(self._file.fileno())
         return LogPosition(self._num_bytes, self._digest.hexdigest())
 
@@ -95,12 +95,12 @@ class StepLog:
 
 @contextmanager
 def locked_work_folder(folder: str | Path) -> Iterator[Path]:
-    """The work folder, made if need be and held against every other process until the block ends.
+    """The work folder, made if it is missing, and locked against other processes until the block ends.
 
-    The lock goes with the process, however it dies; the file stays and tells who held it last.
+    The lock also ends with the process, even by SIGKILL. The file `lock` stays and names its last holder.
 
     Raises:
-        ValueError: another living process holds the folder.
+        ValueError: another running process holds the folder.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,17 +118,17 @@ def locked_work_folder(folder: str | Path) -> Iterator[Path]:
         file.truncate(0)
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
-        for partial in folder.glob(".*"):  # what a killed process left half-written
+        for partial in folder.glob(".*"):  # half-written by a process that was killed
             if partial.is_dir():
                 shutil.rmtree(partial)
         yield folder
 
 
 def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerprint: str, keep: int) -> Path:
-    """Write the state after `checkpoint.step` steps as a folder that appears whole; gives the folder.
+    """Write a checkpoint, whole or not at all, and remove old ones; gives its folder.
 
-    Then remove all but the newest `keep`, and any that claims a later step: after a fall back to an
-    older checkpoint those belong to a past that is being rewritten.
+    The newest `keep` checkpoints stay. Checkpoints of later steps are removed too: the training went
+    back to an older one and is computing these steps again.
     """
     if keep < 1:
         raise ValueError(f"checkpoints_kept: expected 1 or more, got {keep}.")
@@ -156,42 +156,42 @@ def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerpr
 def load_newest_checkpoint(
     work_folder: str | Path, *, fingerprint: str, device: torch.device | str
 ) -> Checkpoint | None:
-    """The newest checkpoint whose files are what was written; None where there is none.
+    """The newest undamaged checkpoint, or None if there is none.
 
-    A damaged one is named in the log and passed over for the one before.
+    A damaged checkpoint is named in the log, and the one before it is used.
 
     Raises:
-        ValueError: a checkpoint in the folder was made under another fingerprint.
+        ValueError: the checkpoint has another fingerprint.
     """
     for folder in _checkpoint_folders(Path(work_folder)):
         try:
             checkpoint, found = _load(folder, device)
         except (ValueError, KeyError, TypeError, OSError, SafetensorError) as error:
-            log.warning("%s is damaged (%s): going back to the checkpoint before it", folder, error)
+            log.warning("%s is damaged (%s): trying the checkpoint before it", folder, error)
             continue
         if found != fingerprint:
             raise ValueError(
-                f"{folder / 'meta.json'}: expected a checkpoint of this very training "
-                f"({fingerprint[:16]}), got one of another ({found[:16]}). Remove it, or use another folder."
+                f"{folder / 'meta.json'}: expected a checkpoint of this training ({fingerprint[:16]}), "
+                f"got one of another training ({found[:16]}). Remove it, or use another folder."
             )
         return checkpoint
     return None
 
 
 def remove_checkpoints(work_folder: str | Path) -> None:
-    """Remove all checkpoints; log and lock stay."""
+    """Remove all checkpoints, but neither log nor lock."""
     for folder in _checkpoint_folders(Path(work_folder)):
         _remove(folder)
 
 
 def _checkpoint_folders(work_folder: Path) -> list[Path]:
-    """Newest first; a file of such a name, or a copy with another ending, is none."""
+    """All checkpoints, newest first; other files and folders of similar names do not count."""
     folders = work_folder.glob("step-" + 8 * "[0-9]")
     return sorted((folder for folder in folders if folder.is_dir()), reverse=True)
 
 
 def _remove(folder: Path) -> None:
-    if folder.is_symlink():  # moved to a larger disk by hand
+    if folder.is_symlink():  # a user moved the folder to a larger disk
         folder.unlink()
     else:
         shutil.rmtree(folder)
@@ -201,30 +201,30 @@ def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:
     meta = _read_meta(folder / "meta.json")
     for name in _TENSOR_FILES:
         if sha256_file(folder / name) != meta["digests"][name]:
-            raise ValueError(f"{name} has not the digest it was written with")
+            raise ValueError(f"{name} has another digest than when it was written")
     if folder.name != f"step-{meta['step']:08d}":
-        raise ValueError(f"meta.json is of step {meta['step']}")
+        raise ValueError(f"meta.json belongs to step {meta['step']}")
     position = LogPosition(**meta["log"])
     logged = _first_bytes(folder.parent / LOG_NAME, position.num_bytes)
     if hashlib.sha256(logged).hexdigest() != position.sha256:
-        raise ValueError(f"{LOG_NAME} does not begin as it did then")
+        raise ValueError(f"{LOG_NAME} was changed")
     weights, optimiser = (load_file(folder / name, device=str(device)) for name in _TENSOR_FILES)
     return Checkpoint(meta["step"], weights, optimiser, meta["state"], position), meta["fingerprint"]
 
 
 def _read_meta(path: Path) -> dict[str, Any]:
-    """What `save_checkpoint` wrote there.
+    """The record that `save_checkpoint` wrote.
 
     Raises:
-        ValueError, KeyError, TypeError: a byte of it is another.
+        ValueError, KeyError, TypeError: any byte of the file was changed.
     """
     meta = read_json(path)
     digest = meta["sha256"]
     record = {key: value for key, value in meta.items() if key != "sha256"}
     if digest != sha256_text(canonical_json(record)):
-        raise ValueError(f"{path.name} has not the digest it was written with")
-    if path.read_bytes() != canonical_json(meta, indent=2).encode() + b"\n":  # also a space counts
-        raise ValueError(f"{path.name} is not laid out as it was written")
+        raise ValueError(f"{path.name} has another digest than when it was written")
+    if path.read_bytes() != json_bytes(meta):  # the digest does not see spaces
+        raise ValueError(f"{path.name} has other spaces than when it was written")
     return record
 
 

@@ -1,8 +1,7 @@
-"""Several processes that compute one batch together, as torchrun starts them.
+"""Several processes, started by torchrun, that compute one batch together.
 
-Losses are normalised by the counts of the whole batch, so what processes exchange is summed and
-never averaged. Every collective is a sum over a buffer of the same shape everywhere, which all
-processes see bit for bit alike.
+Losses are divided by counts of the whole batch, so processes always sum and never average. The only
+collective is a sum of tensors of one shape, and all processes get the same bits.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 BUCKET_ELEMENTS = 1 << 25
-"""Gradients are summed in pieces of so many numbers, to bound the memory of the copy."""
+"""Gradients are summed in pieces of at most so many numbers, which bounds the memory of their copies."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those of the run.
+    """This process among all processes of the run.
 
-    `rank` counts over all machines and decides who does what; `local_rank` counts on this machine
-    and names its GPU, nothing else.
+    `rank` counts over all machines and decides which process computes what. `local_rank` counts on one
+    machine, and is the number of this process's GPU.
     """
 
     rank: int
@@ -37,27 +36,27 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and speaks for all."""
+        """Whether this is the process that writes files and shows progress."""
         return self.rank == 0
 
     def mine(self, count: int) -> range:
-        """Which of `count` chunks this process computes: they are dealt in turn."""
+        """The chunks, of `count`, that this process computes: every `world_size`-th one."""
         return range(self.rank, count, self.world_size)
 
     def sum_in_place(self, values: Tensor) -> None:
-        """Replace a tensor, of one shape everywhere, by its sum over the processes."""
+        """Replace a tensor, which has the same shape in every process, by its sum over the processes."""
         if self.world_size > 1:
             dist.all_reduce(values)
 
     def gather_rows(
         self, rows: Float[Tensor, "row dim"], indices: Int[Tensor, " row"], *, num_rows: int
     ) -> Float[Tensor, "num_rows dim"]:
-        """Every process's rows, each at its index of the whole batch; no gradient passes.
+        """The rows of all processes, each at its index in the whole batch, without gradients.
 
-        The order is that of a single process with the whole batch, whoever computed what.
+        The result is the same for any number of processes.
         """
         assert len(rows) == len(indices)
-        # the last column counts how often each row was given
+        # the last column counts how many processes computed each row
         gathered = torch.zeros(num_rows, rows.shape[1] + 1, dtype=rows.dtype, device=rows.device)
         gathered[indices, :-1] = rows.detach()
         gathered[:, -1].index_add_(0, indices, torch.ones_like(indices, dtype=rows.dtype))
@@ -66,25 +65,25 @@ class Processes:
         return gathered[:, :-1].contiguous()
 
     def sum_floats(self, values: Sequence[float]) -> list[float]:
-        """The sum over the processes of each number; all give as many."""
+        """Each number summed over the processes, which all give equally many."""
         numbers = torch.tensor(list(values), dtype=torch.float64, device=self.device)
         self.sum_in_place(numbers)
         return numbers.tolist()
 
     def any(self, claim: bool) -> bool:
-        """Whether any process claims it (to be asked to stop, say): the same answer everywhere."""
+        """Whether `claim` is true in any process; the same answer in every process."""
         return self.sum_floats([float(claim)])[0] > 0
 
     def barrier(self) -> None:
-        """Wait until every process is here."""
+        """Wait until every process has called this."""
         self.any(False)
 
 
 def sum_gradients(parameters: Iterable[torch.nn.Parameter], processes: Processes) -> None:
     """Replace each gradient by its sum over the processes.
 
-    A process without a gradient (it had no chunk) counts as zero; a parameter without one anywhere
-    keeps none, as in a single process.
+    A process without a gradient (it had no chunk) counts as zero. A parameter without a gradient in
+    every process gets none.
     """
     trained = [parameter for parameter in parameters if parameter.requires_grad]
     if processes.world_size == 1 or not trained:
@@ -100,7 +99,7 @@ def sum_gradients(parameters: Iterable[torch.nn.Parameter], processes: Processes
 
 
 def _buckets(parameters: Sequence[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
-    """Parameters in order, cut where the type changes or a piece is large enough."""
+    """Parameters in order, in lists of one dtype and at most `BUCKET_ELEMENTS` numbers each."""
     bucket: list[torch.nn.Parameter] = []
     for parameter in parameters:
         size = sum(p.numel() for p in bucket)
@@ -119,14 +118,14 @@ def alone(device: torch.device) -> Processes:
 
 @contextmanager
 def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
-    """The processes of this run, by torchrun's variables; without them, one process.
+    """The processes of this run, from torchrun's environment variables; without them, one process.
 
-    gloo on a CPU; nccl on GPUs, GPU `local_rank` for each. A process that waits longer than
-    `timeout_s` for the others (one died on another machine) fails; keep it above the longest time
-    that one process works alone, writing a checkpoint.
+    They communicate by gloo on CPUs and by nccl on GPUs; each process uses GPU `local_rank`. A process
+    fails if it waits longer than `timeout_s` for the others, so this must be more than the first process
+    needs to write a checkpoint.
 
     Raises:
-        ValueError: a variable of torchrun is missing or no number, or there are fewer GPUs than processes.
+        ValueError: a variable is missing or not a number, or there are fewer GPUs than processes.
     """
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         yield alone(torch.device(device_type))
@@ -147,7 +146,7 @@ def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
         return
     dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=timedelta(seconds=timeout_s))
     yield Processes(rank, world_size, local_rank, device)
-    dist.destroy_process_group()  # not after an error: NCCL would wait here for the others
+    dist.destroy_process_group()  # not in a finally: after an error, NCCL would wait for the others
 
 
 def _number(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Fine-tuning: a pre-trained backbone becomes a retriever by telling positives from negatives."""
+"""Fine-tuning: training a bi-encoder to tell the positives of a query from negatives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from condenser.loss.contrastive import in_batch_loss
 from condenser.model.devices import autocast
 from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
+from condenser.model.untied import UntiedEncoders
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
@@ -42,7 +43,7 @@ LOSSES_FILE = "losses.jsonl"
 
 @dataclass(frozen=True)
 class ExampleRows:
-    """Training examples as rows of queries and collection, in a few bytes each.
+    """Training examples as row numbers of queries and passages, a few bytes each.
 
     The positives of example i are `positives[positive_starts[i] : positive_starts[i + 1]]`, and so
     are its negatives.
@@ -61,7 +62,7 @@ class ExampleRows:
 def read_example_rows(
     files: Sequence[Path], *, query_rows: Mapping[str, int], doc_rows: Mapping[str, int]
 ) -> ExampleRows:
-    """The examples of several files, one after the other: BM25's, then the hard negatives'.
+    """The examples of several files, one file after the other.
 
     Raises:
         ValueError: an id is not in queries or collection, or an example lacks positives or negatives,
@@ -136,7 +137,10 @@ def batch_ids(
     queries: Path,
     doc_ids: Path,
 ) -> dict[str, list[str]]:
-    """The ids of a batch, in its order; read from the files again, as a training holds rows alone."""
+    """The ids of a batch, in its order.
+
+    They are read from the files again: a training keeps row numbers, not ids.
+    """
     query_ids = [query.query_id for query in read_queries(queries)]
     passage_ids = read_doc_ids(doc_ids)
     return {
@@ -147,15 +151,16 @@ def batch_ids(
 
 @dataclass(frozen=True)
 class TextRows:
-    """Texts that are encoded together, on the CPU until they are."""
+    """Texts that are encoded together. They stay on the CPU until then."""
 
+    group: Literal["queries", "passages"]
     input_ids: Int[Tensor, "row token"]
     attention_mask: Bool[Tensor, "row token"] | None
 
 
 @dataclass(frozen=True)
 class QueriesAndPassages:
-    """One process's chunks of a step's texts, and what the whole batch counts."""
+    """One process's chunks of a step's texts, and the counts of the whole batch."""
 
     chunks: list[Chunk[TextRows]]
     num_rows: dict[str, int]
@@ -176,6 +181,7 @@ def train_retriever(
     passages_per_query: int,
     rows_per_chunk: int,
     keep_graphs: bool,
+    tied: bool,
     epochs: int | float,
     seed: int,
     precision: str,
@@ -183,23 +189,24 @@ def train_retriever(
     processes: Processes,
     **loop_settings: Unpack[LoopSettings],
 ) -> dict[str, int]:
-    """Train one tied encoder, from the Hugging Face folder `initial`, on examples; gives counts.
+    """Fine-tune a bi-encoder from the Hugging Face folder `initial` on examples; gives counts.
 
-    Each query is told apart its positive among all passages of the batch: its own negatives, and
-    the passages of the other queries. An epoch ends with a shorter batch where the examples do not
-    divide. Source: coCondenser, §3.4 and A.1; eq. 14 is `condenser.loss.contrastive.in_batch_loss`.
+    Each query must find its positive among all passages of the batch: its own negatives, and the
+    passages of the other queries. An epoch ends with a shorter batch if the examples do not
+    divide evenly. Source: coCondenser, §3.4 and A.1; eq. 14 is `condenser.loss.contrastive.in_batch_loss`.
 
     Args:
-        example_files: one file a system that negatives come from; an item is a line of one of them.
+        example_files: one file for each system that negatives come from; every line is an item.
         collection_tokens, query_tokens: token shards, rows as in `doc_ids` and `queries`.
         query_length, passage_length: tokens a text is cut to, specials included.
         batch_size: queries an update, of all processes together.
         passages_per_query: the positive and its negatives.
-        rows_per_chunk: texts encoded at a time, of like length.
-        keep_graphs: hold the graphs of the whole batch; False computes each chunk twice instead, as is
-            done in any case once memory has been full.
+        rows_per_chunk: texts encoded at a time, of similar length.
+        keep_graphs: keep the graphs of the whole batch in memory; False computes each chunk twice
+            instead. A training switches to that by itself when memory is full.
+        tied: one encoder for queries and passages; False gives each its own (DPR).
 
-    The rest is as in `condenser.train.loop.train`.
+    The other arguments are those of `condenser.train.loop.train`.
     """
     with held_work_folder(work_folder, processes):
         tokenizer = Tokenizer(initial)
@@ -213,12 +220,22 @@ def train_retriever(
             refuse_other_ids(shards, len(rows), tokens=tokens, ids=ids)
         examples = read_example_rows(example_files, query_rows=query_rows, doc_rows=doc_rows)
         del query_rows, doc_rows  # gigabytes at MS MARCO's size
-        model = Retriever.load(initial, dropout=None)
+        model: Retriever | UntiedEncoders
+        model = (Retriever if tied else UntiedEncoders).load(initial, dropout=None)
+        encoders = {
+            "queries": model.queries if isinstance(model, UntiedEncoders) else model,
+            "passages": model.passages if isinstance(model, UntiedEncoders) else model,
+        }
         model.to(processes.device).train()
         memory = StepMemory(model, keeps_graphs=keep_graphs)
 
         def chunks_of(
-            group: str, shards: TokenShards, rows: np.ndarray, *, max_tokens: int, step: int
+            group: Literal["queries", "passages"],
+            shards: TokenShards,
+            rows: np.ndarray,
+            *,
+            max_tokens: int,
+            step: int,
         ) -> tuple[list[Chunk[TextRows]], int]:
             """This process's chunks of a group of texts, and the tokens of all of them."""
             starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
@@ -239,7 +256,7 @@ def train_retriever(
                     Chunk(
                         group,
                         torch.from_numpy(places),
-                        TextRows(torch.from_numpy(ids), mask),
+                        TextRows(group, torch.from_numpy(ids), mask),
                         stream_key(seed, f"dropout of {group} of step {step}", number),
                     )
                 )
@@ -274,7 +291,7 @@ def train_retriever(
             device = processes.device
             mask = inputs.attention_mask
             with autocast(device, precision):
-                return model(
+                return encoders[inputs.group](
                     inputs.input_ids.to(device, non_blocking=True),
                     None if mask is None else mask.to(device, non_blocking=True),
                 )
@@ -285,7 +302,7 @@ def train_retriever(
                 encode,
                 in_batch_loss,
                 num_rows=texts.num_rows,
-                dim=model.backbone.config.hidden_size,
+                dim=encoders["queries"].backbone.config.hidden_size,
                 encode_with_losses=None,
                 loss_names=[],
                 keep_graphs=keep_graphs,
@@ -303,7 +320,7 @@ def train_retriever(
             use_loss_scale=precision == "fp16",
             work_folder=work_folder,
             processes=processes,
-            title="retriever",
+            title="fine-tuning",
             **loop_settings,
         )
         if processes.is_first:

@@ -1,9 +1,11 @@
-"""Contrastive gradients of a batch of any size in the memory of one chunk.
+"""The gradient cache: contrastive gradients of a batch of any size in the memory of one chunk.
 
+The loss needs the representations of the whole batch, but the backward pass of a chunk needs only the
+gradient of its own representations. So the first pass computes representations without graphs, then
+come the gradients of the loss with respect to them, and the second pass computes each chunk again and
+runs its backward pass.
 Source: coCondenser, §3.3, eq. 8-12 (Gao et al., "Scaling Deep Contrastive Learning Batch Size under
-Memory Limited Setup"). The loss needs all representations at once, an encoder's backward pass only
-its own rows' share of the gradient: so representations are computed first, then d loss / d
-representation, then each chunk again with its share.
+Memory Limited Setup").
 """
 
 from __future__ import annotations
@@ -26,8 +28,8 @@ Inputs = TypeVar("Inputs")
 class Chunk(Generic[Inputs]):
     """Rows that are computed together.
 
-    `group` names their representations ("spans"; "queries", "passages"), `rows` are their places in
-    that group's whole batch, `seed` is that of their dropout: one for each (seed, step, chunk).
+    `group` names their kind of representation ("spans", "queries", "passages"), `rows` are their indices
+    in that group's whole batch, and `seed` is the seed of their dropout, which no other chunk has.
     """
 
     group: str
@@ -50,31 +52,31 @@ def contrastive_backward(
     processes: Processes,
     scale: float,
 ) -> dict[str, float]:
-    """Add the gradient of the whole batch's loss to the parameters; gives that loss's parts by name.
+    """Add the gradient of the whole batch's loss to the parameters; gives the parts of the loss by name.
 
-    The loss is `loss(**representations)`, one tensor [num_rows[group], dim] a group, plus the losses
-    that chunks have by themselves (a masked language model's, already divided by the counts of the
-    whole batch). Each process passes its own chunks, maybe none; afterwards its gradients hold its
-    own rows' part, to be summed over the processes.
+    The loss is `loss(**representations)`, with a tensor [num_rows[group], dim] for each group, plus the
+    chunks' own losses (of a masked language model, say, already divided by counts of the whole batch).
+    Each process passes its own chunks, possibly none. Afterwards its gradients are those of its own
+    rows, and the caller sums them over the processes.
 
-    With `keep_graphs` every chunk is computed once and its graph kept until the loss is known. Without,
-    or where `memory` has no room for that, it is computed twice, with the same dropout: first by
-    `encode`, without a graph, then by `encode_with_losses` (or by `encode` when there are no other
-    losses). Both give the same gradient.
+    With `keep_graphs`, every chunk is computed once and its graph kept until the loss is known. Without
+    it, or if `memory` is too small, every chunk is computed twice with the same dropout: first by
+    `encode`, without a graph, then by `encode_with_losses` (or by `encode` if chunks have no own
+    losses). Both ways give the same gradient.
 
     Args:
-        encode: gives [row, dim]. It enters autocast by itself.
-        encode_with_losses: gives the same representations, drawing the same dropout for them, and the
-            chunk's own losses under `loss_names`.
-        dim: width of a representation, for a process that has none.
-        memory: of the model whose gradients these are; it has none before the call.
-        scale: what losses are multiplied by before the backward pass (fp16's loss scaler); 1 otherwise.
+        encode: gives [row, dim]. It must enter autocast itself.
+        encode_with_losses: gives the same representations, with the same dropout, and the chunk's own
+            losses under `loss_names`.
+        dim: width of a representation, for a process without chunks.
+        memory: of the model. The model has no gradients before the call.
+        scale: losses are multiplied by it before the backward pass (fp16's loss scale); else 1.
 
     Returns:
-        "contrastive" and each of `loss_names`, of the whole batch, the same in every process, unscaled.
+        "contrastive" and each of `loss_names`: unscaled, of the whole batch, the same in every process.
     """
-    # autocast keeps the weights it has cast: cast without a graph, they would get no gradient in
-    # the second pass
+    # autocast caches the weights it casts. A weight cast in the first pass has no graph, so that the
+    # second pass would give it no gradient
     for device_type in {"cpu", processes.device.type}:
         assert not torch.is_autocast_enabled(device_type), "enter autocast inside encode"
 
@@ -108,14 +110,14 @@ def contrastive_backward(
 
     def back() -> dict[str, Tensor]:
         sums = {name: torch.zeros((), dtype=torch.float64, device=processes.device) for name in loss_names}
-        graphs, kept[:] = kept[::-1], []  # a second try finds none, and computes them anew
+        graphs, kept[:] = kept[::-1], []  # if this try fails, the next one computes every chunk again
         for chunk in chunks:
             representations, losses = graphs.pop() if graphs else compute(chunk)
             assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
             rows = chunk.rows.to(processes.device, non_blocking=True)
             share = gradients[chunk.group].index_select(0, rows).to(representations.dtype)
             own = list(losses.values())
-            # the same as the backward pass of (representations * share).sum() + scale * the chunk's losses
+            # equals the backward pass of (representations * share).sum() + scale * sum of own losses
             torch.autograd.backward(
                 [representations, *own], [share, *(torch.full_like(value, scale) for value in own)]
             )
@@ -136,12 +138,12 @@ def _gathered(
     dim: int,
     processes: Processes,
 ) -> dict[str, Tensor]:
-    """Each group's representations of the whole batch, as leaves that take a gradient."""
-    # a process without chunks must bring the type of the others
+    """Each group's representations of the whole batch, as leaves that collect a gradient."""
+    # a process without chunks needs the dtype of the others
     exact = processes.any(any(tensor.dtype == torch.float64 for tensor in representations))
     dtype = torch.float64 if exact else torch.float32
     whole = {}
-    for group in sorted(num_rows):  # the same order of collectives in every process
+    for group in sorted(num_rows):  # every process needs the same order of collectives
         rows = [torch.zeros(0, dtype=torch.int64)]
         values = [torch.zeros(0, dim, dtype=dtype, device=processes.device)]
         for chunk, tensor in zip(chunks, representations, strict=True):

@@ -1,7 +1,7 @@
-"""Start a training as one process or as several, one for each GPU, that live and die together.
+"""Start a training as one process, or as several with one GPU each that start and end together.
 
-The number of processes changes the speed of a training, never its batch (condenser.train.distributed),
-so it is a resource of the rule and no part of the spec.
+The number of processes changes the speed of a training but not its batch (condenser.train.distributed),
+so it is a resource of the rule and not part of the spec.
 """
 
 from __future__ import annotations
@@ -22,26 +22,24 @@ log = logging.getLogger(__name__)
 def launch(command: Sequence[str], *, processes: int, device: str, stop_timeout_s: int) -> int:
     """Run a Python program with its arguments as `processes` processes; gives its exit status.
 
-    One process takes the place of this one, so that nothing is given back. Several are started by
-    torchrun's agent, on this machine alone. Process i has GPU i of those a scheduler assigned
-    (CUDA_VISIBLE_DEVICES), else of the free ones, which are claimed; with `device` "cpu" there is
-    nothing to claim.
+    One process replaces this one, and this function does not return. Several processes are started by
+    torchrun's agent, on this machine. Process i uses GPU i of those that a scheduler assigned
+    (CUDA_VISIBLE_DEVICES), else of the free GPUs, which are claimed. With `device` "cpu" none is claimed.
 
-    When a process fails, the others get SIGTERM and, 30 s later, SIGKILL. SIGTERM and Ctrl-C are
-    passed on, and the processes have `stop_timeout_s` seconds to save a checkpoint. When this process
-    itself is killed, they get SIGTERM.
+    If a process fails, the others get SIGTERM and, 30 s later, SIGKILL. SIGTERM and Ctrl-C are passed
+    on, and the processes have `stop_timeout_s` seconds to save a checkpoint. If this process is killed,
+    they get SIGTERM.
 
-    The status is that of the process that failed first; 128 and the signal's number where a signal
-    ended it, or all of them.
+    The status is that of the process that failed first, or 128 + signal if a signal ended it or all.
 
     Raises:
-        ValueError: the number is below 1, the program is missing, or too few GPUs are free.
+        ValueError: `processes` is below 1, the program is missing, or too few GPUs are free.
     """
     if processes < 1:
         raise ValueError(f"--processes: expected 1 or more, got {processes}.")
     if not command or not Path(command[0]).is_file():
         found = command[0] if command else "nothing"
-        raise ValueError(f"command: expected a Python program behind --, got {found}. Is the path right?")
+        raise ValueError(f"command: expected a Python program after --, got {found}. Is the path right?")
     if processes == 1:
         log.info("1 process, %s", _assigned_gpus())
         os.execv(sys.executable, [sys.executable, *command])
@@ -55,17 +53,17 @@ def launch(command: Sequence[str], *, processes: int, device: str, stop_timeout_
 
 
 def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -> int:
-    # imported here: most jobs are one process, which starts a second sooner without
+    # imported here, because most jobs are one process and start a second faster without it
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-    # the agent reports a failure by a traceback of its own; what counts is the process's own message
+    # the agent logs a traceback of its own when a process fails; the process's own message is enough
     agent_log = logging.getLogger("torch.distributed")
     agent_log.handlers[:] = [logging.NullHandler()]
     agent_log.propagate = False
 
-    # on this machine alone gloo need not ask the network for its name
+    # all processes are on this machine, so gloo need not look up the machine's name
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     worker = bound([sys.executable, *command], number=signal.SIGTERM)

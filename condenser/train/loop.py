@@ -1,7 +1,7 @@
 """The one training loop: optimiser, schedule, clipping, checkpoints, resuming, stopping.
 
-What is trained and how its gradient comes about is the caller's business, given as two functions;
-the loop knows no model, no loss and no file format but its own checkpoints.
+The caller gives it a model and two functions, one for batches and one for gradients. The loop itself
+knows no objective and no file format but that of its checkpoints and its log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, NotRequired, TypedDict, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -44,17 +44,46 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True)
 class Batch(Generic[Content]):
-    """The global batch of one step, the same on every process: a function of (seed, step)."""
+    """The whole batch of one step, the same in every process: a function of (seed, step)."""
 
     content: Content
     epoch: int
     num_items: int
-    num_tokens: int  # real tokens, specials included, padding not
+    num_tokens: int  # with special tokens, without padding
     ids: Callable[[], Mapping[str, Sequence[str]]]  # by kind of text, in the batch's order
 
 
+@dataclass(frozen=True)
+class StepRecord:
+    """What one step did."""
+
+    step: int
+    batch: Batch[Any]
+    losses: Mapping[str, float]
+    grad_norm: float  # before clipping
+    learning_rate: float
+    outcome: str  # "updated"; "overflowed" or "skipped": the weights did not change
+
+    def log_line(self) -> dict[str, Any]:
+        """The record as a line of the log, with null for NaN and infinity, which JSON lacks."""
+
+        def number(value: float) -> float | None:
+            return value if math.isfinite(value) else None
+
+        return {
+            "step": self.step,
+            "epoch": self.batch.epoch,
+            "items": self.batch.num_items,
+            "tokens": self.batch.num_tokens,
+            **{name: number(value) for name, value in self.losses.items()},
+            "grad_norm": number(self.grad_norm),
+            "learning_rate": self.learning_rate,
+            "outcome": self.outcome,
+        }
+
+
 class LoopSettings(TypedDict):
-    """The arguments of `train` that a training passes on as they are; they are explained there."""
+    """The arguments of `train` that a training only passes on; they are explained there."""
 
     learning_rate: float
     weight_decay: float
@@ -64,6 +93,7 @@ class LoopSettings(TypedDict):
     checkpoint_every_s: int
     checkpoints_kept: int
     bad_loss_patience: int
+    on_step: NotRequired[Callable[[StepRecord], None] | None]
 
 
 def train(
@@ -84,34 +114,36 @@ def train(
     bad_loss_patience: int,
     processes: Processes,
     title: str,
+    on_step: Callable[[StepRecord], None] | None = None,
 ) -> None:
-    """Train `model` in place for `num_steps` updates, from the newest checkpoint where there is one.
+    """Train `model` in place for `num_steps` updates, or for those left after the newest checkpoint.
 
     Args:
-        prepare: gives the global batch of a step; a pure function, called one step ahead in a
-            thread of its own.
+        prepare: gives the whole batch of a step. It must be a pure function; a second thread calls it
+            one step ahead.
         backward: `backward(content, step, loss_scale)` adds this process's part of the gradient of
-            `loss_scale * loss` to the weights' `grad` and gives figures of the whole batch for the
-            log, "loss" among them, the same on every process.
-        max_grad_norm: the gradient of all weights together is scaled down to this norm; 0 leaves it.
-        use_loss_scale: scale the loss for float16, doubling every 2,000 good steps, halving and
-            skipping the update when a gradient overflows.
-        fingerprint: stands for all that the result depends on; checkpoints of another are refused.
-        work_folder: held by `locked_work_folder` of process 0.
-        checkpoint_every_s: seconds between checkpoints, 0 for one after every step. The last step
+            `loss_scale * loss` to the weights' `grad`, and gives losses of the whole batch by name,
+            "loss" among them, the same in every process.
+        max_grad_norm: scale the gradient of all weights together down to this norm; 0 leaves it.
+        use_loss_scale: scale the loss for float16. The scale doubles every 2,000 good steps; if a
+            gradient overflows, it is halved and the update skipped.
+        fingerprint: identifies everything that the result depends on; other checkpoints are refused.
+        work_folder: held by `locked_work_folder` in the first process.
+        checkpoint_every_s: seconds between checkpoints; 0 saves one after every step. The last step
             always gets one.
-        bad_loss_patience: updates in a row that are skipped because loss or gradient is no number;
-            the next one stops the training.
+        bad_loss_patience: how many updates in a row may be skipped because the loss or the gradient is
+            NaN or infinite. One more stops the training.
+        on_step: called in every process after each step, before its checkpoint is saved.
 
-    Order, masks and dropout are functions of the step, so a training that was stopped and resumed,
-    however often, ends in the same bytes as one that was not (same machine, threads, processes).
-    SIGTERM and Ctrl-C let the running step finish and save a checkpoint first.
+    Order, masks and dropout are functions of the step. So a training that was stopped and resumed gives
+    the same bytes as an uninterrupted one, on the same machine with as many threads and processes.
+    After SIGTERM and Ctrl-C the current step is finished and saved first.
 
     Raises:
-        ValueError: too many updates in a row without a number for a loss, or an update left NaN or
-            infinity in the weights. The newest checkpoint, and the one before it, are as they were
-            (neither has such weights); `bad_batch.json` beside them has the ids of the last batch.
-        SystemExit: with status 143, after SIGTERM on any process.
+        ValueError: too many updates in a row had a NaN or infinite loss or gradient, or an update left
+            NaN or infinity in the weights. The checkpoints in the folder have only finite weights;
+            `bad_batch.json` beside them has the ids of the last batch.
+        SystemExit: with status 143, after SIGTERM to any process.
         KeyboardInterrupt: after Ctrl-C.
     """
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
@@ -121,7 +153,7 @@ def train(
         lr=learning_rate,
         betas=(0.9, 0.999),
         eps=1e-8,
-        fused=True,  # one elementwise kernel: the quickest, and its result does not depend on a reduction
+        fused=True,  # the fastest; elementwise, so its result depends on no order of summation
     )
     start, state, log_bytes = 0, _initial_state(use_loss_scale), 0
     checkpoint = load_newest_checkpoint(work_folder, fingerprint=fingerprint, device=device)
@@ -129,11 +161,11 @@ def train(
         _restore(checkpoint, weights, optimiser)
         start, state, log_bytes = checkpoint.step, checkpoint.state, checkpoint.log.num_bytes
         log.info("%s: resuming after step %d of %d", title, start, num_steps)
-    del checkpoint  # a second copy of all weights, on the device
+    del checkpoint  # a second copy of all weights on the device
     if processes.sum_floats([float(start)])[0] != start * processes.world_size:
         raise ValueError(
-            f"{work_folder}: expected every process to find the checkpoint of step {start}, "
-            "some found another. Is the work folder on a file system that all machines share?"
+            f"{work_folder}: expected all processes to find the checkpoint of step {start}, but some "
+            "found another. Is the work folder on a file system that all machines share?"
         )
     warmup = num_warmup_steps(num_steps, warmup_ratio=warmup_ratio)
 
@@ -170,20 +202,23 @@ def train(
                 optimiser.step()
             optimiser.zero_grad(set_to_none=True)
 
+            record = StepRecord(step, batch, losses, norm, rate, outcome)
             if step_log is not None and progress is not None:
-                step_log.append(_record(step, batch, losses, norm, rate, outcome))
+                step_log.append(record.log_line())
                 progress.advance(note=f"loss {losses['loss']:.4f}")
+            if on_step is not None:
+                on_step(record)
             num_tokens += batch.num_tokens
             if state["bad_streak"] > bad_loss_patience:
                 what = (
                     f"a number for loss and gradient norm, got {losses['loss']} and {norm} at step {step} "
                     f"({state['bad_streak']} in a row)"
                 )
-                raise _bad_numbers(what, batch, step, work_folder, processes)
+                raise _bad_batch(what, batch, step, work_folder, processes)
             if num_stopping or num_due or step + 1 == num_steps:
                 if name := _not_finite(weights, optimiser):
-                    what = f"finite weights and moments, got others in {name} after step {step}"
-                    raise _bad_numbers(what, batch, step, work_folder, processes)
+                    what = f"finite weights and moments, got NaN or infinity in {name} after step {step}"
+                    raise _bad_batch(what, batch, step, work_folder, processes)
                 if step_log is not None:
                     save_checkpoint(
                         work_folder,
@@ -193,7 +228,7 @@ def train(
                     )
                 last_saved = time.monotonic()
             if num_stopping and step + 1 < num_steps:
-                log.info("%s: stopped after step %d of %d, to be resumed there", title, step + 1, num_steps)
+                log.info("%s: stopped after step %d of %d, will resume there", title, step + 1, num_steps)
                 if stop.signal == signal.SIGINT:
                     raise KeyboardInterrupt
                 raise SystemExit(128 + signal.SIGTERM)
@@ -206,10 +241,10 @@ def train(
 
 
 def weight_groups(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
-    """The weights that are trained, in two groups: with weight decay, and without it.
+    """The trained weights in two groups: with weight decay, and without it.
 
-    Biases and LayerNorms are spared, as by the authors' trainer (Hugging Face's); frozen weights
-    are in neither group.
+    Biases and LayerNorms have no weight decay, as in the authors' trainer (Hugging Face's). Frozen
+    weights are in neither group.
     """
     norms = {
         id(weight)
@@ -218,17 +253,17 @@ def weight_groups(model: nn.Module, *, weight_decay: float) -> list[dict[str, An
         for weight in module.parameters()
     }
     decayed: list[nn.Parameter] = []
-    spared: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, weight in model.named_parameters():
         if weight.requires_grad:
-            (spared if id(weight) in norms or name.rpartition(".")[2] == "bias" else decayed).append(weight)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": spared, "weight_decay": 0.0}]
+            (others if id(weight) in norms or name.rpartition(".")[2] == "bias" else decayed).append(weight)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
 def log_totals(path: str | Path) -> dict[str, int]:
-    """Sums over a training log: steps, items and tokens (each as often as it was seen), updates skipped.
+    """Sums over a training log: steps, items and tokens (repetitions included), skipped updates.
 
-    Counted from the log and not while training, so that a resumed training gives the same.
+    They come from the log, so that a resumed training has the sums of an uninterrupted one.
     """
     totals = {"steps": 0, "items_seen": 0, "tokens_seen": 0, "updates_skipped": 0}
     with Path(path).open("rb") as file:
@@ -243,7 +278,7 @@ def log_totals(path: str | Path) -> dict[str, int]:
 
 @contextmanager
 def held_work_folder(folder: str | Path, processes: Processes) -> Iterator[None]:
-    """The work folder, locked by the first process for all of them."""
+    """Hold the work folder for all processes; the first one locks it."""
     with ExitStack() as stack:
         if processes.is_first:
             stack.enter_context(locked_work_folder(folder))
@@ -251,10 +286,10 @@ def held_work_folder(folder: str | Path, processes: Processes) -> Iterator[None]
         yield
 
 
-def _bad_numbers(
+def _bad_batch(
     what: str, batch: Batch[Any], step: int, work_folder: Path, processes: Processes
 ) -> ValueError:
-    """The error that was expected `what`, with the batch's ids; all of them go into a file beside the log."""
+    """The error that says `what` was expected and names the batch, whose ids are written beside the log."""
     try:
         ids = batch.ids()
         named = " with ".join(f"{kind} {_first_names(names)}" for kind, names in ids.items())
@@ -273,7 +308,7 @@ def _bad_numbers(
 
 
 def _not_finite(weights: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> str | None:
-    """The first weight of which something is NaN or infinite, itself or what the optimiser keeps for it."""
+    """The first weight that is NaN or infinite somewhere, or whose moments in the optimiser are."""
     for name, weight in weights.items():
         for value in (weight, *optimiser.state[weight].values()):
             if not torch.isfinite(value).all():
@@ -282,7 +317,7 @@ def _not_finite(weights: Mapping[str, Tensor], optimiser: torch.optim.Optimizer)
 
 
 def _first_names(names: Sequence[str], *, most: int = 64) -> str:
-    """Names for a line of text: the first of them, and how many there are besides.
+    """The first names, and how many more there are, for a line of text.
 
     >>> _first_names(["d5", "d1", "d9"], most=2)
     'd5, d1 and 1 more'
@@ -291,7 +326,7 @@ def _first_names(names: Sequence[str], *, most: int = 64) -> str:
     return ", ".join(names[:most]) + more
 
 
-_FIRST_LOSS_SCALE, _GOOD_STEPS_TO_DOUBLE = 2.0**16, 2000  # what torch.amp.GradScaler begins with
+_FIRST_LOSS_SCALE, _GOOD_STEPS_TO_DOUBLE = 2.0**16, 2000  # the defaults of torch.amp.GradScaler
 
 
 def _initial_state(use_loss_scale: bool) -> dict[str, Any]:
@@ -299,10 +334,10 @@ def _initial_state(use_loss_scale: bool) -> dict[str, Any]:
 
 
 def _judge(loss: float, norm: float, state: dict[str, Any], *, use_loss_scale: bool) -> str:
-    """What becomes of an update; brings `state` (loss scale, counters) up to date.
+    """The outcome of a step; updates `state` (loss scale, counters).
 
-    A finite loss whose scaled gradient overflows is float16's everyday business: the scale is
-    halved and the update skipped, which does not count as a bad loss.
+    In float16 the scaled gradient of a finite loss may overflow. That is normal: the scale is halved
+    and the update skipped, and it does not count as a bad loss.
     """
     if math.isfinite(loss) and math.isfinite(norm):
         state["bad_streak"] = 0
@@ -319,34 +354,16 @@ def _judge(loss: float, norm: float, state: dict[str, Any], *, use_loss_scale: b
 
 
 def _unscale_and_clip(weights: Any, loss_scale: float, max_grad_norm: float) -> float:
-    """Undo the loss scale (a power of two: exactly), clip, and give the norm from before clipping."""
+    """Undo the loss scale (exactly, as it is a power of two) and clip; gives the norm before clipping."""
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     if loss_scale != 1.0:
         torch._foreach_mul_(gradients, 1.0 / loss_scale)
     norm = float(nn.utils.get_total_norm(gradients))
     if max_grad_norm > 0 and math.isfinite(norm):
-        factor = max_grad_norm / (norm + 1e-6)  # torch's clip_grad_norm_, without another wait for the device
+        factor = max_grad_norm / (norm + 1e-6)  # as torch's clip_grad_norm_, with one wait for the device
         if factor < 1.0:
             torch._foreach_mul_(gradients, factor)
     return norm
-
-
-def _record(
-    step: int, batch: Batch[Any], losses: Mapping[str, float], norm: float, rate: float, outcome: str
-) -> dict[str, Any]:
-    def number(value: float) -> float | None:
-        return value if math.isfinite(value) else None  # JSON knows no NaN
-
-    return {
-        "step": step,
-        "epoch": batch.epoch,
-        "items": batch.num_items,
-        "tokens": batch.num_tokens,
-        **{name: number(value) for name, value in losses.items()},
-        "grad_norm": number(norm),
-        "learning_rate": rate,
-        "outcome": outcome,
-    }
 
 
 def _checkpoint(
@@ -372,7 +389,7 @@ def _restore(checkpoint: Checkpoint, weights: Mapping[str, Tensor], optimiser: t
     odd += checkpoint.state.keys() ^ _initial_state(False).keys()
     if odd:
         raise ValueError(
-            f"checkpoint of step {checkpoint.step}: expected this model's weights, {min(odd)} differs. "
+            f"checkpoint of step {checkpoint.step}: expected this model's weights, but {min(odd)} differs. "
             "Remove the work folder."
         )
     with torch.no_grad():
@@ -389,9 +406,9 @@ class _Stop:
 
 @contextmanager
 def _stop_signals() -> Iterator[_Stop]:
-    """Notes SIGTERM and Ctrl-C instead of dying of them; a second Ctrl-C is not waited for."""
+    """Note SIGTERM and Ctrl-C, so that the step can finish; a second Ctrl-C ends the process at once."""
     stop = _Stop()
-    if threading.current_thread() is not threading.main_thread():  # only there may handlers be set
+    if threading.current_thread() is not threading.main_thread():  # Python allows handlers only there
         yield stop
         return
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}

@@ -1,4 +1,4 @@
-"""What a training program does before it trains: settings, device, precision, determinism, processes."""
+"""What a program does before it trains: device, precision, determinism, processes, loop settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from condenser.model.devices import choose_device, choose_precision, claim_visib
 from condenser.train.distributed import Processes, joined
 from condenser.train.loop import LoopSettings
 
-TIMEOUT_S = 600.0  # more than the first process needs to write a checkpoint of any BERT
+TIMEOUT_S = 600.0  # more than the first process needs to write a checkpoint of the largest BERT
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Machine:
 
 @contextmanager
 def training_machine(*, device: str, precision: str, threads: int) -> Iterator[Machine]:
-    """The device and precision the config means here, and the processes torchrun started, if it did.
+    """What the config's device and precision mean on this machine, and the processes of the run.
 
     Raises:
-        ValueError: the machine has not what is asked for.
+        ValueError: the machine lacks the device or the precision.
     """
     if device != "cpu":
         claim_visible_gpus(count=1)
@@ -51,7 +51,7 @@ def loop_settings(
     checkpoints_kept: int,
     bad_loss_patience: int,
 ) -> LoopSettings:
-    """What every training passes on to `condenser.train.loop.train` as it is."""
+    """The arguments that every training passes on to `condenser.train.loop.train`."""
     return {
         "learning_rate": config["learning_rate"],
         "weight_decay": config["weight_decay"],

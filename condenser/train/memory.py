@@ -1,15 +1,13 @@
-"""What a training does when its device is full: it holds less at once and computes the same numbers."""
+"""Use less memory when the device is full, without changing a number."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
-from condenser.model.pretraining import Condenser
-from condenser.model.retriever import Retriever
 from condenser.program import is_out_of_memory
 
 log = logging.getLogger(__name__)
@@ -18,28 +16,28 @@ Result = TypeVar("Result")
 
 
 class StepMemory:
-    """How much of a step is held at once; from then on less, whenever the device is full.
+    """How much of a step is kept in memory, and less of it each time the device is full.
 
-    In turn the graphs of the whole batch, those of one chunk (the gradient cache), those of one layer
-    (the other layers' are computed again on the way back). All compute the same products of the same
-    chunks with the same dropout, so that no bit of the result tells one from another.
+    First the graphs of the whole batch; then those of one chunk (the gradient cache); then those of one
+    layer of a chunk (activation checkpointing). All compute the same products of the same chunks with
+    the same dropout, so the result is the same to the bit.
     """
 
-    def __init__(self, model: Condenser | Retriever, *, keeps_graphs: bool) -> None:
-        """Begin with the whole batch's graphs, or, without `keeps_graphs`, with a chunk's."""
+    def __init__(self, model: Any, *, keeps_graphs: bool) -> None:
+        """Begin with the graphs of the whole batch, or of one chunk if `keeps_graphs` is False."""
         self._model = model
         self.keeps_graphs = keeps_graphs
-        model.recompute_layers = False
+        model.recompute_layers = False  # every model that is trained has it
 
     def fitting(self, compute: Callable[[], Result]) -> Result:
-        """What `compute` gives, tried again with less held at once each time the device is full.
+        """What `compute` gives. If the device is full, it is tried again with less in memory.
 
-        A try that failed leaves gradients of which nobody knows the rest: all gradients of the model
-        are deleted before the next. So `compute` must bring all those of a step, and wait for no other
-        process, which would not wait again.
+        A failed try leaves incomplete gradients, so all gradients of the model are deleted before the
+        next one. Therefore `compute` must compute all gradients of a step. It must not wait for other
+        processes either: they do not repeat their part.
 
         Raises:
-            ValueError: the least that can be held is too much.
+            ValueError: not even one layer of a chunk fits.
         """
         while True:
             try:
@@ -48,20 +46,20 @@ class StepMemory:
                 if not is_out_of_memory(error):
                     raise
                 said = str(error).strip().partition("\n")[0]
-            # not in the handler above, where the error still holds all that was computed
-            self._hold_less(said)
+            # outside the handler, because the error there keeps all tensors of the failed try in memory
+            self._use_less(said)
 
-    def _hold_less(self, said: str) -> None:
+    def _use_less(self, said: str) -> None:
         if self.keeps_graphs:
             self.keeps_graphs = False
-            log.info("memory is full: from here on with the gradient cache (%s)", said)
+            log.info("memory is full: switching to the gradient cache (%s)", said)
         elif not self._model.recompute_layers:
             self._model.recompute_layers = True
-            log.info("memory is full: from here on layers are computed again on the way back (%s)", said)
+            log.info("memory is full: switching to activation checkpointing (%s)", said)
         else:
             raise ValueError(
-                f"rows_per_chunk: expected a chunk whose layers fit into memory one by one, got: {said}. "
-                "Lower it, or let the device be this job's alone."
+                f"rows_per_chunk: expected a chunk of which one layer fits into memory, got: {said}. "
+                "Lower it, or run no other job on this device."
             )
         for weight in self._model.parameters():
             weight.grad = None

@@ -1,4 +1,4 @@
-"""How long the tests go on: a few faults in `make test`, all of them in `make faults` (--long)."""
+"""How long the tests go on: few faults in make test, more in make test-all, all in make faults (--long)."""
 
 from __future__ import annotations
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import multiprocessing
 import os
 import resource
 import runpy
@@ -20,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from multiprocessing.connection import Connection
@@ -28,40 +28,27 @@ from typing import Any
 
 import failing_writes
 import pytest
+from forks import FORKS
 from runs import digests
 
-from condenser import program
+from condenser import manifest
 
-FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(
-    [
-        "condenser.train.pretrain",
-        "condenser.train.finetune",
-        "condenser.train.machine",
-        "condenser.retrieve.encode",
-        "condenser.retrieve.search",
-        "condenser.retrieve.bm25",
-        "condenser.model.vocabulary",
-        "condenser.evaluate.metrics",
-        "condenser.evaluate.tables",
-        "condenser.data.sources.beir",
-        "transformers.models.bert.modeling_bert",
-    ]
-)
-
-RULES = [
-    "collect_tiny", "backbone", "tokens", "query_tokens", "pretrain_condenser", "pretrain_cocondenser",
-    "bm25_index", "bm25_run", "examples", "retriever", "encode", "encode_queries", "search", "merge",
-    "metrics", "table2",
+# The rules of the tiny run; of pre-training, which each objective does in its own way, one for each model.
+JOBS = [
+    "collect_tiny", "checkpoint", "tokens", "query_tokens", "pretrain condenser", "pretrain cocondenser",
+    "bm25_index", "bm25_run", "examples", "train", "encode", "encode_queries", "search", "merge",
+    "metrics", "table",
 ]  # fmt: skip
+RULES = sorted({name.split()[0] for name in JOBS})
 
 # What stays in the folder of work folders when all jobs are done: locks, and the logs of trainings.
 _KEPT = {"claims", "lock", "log.jsonl"}
 
 
-def rules(*few: str) -> list[Any]:
-    """All rules, as parameters of a test; all but `few` are left to the long form."""
-    return [rule if rule in few else pytest.param(rule, marks=pytest.mark.long_form) for rule in RULES]
+def jobs(*, quick: Sequence[str] = (), slow: Sequence[str] = ()) -> list[Any]:
+    """All jobs by name, as parameters of a test; most are left to the long form."""
+    marks = {name: [pytest.mark.slow] for name in slow} | {name: [] for name in quick}
+    return [pytest.param(name, marks=marks.get(name, [pytest.mark.long_form])) for name in JOBS]
 
 
 @dataclass(frozen=True)
@@ -72,6 +59,13 @@ class Job:
     arguments: list[str]  # the program and what it is given
     outputs: list[str]  # as the rule declares them
     seconds: float
+
+    @property
+    def name(self) -> str:
+        """As `JOBS` has it."""
+        if self.rule == "pretrain":
+            return f"pretrain {Path(self.outputs[0]).parts[3].split('.')[0]}"  # models/NAME.manifest.json
+        return self.rule
 
 
 def finished_jobs(folder: Path) -> list[Job]:
@@ -100,22 +94,16 @@ def finished_jobs(folder: Path) -> list[Job]:
 
 def _program_arguments(command: str) -> list[str]:
     """What a rule's shell line gives to Python, the launcher of trainings taken off."""
-    environment = {
-        "PROGRAMS": "workflow_scripts",
-        "LAUNCH_FLAGS": "--device cpu --stop-timeout-s 60",
-        "SAFETY_FLAGS": "--checkpoint-every-s 0 --checkpoints-kept 2 --bad-loss-patience 0",
-        "MIRROR_FLAG": "--mirror=",
-        "PATH": os.environ["PATH"],
-    }
     said = subprocess.run(
         ["bash", "-c", f"python() {{ printf '%s\\0' \"$@\"; }}; tee() {{ cat; }}; {command}"],
-        env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
     arguments = said.stdout.split("\0")[:-1]
-    return arguments[arguments.index("--") + 1 :] if arguments[0].endswith("launch.py") else arguments
+    if arguments[0].endswith("launch.py"):
+        arguments = arguments[arguments.index("--") + 1 :]
+    return [f"workflow_scripts/{Path(arguments[0]).name}", *arguments[1:]]  # of the copy, not of the run
 
 
 class Attempt:
@@ -171,11 +159,12 @@ class Attempt:
 class Stage:
     """One job in a copy of its finished run, its own outputs taken away, to be attempted at will."""
 
-    def __init__(self, golden: Path, rule: str, folder: Path) -> None:
+    def __init__(self, golden: Path, name: str, folder: Path) -> None:
+        """`name`: of the job, as `JOBS` has it."""
         jobs = finished_jobs(golden)
         # round 2 reads two files of examples and has the longest training
-        self.job = [job for job in jobs if job.rule == rule][-1]
-        self._after = [job for job in jobs if job.rule == "bm25_run"] if rule == "bm25_index" else []
+        self.job = [job for job in jobs if job.name == name][-1]
+        self._after = [job for job in jobs if job.rule == "bm25_run"] if name == "bm25_index" else []
         self.folder, self._golden = folder, _digests_of_golden(golden)
         shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
         shutil.rmtree(folder / "results" / ".work", ignore_errors=True)
@@ -260,7 +249,7 @@ def _run_program(
     with said:
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)
-    os.environ[program.CLAIMS_VARIABLE] = str(folder / "results" / ".work" / "claims")
+    os.environ[manifest.CLAIMS_VARIABLE] = str(folder / "results" / ".work" / "claims")
     sys.argv = arguments
     if full_at is not None:
         failing_writes.install(full_at)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from stage_jobs import Attempt, Stage, rules
+from stage_jobs import Attempt, Stage, jobs
 
 pytestmark = pytest.mark.faults
 
@@ -23,11 +23,11 @@ def check_failure(attempt: Attempt, reason: str) -> None:
     assert "Traceback" not in attempt.said
 
 
-@pytest.mark.parametrize("rule", rules("collect_tiny", "retriever", "search"))
+@pytest.mark.parametrize("job", jobs(quick=["collect_tiny", "search"], slow=["train"]))
 def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_stage_gets_through(
-    golden: Path, tmp_path: Path, times: Times, rule: str
+    golden: Path, tmp_path: Path, times: Times, job: str
 ) -> None:
-    stage = Stage(golden, rule, tmp_path / "copy")
+    stage = Stage(golden, job, tmp_path / "copy")
     step, tries = times(12, 1), 0
     for full_at in range(1, MOST_WRITES, step):
         attempt = stage.start(full_at=full_at)
@@ -39,15 +39,15 @@ def test_the_nth_write_and_all_after_it_fail_for_every_n_until_the_stage_gets_th
         tries += 1
     assert status == 0 and tries
     stage.finish()
-    print(f"{rule}: {tries} failing writes")
+    print(f"{job}: {tries} failing writes")
 
 
-@pytest.mark.parametrize("rule", rules("encode", "pretrain_condenser"))
+@pytest.mark.parametrize("job", jobs(quick=["encode"], slow=["pretrain condenser"]))
 def test_no_file_may_grow_beyond_a_size_which_doubles_until_the_stage_gets_through(
-    golden: Path, tmp_path: Path, times: Times, rule: str
+    golden: Path, tmp_path: Path, times: Times, job: str
 ) -> None:
     """The system itself refuses here, so that also what Java and Rust write is met."""
-    stage = Stage(golden, rule, tmp_path / "copy")
+    stage = Stage(golden, job, tmp_path / "copy")
     limit, tries = 256, 0
     while (attempt := stage.start(file_limit=limit)).ended() != 0:
         stage.check_what_is_there()
@@ -56,4 +56,4 @@ def test_no_file_may_grow_beyond_a_size_which_doubles_until_the_stage_gets_throu
         limit *= times(8, 2)
         assert limit < 1 << 40
     stage.finish()
-    print(f"{rule}: {tries} limits")
+    print(f"{job}: {tries} limits")

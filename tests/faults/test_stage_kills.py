@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from runs import digests
-from stage_jobs import RULES, Stage, finished_jobs, rules
+from stage_jobs import JOBS, Stage, finished_jobs, jobs
 
 pytestmark = pytest.mark.faults
 
@@ -18,38 +18,38 @@ Times = Callable[[int, int], int]
 
 
 def test_the_stages_tried_here_are_all_there_are(golden: Path) -> None:
-    assert {job.rule for job in finished_jobs(golden)} == set(RULES)
+    assert {job.name for job in finished_jobs(golden)} == set(JOBS)
 
 
-@pytest.mark.parametrize("rule", rules("collect_tiny", "pretrain_condenser", "bm25_run", "encode"))
+@pytest.mark.parametrize(
+    "job", jobs(quick=["pretrain condenser"], slow=["collect_tiny", "bm25_run", "encode"])
+)
 def test_a_stage_killed_at_any_moment_leaves_whole_files_or_none_and_ends_with_the_same_bytes(
-    golden: Path, tmp_path: Path, times: Times, fault_seed: int, rule: str
+    golden: Path, tmp_path: Path, times: Times, fault_seed: int, job: str
 ) -> None:
-    interrupt(golden, tmp_path / "copy", rule, signal.SIGKILL, count=times(1, 6), seed=fault_seed)
+    interrupt(golden, tmp_path / "copy", job, signal.SIGKILL, count=times(1, 6), seed=fault_seed)
 
 
-@pytest.mark.parametrize("rule", rules())
+@pytest.mark.parametrize("job", jobs(slow=["train"]))
 def test_a_stage_stopped_at_any_moment_leaves_whole_files_or_none_and_ends_with_the_same_bytes(
-    golden: Path, tmp_path: Path, times: Times, fault_seed: int, rule: str
+    golden: Path, tmp_path: Path, times: Times, fault_seed: int, job: str
 ) -> None:
-    interrupt(golden, tmp_path / "copy", rule, signal.SIGTERM, count=times(1, 4), seed=fault_seed)
+    interrupt(golden, tmp_path / "copy", job, signal.SIGTERM, count=times(1, 4), seed=fault_seed)
 
 
-def interrupt(
-    golden: Path, folder: Path, rule: str, number: signal.Signals, *, count: int, seed: int
-) -> None:
+def interrupt(golden: Path, folder: Path, job: str, number: signal.Signals, *, count: int, seed: int) -> None:
     """Break a stage off `count` times, at random moments, and let it end.
 
     SIGTERM goes to its children too, as from a scheduler; SIGKILL to the program alone, whose children
     (Java) must then end by themselves, or every other time to all.
     """
-    stage = Stage(golden, rule, folder)
+    stage = Stage(golden, job, folder)
     seconds = stage.seconds_of_an_attempt()
-    draw = random.Random(f"{seed} {rule} {number}")
+    draw = random.Random(f"{seed} {job} {number}")
     done, tries = 0, 0
     while done < count:
         tries += 1
-        assert tries < 100, f"{rule} is never alive when its signal comes"
+        assert tries < 100, f"{job} is never alive when its signal comes"
         attempt = stage.start()
         time.sleep(seconds * draw.uniform(0.02, 1))
         attempt.strike(number, children_too=number is signal.SIGTERM or done % 2 == 1)
@@ -60,7 +60,7 @@ def interrupt(
         attempt.wait_for_children(timeout_s=20)
         stage.check_what_is_there()
     stage.finish()
-    print(f"{rule}: {done} {number.name}, {tries} tries of {seconds:.2f} s")
+    print(f"{job}: {done} {number.name}, {tries} tries of {seconds:.2f} s")
 
 
 def test_a_flipped_bit_of_a_stage_is_noticed(golden: Path, tmp_path: Path) -> None:

@@ -44,10 +44,11 @@ def second_round(golden: Path, root: Path, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("begin", "kinds", "strikes"),
     [
-        (
+        pytest.param(
             second_round,
             ["term", "all", "snakemake", "program"],  # the first one meets the training
-            {"retriever": 2, "encode": 2},  # long enough to be met in a first run
+            {"train": 2, "encode": 2},  # long enough to be met in a first run
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             whole_run,
@@ -92,7 +93,7 @@ def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_it
     for _ in range(5):  # the training is so short that it may be over when it is to stop
         (folder / target).unlink()
         with run_of(folder, target=target) as run:
-            _wait_for(lambda: any(folder.glob("results/.work/pretrain_condenser-*/*/step-*")), timeout_s=120)
+            _wait_for(lambda: any(folder.glob("results/.work/pretrain-*/*/step-*")), timeout_s=120)
             strike([run.pid], signal.SIGKILL)
             _wait_for(lambda at=run: not programs_of(at.mark), timeout_s=60)
         if not (folder / target).exists():
@@ -104,11 +105,12 @@ def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_it
     assert digests(folder) == digests(golden)
 
 
+@pytest.mark.slow
 def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
     golden: Path, tmp_path: Path, times: Callable[[int, int], int]
 ) -> None:
     """A real stage; begun again it goes on, in the long form to the weights of two nobody disturbed."""
-    job = next(job for job in finished_jobs(golden) if job.rule == "pretrain_cocondenser")
+    job = next(job for job in finished_jobs(golden) if job.name == "pretrain cocondenser")
     arguments = [argument.replace('"epochs":2', '"epochs":6') for argument in job.arguments]  # time to strike
     assert arguments != job.arguments
     launcher = [sys.executable, "workflow_scripts/launch.py", "--processes", "2", "--device", "cpu",
@@ -124,9 +126,7 @@ def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
         started = subprocess.Popen(launcher, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
         try:
             if disturbed:
-                _wait_for(
-                    lambda at=folder: any(at.glob("results/.work/pretrain_coc*/*/step-*")), timeout_s=60
-                )
+                _wait_for(lambda at=folder: any(at.glob("results/.work/pretrain-*/*/step-*")), timeout_s=60)
                 pids = [pid for pid in programs_of(mark) if pid != started.pid]
                 assert len(pids) == 2
                 strike(pids[1:], signal.SIGKILL)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forks import FORKS
 
 from condenser.data.records import Passage, Query, read_run, write_passages, write_queries
 from condenser.retrieve.bm25 import find_java, index_collection, search_bm25
@@ -20,40 +19,32 @@ WORDS = [
     "index", "tree", "wind", "mill", "stone", "bread", "salt", "wool",
 ]  # fmt: skip
 
-PYSERINI = """
-import json, sys
-import jnius_config
-add_options = jnius_config.add_options
-# the module is not in every Java runtime, and nothing needs it
-jnius_config.add_options = lambda *options: add_options(*(o for o in options if "incubator" not in o))
-jnius_config.add_options("-Xmx200m")
-from pyserini.search.lucene import LuceneSearcher
-index, queries, depth = sys.argv[1], json.loads(sys.argv[2]), int(sys.argv[3])
-searcher = LuceneSearcher(index)
-searcher.set_bm25(0.82, 0.68)
-hits = searcher.batch_search(list(queries.values()), list(queries), k=depth, threads=2)
-print(json.dumps({q: [[hit.docid, hit.score] for hit in found] for q, found in hits.items()}))
-"""
 
-
-def pyserini_batch_search(index: Path, queries: dict[str, str], *, depth: int):
+def pyserini_batch_search(index: Path, queries: dict[str, str], *, depth: int, folder: Path):
     """Hits of Pyserini's own searcher, in a process of its own: Java starts once in a process."""
+    process = FORKS.Process(target=_write_pyserinis_hits, args=(index, queries, depth, folder / "hits.json"))
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+    return json.loads((folder / "hits.json").read_text())
+
+
+def _write_pyserinis_hits(index: Path, queries: dict[str, str], depth: int, hits: Path) -> None:
     java = find_java().parent.parent
-    environment = {
-        **os.environ,
-        "JAVA_HOME": str(java),
-        "JVM_PATH": str(java / "lib" / "server" / "libjvm.so"),
-        "OPENAI_API_KEY": "unused",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", PYSERINI, str(index), json.dumps(queries), str(depth)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    os.environ["JAVA_HOME"], os.environ["JVM_PATH"] = str(java), str(java / "lib" / "server" / "libjvm.so")
+    os.environ["OPENAI_API_KEY"] = "unused"
+    import jnius_config
+
+    add_options = jnius_config.add_options
+    # the module is not in every Java runtime, and nothing needs it
+    jnius_config.add_options = lambda *options: add_options(*(o for o in options if "incubator" not in o))
+    jnius_config.add_options("-Xmx200m")
+    from pyserini.search.lucene import LuceneSearcher
+
+    searcher = LuceneSearcher(str(index))
+    searcher.set_bm25(0.82, 0.68)
+    found = searcher.batch_search(list(queries.values()), list(queries), k=depth, threads=2)
+    hits.write_text(json.dumps({q: [[hit.docid, hit.score] for hit in found[q]] for q in found}))
 
 
 def searched(folder: Path, index: Path, queries: dict[str, str], *, depth: int, threads: int = 1):
@@ -107,9 +98,10 @@ QUERIES = {
 }
 
 
+@pytest.mark.slow
 def test_hits_ranks_and_scores_equal_pyserinis_batch_search(tmp_path, index):
     run_file, counts = searched(tmp_path, index, QUERIES, depth=40)
-    expected = pyserini_batch_search(index, QUERIES, depth=40)
+    expected = pyserini_batch_search(index, QUERIES, depth=40, folder=tmp_path)
     ours: dict[str, list] = {query_id: [] for query_id in QUERIES}
     for row in read_run(run_file):
         ours[row.query_id].append([row.doc_id, row.score])
@@ -142,6 +134,7 @@ def test_scores_are_those_of_the_formula(tmp_path):
         assert hit.score == pytest.approx(score, abs=5.1e-5)  # Anserini rounds to four decimals
 
 
+@pytest.mark.slow
 def test_threads_change_no_byte_of_the_run(tmp_path, collection, index, monkeypatch):
     monkeypatch.setattr("condenser.retrieve.bm25.PASSAGES_PER_FILE", 50)  # work for both threads
     queries = {str(number): f"{WORDS[number]} {WORDS[-number]}" for number in range(1, 12)}

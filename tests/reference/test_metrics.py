@@ -35,7 +35,10 @@ def made_up(folder: Path, *, seed: int, depth: int, max_grade: int) -> tuple[Pat
 def test_recall_and_ndcg_equal_trec_eval(tmp_path, seed, depth, max_grade, relevant_grade):
     run_file, qrels_file = made_up(tmp_path, seed=seed, depth=depth, max_grade=max_grade)
     values, _ = measure_run(
-        read_rankings(run_file), grades_of(read_qrels(qrels_file)), relevant_grade=relevant_grade
+        read_rankings(run_file),
+        grades_of(read_qrels(qrels_file)),
+        measures=["R@1", "R@20", "R@100", "R@1000", "nDCG@5", "nDCG@10", "nDCG@1000"],
+        relevant_grade=relevant_grade,
     )
     run: dict[str, dict[str, float]] = {}
     for row in read_run(run_file):
@@ -43,20 +46,20 @@ def test_recall_and_ndcg_equal_trec_eval(tmp_path, seed, depth, max_grade, relev
     grades: dict[str, dict[str, int]] = {}
     for qrel in read_qrels(qrels_file):
         grades.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.grade
-    binary = pytrec_eval.RelevanceEvaluator(grades, {"recall.100,1000"}, relevance_level=relevant_grade)
-    graded = pytrec_eval.RelevanceEvaluator(grades, {"ndcg_cut.10"})
+    binary = pytrec_eval.RelevanceEvaluator(grades, {"recall.1,20,100,1000"}, relevance_level=relevant_grade)
+    graded = pytrec_eval.RelevanceEvaluator(grades, {"ndcg_cut.5,10,1000"})
     recalls, gains = binary.evaluate(run), graded.evaluate(run)
     assert len(recalls) == 30
+    trec_name = {"R": "recall", "nDCG": "ndcg_cut"}
     for query_id, of_query in values.items():
-        missing = query_id not in recalls
-        expected = [0.0] * 3 if missing else [recalls[query_id]["recall_100"]]
-        expected += [] if missing else [recalls[query_id]["recall_1000"], gains[query_id]["ndcg_cut_10"]]
-        np.testing.assert_allclose(
-            [of_query["R@100"], of_query["R@1000"], of_query["nDCG@10"]], expected, rtol=1e-12
-        )
+        theirs = recalls.get(query_id, {}) | gains.get(query_id, {})
+        for measure, value in of_query.items():
+            family, _, depth = measure.partition("@")
+            expected = theirs[f"{trec_name[family]}_{depth}"] if theirs else 0.0
+            assert value == pytest.approx(expected, rel=1e-12), (query_id, measure)
 
 
-def official_mrr(qrels_file: Path, run_file: Path) -> float:
+def official_mrr(qrels_file: Path, run_file: Path, *, depth: int) -> float:
     """MS MARCO's rule in the plainest words: ranks as given, the sum over the judged queries."""
     relevant: dict[str, set[str]] = {}
     for line in qrels_file.read_text().splitlines():
@@ -67,7 +70,7 @@ def official_mrr(qrels_file: Path, run_file: Path) -> float:
     best: dict[str, float] = {}
     for line in run_file.read_text().splitlines():
         query, _, passage, rank, _, _ = line.split(" ")
-        if int(rank) <= 10 and passage in relevant.get(query, ()):
+        if int(rank) <= depth and passage in relevant.get(query, ()):
             best[query] = max(best.get(query, 0.0), 1 / int(rank))
     return sum(best.values()) / len(relevant)
 
@@ -75,10 +78,16 @@ def official_mrr(qrels_file: Path, run_file: Path) -> float:
 @pytest.mark.parametrize("seed", [4, 5, 6])
 def test_mrr_equals_the_official_rule_with_ties_and_missing_queries(tmp_path, seed):
     run_file, qrels_file = made_up(tmp_path, seed=seed, depth=30, max_grade=1)
-    values, counts = measure_run(read_rankings(run_file), grades_of(read_qrels(qrels_file)), relevant_grade=1)
-    expected = official_mrr(qrels_file, run_file)
-    assert expected > 0
-    assert means(values)["MRR@10"] == pytest.approx(expected, rel=1e-12)
+    values, counts = measure_run(
+        read_rankings(run_file),
+        grades_of(read_qrels(qrels_file)),
+        measures=["MRR@10", "MRR@20"],
+        relevant_grade=1,
+    )
+    for depth in (10, 20):
+        expected = official_mrr(qrels_file, run_file, depth=depth)
+        assert expected > 0
+        assert means(values)[f"MRR@{depth}"] == pytest.approx(expected, rel=1e-12)
     assert counts["queries"] == 40
     assert counts["queries_missing"] == 10
     assert counts["queries_unjudged"] == 1

@@ -9,32 +9,60 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
-from small_trainings import CONDENSER, OPTIMISER, Files, contents, losses, prepare, sharpen
+import torch
+from forks import Program
+from small_trainings import (
+    OBJECTIVES,
+    OPTIMISER,
+    PASSAGE_LENGTH,
+    QUERY_LENGTH,
+    RETRIEVER,
+    Files,
+    contents,
+    losses,
+    prepare,
+    sharpen,
+)
+from transformers import AutoModel, AutoTokenizer
 
-PROGRAMS = ["pretrain_condenser", "pretrain_cocondenser", "retriever"]
+from condenser import kinds
+from condenser.data.records import read_queries
+from condenser.data.tokens import shard_files
+
+PROGRAMS = ["pretrain", "train"]
+COMPUTE = {"threads": 1, "device": "cpu", "precision": "fp32"}
+Start = Callable[..., Program]
+LOOP = ["--checkpoint-every-s", "3600", "--checkpoints-kept", "2", "--bad-loss-patience", "0"]
 
 
-def _start(root: Path, name: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, str(root / "workflow_scripts" / f"{name}.py"), *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    )
+@pytest.fixture
+def start(root: Path, tmp_path: Path) -> Iterator[Start]:
+    """Starts a program, pre-training by default; kills at the end what is left."""
+    started: list[Program] = []
+
+    def start(arguments: list[str], name: str = "pretrain") -> Program:
+        program = str(root / "workflow_scripts" / f"{name}.py")
+        started.append(Program([program, *arguments], tmp_path / f"said-{len(started)}"))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.kill()
 
 
-def _condenser_arguments(files: Files, folder: Path, *, epochs: int) -> list[str]:
-    machine = {"threads": 1, "device": "cpu", "precision": "fp32"}
-    spec = {"config": {**OPTIMISER, **CONDENSER, **machine, "epochs": epochs}, "seed": 42}
+def _arguments(files: Files, folder: Path, *, objective: str = "condenser", **changes: object) -> list[str]:
+    """Of a pre-training; `changes` replace its settings."""
+    model = {"objective": objective, **OPTIMISER, **OBJECTIVES[objective], **changes}
+    spec = {"config": {"model": model, "compute": COMPUTE, "seed": 42}}
     return [
-        *("--spec", json.dumps(spec), "--tokens", *map(str, files.tokens)),
-        *("--doc-ids", str(files.doc_ids), "--backbone", str(files.backbone)),
-        *("--output", str(folder / "out"), "--work-folder", str(folder / "work")),
-        *("--checkpoint-every-s", "3600", "--checkpoints-kept", "2", "--bad-loss-patience", "0"),
+        *("--spec", json.dumps(spec), "--tokens", *(str(shard_files(prefix)[0]) for prefix in files.tokens)),
+        *("--doc-ids", str(files.doc_ids), "--initial", str(files.backbone)),
+        *("--output", str(folder / "out"), "--work-folder", str(folder / "work"), *LOOP),
         *("--manifest", str(folder / "out.manifest.json")),
     ]
 
@@ -52,28 +80,24 @@ def test_help_tells_what_is_read_and_written_without_loading_torch(root: Path, n
 
 
 def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
-    root: Path, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     files = prepare(tmp_path, dropout=0.1)
-    arguments = _condenser_arguments(files, tmp_path, epochs=5)
-    first = _start(root, "pretrain_condenser", *arguments)
-    try:
-        work, until = tmp_path / "work", time.monotonic() + 60
-        while sum(log.read_bytes().count(b"\n") for log in work.glob("*/log.jsonl")) < 2:
-            assert first.poll() is None and time.monotonic() < until, "no step was logged"
-            time.sleep(0.005)
-        first.send_signal(signal.SIGTERM)
-        _, told = first.communicate(timeout=60)
-    finally:
-        first.kill()
-    assert first.returncode == 143, told
-    assert "to be resumed there" in told and "Traceback" not in told
+    arguments = _arguments(files, tmp_path, epochs=2)
+    first = start(arguments)
+    work, until = tmp_path / "work", time.monotonic() + 60
+    while sum(log.read_bytes().count(b"\n") for log in work.glob("*/log.jsonl")) < 2:
+        assert first.is_alive and time.monotonic() < until, "no step was logged"
+        time.sleep(0.005)
+    first.send(signal.SIGTERM)
+    status, told = first.ended(timeout_s=60)
+    assert status == 143, told
+    assert re.search(r"stopped after step \d+ of \d+", told) and "Traceback" not in told
     (saved,) = (tmp_path / "work").glob("*/step-*")
     assert not (tmp_path / "out").exists()
 
-    second = _start(root, "pretrain_condenser", *arguments)
-    _, told = second.communicate(timeout=120)
-    assert second.returncode == 0, told
+    status, told = start(arguments).ended(timeout_s=120)
+    assert status == 0, told
     assert f"resuming after step {int(saved.name[5:])} of " in told
     manifest = json.loads((tmp_path / "out.manifest.json").read_text())
     assert manifest["counts"]["steps"] == len(losses(tmp_path / "out"))
@@ -82,18 +106,14 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
 
 
 def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
-    root: Path, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     files = prepare(tmp_path, dropout=0.1)
-    arguments = _condenser_arguments(files, tmp_path, epochs=1)
-    spec = json.loads(arguments[1])
-    spec["config"] |= {"learning_rate": 1e30, "max_grad_norm": 0.0, "warmup_ratio": 0.0}
-    arguments[1] = json.dumps(spec)
+    arguments = _arguments(files, tmp_path, learning_rate=1e30, max_grad_norm=0.0, warmup_ratio=0.0)
     for flag, value in (("--checkpoint-every-s", "0"), ("--bad-loss-patience", "1")):
         arguments[arguments.index(flag) + 1] = value
-    diverging = _start(root, "pretrain_condenser", *arguments)
-    _, told = diverging.communicate(timeout=60)
-    assert diverging.returncode == 1
+    status, told = start(arguments).ended(timeout_s=60)
+    assert status == 1
     message = re.search(
         r"^error: \S*log\.jsonl:(\d+): expected a number for loss and gradient norm, got .* at step (\d+) "
         r"\(2 in a row\), on documents (\S+), .* \(all: bad_batch\.json beside the log\)\. "
@@ -110,36 +130,113 @@ def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
 
 
 def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
-    root: Path, tmp_path: Path
+    start: Start, tmp_path: Path
 ) -> None:
     """Under the same spec, as by another device: nothing is mixed, and nothing to be done by hand."""
     files = prepare(tmp_path, dropout=0.1)
     for folder in ("remade", "anew"):
         (tmp_path / folder).mkdir()
-    arguments = _condenser_arguments(files, tmp_path / "remade", epochs=1)
+    arguments = _arguments(files, tmp_path / "remade")
     arguments[arguments.index("--checkpoint-every-s") + 1] = "0"
-    first = _start(root, "pretrain_condenser", *arguments)
+    first = start(arguments)
     until = time.monotonic() + 60
     while not list((tmp_path / "remade" / "work").glob("*/step-*")):
-        assert first.poll() is None and time.monotonic() < until, "no checkpoint came"
+        assert first.is_alive and time.monotonic() < until, "no checkpoint came"
         time.sleep(0.005)
     first.kill()
-    first.communicate()
     sharpen(files.backbone)
     for folder in ("remade", "anew"):
-        arguments = _condenser_arguments(files, tmp_path / folder, epochs=1)
-        again = _start(root, "pretrain_condenser", *arguments)
-        _, told = again.communicate(timeout=120)
-        assert again.returncode == 0, told
-        assert ("not gone on with" in told) == (folder == "remade") and "resuming" not in told
+        status, told = start(_arguments(files, tmp_path / folder)).ended(timeout_s=120)
+        assert status == 0, told
+        assert ("not resumed, its inputs were others" in told) == (
+            folder == "remade"
+        ) and "resuming" not in told
     assert contents(tmp_path / "remade" / "out") == contents(tmp_path / "anew" / "out")
 
 
 def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:
+    """Started from the shell, as a rule starts it: all that Python and its libraries say is seen."""
     files = prepare(tmp_path, dropout=0.1)
-    arguments = _condenser_arguments(files, tmp_path, epochs=1)
-    arguments[arguments.index("--backbone") + 1] = str(tmp_path)
-    wrong = _start(root, "pretrain_condenser", *arguments)
-    _, told = wrong.communicate(timeout=60)
+    arguments = _arguments(files, tmp_path)
+    arguments[arguments.index("--initial") + 1] = str(tmp_path)
+    wrong = subprocess.run(
+        [sys.executable, str(root / "workflow_scripts" / "pretrain.py"), *arguments],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert wrong.returncode == 1
-    assert told.startswith("error: ") and told.count("\n") == 1, told
+    assert wrong.stderr.startswith("error: ") and wrong.stderr.count("\n") == 1, wrong.stderr
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_settings_of_these_tests_are_those_of_a_configuration(objective: str) -> None:
+    settings = {"objective": objective, "initial": "backbone", **OPTIMISER, **OBJECTIVES[objective]}
+    kinds.load("objectives", objective).Settings(**settings)
+
+
+def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Start, tmp_path: Path) -> None:
+    """Fine-tuned by `train`, encoded by `encode` and `encode_queries`, all of them or those of a subset."""
+    files = prepare(tmp_path, dropout=0.1)
+    recipe = {
+        **{"tied": False, "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}, **OPTIMISER},
+        **{
+            name: RETRIEVER[name] for name in ("batch_size", "passages_per_query", "rows_per_chunk", "epochs")
+        },
+    }
+    config = {"recipe": recipe, "compute": COMPUTE, "encode": {"batch_tokens": 512, "block_rows": 30}}
+
+    def run(name: str, more: dict, output: str, *arguments: object) -> None:
+        spec = json.dumps({"config": {**config, **more}})
+        manifest = tmp_path / f"{output}.manifest.json"
+        given = ["--spec", spec, "--work-folder", tmp_path / "work", "--manifest", manifest, *arguments]
+        status, told = start([*map(str, given), "--output", str(tmp_path / output)], name).ended(
+            timeout_s=120
+        )
+        assert status == 0, told
+
+    queries, query_tokens = tmp_path / "queries.jsonl", shard_files(tmp_path / "queries")[0]
+    tokens = [shard_files(prefix)[0] for prefix in files.tokens]
+    trained = {"system": {"kind": "biencoder", "initial": "backbone"}, "seed": 42}
+    run(
+        *("train", trained, "model", "--initial", files.backbone, "--doc-ids", files.doc_ids, *LOOP),
+        *("--collection-tokens", *tokens, "--query-tokens", tmp_path / "queries", "--queries", queries),
+        *("--examples", files.examples),
+    )
+    encoder = ("--retriever", tmp_path / "model")
+    run(
+        "encode",
+        {},
+        "p.npy",
+        *encoder,
+        "--tokens",
+        tokens[1],
+        "--shard",
+        "1-of-2",
+        "--doc-ids",
+        files.doc_ids,
+    )
+    asked = (*encoder, "--tokens", query_tokens, "--queries", queries)
+    run("encode_queries", {}, "q.npy", *asked)
+    ids = [query.query_id for query in read_queries(queries)]
+    (tmp_path / "subset.txt").write_text(f"{ids[11]}\n{ids[2]}\n")
+    run("encode_queries", {}, "few.npy", *asked, "--subset", tmp_path / "subset.txt")
+
+    model = AutoModel.from_pretrained(tmp_path / "model" / "query").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model" / "query")
+    vectors = np.load(tmp_path / "q.npy")
+    with torch.inference_mode():
+        for query, vector in zip(files.queries, vectors, strict=True):
+            text = tokenizer(query.text, truncation=True, max_length=QUERY_LENGTH, return_tensors="pt")
+            expected = model(**text).last_hidden_state[0, 0].numpy()
+            np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-5)
+    assert np.load(tmp_path / "few.npy").shape == (2, 32)
+    np.testing.assert_allclose(np.load(tmp_path / "few.npy"), vectors[[2, 11]], rtol=1e-4, atol=1e-5)
+    model = AutoModel.from_pretrained(tmp_path / "model").eval()
+    with torch.inference_mode():
+        passage = files.passages[31]  # without a title
+        text = tokenizer(passage.text, truncation=True, max_length=PASSAGE_LENGTH, return_tensors="pt")
+        expected = model(**text).last_hidden_state[0, 0].numpy()
+    np.testing.assert_allclose(np.load(tmp_path / "p.npy")[1], expected, rtol=1e-4, atol=1e-5)

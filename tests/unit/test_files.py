@@ -1,7 +1,4 @@
-"""Arrays from disk: what was written comes back; all else is refused in one line, nothing unpickled.
-
-And full disks, played by the system's limit on the size of a file.
-"""
+"""Arrays, JSON and lines of files; full disks, simulated by the system's limit on the size of a file."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ import safetensors.numpy
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
-from condenser.files import atomic_folder, atomic_write, load_npy, read_json, save_npy
+from condenser.files import atomic_folder, atomic_write, count_lines, load_npy, read_json, save_npy
 from tests.small_files import small_files
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float32), np.arange(3) > 1]
@@ -50,7 +47,7 @@ def test_what_was_written_comes_back(tmp_path: Path, array: np.ndarray, mapped: 
 def test_pickles_and_archives_of_arrays_are_refused_unread(tmp_path: Path, mapped: bool) -> None:
     path = tmp_path / "array.npy"
     np.save(path, np.array([Trap()], dtype=object), allow_pickle=True)
-    assert "pickled objects" in refused(path, mapped=mapped)
+    assert "'|O'" in refused(path, mapped=mapped)
     path.write_bytes(pickle.dumps(Trap()))
     refused(path, mapped=mapped)
     with path.open("wb") as file:
@@ -72,7 +69,6 @@ def test_an_array_cut_anywhere_or_lengthened_is_refused(tmp_path: Path) -> None:
     assert "81 bytes for int64 [10]" in refused(path, mapped=False)
 
 
-@pytest.mark.filterwarnings("ignore:Data type alias:DeprecationWarning", "ignore:Reading `.npy`:UserWarning")
 def test_a_header_with_any_bit_changed_is_refused_or_still_fits_the_length(tmp_path: Path) -> None:
     path = tmp_path / "array.npy"
     save_npy(path, np.arange(10))
@@ -106,22 +102,13 @@ def npy_file(path: Path, *, descr: str = "'<f4'", order: str = "False", shape: s
 
 
 HEADERS = {
-    "columns": ({"order": "True"}, "columns one behind the other"),
-    "columns, where it makes no difference": ({"order": "True", "shape": "(6,)"}, "columns one"),
-    "a length beyond the system's": ({"shape": f"(0, {10**20})"}, "a shape of other than whole numbers"),
-    "a length of 2^63": ({"shape": f"(0, {2**63})"}, "a shape of other than whole numbers"),
-    "two lengths whose product is too large": ({"shape": f"(0, {2**62}, {2**62})"}, "bytes for float32"),
-    "a truth value": ({"shape": "(True, 6)"}, "a shape of other than whole numbers"),
-    "below zero": ({"shape": "(-1, -6)"}, "a shape of other than whole numbers"),
+    "Fortran order": ({"order": "True"}, "'fortran_order': True"),
     "a hundred dimensions": ({"shape": f"(6, {'1, ' * 100})"}, "dimension"),
-    "many signs": ({"shape": f"({'-' * 8000}6,)"}, "MemoryError"),
-    "many sums": ({"shape": f"({'1+' * 4000}6,)"}, "RecursionError"),
-    "no type": ({"descr": "()"}, "IndexError"),
-    "a set of lists": ({"descr": "{[]}"}, "TypeError"),
-    "texts without characters": ({"descr": "'|S0'", "shape": f"({10**12},)"}, r"\|S0 instead of numbers"),
-    "texts": ({"descr": "'<U1'", "shape": "(6,)"}, "<U1 instead of numbers"),
-    "records": ({"descr": "[('a', '<f4')]", "shape": "(6,)"}, "instead of numbers"),
-    "arrays of arrays": ({"descr": "('<f4', (2,))", "shape": "(3,)"}, "instead of numbers"),
+    "a shape without commas": ({"shape": "(3 2)"}, "the header"),
+    "a negative length": ({"shape": "(-1, -6)"}, "the header"),
+    "no literal": ({"descr": "()"}, "the header"),
+    "texts": ({"descr": "'<U1'", "shape": "(6,)"}, "<U1"),
+    "records": ({"descr": "[('a', '<f4')]", "shape": "(6,)"}, "the header"),
 }
 
 
@@ -136,12 +123,19 @@ def test_a_header_that_we_do_not_write_is_refused(tmp_path: Path, case: str, map
 @pytest.mark.parametrize(
     "content", [b"[" * 200_000, b'{"a":' * 200_000, b"9" * 5000, b"", b"{", b"\xff", b"[1,\n2"]
 )
-def test_what_is_no_json_is_refused_in_one_line_that_names_the_file(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_json_is_one_line_that_names_it(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "meta.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"meta\.json:[12]: expected JSON, got something else") as caught:
         read_json(path)
     assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
+
+
+def test_lines_are_counted_by_line_feeds_alone(tmp_path: Path) -> None:
+    (tmp_path / "lines").write_bytes("one\u2028still one\r\n\nthree".encode())
+    assert count_lines(tmp_path / "lines") == 2
+    (tmp_path / "long").write_bytes(b"x" * 3_000_000 + b"\n" + b"y\n" * 600_000)
+    assert count_lines(tmp_path / "long") == 600_001
 
 
 def write_bytes(path: Path) -> None:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from graphs import Load
+from source_code import file_of, imports, imports_at_once, tree_of
 
-from condenser.data import sources
-from condenser.pipeline.code import WITHOUT_EFFECT, code_digests
-from condenser.pipeline.stages import STAGES
+from condenser import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
+KINDS = ("data/sources", "objectives", "systems", "evaluate/measures")
 
 
 def normal(name: str) -> str:
@@ -34,13 +37,14 @@ def locked(root: Path) -> dict[str, str]:
 def rules_with_an_environment(root: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     """Conda file and programs by rule."""
     found = {}
-    for file in sorted((root / "rules").glob("*.smk")):
+    for file in sorted((root / "rules").rglob("*.smk")):
         for text in re.split(r"^ *rule\b", file.read_text(), flags=re.MULTILINE)[1:]:
-            environment = re.search(r'conda:\s*"\.\./(envs/[^"]+)"', text)
-            programs = tuple(re.findall(r"\$PROGRAMS/(\w+)\.py", text))
+            environment = re.search(r'conda:\s*"(?:\.\./)+(envs/[^"]+)"', text)
+            programs = re.findall(r'program=.*?(?:program|launched)\("(\w+)"\)', text)
             if environment:
                 name = text.split(":")[0].strip() or programs[0]
-                found[name] = (environment[1], programs)
+                launcher = ["launch"] if "program=launched" in text else []
+                found[name] = (environment[1], (*programs, *launcher))
     return found
 
 
@@ -50,38 +54,54 @@ def packages_in(environment: Path) -> set[str]:
     return {normal(pin.split("==")[0]) for pin in pins}
 
 
-def packages_imported(root: Path, program: str) -> set[str]:
+@cache
+def installed() -> Mapping[str, list[str]]:
+    """The distributions of each module that can be imported."""
+    return packages_distributions()
+
+
+def packages_imported(root: Path, program: str, kinds_of_specs: set[str]) -> set[str]:
     """The distributions that a program and its modules of ours import, also inside functions.
 
-    What reads the sources also reads the packages whose docstrings are the embedded collection.
+    Args:
+        kinds_of_specs: the modules of kinds that a job of this program may load.
     """
     file = root / "workflow_scripts" / f"{program}.py"
-    modules = set(code_digests(file, root=root)) | WITHOUT_EFFECT
-    read: set[str] = set()
-    if sources.__name__ in modules:  # which imports them by a computed name
-        of_sources = [f"{sources.__name__}.{name}" for name in sources.source_names()]
-        modules |= set(code_digests(file, root=root, modules=of_sources))
-        read.update(yaml.safe_load((root / "config.yaml").read_text())["pydoc"]["packages"])
-    files = [file]
-    for module in modules - {file.name}:
-        base = root.joinpath(*module.split("."))
-        files.append(base.with_suffix(".py") if base.with_suffix(".py").is_file() else base / "__init__.py")
-    names: set[str] = set()
-    for code in files:
-        for node in ast.walk(ast.parse(code.read_text())):
-            if isinstance(node, ast.Import):
-                names.update(alias.name.split(".")[0] for alias in node.names)
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names.add(node.module.split(".")[0])
-    distributions = packages_distributions()
+    waiting = imports(tree_of(file)) | kinds_of_specs
+    # it compares specs; the functions that make them, and load kinds, run where the workflow does
+    imported = imports_at_once if program == "verify" else imports
+    seen: set[str] = set()
+    while waiting:
+        module = waiting.pop()
+        if module not in seen and (code := file_of(module, root)):
+            waiting |= imported(tree_of(code))
+        seen.add(module)
+    names = {module.split(".")[0] for module in seen}
     third_party = names - set(sys.stdlib_module_names) - {"condenser"}
-    return {normal(name) for name in [*read, *(distributions[name][0] for name in third_party)]}
+    return {normal(installed()[name][0]) for name in third_party}
 
 
-def packages_of_specs(program: str) -> set[str]:
-    """The distributions whose versions the program's specs name; verify computes those of all stages."""
-    stages = STAGES if program == "verify" else {program} & set(STAGES)
-    return {normal(name) for stage in stages for name in STAGES[stage].packages}
+@pytest.fixture(scope="module")
+def specs(load: Load) -> dict[str, list[dict[str, Any]]]:
+    """Specs by stage, of the default and of the papers' scale."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for configfile in (None, "configs/paper.yaml"):
+        graph = load(configfile=configfile)
+        for target in ("results/msmarco/table2.tsv", "results/msmarco/subsets/n10-seed1.txt"):
+            for job in graph.jobs(target):
+                found.setdefault(job.split()[0], []).append(graph.spec(job))
+    return found
+
+
+def kinds_of(specs: list[dict[str, Any]]) -> set[str]:
+    """All kinds of a folder of which the specs name one."""
+    named = {module for spec in specs for module in spec["code"]}
+    return {
+        module
+        for folder in KINDS
+        if named & (all_of := {kinds.module_name(folder, name) for name in kinds.names(folder)})
+        for module in all_of
+    }
 
 
 def test_every_dependency_is_locked(root: Path) -> None:
@@ -105,11 +125,15 @@ def test_the_conda_environments_hold_the_locks_versions(root: Path) -> None:
 
 @pytest.mark.parametrize("rule", rules_with_an_environment(ROOT))
 def test_a_rules_conda_environment_holds_all_that_its_programs_import_and_its_spec_names(
-    root: Path, rule: str
+    root: Path, specs: dict[str, list[dict[str, Any]]], rule: str
 ) -> None:
     environment, programs = rules_with_an_environment(root)[rule]
     assert programs
-    needed = set().union(*(packages_imported(root, name) | packages_of_specs(name) for name in programs))
+    needed = {
+        normal(name) for stage in programs for spec in specs.get(stage, []) for name in spec["versions"]
+    }
+    for program in programs:
+        needed |= packages_imported(root, program, kinds_of(specs.get(program, [])))
     assert needed and needed <= packages_in(root / environment), (
         f"{environment} lacks {', '.join(sorted(needed - packages_in(root / environment)))}"
     )

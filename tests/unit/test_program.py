@@ -1,193 +1,18 @@
-"""Programs that other programs get in the way of: real processes, killed and waited for."""
+"""How programs end: in one line, with their parent, and by signals; real processes."""
 
 from __future__ import annotations
 
-import json
-import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from condenser.pipeline.code import code_digests
-from condenser.program import (
-    CLAIMS_VARIABLE,
-    CONTROLLER_VARIABLE,
-    STARTED_VARIABLE,
-    Manifest,
-    is_out_of_memory,
-)
-
-# Makes a result out of its text, having waited for a line on standard input.
-PROGRAM = """
-import sys
-from pathlib import Path
-from condenser import program
-from condenser.files import atomic_write
-
-def main(argv):
-    result, text = Path(sys.argv[1]), sys.argv[2]
-    manifest = program.Manifest(result.with_name("a.tsv.manifest.json"), {"text": text}, inputs=[])
-    print("began", flush=True)
-    with atomic_write(result) as file:
-        file.write(text.encode())
-        sys.stdin.readline()
-    manifest.write(outputs=[result], counts={})
-
-program.run(main)
-"""
-
-
-class Started:
-    """Programs that make one result."""
-
-    def __init__(self, folder: Path) -> None:
-        self.result, self._claims = folder / "results" / "a.tsv", folder / "claims"
-        self.all: list[subprocess.Popen[str]] = []
-
-    def start(self, text: str, **environment: str) -> subprocess.Popen[str]:
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.all.append(
-            subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(self.result), text],
-                env={**os.environ, CLAIMS_VARIABLE: str(self._claims), **environment},
-                text=True,
-                **pipes,
-            )
-        )
-        return self.all[-1]
-
-
-@pytest.fixture
-def programs(tmp_path: Path) -> Iterator[Started]:
-    started = Started(tmp_path)
-    yield started
-    for process in started.all:
-        process.kill()
-        process.communicate()
-
-
-def _began(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None and process.stdout.readline() == "began\n"
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stderr is not None
-    return process.stderr.readline()
-
-
-def test_a_second_maker_of_a_result_waits_and_is_spared_the_work_when_the_first_has_done_it(
-    programs: Started,
-) -> None:
-    first = programs.start("same")
-    _began(first)
-    second = programs.start("same")
-    assert "another process is at work on it: waiting until it ends" in _line(second)
-    first.communicate("go on\n", timeout=30)
-    _, said = second.communicate(timeout=30)  # without a line to go on by
-    assert second.returncode == 0
-    assert "was made meanwhile" in said
-    assert programs.result.read_text() == "same"
-
-
-def test_a_result_of_another_spec_made_meanwhile_is_made_again(programs: Started) -> None:
-    first = programs.start("before the edit")
-    _began(first)
-    second = programs.start("after the edit")
-    assert "waiting" in _line(second)
-    first.communicate("go on\n", timeout=30)
-    _began(second)
-    second.communicate("go on\n", timeout=30)
-    assert programs.result.read_text() == "after the edit"
-    manifest = json.loads(programs.result.with_name("a.tsv.manifest.json").read_text())
-    assert manifest["spec"] == {"text": "after the edit"}
-
-
-def test_what_a_killed_maker_left_half_written_is_removed_before_the_work_begins(programs: Started) -> None:
-    first = programs.start("half")
-    _began(first)
-    until = time.monotonic() + 30
-    while not (left := list(programs.result.parent.glob(".a.tsv.partial-*"))):
-        assert time.monotonic() < until
-        time.sleep(0.01)
-    first.kill()
-    first.wait(30)
-    assert left[0].exists()
-    other = programs.result.with_name(".b.tsv.partial-1")
-    other.touch()
-    second = programs.start("whole")
-    _began(second)
-    assert not left[0].exists()
-    second.communicate("go on\n", timeout=30)
-    assert sorted(path.name for path in programs.result.parent.iterdir()) == [
-        ".b.tsv.partial-1", "a.tsv", "a.tsv.manifest.json",
-    ]  # fmt: skip
-
-
-def test_what_a_work_folder_keeps_goes_only_when_the_manifest_is_there(tmp_path: Path) -> None:
-    result, work = tmp_path / "a.tsv", tmp_path / "work"
-    work.mkdir()
-    manifest = Manifest(tmp_path / "a.tsv.manifest.json", {}, inputs=[])
-    with pytest.raises(FileNotFoundError):
-        manifest.write(outputs=[result], counts={}, work_folder=work)
-    assert work.exists()
-    result.touch()
-    manifest.write(outputs=[result], counts={}, work_folder=work)
-    assert not work.exists()
-
-
-def test_work_is_kept_apart_by_the_spec_and_by_the_bytes_of_the_inputs(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file, work = tmp_path / "model" / "weights", tmp_path / "work"
-    file.parent.mkdir()
-
-    def own_folder(content: bytes, **spec: int) -> Path:
-        file.write_bytes(content)
-        manifest = Manifest(tmp_path / "a.tsv.manifest.json", spec, inputs=[file.parent])
-        return manifest.own_folder(work)
-
-    with caplog.at_level(logging.INFO):
-        own = own_folder(b"one")
-        own.mkdir(parents=True)
-        assert own_folder(b"one") == own and not caplog.text
-        others = {own_folder(b"two"), own_folder(b"one", seed=1)}
-    assert len({own, *others}) == 3 and {folder.parent for folder in others} == {work}
-    assert f"{own}: not gone on with" in caplog.text and own.exists()
-
-
-def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: Started) -> None:
-    controller = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    try:
-        program = programs.start("orphan", **{CONTROLLER_VARIABLE: str(controller.pid)})
-        _began(program)
-    finally:
-        controller.kill()
-        controller.wait()
-    assert program.wait(30) == 128 + signal.SIGTERM
-    assert not list(programs.result.parent.rglob("*"))
-
-
-def test_a_program_whose_code_was_edited_since_the_workflow_started_makes_nothing(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code = code_digests(root / "workflow_scripts" / "merge.py", root=root)
-    spec = {"stage": "merge", "code": code}
-    edited = {**spec, "code": {**code, "condenser.retrieve.search": "0123456789ab"}}
-    monkeypatch.setenv(STARTED_VARIABLE, str(time.time_ns()))  # all code is older, no need to read it
-    Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
-    monkeypatch.setenv(STARTED_VARIABLE, "0")
-    Manifest(tmp_path / "a.manifest.json", spec, inputs=[])
-    with pytest.raises(
-        ValueError, match=r"condenser\.retrieve\.search: changed since this workflow was started"
-    ):
-        Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
+from condenser.program import is_out_of_memory
 
 
 def test_a_stop_while_python_ends_says_nothing_odd() -> None:
@@ -238,10 +63,13 @@ def _is_alive(pid: int) -> bool:
 
 FULL = """
 import sys
-import torch
 from condenser import program
 
-program.run(lambda argv: {"torch": lambda: torch.empty(1 << 55, dtype=torch.uint8),
+def torch_empty():
+    import torch
+    torch.empty(1 << 55, dtype=torch.uint8)
+
+program.run(lambda argv: {"torch": torch_empty,
                           "python": lambda: bytearray(1 << 62),
                           "fault": lambda: 1 / 0}[sys.argv[1]]())
 """
@@ -250,8 +78,8 @@ program.run(lambda argv: {"torch": lambda: torch.empty(1 << 55, dtype=torch.uint
 @pytest.mark.parametrize(
     ("what", "status", "said"),
     [
-        ("torch", 1, r"error: memory is full: .*DefaultCPUAllocator.* Give this job more, or .*\n"),
-        ("python", 1, r"error: memory is full: MemoryError\. Give this job more, or .*\n"),
+        ("torch", 1, r"error: out of memory: .*DefaultCPUAllocator.* Give this job more memory, or .*\n"),
+        ("python", 1, r"error: out of memory: MemoryError\. Give this job more memory, or .*\n"),
         ("fault", 2, r"Traceback(.|\n)*internal error \(ZeroDivisionError\): division by zero\n"),
     ],
 )

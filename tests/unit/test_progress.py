@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from condenser import progress
-from condenser.progress import Progress, count_lines
+from condenser.progress import Progress
 
 
 def test_a_log_tells_the_rate_of_late_and_the_time_left(
@@ -33,13 +31,6 @@ def test_many_a_second_are_counted_by_the_second(
             clock += 10.0
             bar.advance(25_000)
     assert capsys.readouterr().err.splitlines()[0] == "encode: 50,000 rows, 2,500.0 a second"
-
-
-def test_lines_are_counted_by_line_feeds_alone(tmp_path: Path) -> None:
-    (tmp_path / "lines").write_bytes("one\u2028still one\r\n\nthree".encode())
-    assert count_lines(tmp_path / "lines") == 2
-    (tmp_path / "long").write_bytes(b"x" * 3_000_000 + b"\n" + b"y\n" * 600_000)
-    assert count_lines(tmp_path / "long") == 600_001
 
 
 def test_what_breaks_off_is_not_said_to_be_done(capsys: pytest.CaptureFixture[str]) -> None:

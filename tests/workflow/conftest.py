@@ -1,4 +1,4 @@
-"""Copies of the finished tiny run; each test that edits makes one."""
+"""Copies of the finished tiny run, which tests may edit."""
 
 from __future__ import annotations
 

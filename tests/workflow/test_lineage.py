@@ -1,268 +1,316 @@
-"""Every leaf of the configuration reruns the stages that use it and those below, and no other.
+"""Every key of the configuration reruns the jobs that use it and those below, and no other.
 
-Two truths: for every leaf key, the set derived from what each stage declares and the graph; for
-the main keys, a table written by hand.
+Two truths: for every leaf, the jobs that use it as written down here, and what is made from them by the
+graph; for the main keys, all their stages as written down here.
 """
 
 from __future__ import annotations
 
 import copy
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from snakemake.utils import update_config
+from graphs import Load, rerun, stages
 
-from condenser.config import validated, with_source_settings
-from condenser.files import canonical_json
-from condenser.pipeline.specs import Specs
-from condenser.pipeline.stages import STAGES, Job
+from condenser.experiment import merged
 
-TARGET: Job = ("table2", {"dataset": "msmarco"})
+TARGET = "results/msmarco/table2.tsv"
+TARGETS = [  # all tables, and a system that stands in none
+    TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv",
+    "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
+]  # fmt: skip
+ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
 
-ABOVE_TRAINING = {"collect", "backbone", "tokens", "query_tokens", "bm25_index", "bm25_run"}
-ALL = set(STAGES) - {"download", "triple_examples", "plan"}
-AFTER_CONDENSER = {
-    "pretrain_cocondenser",
-    "retriever",
-    "encode",
-    "encode_queries",
-    "search",
-    "merge",
-    "examples",
-    "metrics",
-    "table2",
+# Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
+# {name} is the key's second part.
+USED_BY: dict[str, set[str]] = {
+    "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
+    "compute.threads": {"pretrain *", "train *", "encode *", "encode_queries *", "search *"},
+    "compute.*": {"pretrain *", "train *", "encode *", "encode_queries *"},
+    "safety.*": set(),
+    "downloads.*": set(),
+    "datasets.msmarco.measures": {"metrics *"},
+    "datasets.msmarco.relevant_grade": {"metrics *"},
+    "datasets.msmarco.*": {"collect *"},
+    "sources.pydoc.*": {"collect *"},
+    "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
+    "recipes.marco.lengths.query": {"train *", "encode_queries *"},
+    "recipes.marco.lengths.passage": {"train *", "encode *"},
+    "recipes.marco.negatives.*": {"examples *"},
+    "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
+    "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
+    "recipes.marco.*": {"train *"},
+    "models.backbone.*": {"checkpoint *"},
+    "models.*": {"pretrain * {name}"},
+    "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
+    "systems.bm25.label": {"table * table2", "table * adapt"},
+    "systems.condenser-untied.label": set(),
+    "systems.condenser-round1.label": {"table * table2", "table * low_data"},
+    "systems.backbone-round1.label": {"table * low_data"},
+    "systems.*-zeroshot.label": {"table * adapt"},
+    "systems.*.label": {"table * table2"},
+    "systems.bm25.*": {"bm25_run *"},
+    "systems.*-zeroshot.initial": {"encode * {name} *", "encode_queries * {name} *"},
+    "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
+    "systems.*": {"train * {name} *"},
+    "shards": {"tokens *"},
+    "encode.batch_tokens": {"encode *", "encode_queries *"},
+    "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
+    "metrics.*": {"metrics *"},
+    "tables.adapt.train_queries": set(),  # no row of it is trained
+    "tables.adapt.seeds": set(),
+    "tables.*": {"table * {name}"},
 }
-AFTER_RETRIEVER = AFTER_CONDENSER - {"pretrain_cocondenser"}
 
-MINE = {"source": "beir", "path": "mine", "train_split": "train", "eval_split": "dev", "bad_rows": "strict"}
-SCRATCH = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 2, "num_heads": 2,
-           "intermediate_size": 64, "max_positions": 128}  # fmt: skip
+# Another value, where `another` gives one that is refused or none.
+VALUES: dict[str, Any] = {
+    "compute.device": "cpu",
+    "compute.precision": "fp32",
+    "downloads.mirror": ".",
+    "datasets.msmarco.bad_rows": "skip",
+    "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
+    "datasets.msmarco.relevant_grade": 2,
+    "*.held_out": "train",
+    "models.*.corpus": "msmarco",
+    "models.*.seed": 7,
+    "models.cocondenser.initial": "backbone",
+    "models.cocondenser.new_head": {"num_head_layers": 2, "skip_from": 3},
+    "models.ict.initial": "condenser",
+    "models.mlm.initial": "condenser",
+    "*.gradient_cache": "always",
+    "systems.*-zeroshot.recipe": {"lengths": {"query": 24}},
+    "systems.*.recipe": {"learning_rate": 1.0e-3},
+    "systems.backbone-*.initial": "condenser",
+    "systems.*.initial": "backbone",
+    "systems.condenser-round1.negatives": ["cocondenser-round1"],
+    "systems.*-round1.negatives": ["condenser-round1"],
+    "systems.condenser-untied.negatives": ["condenser-round1"],
+    "recipes.marco.negatives.depth": 100,
+    "tables.table2.published": None,
+    "tables.*.published": "cocondenser_table2",
+    "tables.*.train_queries": [100, "all"],
+    "tables.*.seeds": [1, 2],
+}
 
-# key -> (new value, stages of which at least one job reruns)
-BY_HAND: dict[str, tuple[Any, set[str]]] = {
-    "seed": (7, ALL - {"collect", "bm25_index", "bm25_run"}),
-    "compute.threads": (1, ALL - ABOVE_TRAINING),
-    "compute.precision": ("fp32", ALL - ABOVE_TRAINING),
-    "safety.checkpoint_every_s": (1, set()),
-    "safety.bad_loss_patience": (5, set()),
-    "downloads.retries": (9, set()),
-    "pydoc.eval_queries": (400, ALL - {"backbone"}),
-    "pydoc.passage_words": ([20, 50], ALL - {"backbone"}),
-    "condenser.learning_rate": (1.0e-3, {"pretrain_condenser"} | AFTER_CONDENSER),
-    "condenser.epochs": (7, {"pretrain_condenser"} | AFTER_CONDENSER),
-    "cocondenser.batch_size": (32, AFTER_CONDENSER),
-    "cocondenser.span_tokens": ([64, 128], AFTER_CONDENSER),
-    "bm25.k1": (0.9, AFTER_RETRIEVER | {"bm25_run"}),
-    "negatives.sample": (20, AFTER_RETRIEVER),
-    "finetune.epochs[0]": (7, AFTER_RETRIEVER),
-    "finetune.epochs[1]": (7, AFTER_RETRIEVER - {"examples"}),
-    "finetune.learning_rate": (7.0e-5, AFTER_RETRIEVER),
-    "lengths.query": (24, AFTER_RETRIEVER),
-    "encode.batch_tokens": (4096, AFTER_RETRIEVER),
-    "search.depth.train": (300, AFTER_RETRIEVER),
-    "search.depth.eval": (900, {"search", "merge", "metrics", "table2"}),
-    "metrics.relevant_grade": (2, {"metrics", "table2"}),
-    "tokens.shards": (3, ALL - {"collect", "backbone", "query_tokens", "bm25_index", "bm25_run"}),
-    "tables.rounds": (1, {"table2"}),
-    "tables.pretrained": (["condenser"], {"table2"}),
-    "pydoc.packages": (["scipy"], ALL - {"backbone"}),
-    "datasets.msmarco.train_split": ("other", ALL - {"backbone"}),
-    "datasets.msmarco.eval_split": ("other", ALL - {"backbone"}),
-    "datasets.msmarco": (MINE, ALL - {"backbone"}),  # another source
-    "backbone": (SCRATCH, ALL - {"collect", "bm25_index", "bm25_run"}),
+# These name another kind, or need keys beside them: see BY_HAND.
+NOT_ALONE = [
+    "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
+    "systems.*.train", "systems.*-zeroshot.negatives",
+    *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
+    *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
+]  # fmt: skip
+
+ABOVE_TRAINING = {"collect", "checkpoint", "tokens", "query_tokens", "bm25_index", "bm25_run"}
+TRAINED = {"examples", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
+ALL = ABOVE_TRAINING | TRAINED | {"pretrain"}
+
+MINE = {"source": "beir", "path": "tests/data/tiny"}
+SCRATCH = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2,
+           "intermediate_size": 64, "max_positions": 136}  # fmt: skip
+
+# an overlay -> the stages of which at least one job reruns
+BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
+    ({"seed": 7}, ALL - {"collect", "bm25_index", "bm25_run"}),
+    ({"compute": {"threads": 1}}, ALL - ABOVE_TRAINING),
+    ({"compute": {"precision": "fp32"}}, ALL - ABOVE_TRAINING),
+    ({"safety": {"checkpoint_every_s": 1}}, set()),
+    ({"safety": {"bad_loss_patience": 5}}, set()),
+    ({"downloads": {"retries": 9}}, set()),
+    ({"sources": {"pydoc": {"eval_queries": 400}}}, ALL - {"checkpoint"}),
+    ({"sources": {"pydoc": {"packages": ["scipy"]}}}, ALL - {"checkpoint"}),
+    ({"datasets": {"msmarco": {"train_split": "other"}}}, ALL - {"checkpoint"}),
+    ({"datasets": {"msmarco": {"eval_split": "other"}}}, ALL - {"checkpoint"}),
+    ({"datasets": {"msmarco": MINE}}, ALL - {"checkpoint"}),  # another source
+    ({"objectives": {"condenser": {"learning_rate": 1.0e-3}}}, {"pretrain"} | TRAINED),
+    ({"models": {"condenser": {"epochs": 0.04}}}, {"pretrain"} | TRAINED),
+    ({"objectives": {"cocondenser": {"span_tokens": [64, 128]}}}, {"pretrain"} | TRAINED),
+    ({"systems": {"bm25": {"k1": 0.9}}}, TRAINED | {"bm25_run"}),
+    ({"systems": {"condenser-round1": {"recipe": {"depth": {"eval": 900}}}}},
+     {"search", "merge", "metrics", "table"}),
+    ({"systems": {"condenser-round2": {"recipe": {"epochs": 3}}}}, TRAINED - {"examples"}),
+    ({"recipes": {"marco": {"negatives": {"sample": 20}}}}, TRAINED),
+    ({"recipes": {"marco": {"epochs": 7}}}, TRAINED),
+    ({"recipes": {"marco": {"tied": False}}}, TRAINED),
+    ({"recipes": {"marco": {"lengths": {"query": 24}}}}, TRAINED),
+    ({"recipes": {"marco": {"depth": {"train": 300}}}}, TRAINED | {"bm25_run"}),
+    ({"recipes": {"marco": {"depth": {"eval": 900}}}}, {"bm25_run", "search", "merge", "metrics", "table"}),
+    ({"encode": {"batch_tokens": 4096}}, TRAINED),
+    ({"metrics": {"relevant_grade": 2}}, {"metrics", "table"}),
+    ({"shards": 3}, ALL - {"collect", "checkpoint", "query_tokens", "bm25_index", "bm25_run"}),
+    ({"tables": {"table2": {"rows": ["condenser-round1"]}}}, {"table"}),
+    ({"tables": {"table2": {"train_queries": [100, "all"]}}},
+     TRAINED | {"subset"}),  # those of all queries stay
+    ({"tables": {"table2": {"seeds": [42, 1]}}}, TRAINED),
+    ({"systems": {"condenser-round1": {"label": "Another"}}}, {"table"}),
+    ({"models": {"backbone": SCRATCH}}, ALL - {"collect", "bm25_index", "bm25_run"}),
+    ({"models": {"backbone": {"source": "hub", "id": "bert-base-uncased"}}},
+     ALL - {"collect", "bm25_index", "bm25_run"}),
     # elsewhere with all that it needs; what starts from it here begins anew
-    "condenser.corpus": ("mine", ALL - {"bm25_index", "bm25_run"}),
-    "cocondenser.corpus": ("mine", {"collect", "tokens", "backbone", "pretrain_condenser"} | AFTER_CONDENSER),
-}  # fmt: skip
+    ({"datasets": {"mine": MINE}, "models": {"condenser": {"corpus": "mine"}}},
+     ALL - {"query_tokens", "bm25_index", "bm25_run"}),
+    ({"datasets": {"mine": MINE}, "models": {"cocondenser": {"corpus": "mine"}}},
+     ALL - {"query_tokens", "bm25_index", "bm25_run"}),
+    # a bi-encoder that is not fine-tuned
+    ({"systems": {"condenser-round1": {"train": False, "negatives": []},
+                  "condenser-round2": {"negatives": ["bm25"]}}}, TRAINED - {"examples"}),
+]  # fmt: skip
+
+UNUSED: list[dict[str, Any]] = [
+    {"datasets": {"mine": MINE}},
+    {"models": {"another": {"objective": "checkpoint", "source": "embedded"}}},
+    {"systems": {"another": {"kind": "bm25", "k1": 1.0, "b": 0.5}}},
+    {"tables": {"another": {"rows": ["bm25"], "measures": ["MRR@10"]}}},
+    {"recipes": {"another": {"depth": {"train": 300, "eval": 1000}}}},
+]
 
 
-@pytest.fixture(scope="module")
-def config(root: Path) -> dict[str, Any]:
-    return validated(yaml.safe_load((root / "config.yaml").read_text()))
+def leaves(value: Any, key: str = "") -> dict[str, Any]:
+    """All leaves by dotted key."""
+    if not (isinstance(value, dict) and value):
+        return {key: value}
+    return {
+        leaf: end
+        for name, part in value.items()
+        for leaf, end in leaves(part, f"{key}.{name}" if key else name).items()
+    }
 
 
-def leaves(value: Any, key: str = "") -> list[str]:
-    """All leaf keys; an entry of a list of numbers by round is a leaf of its own."""
-    if isinstance(value, dict):
-        return [
-            leaf for name, part in value.items() for leaf in leaves(part, f"{key}.{name}" if key else name)
-        ]
-    if isinstance(value, list) and key == "finetune.epochs":
-        return [f"{key}[{index}]" for index in range(len(value))]
-    return [key]
-
-
-def edited(config: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    result = copy.deepcopy(config)
-    *parents, leaf = key.split(".")
-    block = result
-    for parent in parents:
-        block = block[parent]
-    if leaf.endswith("]"):
-        name, index = leaf[:-1].split("[")
-        block[name][int(index)] = value
-    else:
-        block[leaf] = value
-    return result
-
-
-def value_of(config: dict[str, Any], key: str) -> Any:
-    value: Any = config
-    for part in key.replace("[", ".[").split("."):
-        value = value[int(part[1:-1])] if part.startswith("[") else value[part]
+def nested(key: str, value: Any) -> dict[str, Any]:
+    for part in reversed(key.split(".")):
+        value = {part: value}
     return value
 
 
 def another(value: Any) -> Any:
-    """A different value of the same kind; specs need not be able to run."""
+    """A different value of the same kind."""
     if isinstance(value, bool):
         return not value
-    if isinstance(value, int | float):
-        return value * 2 + 1
+    if isinstance(value, int):
+        return value + 1
+    if isinstance(value, float):
+        return value / 2 if value else 0.5
     if isinstance(value, list):
-        return [*value[:-1], another(value[-1])] if not isinstance(value[-1], str) else value[:-1]
-    return "another" if value is None else f"{value}-other"
+        *rest, last = value
+        return [*rest, another(last)] if isinstance(last, int) else rest
+    return f"{value}-other"
 
 
-def closure(specs: Specs, config: dict[str, Any], job: Job = TARGET) -> dict[str, Job]:
-    """All jobs behind a target."""
-    found: dict[str, Job] = {}
-    waiting = [job]
-    while waiting:
-        stage, wildcards = waiting.pop()
-        name = canonical_json([stage, wildcards])
-        if name not in found:
-            found[name] = (stage, wildcards)
-            waiting.extend(STAGES[stage].parents(config, wildcards))
-    return found
+def matching(key: str, patterns: Any) -> str | None:
+    return next((pattern for pattern in patterns if fnmatchcase(key, pattern)), None)
 
 
-def hashes(root: Path, tmp_path: Path, config: dict[str, Any]) -> dict[str, str]:
-    config = with_source_settings(config)
-    specs = Specs(config, root=root, digest_cache=tmp_path / "digests.json")
-    return {name: specs.hash(*job) for name, job in closure(specs, config).items()}
+BLOCKS = [
+    *(
+        "seed",
+        "recipe",
+        "compute",
+        "safety",
+        "downloads",
+        "datasets",
+        "sources",
+        "recipes",
+        "models",
+        "objectives",
+    ),
+    *("systems", "shards", "encode", "metrics", "tables"),
+]
 
 
-def rerun(before: dict[str, str], after: dict[str, str]) -> set[str]:
-    """The jobs that must run to bring the target up to date."""
-    return {name for name in after if before.get(name) != after[name]}
-
-
-@pytest.mark.parametrize("key", sorted(BY_HAND))
-def test_a_main_key_reruns_the_stages_written_down_by_hand(
-    root: Path, tmp_path: Path, config: dict[str, Any], key: str
-) -> None:
-    value, expected = BY_HAND[key]
-    if value == "mine":
-        config = edited(config, "datasets.mine", MINE)
-    changed = rerun(hashes(root, tmp_path, config), hashes(root, tmp_path, edited(config, key, value)))
-    stages = {name.split('"')[1] for name in changed}
-    assert stages == expected
-
-
-def test_every_leaf_reruns_exactly_what_declares_it_and_what_is_below(
-    root: Path, tmp_path: Path, config: dict[str, Any]
-) -> None:
-    before = hashes(root, tmp_path, config)
-    copies = {f"datasets.msmarco.{key}" for key in config["pydoc"]}  # validation copies the block there
-    checked = 0
-    for key in leaves(config):
-        if key in {"condenser.corpus", "cocondenser.corpus", "datasets.msmarco.source", "backbone.source"}:
-            continue  # they choose another graph or another program: see BY_HAND
-        if key == "pydoc.packages" or key.endswith("_split"):
-            continue  # these too
-        if key in copies:
+@pytest.mark.parametrize("block", BLOCKS)
+def test_every_key_reruns_exactly_what_uses_it_and_what_is_below(load: Load, block: str) -> None:
+    default = load(ONE_CELL)
+    before = default.hashes(*TARGETS)
+    for key, value in leaves(default.config[block], block).items():
+        if matching(key, NOT_ALONE):
             continue
-        after_config = edited(config, key, another(value_of(config, key)))
-        if key in {"tables.pretrained", "tables.rounds"}:
-            after_config = edited(config, key, ["condenser"] if key.endswith("pretrained") else 1)
-        after = hashes(root, tmp_path, after_config)
-        after_config = with_source_settings(after_config)
-        specs = Specs(after_config, root=root, digest_cache=tmp_path / "digests.json")
-        graph = closure(specs, after_config)
-        expected = {name for name in graph if uses(key, graph[name], after_config) or name not in before}
-        grown = True
-        while grown:
-            below = {
-                name
-                for name, (stage, wildcards) in graph.items()
-                if any(
-                    canonical_json(list(job)) in expected
-                    for job in STAGES[stage].parents(after_config, wildcards)
-                )
-            }
-            grown = not below <= expected
-            expected |= below
-        assert rerun(before, after) == expected, key
-        checked += 1
-    assert checked > 60
+        given, user = matching(key, VALUES), matching(key, USED_BY)
+        assert user is not None, f"{key}: say here what uses it"
+        name = key.split(".")[1] if "." in key else ""
+        uses = {pattern.format(name=name) for pattern in USED_BY[user]}
+        after = load(merged(ONE_CELL, nested(key, VALUES[given] if given else another(value))))
+        hashes = after.hashes(*TARGETS)
+        new = set(hashes) - set(before)
+        assert rerun(before, hashes) == after.below(uses | new, *TARGETS), key
 
 
-def uses(key: str, job: Job, config: dict[str, Any]) -> bool:
-    """Whether a stage declares the key, by the plain reading of its declaration."""
-    stage, wildcards = job
-    for declared in STAGES[stage].keys:
-        declared = declared.replace("{dataset}", wildcards.get("dataset", ""))
-        if "[round]" in declared:
-            declared = declared.replace("[round]", f"[{int(wildcards['system'][-1]) - 1}]")
-        if "[role]" in declared:
-            role = "train" if wildcards["split"] == "train" else "eval"
-            declared = declared.replace("[role]", f".{role}")
-        if key.startswith("pydoc.") and declared.startswith("datasets.") and declared.endswith(".*"):
-            return True
-        if declared == key or (declared.endswith(".*") and key.startswith(declared[:-1])):
-            return True
-    return False
+def test_what_is_written_down_here_is_the_configuration(load: Load) -> None:
+    config = load().config
+    assert set(config) == set(BLOCKS)
+    keys = leaves(config)
+    for patterns in (USED_BY, VALUES, NOT_ALONE):
+        assert {matching(key, patterns) for key in keys} - {None} == set(patterns)
 
 
-@pytest.mark.parametrize("reordered", [True, False])
-def test_the_order_of_keys_changes_no_spec(
-    root: Path, tmp_path: Path, config: dict[str, Any], reordered: bool
+@pytest.mark.parametrize(("overlay", "expected"), BY_HAND, ids=[str(overlay)[:70] for overlay, _ in BY_HAND])
+def test_a_main_key_reruns_the_stages_written_down_by_hand(
+    load: Load, overlay: dict[str, Any], expected: set[str]
 ) -> None:
+    assert stages(rerun(load().hashes(TARGET), load(overlay).hashes(TARGET))) == expected
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"datasets": {"msmarco": {"recipe": "other"}}},
+        {"datasets": {"msmarco": {"recipe": None}}, "recipe": "other"},
+    ],
+)
+def test_another_recipe_reruns_what_its_values_change(load: Load, named: dict[str, Any]) -> None:
+    default = load()
+    other = {**copy.deepcopy(default.config["recipes"]["marco"]), "epochs": 9}
+    changed = rerun(default.hashes(TARGET), load({"recipes": {"other": other}, **named}).hashes(TARGET))
+    assert stages(changed) == TRAINED
+
+
+@pytest.mark.parametrize("overlay", UNUSED, ids=str)
+def test_what_a_table_does_not_use_reruns_nothing(load: Load, overlay: dict[str, Any]) -> None:
+    default = load()
+    if "recipes" in overlay:  # a whole second recipe
+        overlay = {"recipes": {"another": {**copy.deepcopy(default.config["recipes"]["marco"]), "epochs": 9}}}
+    assert load(overlay).hashes(TARGET) == default.hashes(TARGET)
+
+
+@pytest.mark.parametrize("reverse", [True, False])
+def test_the_order_of_keys_changes_no_spec(load: Load, reverse: bool) -> None:
     def turned(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: turned(value[key]) for key in sorted(value, reverse=reordered)}
+            return {key: turned(value[key]) for key in sorted(value, reverse=reverse)}
         return value
 
-    assert hashes(root, tmp_path, turned(config)) == hashes(root, tmp_path, config)
+    default = load()
+    given = copy.deepcopy(default.config)  # whole: an overlay keeps the order of what lies below it
+    ordered = load(turned(given), replace=True)
+    assert list(ordered.config["models"]) == sorted(given["models"], reverse=reverse)
+    assert ordered.hashes(TARGET) == default.hashes(TARGET)
 
 
-def test_another_data_set_in_the_config_reruns_nothing(
-    root: Path, tmp_path: Path, config: dict[str, Any]
-) -> None:
-    assert hashes(root, tmp_path, edited(config, "datasets.mine", MINE)) == hashes(root, tmp_path, config)
-
-
-def test_two_files_of_ones_own_with_one_name_both_count(
-    root: Path, tmp_path: Path, config: dict[str, Any]
-) -> None:
+def test_two_files_of_ones_own_with_one_name_both_count(load: Load, tmp_path: Path) -> None:
     parts = [tmp_path / "wiki", tmp_path / "books"]
     for part in parts:
         part.mkdir()
         (part / "train-00000-of-00001.parquet").write_bytes(b"one")
-    texts = {"source": "hub_text", "parts": [{"id": str(part)} for part in parts]}
-    config = edited(edited(config, "datasets.mine", texts), "condenser.corpus", "mine")
+    mine = {"source": "hub_text", "parts": [{"id": str(part)} for part in parts]}
+    overlay = {"datasets": {"mine": mine}, "models": {"condenser": {"corpus": "mine"}}}
 
-    def collect() -> dict[str, str]:
-        specs = Specs(with_source_settings(config), root=root, digest_cache=tmp_path / "digests.json")
-        return specs.spec("collect", {"dataset": "mine"})["contents"]
+    def contents() -> dict[str, str]:
+        graph = load(overlay)
+        graph.jobs(TARGET)
+        return graph.spec("collect mine")["contents"]
 
-    before = collect()
+    before = contents()
     (parts[0] / "train-00000-of-00001.parquet").write_bytes(b"two")
     assert len(before) == 2
-    assert [name for name, digest in collect().items() if before[name] != digest] == [
+    assert [name for name, digest in contents().items() if before[name] != digest] == [
         "train-00000-of-00001.parquet"
     ]
 
 
-def test_the_official_triples_rerun_nothing_above_the_trainings_on_them(root: Path, tmp_path: Path) -> None:
-    paper = yaml.safe_load((root / "configs" / "paper.yaml").read_text())
-    whole = yaml.safe_load((root / "config.yaml").read_text())
-    update_config(whole, paper)
-    with_triples = validated(whole)
-    assert with_triples["datasets"]["msmarco"]["triples"]
-    without = edited(with_triples, "datasets.msmarco.triples", False)
-    changed = rerun(hashes(root, tmp_path, without), hashes(root, tmp_path, with_triples))
-    assert {name.split('"')[1] for name in changed} == AFTER_RETRIEVER | {"download", "triple_examples"}
+def test_the_official_triples_rerun_nothing_above_the_trainings_on_them(load: Load) -> None:
+    paper = "configs/paper.yaml"
+    with_triples = load(configfile=paper)
+    assert with_triples.config["datasets"]["msmarco"]["triples"] == "bm25"
+    without = load({"datasets": {"msmarco": {"triples": None}}}, configfile=paper)
+    changed = rerun(without.hashes(TARGET), with_triples.hashes(TARGET))
+    assert stages(changed) == TRAINED | {"download"}

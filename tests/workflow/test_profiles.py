@@ -17,7 +17,7 @@ from snakemake_executor_plugin_slurm import submit_string
 PROFILES = ("default", "multi-gpu", "slurm", "generic")
 
 
-TRAININGS = ("pretrain_condenser", "pretrain_cocondenser", "retriever")
+TRAININGS = ("pretrain", "train")
 
 
 def load(root: Path, name: str, **variables: object) -> dict[str, Any]:
@@ -27,6 +27,12 @@ def load(root: Path, name: str, **variables: object) -> dict[str, Any]:
         text, found = re.subn(rf"(?m)^  {variable}: \S+", f"  {variable}: {value}", text)
         assert found == 1, variable
     return yte.process_yaml(text, require_use_yte=True)
+
+
+def bodies(root: Path) -> dict[str, str]:
+    """The text of each rule, by name."""
+    text = "".join(file.read_text() for file in (root / "rules").rglob("*.smk"))
+    return dict(re.findall(r"^rule (\w+):\n((?:[ \n].*\n?)*)", text, re.MULTILINE))
 
 
 def request(resource: str, *, attempt: int) -> int:
@@ -45,23 +51,19 @@ def test_no_profile_goes_by_times_of_change(root: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_rules_that_a_profile_names_exist_and_ask_for_a_gpu(root: Path, name: str) -> None:
-    rules = "".join(file.read_text() for file in (root / "rules").glob("*.smk"))
-    bodies = dict(re.findall(r"^rule (\w+):\n((?:[ \n].*\n?)*)", rules, re.MULTILINE))
     named = load(root, name).get("set-resources", {})
     assert (name == "default") == (not named)
     for rule in named:
-        assert "gpu=GPUS" in bodies[rule], rule
+        assert "gpu=GPUS" in bodies(root)[rule], rule
 
 
 @pytest.mark.parametrize("name", ["slurm", "generic"])
 def test_a_cluster_profile_sends_every_rule_with_a_gpu_to_the_gpu_queue(root: Path, name: str) -> None:
-    rules = "".join(file.read_text() for file in (root / "rules").glob("*.smk"))
-    bodies = dict(re.findall(r"^rule (\w+):\n((?:[ \n].*\n?)*)", rules, re.MULTILINE))
     profile = load(root, name)
     key = "slurm_partition" if name == "slurm" else "queue"
     assert profile["default-resources"][key] == "cpu"
     sent = {rule for rule, resources in profile["set-resources"].items() if resources[key] == "gpu"}
-    assert sent == {rule for rule, body in bodies.items() if "gpu=GPUS" in body}
+    assert sent == {rule for rule, body in bodies(root).items() if "gpu=GPUS" in body}
 
 
 @pytest.mark.parametrize("name", ["multi-gpu", "slurm", "generic"])
@@ -70,7 +72,7 @@ def test_on_processors_alone_nothing_asks_for_a_gpu(root: Path, name: str) -> No
     for rule in TRAININGS:
         resources = profile["set-resources"][rule]
         assert resources["gpu"] == 0, rule
-        assert request(resources["mem_mb"], attempt=1) == (16_000 if rule == "retriever" else 32_000)
+        assert request(resources["mem_mb"], attempt=1) == (16_000 if rule == "train" else 32_000)
     for resources in profile["set-resources"].values():
         assert resources.get("slurm_partition", "cpu") == resources.get("queue", "cpu") == "cpu"
         assert resources.get("extra", "''") == "''"
@@ -79,21 +81,24 @@ def test_on_processors_alone_nothing_asks_for_a_gpu(root: Path, name: str) -> No
 @pytest.mark.parametrize("name", ["slurm", "generic"])
 def test_the_memory_of_a_training_grows_with_its_processes_up_to_a_nodes(root: Path, name: str) -> None:
     """One process asks for what the rule asks for without a profile."""
-    rules = "".join((root / "rules" / f"{file}.smk").read_text() for file in ("pretrain", "retriever"))
-    first = dict(re.findall(r"^rule (\w+):\n(?:[ \n].*\n?)*?        mem_mb=growing\((\d+)\)", rules, re.M))
+    first = {
+        rule: int(match[1])
+        for rule, body in bodies(root).items()
+        if (match := re.search(r"mem_mb=growing\((\d+)\)", body))
+    }
     for gpus, factor in ((1, 1.0), (4, 2.5)):
         profile = load(root, name, pretraining_gpus=gpus, finetuning_gpus=gpus, largest_mem_mb=100_000)
         for rule in TRAININGS:
             mem_mb = profile["set-resources"][rule]["mem_mb"]
             for attempt in (1, 2, 4):
-                expected = min(attempt * factor * int(first[rule]), 100_000)
+                expected = min(attempt * factor * first[rule], 100_000)
                 assert request(mem_mb, attempt=attempt) == expected, rule
 
 
 def test_a_training_on_several_gpus_stays_on_one_node(root: Path) -> None:
     """Through the plugin's own words for `sbatch`; the generic profile has its own for each scheduler."""
     call = submit_string.get_submit_command(
-        SimpleNamespace(resources=Resources(load(root, "slurm")["set-resources"]["retriever"]), threads=1),
+        SimpleNamespace(resources=Resources(load(root, "slurm")["set-resources"]["train"]), threads=1),
         dict.fromkeys(("run_uuid", "slurm_logfile", "comment_str", "account", "partition", "workdir"), ""),
     )
     assert "--nodes=1" in call.split()
@@ -114,15 +119,18 @@ def test_gpu_jobs_run_one_by_one_on_gpus_that_somebody_assigned(
     assert load(root, "default")["resources"] == {"gpu": 1}
 
 
-def test_the_multi_gpu_profile_gives_a_training_all_gpus_and_as_many_processes(root: Path) -> None:
-    options = ["--dry-run", "--printshellcmds", "--forceall", "--nolock"]
-    target = "results/msmarco/models/condenser/model.safetensors"
+def test_the_multi_gpu_profile_gives_a_training_all_gpus_and_as_many_processes(
+    root: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "config.yaml").write_bytes((root / "config.yaml").read_bytes())
     done = subprocess.run(
         [
-            *[sys.executable, "-m", "snakemake", *options],
-            *["--workflow-profile", "profiles/multi-gpu", "--", target],
+            *[sys.executable, "-m", "snakemake", "--dry-run", "--printshellcmds"],
+            *["--snakefile", str(root / "Snakefile")],
+            *["--workflow-profile", str(root / "profiles" / "multi-gpu")],
+            *["--", "results/msmarco/models/condenser/model.safetensors"],
         ],
-        cwd=root,
+        cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
@@ -130,9 +138,9 @@ def test_the_multi_gpu_profile_gives_a_training_all_gpus_and_as_many_processes(r
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said
-    asked = re.search(r"rule pretrain_condenser:(?:\n +.*)*resources: (.*)", said)
+    asked = re.search(r"rule pretrain:(?:\n +.*)*resources: (.*)", said)
     assert asked and {"gpu=4", "mem_mb=80000"} <= set(asked[1].split(", "))
-    assert re.search(r"launch\.py --processes 4 .*pretrain_condenser\.py", said)
+    assert re.search(r"launch\.py --processes 4 .*pretrain\.py", said)
 
 
 # What the schedulers' commands print, after their manuals, and the state it means.

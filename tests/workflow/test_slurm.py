@@ -213,14 +213,14 @@ def test_the_whole_tiny_workflow_runs_through_slurm(cluster: dict[str, str], run
     said = run.finish(timeout_s=1500)
     results = run.folder / "results" / "tiny"
     table = (results / "table2.tsv").read_text().splitlines()
-    systems = {file.name.split(".")[0] for file in (results / "metrics").glob("*.dev.json")}
+    systems = {file.parents[1].name for file in (results / "systems").glob("*/*/metrics.dev.json")}
     assert "bm25" in systems
     assert len(table) == 1 + len(systems) >= 4
-    for rule in ("pretrain_condenser", "pretrain_cocondenser", "retriever"):
+    for rule in ("pretrain", "train"):
         assert set(job_states(cluster, rule)) == {("COMPLETED", "gpu")}
     assert set(job_states(cluster, "bm25_index")) == {("COMPLETED", "cpu")}
-    assert "2 processes, GPU 0,1\n" in (results / "logs" / "pretrain_condenser.log").read_text()
-    fine_tunings = [log.read_text() for log in (results / "logs").glob("retriever.*.log")]
+    assert "2 processes, GPU 0,1\n" in (results / "logs" / "pretrain.condenser.log").read_text()
+    fine_tunings = [log.read_text() for log in (results / "logs").glob("train.*.log")]
     assert len(fine_tunings) == len(systems) - 1
     assert all(re.search(r"1 process, GPU [01]\n", log) for log in fine_tunings)
     assert "(100%) done" in said

@@ -1,54 +1,78 @@
-"""One module a source; all give the same canonical files (`condenser.data.canonical`).
+"""Sources of texts; all give the same canonical files (`condenser.data.canonical`).
 
-A source `NAME` is the module `condenser.data.sources.NAME` with three functions; nothing else has
-to be told of it:
+A source NAME is the module `condenser.data.sources.NAME`, found by its file name. It holds:
 
-- `raw_files(settings) -> list[str]`: the official files it reads, by their names in
-  `condenser.data.official` (downloaded before);
-- `local_files(settings) -> list[Path]`: the user's own files it reads;
+- `Settings`: a pydantic class of its keys, made from `JudgedTexts`, or from `Texts` for texts without
+  queries (`condenser.settings`);
+- `raw_files(settings) -> list[str]`: the official files that it reads, by their names in
+  `condenser.data.official`; they are downloaded first;
+- `local_files(settings) -> list[Path]`: the user's own files that it reads;
 - `collect(folder, raw, *, ..., **_) -> counts`: writes the canonical files into `folder`; `raw` maps
-  each name of `raw_files` to where it lies; the settings it uses are keyword-only arguments.
+  each name of `raw_files` to its path; the settings that it uses are keyword-only arguments.
 
-`settings` is the data set's block of the configuration.
+It may hold:
+
+- `packages(settings) -> list[str]`: installed packages whose versions decide the texts;
+- `NEEDS_NETWORK`: `collect` itself fetches texts;
+- `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, sample, wanted,
+  seed)`: official files that hold the negatives of a system, and the training examples made from them;
+- `LEAST_GRADES`: by split, the least grade that its judges call relevant;
+- `AFTER_COLLECTING`: keys of the settings that `collect` does not use.
+
+`settings` is the data set's entry in the configuration.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from condenser import kinds
 from condenser.files import write_json
 
-
-def source_names() -> list[str]:
-    """The names of all sources."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__))
+FOLDER = "data/sources"
+_NOT_COLLECTED = ("recipe", "measures", "relevant_grade")
 
 
-def load_source(name: str) -> ModuleType:
-    """The module of a source.
-
-    Raises:
-        ValueError: there is no such source.
-    """
-    if name not in source_names():
-        raise ValueError(f"expected a source out of {', '.join(source_names())}, got {name!r}.")
-    return importlib.import_module(f"{__name__}.{name}")
+def load(settings: Mapping[str, Any]) -> ModuleType:
+    """The module of a data set's source."""
+    return kinds.load(FOLDER, settings["source"])
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
     """The names of the official files that a data set is made from."""
-    return load_source(settings["source"]).raw_files(settings)
+    return load(settings).raw_files(settings)
 
 
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
     """The user's own files that a data set is made from."""
-    return load_source(settings["source"]).local_files(settings)
+    return load(settings).local_files(settings)
+
+
+def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
+    """The names of the official files that hold the negatives of a system; none for most."""
+    find = getattr(load(settings), "example_files", None)
+    return find(settings, system) if find else []
+
+
+def packages(settings: Mapping[str, Any]) -> list[str]:
+    """The installed packages whose versions decide a data set's texts."""
+    find = getattr(load(settings), "packages", None)
+    return find(settings) if find else []
+
+
+def splits(settings: Mapping[str, Any]) -> list[str]:
+    """The splits of a data set: train, then evaluation; none of texts without queries."""
+    return [settings[key] for key in ("train_split", "eval_split") if key in settings]
+
+
+def collected(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that decide the canonical files."""
+    without = {*_NOT_COLLECTED, *getattr(load(settings), "AFTER_COLLECTING", ())}
+    return {key: value for key, value in settings.items() if key not in without}
 
 
 def check_local_files(datasets: Mapping[str, Mapping[str, Any]]) -> None:
@@ -81,7 +105,7 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) 
             f"source {settings['source']}: expected the files {', '.join(missing)}, got none. "
             "Download them first."
         )
-    source = load_source(settings["source"])
+    source = load(settings)
     needed = [
         name
         for name, parameter in inspect.signature(source.collect).parameters.items()

@@ -26,8 +26,15 @@ from condenser.data.parsing import (
 )
 from condenser.data.records import Passage, Qrel, Query
 from condenser.progress import count_lines
+from condenser.settings import JudgedTexts
 
 _HEADER = ("query-id", "corpus-id", "score")
+
+
+class Settings(JudgedTexts):
+    """The folder of the user's files."""
+
+    path: str
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:

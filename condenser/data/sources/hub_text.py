@@ -13,14 +13,40 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, json_object, preview
 from condenser.data.records import Passage
+from condenser.settings import Block, Count, Texts
 
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 _STRINGS = ("string", "large_string", "string_view", "null")  # a null column has no text: its rows say so
+
+
+class Part(Block):
+    """One collection of texts on the hub, or a folder in its layout."""
+
+    id: str
+    config: str | None = None
+    split: str = "train"
+    column: str = "text"
+    revision: str | None = None
+    rows_per_passage: Count = 1
+    min_words: Count = 1
+    max_rows: Count | None = None
+
+
+class Settings(Texts):
+    """Texts without queries, for pre-training."""
+
+    parts: Annotated[list[Part], Field(min_length=1)]
+    bad_rows: Literal["strict", "skip"] = "skip"
+
+
+NEEDS_NETWORK = True
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:

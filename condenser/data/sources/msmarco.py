@@ -8,9 +8,9 @@ microsoft.github.io/msmarco and the files' owners.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,8 +26,12 @@ from condenser.data.parsing import (
     tsv_query,
 )
 from condenser.data.records import Passage
+from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
+from condenser.data.triples import make_triple_examples
+from condenser.settings import JudgedTexts, Name
 
 ARCHIVE = "collectionandqueries.tar.gz"
+TRIPLES = "qidpidtriples.train.full.2.tsv.gz"
 TITLED = "marco.tar.gz"
 DL19_QUERIES, DL19_QRELS = "msmarco-test2019-queries.tsv.gz", "2019qrels-pass.txt"
 
@@ -48,8 +52,21 @@ OFFICIAL_ROWS = {
     DL19_QRELS: 9_260,
 }
 
-_MAX_UNPACKED = 16 << 30
 _CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than "7"
+
+
+Split = Literal["train", "dev", "dl19"]
+AFTER_COLLECTING = ("triples",)
+LEAST_GRADES = {"dl19": 2}  # TREC DL 2019: binary measures count a passage from this grade on
+
+
+class Settings(JudgedTexts):
+    """MS MARCO; `triples` names the system whose negatives the official triples give."""
+
+    train_split: Split = "train"
+    eval_split: Split = "dev"
+    titles: Literal["rocketqa", "none"] = "rocketqa"
+    triples: Name | None = None
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
@@ -65,6 +82,34 @@ def raw_files(settings: Mapping[str, Any]) -> list[str]:
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
     """None: everything is downloaded."""
     return []
+
+
+def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
+    """The official triples, for the system whose negatives they give (coC A.1: BM25)."""
+    return [TRIPLES] if settings["triples"] == system else []
+
+
+def make_examples(
+    raw: Mapping[str, Path],
+    queries: Path,
+    qrels: Path,
+    output: Path,
+    *,
+    sample: int,
+    wanted: Collection[str] | None,
+    seed: int,
+) -> dict[str, int]:
+    """Write training examples from the official triples; gives the counts."""
+    return make_triple_examples(
+        raw[TRIPLES],
+        queries,
+        qrels,
+        output,
+        sample=sample,
+        wanted=wanted,
+        seed=seed,
+        official_rows=NUM_TRIPLES,
+    )
 
 
 def collect(
@@ -102,7 +147,7 @@ def collect(
         files.write_collection(collection, num_rows=official_rows[member])
         names = [name for split in splits for name in SPLITS[split]]
         in_archive = [name for name in names if name not in (DL19_QUERIES, DL19_QRELS)]
-        paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch, max_bytes=_MAX_UNPACKED)
+        paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch)
         paths |= {name: raw[name] for name in names if name not in paths}
         files.write_splits(
             {split: _file_rows(paths[SPLITS[split][1]], trec_qrel, files) for split in splits},
@@ -128,13 +173,13 @@ def _file_rows(path: Path, parse: Any, files: CanonicalFiles) -> Iterator[Row[An
     if path.suffix != ".gz":
         yield from files.rows(path, parse)
         return
-    with open_gzip(path, max_bytes=_MAX_UNPACKED) as stream:
+    with open_gzip(path) as stream:
         yield from files.stream_rows(str(path), stream, parse)
 
 
 def _plain_rows(archive: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:
     """The passages of collection.tsv, without titles."""
-    for name, stream in tar_members(archive, ["collection.tsv"], max_bytes=_MAX_UNPACKED):
+    for name, stream in tar_members(archive, ["collection.tsv"]):
         yield from files.stream_rows(f"{archive}/{name}", stream, _untitled)
 
 
@@ -146,9 +191,9 @@ def _untitled(line: bytes) -> Passage:
 def _titled_rows(archive: Path, files: CanonicalFiles, counts: dict[str, Any]) -> Iterator[Row[Passage]]:
     """The passages of para.txt, each with its title from para.title.txt."""
     name = "para.title.txt"
-    path = extract_tar_members(archive, [name], files.scratch, max_bytes=_MAX_UNPACKED)[name]
+    path = extract_tar_members(archive, [name], files.scratch)[name]
     with _Titles(path, files) as titles:
-        for member, stream in tar_members(archive, ["para.txt"], max_bytes=_MAX_UNPACKED):
+        for member, stream in tar_members(archive, ["para.txt"]):
             for row in files.stream_rows(f"{archive}/{member}", stream, _untitled):
                 if isinstance(row.record, Passage):
                     passage = row.record

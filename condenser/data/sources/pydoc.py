@@ -16,12 +16,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
 
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import Row
 from condenser.data.records import Passage, Qrel, Query
 from condenser.progress import track
+from condenser.settings import Count, JudgedTexts
 
 _TEST_FOLDERS = {"test", "tests", "testing", "_tests", "_testing"}
 _ROLE = re.compile(r":[a-zA-Z][\w:+.-]*:`([^`]*)`")
@@ -37,6 +40,33 @@ class Docstring:
     place: str
     summary: str
     body: str
+
+
+Range = Annotated[list[Count], Field(min_length=2, max_length=2)]
+
+
+class Settings(JudgedTexts):
+    """Which docstrings make queries and passages; see `collect`."""
+
+    packages: Annotated[list[str], Field(min_length=1)]
+    query_words: Range
+    passage_words: Range
+    eval_queries: Count
+    train_queries: Count
+    held_out: Literal["none", "train"]
+
+    @model_validator(mode="after")
+    def _ranges_ascend(self) -> Settings:
+        for key in ("query_words", "passage_words"):
+            shortest, longest = getattr(self, key)
+            if shortest > longest:
+                raise ValueError(f"{key}: expected [least, most], got [{shortest}, {longest}]")
+        return self
+
+
+def packages(settings: Mapping[str, Any]) -> list[str]:
+    """The packages whose versions decide the texts."""
+    return list(settings["packages"])
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:

@@ -13,6 +13,13 @@ from typing import Any
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import trec_qrel, tsv_passages, tsv_query
 from condenser.progress import count_lines
+from condenser.settings import JudgedTexts
+
+
+class Settings(JudgedTexts):
+    """The folder of the user's files."""
+
+    path: str
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:

@@ -1,1 +1,1 @@
-"""What a workflow will cost, worked out before anything is spent."""
+"""What a table will cost, worked out before anything runs: docs/plan.md."""

@@ -1,26 +1,46 @@
-"""Floating-point operations, weights and memory of one forward pass, by counting.
+"""Operations, weights and memory of a BERT and of its trainings, by counting.
 
-An operation is a multiplication or an addition, so a product of [a, b] by [b, c] has 2 a b c. Only
-matrix products are counted: all the rest of BERT is below 1 % of them, and is told apart as the
-numbers it reads and writes (`graph_numbers`). What is counted follows condenser.model: layers before
-the last at every padded position, the last ones where somebody reads them.
+An operation is a multiplication or an addition: a product of [a, b] by [b, c] has 2 a b c. Only matrix
+products are counted. The rest is below 1 % of them; its time is that of the numbers it reads and writes
+(`graph_numbers`). As in `condenser.model`, the last layers work only where their output is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from condenser.data.batches import length_chunks, num_steps
 
 TRAINING_PASSES = 3
-"""Forward, and a backward pass of twice the products: one for the inputs, one for the weights."""
+"""A forward pass, and a backward pass of twice its products: one for the inputs, one for the weights."""
 
-_UPDATE_NUMBERS = 11
-"""Numbers read or written for each weight by zeroing, the gradient norm, clipping and AdamW."""
+UPDATE_BYTES = 4 * 11
+"""Read or written for each weight by zeroing, the gradient norm, clipping and AdamW, in float32."""
+
+_LOG_LINE_BYTES = 230
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Rows computed together, padded to one width; `masked` counts the masked positions."""
+
+    rows: float
+    width: int
+    masked: float = 0.0
+
+    @property
+    def tokens(self) -> float:
+        """Tokens with padding."""
+        return self.rows * self.width
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The dimensions of a BERT."""
+    """The dimensions of a BERT, and the layers of the Condenser head that it has, if any."""
 
     num_layers: int
     dim: int
@@ -28,103 +48,120 @@ class Shape:
     num_heads: int
     vocab_size: int
     max_positions: int
+    num_head_layers: int = 0
+
+    @property
+    def num_weights(self) -> int:
+        """Weights: embeddings, layers with biases and LayerNorms, pooler; head and its language model."""
+        dim, wide = self.dim, self.feed_forward
+        embeddings = (self.vocab_size + self.max_positions + 2) * dim + 2 * dim
+        layer = 4 * (dim * dim + dim) + (dim * wide + wide) + (wide * dim + dim) + 2 * 2 * dim
+        language_model = dim * dim + dim + 2 * dim + self.vocab_size if self.num_head_layers else 0
+        return (
+            embeddings + (self.num_layers + self.num_head_layers) * layer + dim * dim + dim + language_model
+        )
+
+    def encoder_flops(self, chunk: Chunk) -> float:
+        """Forward pass of a retriever, or of a gradient cache's first pass: the last layer at [CLS] only."""
+        at_cls = self._products(chunk.rows, 2, feed_forward=True) + self._attention(chunk.rows, chunk)
+        return (self.num_layers - 1) * self._layer(chunk) + self._products(chunk.tokens, 2) + at_cls
+
+    def condenser_flops(self, chunk: Chunk, *, use_late_mlm: bool) -> float:
+        """Forward pass of a Condenser with the logits of its one or two masked language models."""
+        head = (self.num_head_layers - 1) * self._layer(chunk) + self._products(chunk.tokens, 2)
+        return self.encoder_flops(chunk) + head + (1 + use_late_mlm) * self._at_masked(chunk)
+
+    def _layer(self, chunk: Chunk) -> float:
+        """A layer at every position: queries, keys, values, output and feed-forward."""
+        return self._products(chunk.tokens, 4, feed_forward=True) + self._attention(chunk.tokens, chunk)
+
+    def _at_masked(self, chunk: Chunk) -> float:
+        """What a last layer read at masked positions adds to its keys and values, and the logits there."""
+        queries = self._products(chunk.tokens, 1) + self._attention(chunk.tokens, chunk)
+        logits = self._products(chunk.masked, 1) + 2 * chunk.masked * self.dim * self.vocab_size
+        return queries + self._products(chunk.masked, 1, feed_forward=True) + logits
+
+    def _products(self, positions: float, squares: int, *, feed_forward: bool = False) -> float:
+        """Products of positions with some [dim, dim] matrices, and with the two of the feed-forward."""
+        return 2 * positions * (squares * self.dim**2 + feed_forward * 2 * self.dim * self.feed_forward)
+
+    def _attention(self, positions: float, chunk: Chunk) -> float:
+        """Scores and weighted values of these positions, each of which attends to its whole row."""
+        return 2 * 2 * positions * chunk.width * self.dim
+
+    def graph_numbers(self, chunks: Sequence[Chunk]) -> float:
+        """Numbers that the graphs of these chunks keep for the backward pass.
+
+        By this estimate a training decides on the gradient cache (`condenser.train.pretrain.graph_bytes`).
+        """
+        num_layers = self.num_layers + self.num_head_layers
+        vectors = 12 * self.dim + 2 * self.feed_forward
+        return sum(
+            chunk.tokens * num_layers * (vectors + 3 * self.num_heads * chunk.width)
+            + chunk.masked * 3 * 2 * self.vocab_size
+            for chunk in chunks
+        )
+
+    def training(
+        self,
+        settings: Mapping[str, Any],
+        rows: Sequence[tuple[int, np.ndarray]],
+        forward: Callable[[Chunk], float],
+        *,
+        num_items: float,
+        mask_probability: float = 0.0,
+        graph_memory: float = 0.0,
+        num_encoders: int = 1,
+    ) -> dict[str, Any]:
+        """The work of a training of a model of this shape.
+
+        Args:
+            settings: `batch_size`, `rows_per_chunk`, `epochs`.
+            rows: of each kind of row, the number that an item has, and a sample of lengths with specials.
+            forward: operations of a chunk's forward pass.
+            num_items: items of an epoch.
+            graph_memory: a batch whose graphs need more bytes goes through the gradient cache. With 0, chunks
+                do not depend on each other, and each has its backward pass at once.
+            num_encoders: 2 where queries and passages have an encoder each.
+        """
+        batch_size, epochs = min(settings["batch_size"], max(1, round(num_items))), settings["epochs"]
+        batches = [average_batch(lengths, count * batch_size) for count, lengths in rows]
+        chunks = [
+            padded(batch[chunk], mask_probability)
+            for batch in batches
+            for chunk in length_chunks(batch, rows_per_chunk=settings["rows_per_chunk"])
+        ]
+        numbers, flops = self.graph_numbers(chunks), TRAINING_PASSES * sum(map(forward, chunks))
+        num_layers, num_weights = self.num_layers + self.num_head_layers, num_encoders * self.num_weights
+        is_cached, more = 0 < graph_memory < 4 * numbers, 0.0
+        if is_cached:  # a pass more, without graphs
+            flops += sum(map(self.encoder_flops, chunks))
+            more = self.num_layers / num_layers / TRAINING_PASSES
+        keeps_all = graph_memory >= 4 * numbers
+        held = numbers if keeps_all else max(self.graph_numbers([chunk]) for chunk in chunks)
+        num_batches = epochs * num_items / batch_size  # a shorter last one counts as a part
+        steps = num_steps(max(1, round(num_items)), batch_size=batch_size, epochs=epochs)
+        return {
+            "tokens": epochs * num_items * sum(count * lengths.mean() for count, lengths in rows),
+            "flops": num_batches * flops,
+            "graph_bytes": num_batches * 4 * numbers * (1 + more),
+            "layers": num_batches * len(chunks) * num_layers * (1 + more),
+            "update_bytes": steps * UPDATE_BYTES * num_weights,
+            "bytes_on_disk": 4 * num_weights + steps * _LOG_LINE_BYTES,
+            "memory_bytes": 16 * num_weights + 4 * held,  # weights, gradients and two moments
+            "note": "with the gradient cache" if is_cached else "",
+        }
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Rows computed together, padded to one width; `masked` counts the positions that are guessed."""
-
-    rows: float
-    width: int
-    masked: float
+def average_batch(lengths: np.ndarray, num_rows: int) -> np.ndarray:
+    """A batch as it is on average: lengths at even quantiles of a sample, ascending."""
+    return np.sort(lengths)[(2 * np.arange(num_rows) + 1) * len(lengths) // (2 * num_rows)]
 
 
-def layer_weights(shape: Shape) -> int:
-    """Weights of one layer: four projections, the feed-forward, biases and two LayerNorms."""
-    dim, wide = shape.dim, shape.feed_forward
-    return 4 * (dim * dim + dim) + (dim * wide + wide) + (wide * dim + dim) + 2 * 2 * dim
+def padded(lengths: np.ndarray, mask_probability: float = 0.0) -> Chunk:
+    """Rows of these lengths, padded to a multiple of 8 (`condenser.data.batches`).
 
-
-def backbone_weights(shape: Shape) -> int:
-    """Weights of the backbone: embeddings, layers and the pooler that only is kept."""
-    dim = shape.dim
-    embeddings = (shape.vocab_size + shape.max_positions + 2) * dim + 2 * dim
-    return embeddings + shape.num_layers * layer_weights(shape) + dim * dim + dim
-
-
-def condenser_weights(shape: Shape, *, num_head_layers: int) -> int:
-    """Weights of a Condenser: backbone, head layers, and the masked language model's head."""
-    mlm_head = shape.dim * shape.dim + shape.dim + 2 * shape.dim + shape.vocab_size
-    return backbone_weights(shape) + num_head_layers * layer_weights(shape) + mlm_head
-
-
-def full_layer_flops(shape: Shape, chunk: Chunk) -> float:
-    """A layer at every position: four projections, the feed-forward, scores and weighted values."""
-    dim, tokens = shape.dim, chunk.rows * chunk.width
-    return 2 * tokens * (4 * dim * dim + 2 * dim * shape.feed_forward) + _attention_flops(
-        shape, chunk, tokens
-    )
-
-
-def cls_flops(shape: Shape, chunk: Chunk) -> float:
-    """What reading the last layer at [CLS] adds to its keys and values."""
-    return (
-        2 * chunk.rows * (2 * shape.dim * shape.dim + 2 * shape.dim * shape.feed_forward)
-        + _attention_flops(shape, chunk, chunk.rows)
-    )  # fmt: skip
-
-
-def masked_flops(shape: Shape, chunk: Chunk) -> float:
-    """What reading a layer at the masked positions adds to its keys and values: queries everywhere."""
-    dim, tokens = shape.dim, chunk.rows * chunk.width
-    after_attention = dim * dim + 2 * dim * shape.feed_forward
-    return (
-        2 * tokens * dim * dim + _attention_flops(shape, chunk, tokens) + 2 * chunk.masked * after_attention
-    )
-
-
-def keys_and_values_flops(shape: Shape, chunk: Chunk) -> float:
-    """The two projections that a layer needs at every position, wherever it is read."""
-    return 2 * chunk.rows * chunk.width * 2 * shape.dim * shape.dim
-
-
-def encoder_flops(shape: Shape, chunk: Chunk) -> float:
-    """Forward pass of a retriever, or of a Condenser's first pass of the gradient cache: [CLS] alone."""
-    before = (shape.num_layers - 1) * full_layer_flops(shape, chunk)
-    return before + keys_and_values_flops(shape, chunk) + cls_flops(shape, chunk)
-
-
-def condenser_flops(shape: Shape, chunk: Chunk, *, num_head_layers: int, use_late_mlm: bool) -> float:
-    """Forward pass of a Condenser with the logits of its masked language models."""
-    logits = 2 * chunk.masked * (shape.dim * shape.dim + shape.dim * shape.vocab_size)
-    head = (
-        (num_head_layers - 1) * full_layer_flops(shape, chunk)
-        + keys_and_values_flops(shape, chunk)
-        + masked_flops(shape, chunk)
-        + logits
-    )
-    late = masked_flops(shape, chunk) + logits if use_late_mlm else 0
-    return encoder_flops(shape, chunk) + head + late
-
-
-def _attention_flops(shape: Shape, chunk: Chunk, queries: float) -> float:
-    return 2 * 2 * queries * chunk.width * shape.dim
-
-
-def graph_numbers(shape: Shape, chunks: Sequence[Chunk], *, num_layers: int, num_mlm_heads: int) -> float:
-    """Numbers that the graphs of these chunks keep for the backward pass.
-
-    The same estimate by which training chooses the gradient cache (condenser.train.pretrain.graph_bytes).
-    It also stands for what passes through memory besides matrix products.
+    Of n tokens max(1, round(mask_probability n)) are masked; none with probability 0.
     """
-    a_token = 12 * shape.dim + 2 * shape.feed_forward
-    return sum(
-        chunk.rows * chunk.width * num_layers * (a_token + 3 * shape.num_heads * chunk.width)
-        + chunk.masked * 3 * num_mlm_heads * shape.vocab_size
-        for chunk in chunks
-    )
-
-
-def update_bytes(num_weights: int) -> int:
-    """Bytes an update of the weights reads and writes, all in float32."""
-    return 4 * _UPDATE_NUMBERS * num_weights
+    masked = np.maximum(mask_probability > 0, np.rint(mask_probability * (lengths - 2))).sum()
+    return Chunk(len(lengths), -(-int(lengths.max()) // 8) * 8, float(masked))

@@ -1,187 +1,129 @@
-"""The plan of a data set's table: what each stage takes, worked out without running any."""
+"""The plan of a table: what each of its jobs takes, worked out without running any."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.files import atomic_write, read_json
-from condenser.pipeline.costs.jobs import Cost, Jobs, closure
-from condenser.pipeline.costs.sizes import read_counted
+from condenser import kinds
+from condenser.files import atomic_write
+from condenser.objectives import FOLDER as OBJECTIVES
+from condenser.pipeline.costs import stages
+from condenser.pipeline.costs.data import Data
+from condenser.pipeline.costs.jobs import Job
+from condenser.pipeline.costs.stages import Work
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.manifests import manifest_path
-from condenser.pipeline.stages import Job
+from condenser.systems import FOLDER as SYSTEMS
 
-COLUMNS = (
-    "stage",
-    "jobs",
-    "tokens",
-    "flops",
-    "bytes_on_disk",
-    "memory_bytes",
-    "seconds",
-    "device",
-    "basis",
-    "assumption",
-)
-_SHARES = {"flops": "flops_per_s", "host_flops": "host_flops_per_s", "graph_bytes": "bytes_per_s"}
-_SHARES["update_bytes"] = "bytes_per_s"
-_COUNTED = ("collect", "tokens", "query_tokens", "examples", "triple_examples")  # a plan can use their counts
-
-
-@dataclass(frozen=True)
-class PlanRow:
-    """A stage, all its shards together; `memory_bytes` is of one job, all else of all."""
-
-    stage: str
-    jobs: int
-    tokens: float
-    flops: float
-    bytes_on_disk: float
-    memory_bytes: float
-    seconds: float
-    device: str
-    basis: str
-    assumption: str
+Row = dict[str, Any]
+_SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds")
+COLUMNS = ("stage", "jobs", *_SUMMED[:3], "memory_bytes", "seconds", "device", "basis", "assumption")
+_TOLD = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
+_FORMATS = {"flops": "{:.4g}", "seconds": "{:.1f}"}
+_BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
 
 
 def make_plan(
-    config: dict[str, Any], dataset: str, manifests: Sequence[Path], *, tables: Tables, device: Device
-) -> list[PlanRow]:
-    """The stages on the way to a data set's table 2, in order, and their sum.
-
-    A row is named by its stage and by what else tells its jobs apart: a data set other than this
-    one, a system, a split, a file. Seconds are of one job after the other on the one device, on
-    its processor where a stage uses nothing else.
+    jobs: Sequence[Job], dataset: str, *, tables: Tables, device: Device, threads: int
+) -> list[Row]:
+    """A row for jobs that differ in their shard only, in order, and a row of their sum; None is unknown.
 
     Args:
-        config: from `condenser.config.validated`.
-        manifests: of the jobs whose counts replace assumptions; see `current_manifests`.
+        jobs: of a table, what is needed first.
+        dataset: of the table; rows do not name it.
 
     Raises:
-        ValueError: a size, backbone, stage or rate is missing from the tables.
+        ValueError: a size, a backbone or a rate is missing from the tables.
     """
-    jobs = Jobs(config, tables=tables, counted=read_counted(manifests), device=device)
-    costs: dict[str, list[Cost]] = {}
-    seconds: dict[str, float] = {}
-    for job in closure(config, ("table2", {"dataset": dataset})):
-        name, cost = _row_name(job, dataset), jobs.cost(job)
-        costs.setdefault(name, []).append(cost)
-        threads = config["compute"]["threads"]
-        seconds[name] = seconds.get(name, 0.0) + job_seconds(
-            job[0], cost.work, tables=tables, device=device, threads=threads
-        )
-    rows = []
-    for name, group in costs.items():
-        assumptions = dict.fromkeys(text for cost in group for text in cost.assumptions if text)
-        rows.append(
-            PlanRow(
-                name,
-                len(group),
-                sum(cost.tokens for cost in group),
-                sum(cost.flops for cost in group),
-                sum(cost.bytes_on_disk for cost in group),
-                max(cost.memory_bytes for cost in group),
-                seconds[name],
-                device.name,
-                "assumed" if assumptions else "counted",
-                "; ".join(assumptions),
-            )
-        )
-    return [*rows, _total(rows, device)]
+    data = Data(jobs, tables, device)
+    groups: dict[str, list[Row]] = {}
+    for job in jobs:
+        row = _row(job, dataset, data, threads=threads)
+        groups.setdefault(row["stage"], []).append(row)
+    rows = [_sum(name, group) for name, group in groups.items()]
+    lacks = ", ".join(row["stage"] for row in rows if row["seconds"] is None)
+    return [*rows, {**_sum("total", rows), "assumption": f"lacks the seconds of {lacks}" if lacks else ""}]
 
 
-def job_seconds(
-    stage: str, work: Mapping[str, float], *, tables: Tables, device: Device, threads: int
-) -> float:
-    """The time of one job: each kind of its work at its rate, one after the other.
+def work_of(job: Job, data: Data) -> Work | None:
+    """The amounts of a job's work (`condenser.pipeline.costs.stages`); None where its kind has no `cost`."""
+    cost = getattr(stages, job.stage, None)
+    if cost is None and "model" in job.config:
+        cost = getattr(kinds.load(OBJECTIVES, job.config["model"]["objective"]), "cost", None)
+    elif cost is None and "system" in job.config:
+        cost = getattr(kinds.load(SYSTEMS, job.config["system"]["kind"]), "cost", None)
+    return None if cost is None else cost(job, data)
+
+
+def job_seconds(stage: str, work: Work, *, tables: Tables, device: Device, threads: int) -> float:
+    """The time of one job: its start, then each kind of its work at its rate, one after the other.
 
     Raises:
         ValueError: rates.tsv has no rate for a kind of work.
     """
     total = 0.0
-    for unit, amount in work.items():
-        row = next(
-            (
-                tables.rates[key]
-                for key in ((stage, device.kind, unit), (stage, "host", unit), ("*", device.kind, unit))
-                if key in tables.rates
-            ),
-            None,
-        )
-        if row is None:
+    for unit, amount in {"jobs": 1, **work}.items():
+        rate = tables.rate(stage, unit, device, threads=threads)
+        if rate is not None:
+            total += amount / rate
+        elif unit not in (*COLUMNS, "note"):
             raise ValueError(
-                f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. "
-                "Add a row."
+                f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. Add it."
             )
-        rate = float(row["rate"])
-        if unit in _SHARES:
-            rate *= getattr(device, _SHARES[unit])
-        elif int(row["threads"]):
-            rate *= threads / int(row["threads"])
-        total += amount / rate
     return total
 
 
-def current_manifests(
-    config: dict[str, Any],
-    dataset: str,
-    results: Path,
-    *,
-    spec: Callable[[str, dict[str, str]], dict[str, Any]],
-) -> list[Path]:
-    """Manifests under `results` whose counts hold for this configuration: their spec is today's.
-
-    Args:
-        spec: the spec of a job, as `condenser.pipeline.specs.Specs.spec` gives it.
-    """
-    found = []
-    for stage, wildcards in closure(config, ("table2", {"dataset": dataset})):
-        if stage in _COUNTED:
-            path = manifest_path(results, stage, wildcards)
-            if path.is_file() and read_json(path).get("spec") == spec(stage, wildcards):
-                found.append(path)
-    return found
-
-
-def write_plan(rows: Sequence[PlanRow], output: str | Path) -> None:
-    """Write the rows as TSV, whole numbers but for seconds and operations."""
+def write_plan(rows: Sequence[Row], output: str | Path) -> None:
+    """Write the rows as TSV."""
+    lines = [COLUMNS, *([_cell(name, row[name]) for name in COLUMNS] for row in rows)]
     with atomic_write(output) as file:
-        file.write(("\t".join(COLUMNS) + "\n").encode())
-        for row in rows:
-            cells = [
-                row.stage,
-                row.jobs,
-                round(row.tokens),
-                f"{row.flops:.4g}",
-                round(row.bytes_on_disk),
-                round(row.memory_bytes),
-                f"{row.seconds:.1f}",
-                row.device,
-                row.basis,
-                row.assumption,
-            ]
-            file.write(("\t".join(map(str, cells)) + "\n").encode())
+        file.write("".join("\t".join(line) + "\n" for line in lines).encode())
 
 
-def _row_name(job: Job, dataset: str) -> str:
-    stage, wildcards = job
-    parts = [wildcards[name] for name in ("dataset", "system", "split", "file") if name in wildcards]
-    return " ".join([stage, *(part for part in parts if part != dataset)])
+def _row(job: Job, dataset: str, data: Data, *, threads: int) -> Row:
+    """The row of one job."""
+    data.assumptions.clear()
+    work, seconds, basis = work_of(job, data), job.finished.get("seconds"), "measured"
+    if seconds is None:
+        basis = "unknown" if work is None else "assumed" if data.assumptions else "counted"
+    if seconds is None and work is not None:
+        seconds = job_seconds(job.stage, work, tables=data.tables, device=data.device, threads=threads)
+    amounts: Row = dict.fromkeys(COLUMNS[2:6])
+    if work is not None:
+        amounts = {column: work.get(column, 0) for column in amounts}
+        amounts["flops"] += work.get("host_flops", 0)
+        amounts["memory_bytes"] += data.tables.assumption("process_bytes")
+    told = [job.wildcards[name] for name in _TOLD if job.wildcards.get(name, dataset) != dataset]
+    return {
+        "stage": " ".join([job.stage, *told]),
+        "jobs": 1,
+        **amounts,
+        "seconds": seconds,
+        "device": data.device.name,
+        "basis": basis,
+        "assumption": "; ".join(dict.fromkeys(filter(None, [*data.assumptions, (work or {}).get("note")]))),
+    }
 
 
-def _total(rows: Sequence[PlanRow], device: Device) -> PlanRow:
-    return PlanRow(
-        "total",
-        sum(row.jobs for row in rows),
-        sum(row.tokens for row in rows),
-        sum(row.flops for row in rows),
-        sum(row.bytes_on_disk for row in rows),
-        max(row.memory_bytes for row in rows),
-        sum(row.seconds for row in rows),
-        device.name,
-        "assumed" if any(row.basis == "assumed" for row in rows) else "counted",
-        "memory is the largest stage's; seconds of one job after the other",
-    )
+def _sum(name: str, rows: Sequence[Row]) -> Row:
+    """Several rows as one, without what is unknown."""
+
+    def known(column: str) -> list[float]:
+        return [row[column] for row in rows if row[column] is not None]
+
+    return {
+        "stage": name,
+        "jobs": sum(known("jobs")),
+        **{column: sum(known(column)) if known(column) else None for column in _SUMMED},
+        "memory_bytes": max(known("memory_bytes"), default=None),
+        "device": rows[0]["device"],
+        "basis": max((row["basis"] for row in rows), key=_BASES.index),
+        "assumption": "; ".join(dict.fromkeys(row["assumption"] for row in rows if row["assumption"])),
+    }
+
+
+def _cell(column: str, value: Any) -> str:
+    if value is None:
+        return "unknown"
+    return value if isinstance(value, str) else _FORMATS.get(column, "{:.0f}").format(value)

@@ -1,8 +1,4 @@
-"""The tables of public and measured numbers that a plan is made with, one TSV file each.
-
-Every row names its source; a number that is nobody's says so there. Columns hold text, numbers are
-read where they are used.
-"""
+"""The tables of published and measured numbers, one TSV file each; every row names its source."""
 
 from __future__ import annotations
 
@@ -12,15 +8,17 @@ from pathlib import Path
 from condenser.pipeline.costs.arithmetic import Shape
 
 Row = dict[str, str]
+_NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3}  # leading columns
+_PEAKS = {"flops": "flops_per_s", "host_flops": "host_flops_per_s"}
+_PEAKS |= {"graph_bytes": "bytes_per_s", "update_bytes": "bytes_per_s"}
 
 
 @dataclass(frozen=True)
 class Device:
-    """A machine by its peak rates.
+    """A machine by its peak rates; `kind` is cpu or gpu.
 
-    `kind` is cpu or gpu; `flops_per_s` are of matrix products in `precision`, `bytes_per_s` of
-    everything else, which only passes through memory. `host_flops_per_s` are of matrix products in
-    float32 on all threads of the processor beside a GPU; on a CPU, its own.
+    `flops_per_s` is of matrix products in `precision`, `host_flops_per_s` of products in float32 on the
+    processor, `bytes_per_s` of everything else, which only passes through memory.
     """
 
     name: str
@@ -32,83 +30,67 @@ class Device:
     host_flops_per_s: float
 
 
-@dataclass(frozen=True)
 class Tables:
-    """All tables; rows by their first column, the rates by stage, kind of device and unit."""
-
-    devices: dict[str, Row]
-    backbones: dict[str, Row]
-    collections: dict[str, Row]
-    assumptions: dict[str, Row]
-    rates: dict[tuple[str, str, str], Row]
-
-    def assumption(self, name: str) -> float:
-        return float(self.assumptions[name]["value"])
-
-    def device(self, name: str) -> Device:
-        """A device by its name.
-
-        Raises:
-            ValueError: there is none of this name.
-        """
-        if name not in self.devices:
-            known = ", ".join(self.devices)
-            raise ValueError(
-                f"device: expected one out of {known}, or measure, got {name!r}. Add a row for it."
-            )
-        row = self.devices[name]
-        return Device(
-            name,
-            row["kind"],
-            row["precision"],
-            float(row["flops_per_s"]),
-            float(row["bytes_per_s"]),
-            float(row["memory_bytes"]),
-            float(row["host_flops_per_s"]),
-        )
-
-    def shape(self, name: str) -> Shape:
-        """The dimensions of a known backbone.
-
-        Raises:
-            ValueError: it is not known.
-        """
-        if name not in self.backbones:
-            raise ValueError(
-                f"backbone: expected one out of {', '.join(self.backbones)}, got {name!r}. "
-                "Add a row with its dimensions to backbones.tsv."
-            )
-        row = self.backbones[name]
-        return Shape(*(int(row[key]) for key in Shape.__dataclass_fields__))
-
-
-def read_tables(folder: str | Path) -> Tables:
-    """Read the tables of a folder.
+    """The tables of a folder.
 
     Raises:
         ValueError: a line has more or fewer columns than the header, or repeats a key.
     """
-    folder = Path(folder)
-    by_name = {
-        name: {row[next(iter(row))]: row for row in _rows(folder / f"{name}.tsv", keys=1)}
-        for name in ("devices", "backbones", "collections", "assumptions")
-    }
-    rates = {(row["stage"], row["kind"], row["unit"]): row for row in _rows(folder / "rates.tsv", keys=3)}
-    return Tables(**by_name, rates=rates)
 
+    def __init__(self, folder: str | Path) -> None:
+        self._tables = {name: _read(Path(folder, f"{name}.tsv"), keys) for name, keys in _NUM_KEYS.items()}
 
-def _rows(path: Path, *, keys: int) -> list[Row]:
-    """The rows of a TSV file with a header; its first `keys` columns tell rows apart."""
-    header, *lines = path.read_text().splitlines()
-    names = header.split("\t")
-    rows: dict[tuple[str, ...], Row] = {}
-    for number, line in enumerate(lines, start=2):
-        cells = line.split("\t")
-        if len(cells) != len(names):
-            raise ValueError(f"{path}:{number}: expected {len(names)} columns, got {len(cells)}. Use tabs.")
-        if tuple(cells[:keys]) in rows:
+    def row(self, table: str, key: str) -> Row:
+        """The row of a table with this key in its first column.
+
+        Raises:
+            ValueError: there is none.
+        """
+        rows = self._tables[table]
+        if key not in rows:
             raise ValueError(
-                f"{path}:{number}: expected each row once, got {cells[:keys]} again. Remove one."
+                f"{table}.tsv: expected one of {', '.join(rows)}, got {key!r}. Add a row for it."
             )
-        rows[tuple(cells[:keys])] = dict(zip(names, cells, strict=True))
-    return list(rows.values())
+        return rows[key]
+
+    def assumption(self, name: str) -> float:
+        """A value of assumptions.tsv."""
+        return float(self.row("assumptions", name)["value"])
+
+    def device(self, name: str) -> Device:
+        """A device of devices.tsv."""
+        row = self.row("devices", name)
+        figures = ("flops_per_s", "bytes_per_s", "memory_bytes", "host_flops_per_s")
+        return Device(name, row["kind"], row["precision"], *(float(row[figure]) for figure in figures))
+
+    def shape(self, name: str) -> Shape:
+        """The dimensions of a checkpoint of backbones.tsv."""
+        row = self.row("backbones", name)
+        return Shape(**{key: int(value) for key, value in row.items() if key not in ("backbone", "source")})
+
+    def rate(self, stage: str, unit: str, device: Device, *, threads: int) -> float | None:
+        """How much of `unit` a stage does in a second; None where rates.tsv does not say.
+
+        A row of the stage wins over a row of all stages (`*`). Where a device has a peak rate, the row has
+        the share of it that is reached. Other rates grow with the threads they were measured with, if not 0.
+        """
+        for key in (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}"):
+            row = self._tables["rates"].get(f"{key} {unit}")
+            if row is not None:
+                peak = getattr(device, _PEAKS[unit]) if unit in _PEAKS else 1.0
+                scale = threads / int(row["threads"]) if int(row["threads"]) else 1.0
+                return float(row["rate"]) * peak * scale
+        return None
+
+
+def _read(path: Path, num_keys: int) -> dict[str, Row]:
+    header, *lines = (line.split("\t") for line in path.read_text().splitlines())
+    rows: dict[str, Row] = {}
+    for number, cells in enumerate(lines, start=2):
+        key = " ".join(cells[:num_keys])
+        if len(cells) != len(header):
+            raise ValueError(f"{path}:{number}: expected {len(header)} columns, got {len(cells)}. Use tabs.")
+        if key in rows:
+            raise ValueError(f"{path}:{number}: expected each row once, got {key} again. Remove one.")
+        rows[key] = dict(zip(header, cells, strict=True))
+    return rows

@@ -1,210 +1,214 @@
-"""How long the texts of a collection are, and what the stages make of them.
+"""How long texts are: samples of collections, counted or assumed.
 
-A collection is known by a sample of its rows, real ones where token shards exist and made-up ones
-where they do not, and every figure is that of the sample scaled up. Cutting, packing and padding
-follow condenser.data in its plainest form.
+A sample has the attributes of `condenser.data.tokens.TokenShards`: the functions of `condenser.data` that
+trainings use make blocks and spans of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib.metadata
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
 
-from condenser.files import load_npy
-from condenser.pipeline.costs.arithmetic import Chunk
+from condenser.data import sources
+from condenser.files import count_lines, load_npy
+from condenser.pipeline.costs.tables import Row, Tables
 
 SAMPLE_ROWS = 2000
-_SEED = 0  # of a sample, not of a result
 
 
-@dataclass(frozen=True)
+@dataclass
 class Texts:
-    """A sample of a collection's rows; `weights` says how many rows each stands for."""
+    """A sample of a collection's rows.
 
-    titles: list[int]  # tokens with [SEP], 0 for none
-    sentences: list[list[int]]  # tokens of each sentence
-    weights: list[float]
+    Attributes:
+        sentences: of each row, the tokens of its title with [SEP] (0: none), then of each sentence.
+        count: rows of the whole collection.
+        id_bytes: bytes of an id.
+        assumption: what is not counted, in words.
+    """
 
-    @property
-    def num_rows(self) -> float:
-        return sum(self.weights)
+    sentences: Sequence[Sequence[int]]
+    count: float
+    id_bytes: float
+    assumption: str = ""
 
-    @property
-    def num_sentences(self) -> float:
-        return sum(len(row) * weight for row, weight in zip(self.sentences, self.weights, strict=True))
+    def __post_init__(self) -> None:
+        self.num_rows = len(self.sentences)
+        self.title_lengths = np.array([row[0] for row in self.sentences])
+        self.first_sentence = np.cumsum([0, *map(len, self.sentences)])
+        self.sentence_starts = np.cumsum([0, *(length for row in self.sentences for length in row)])
+        self.row_starts = self.sentence_starts[self.first_sentence]
 
-    @property
-    def num_tokens(self) -> float:
-        """Tokens of titles and sentences, without the specials around a row."""
-        rows = zip(self.titles, self.sentences, self.weights, strict=True)
-        return sum((title + sum(row)) * weight for title, row, weight in rows)
-
-
-@dataclass(frozen=True)
-class Lengths:
-    """Lengths of the rows that a model sees, both specials included; `weights` as in `Texts`."""
-
-    lengths: Int[np.ndarray, " row"]
-    weights: Float[np.ndarray, " row"]
+    def read(self, starts: np.ndarray, lengths: np.ndarray, *, width: int, fill: int) -> np.ndarray:
+        """Token 0 throughout: a sample has no tokens."""
+        return np.zeros((len(starts), width), dtype=np.int64)
 
     @property
-    def num_rows(self) -> float:
-        return float(self.weights.sum())
+    def weight(self) -> float:
+        """Rows of the collection that one of the sample stands for."""
+        return self.count / self.num_rows
 
     @property
     def num_tokens(self) -> float:
-        return float((self.lengths * self.weights).sum())
+        """Tokens of the collection, without the special tokens around a row."""
+        return self.weight * float(self.row_starts[-1])
+
+    def cut(self, max_tokens: int) -> np.ndarray:
+        """Lengths of the sample's rows as a retriever reads them, special tokens included."""
+        return np.minimum(np.diff(self.row_starts) + 2, max_tokens)
+
+
+def counted_texts(prefixes: Sequence[Path], *, id_bytes: float) -> Texts:
+    """Evenly spaced rows of all token shards of a collection."""
+    parts = ("sentence_lengths", "num_sentences")
+    shards = [[load_npy(f"{prefix}.{part}.npy") for part in parts] for prefix in prefixes]
+    count = sum(len(nums) for _, nums in shards)
+    taken, first, rows = min(count, SAMPLE_ROWS), 0, []
+    wanted = (2 * np.arange(taken) + 1) * count // (2 * taken)
+    for lengths, nums in shards:
+        ends = np.cumsum(nums, dtype=np.int64)
+        here = wanted[(wanted >= first) & (wanted < first + len(nums))] - first
+        rows += [lengths[ends[row] - nums[row] : ends[row]].tolist() for row in here]
+        first += len(nums)
+    return Texts(rows, count, id_bytes)
+
+
+def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
+    """The passages of a data set, by its entry in the configuration.
+
+    Raises:
+        ValueError: collections.tsv does not have its source, or a part of it.
+    """
+    if settings["source"] == "hub_text":
+        return _of_parts(settings["parts"], tables)
+    if files := sources.local_files(settings):
+        return _of_own_file(files[0], tables)
+    row = tables.row("collections", settings["source"])
+    if settings["source"] == "pydoc":
+        rate = tables.assumption("pydoc_passages_per_mb")
+        count = max(2.0, rate * sum(map(python_bytes, settings["packages"])) / 1e6)
+        return assumed_texts(row, count, why=f"{rate:g} passages per MB of source")
+    titled = settings.get("titles") != "none"
+    return assumed_texts(row, float(row["rows"]), titled=titled, why="official collection")
+
+
+def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> Texts:
+    """The judged queries of one split of a data set.
+
+    Raises:
+        ValueError: collections.tsv does not have the split.
+    """
+    if settings["source"] == "pydoc":
+        held_out = settings["eval_queries"] if settings["held_out"] == "train" else 0
+        is_eval = split == settings["eval_split"]
+        count = settings["eval_queries"] if is_eval else max(1, settings["train_queries"] - held_out)
+        return assumed_texts(tables.row("collections", "pydoc/queries"), count, why="queries as configured")
+    for qrels in sources.local_files(settings):
+        place = str(qrels.relative_to(settings["path"]))
+        if place.startswith("qrels") and place.endswith(f"{split}.tsv"):
+            judged = {line.split(None, 1)[0] for line in qrels.read_bytes().splitlines() if line.strip()}
+            row, count = tables.row("collections", "own/queries"), max(1, len(judged - {b"query-id"}))
+            return assumed_texts(row, count, why=f"queries of {qrels.name} counted")
+    row = tables.row("collections", f"{settings['source']}/{split}")
+    return assumed_texts(row, float(row["rows"]), why=f"official split {split}")
+
+
+def python_bytes(package: str) -> int:
+    """Bytes of an installed package's Python files without its tests, by its installer's list."""
+    files = importlib.metadata.distribution(package).files or []
+    return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
 def assumed_texts(
-    num_rows: float, *, mean_tokens: float, variation: float, sentence_tokens: float, title_tokens: float
+    row: Row, count: float, *, why: str, titled: bool = False, joined: int = 1, sample: int = SAMPLE_ROWS
 ) -> Texts:
-    """Rows whose lengths stand at even quantiles of a log-normal distribution.
+    """Texts as a row of collections.tsv describes them.
+
+    Their lengths without titles stand at even quantiles of a log-normal distribution.
 
     Args:
-        mean_tokens: of a row without its title.
-        variation: standard deviation over mean; 0 makes all rows alike.
-        sentence_tokens: mean of a sentence; sentences vary evenly between 0.4 and 1.6 of it.
+        count: rows of the collection.
+        joined: so many of the texts that the row describes make one.
+        sample: rows of the sample.
     """
-    spread = np.sqrt(np.log1p(variation**2))
-    quantiles = [NormalDist().inv_cdf((index + 0.5) / SAMPLE_ROWS) for index in range(SAMPLE_ROWS)]
+    mean_tokens, spread = joined * float(row["tokens"]), np.sqrt(np.log1p(float(row["variation"]) ** 2))
+    quantiles = [NormalDist().inv_cdf((index + 0.5) / sample) for index in range(sample)]
     shape = np.exp(spread * np.array(quantiles))
-    lengths = np.maximum(1, np.rint(shape * mean_tokens / shape.mean())).astype(int)
-    random = np.random.default_rng(_SEED)
-    rows = []
-    for length in lengths.tolist():
-        row: list[int] = []
-        while length:
-            drawn = max(1, round(sentence_tokens * random.uniform(0.4, 1.6)))
-            row.append(min(drawn, length))
-            length -= row[-1]
+    lengths = np.maximum(1, np.rint(shape * mean_tokens / shape.mean())).astype(int).tolist()
+    titles = [int(row["title_tokens"]) if titled else 0] * sample
+    sentences = _in_sentences(lengths, titles, mean=float(row["sentence_tokens"]))
+    return Texts(sentences, count, float(row["id_bytes"]), f"{why}, {mean_tokens:g} tokens each")
+
+
+def _in_sentences(lengths: Sequence[int], titles: Sequence[int], *, mean: float) -> list[list[int]]:
+    """Rows of sentences that vary evenly between 0.4 and 1.6 of the mean."""
+    random, rows = np.random.default_rng(0), []
+    for left, title in zip(lengths, titles, strict=True):
+        row = [title]
+        while left:
+            row.append(min(left, max(1, round(mean * random.uniform(0.4, 1.6)))))
+            left -= row[-1]
         rows.append(row)
-    return Texts([round(title_tokens)] * SAMPLE_ROWS, rows, [num_rows / SAMPLE_ROWS] * SAMPLE_ROWS)
+    return rows
 
 
-def counted_texts(prefixes: Sequence[Path]) -> Texts:
-    """Evenly spaced rows of token shards (docs/architecture.md), as they are.
-
-    Raises:
-        ValueError: the files of a shard do not fit together.
-    """
-    parts = []
-    for prefix in prefixes:
-        lengths = load_npy(prefix.with_name(f"{prefix.name}.sentence_lengths.npy"))
-        nums = load_npy(prefix.with_name(f"{prefix.name}.num_sentences.npy"))
-        ends = np.cumsum(nums, dtype=np.int64)
-        if len(nums) and ends[-1] != len(lengths):
-            raise ValueError(
-                f"{prefix}.num_sentences.npy: expected counts that add up to {len(lengths)}, got {ends[-1]}. "
-                "Run rule tokens again."
-            )
-        taken = min(len(nums), -(-SAMPLE_ROWS // len(prefixes)))
-        rows = [lengths[ends[row] - nums[row] : ends[row]].tolist() for row in evenly(len(nums), taken)]
-        parts.append(
-            Texts([row[0] for row in rows], [row[1:] for row in rows], [len(nums) / max(taken, 1)] * taken)
+def _of_parts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
+    """Texts of the hub; each part has its share of the sample."""
+    found = []
+    for part in parts:
+        name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
+        row = tables.row("collections", name)
+        number = min(float(row["rows"]), part["max_rows"] or np.inf)
+        found.append((row, number / joined, joined, f"{name}: {number:,.0f} texts"))
+    total = sum(count for _, count, _, _ in found)
+    texts = [
+        assumed_texts(
+            row,
+            count,
+            why=why,
+            titled=joined == 1,
+            joined=joined,
+            sample=max(1, round(SAMPLE_ROWS * count / total)),
         )
-    return joined(parts)
-
-
-def evenly(count: int, taken: int) -> list[int]:
-    """`taken` places at even distances among `count`."""
-    return [(2 * index + 1) * count // (2 * taken) for index in range(taken)]
-
-
-def joined(parts: Sequence[Texts]) -> Texts:
-    """Several collections as one."""
-    return Texts(
-        [title for part in parts for title in part.titles],
-        [row for part in parts for row in part.sentences],
-        [weight for part in parts for weight in part.weights],
-    )
-
-
-def passages(texts: Texts, *, max_tokens: int) -> Lengths:
-    """Rows as a retriever sees them: title and text, cut to `max_tokens` with both specials."""
-    rows = zip(texts.titles, texts.sentences, strict=True)
-    return Lengths(
-        np.array([min(title + sum(row) + 2, max_tokens) for title, row in rows]), np.array(texts.weights)
-    )
-
-
-def blocks(texts: Texts, *, max_tokens: int, short_probability: float) -> Lengths:
-    """What Condenser pre-training sees: whole sentences of a row packed up to a target length."""
-    random = np.random.default_rng(_SEED)
-    lengths: list[int] = []
-    weights: list[float] = []
-    for row, weight in zip(texts.sentences, texts.weights, strict=True):
-        filled, target = 0, 0
-        for sentence in [*row, None]:
-            if filled and (sentence is None or filled + sentence > target):
-                lengths.append(min(filled, max_tokens) + 2)
-                weights.append(weight)
-                filled = 0
-            if sentence is not None:
-                if not filled:
-                    is_short = random.random() < short_probability
-                    target = int(random.integers(1, max_tokens + 1)) if is_short else max_tokens
-                filled += sentence
-    return Lengths(np.array(lengths, dtype=int), np.array(weights))
-
-
-def spans(texts: Texts, *, min_tokens: int, span_tokens: Sequence[int], short_probability: float) -> Lengths:
-    """What coCondenser pre-training sees: two spans of each row with room for them, one after the other."""
-    random = np.random.default_rng(_SEED)
-    lengths: list[int] = []
-    weights: list[float] = []
-    for row, weight in zip(texts.sentences, texts.weights, strict=True):
-        size = sum(row)
-        if size >= 2 * min_tokens:
-            for _ in range(2):
-                is_short = random.random() < short_probability
-                lowest, highest = (min_tokens, span_tokens[0]) if is_short else span_tokens
-                lengths.append(min(int(random.integers(lowest, highest + 1)), size // 2) + 2)
-                weights.append(weight)
-    return Lengths(np.array(lengths, dtype=int), np.array(weights))
-
-
-def even_batch(lengths: Lengths, *, num_rows: int) -> Int[np.ndarray, " row"]:
-    """A batch as it is on average: lengths at even quantiles, shortest first."""
-    order = np.argsort(lengths.lengths, kind="stable")
-    reached = np.cumsum(lengths.weights[order])
-    wanted = (np.arange(num_rows) + 0.5) / num_rows * reached[-1]
-    places = np.minimum(np.searchsorted(reached, wanted), len(order) - 1)
-    return lengths.lengths[order][places]
-
-
-def length_chunks(
-    batch: Int[np.ndarray, " row"], *, rows_per_chunk: int, mask_probability: float
-) -> list[Chunk]:
-    """A batch, shortest row first, cut into chunks, longest rows first, and padded to multiples of 8.
-
-    Of n content tokens max(1, round(mask_probability n)) are masked; none with probability 0.
-    """
-    return [
-        _chunk(batch[max(0, end - rows_per_chunk) : end], mask_probability)
-        for end in range(len(batch), 0, -rows_per_chunk)
+        for row, count, joined, why in found
     ]
+    sentences = [row for one in texts for row in one.sentences]
+    return Texts(sentences, total, texts[0].id_bytes, "; ".join(one.assumption for one in texts))
 
 
-def token_chunks(batch: Int[np.ndarray, " row"], *, batch_tokens: int) -> list[Chunk]:
-    """A block of rows, shortest first, cut from its longest row on into batches of so many padded tokens."""
-    chunks, end = [], len(batch)
-    while end:
-        size = min(end, max(1, batch_tokens // _padded(int(batch[end - 1]))))
-        chunks.append(_chunk(batch[end - size : end], 0.0))
-        end -= size
-    return chunks
+def _of_own_file(path: Path, tables: Tables) -> Texts:
+    """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
+    count = count_lines(path)
+    with path.open("rb") as file:
+        lines = [
+            line.decode(errors="replace") for line in islice(file, 0, None, max(1, count // SAMPLE_ROWS))
+        ]
+    if not lines:
+        raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
+    per_token, row = tables.assumption("bytes_per_token"), tables.row("collections", "own")
+    found = [_title_and_text(line, is_json=path.suffix == ".jsonl") for line in lines]
+    lengths = [max(1, round(len(text.encode()) / per_token)) for _, text in found]
+    titles = [1 + round(len(title.encode()) / per_token) if title else 0 for title, _ in found]
+    sentences = _in_sentences(lengths, titles, mean=float(row["sentence_tokens"]))
+    why = f"{path.name}: lines counted, {per_token:g} bytes per token"
+    return Texts(sentences, max(count, len(lines)), float(row["id_bytes"]), why)
 
 
-def _chunk(rows: np.ndarray, mask_probability: float) -> Chunk:
-    masked = np.maximum(1, np.rint(mask_probability * (rows - 2))).sum() if mask_probability else 0
-    return Chunk(len(rows), _padded(int(rows[-1])), float(masked))
-
-
-def _padded(length: int) -> int:
-    return -(-length // 8) * 8
+def _title_and_text(line: str, *, is_json: bool) -> tuple[str, str]:
+    """Of a line of a user's collection. A line that `collect` will refuse counts as a text."""
+    if not is_json:
+        _, *title, text = line.rstrip("\n").split("\t")
+        return "".join(title), text
+    try:
+        record = json.loads(line)
+        return str(record.get("title", "")), str(record.get("text", ""))
+    except (ValueError, AttributeError):
+        return "", line

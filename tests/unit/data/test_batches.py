@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import doctest
 from collections import Counter
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from condenser.data import batches, tokens
 from condenser.data.batches import (
     length_chunks,
     negative_window,
@@ -156,3 +158,9 @@ def test_an_item_without_negatives_is_refused_unless_none_are_wanted():
     assert len(negative_window(0, 0, seed=1, item=2, epoch=0)) == 0
     with pytest.raises(ValueError, match="train example 2: expected at least one negative"):
         negative_window(0, 7, seed=1, item=2, epoch=0)
+
+
+@pytest.mark.parametrize("module", [batches, tokens])
+def test_examples_in_the_docstrings_are_true(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 0 and result.failed == 0

@@ -22,7 +22,12 @@ def collected(
     return subprocess.run(
         [
             *(sys.executable, str(root / "workflow_scripts" / "collect.py")),
-            *("--spec", json.dumps({"config": described | {"bad_rows": bad_rows}}), "--raw", *raw),
+            *(
+                "--spec",
+                json.dumps({"config": {"dataset": described | {"bad_rows": bad_rows}}}),
+                "--raw",
+                *raw,
+            ),
             *("--output", str(folder / "data"), "--manifest", str(folder / "data.manifest.json")),
         ],
         capture_output=True,
@@ -44,7 +49,7 @@ CASES = [
     (write_tsv, BAD_TSV, "collection.tsv:2: expected 2 tab-separated columns (id, text), got 1 in 'no tab'. "
      "Is it tab-separated, without tabs inside the text?", [("collection.tsv", 2), ("qrels.train.tsv", 2)]),
     (write_beir, BAD_BEIR, "corpus.jsonl:2: expected a field \"text\", got only ['_id']. "
-     "Add it, or rename what holds it.", [("corpus.jsonl", 2), ("train.tsv", 2)]),
+     "Add it, or rename the field that contains it.", [("corpus.jsonl", 2), ("train.tsv", 2)]),
 ]  # fmt: skip
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from condenser.data import download as download_module
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
 from tests.small_files import small_files
@@ -159,9 +158,12 @@ MENDED = {
     "no tag": ([Behaviour(cut_after=70_000, etag=None), Behaviour(etag=None)], 2, 0),
     "weak tag": ([Behaviour(cut_after=70_000, etag='W/"v1"'), Behaviour(etag='W/"v1"')], 2, 0),
     "no length, cut": ([Behaviour(cut_after=70_000, length=False), Behaviour(length=False)], 2, 1),
-    "no tag with the rest": ([Behaviour(cut_after=70_000), Behaviour(etag=None, if_range=False)], 2, 1),
-    "tag that no header can carry": ([Behaviour(cut_after=70_000, etag='"\xe9"'), Behaviour()], 2, 0),
-    "coding that the sum proves a mere name": ([Behaviour(coding="x-gzip")], 1, 0),
+    "no tag with the rest": (
+        [Behaviour(cut_after=70_000), Behaviour(etag=None, if_range=False), Behaviour()],
+        3,
+        0,
+    ),
+    "coding that is a mere name": ([Behaviour(coding="x-gzip")], 1, 0),
     "another range than asked": ([Behaviour(cut_after=70_000), Behaviour(shift=5), Behaviour()], 3, 0),
 }
 
@@ -189,26 +191,13 @@ def test_without_a_sum_no_rest_is_taken_that_does_not_show_its_version(server, t
     assert (done["attempts"], done["resumed"]) == (3, 0)
 
 
-def test_without_a_sum_a_rest_of_the_same_version_is_gone_on_with(server, tmp_path):
+def test_without_a_sum_a_rest_of_the_same_version_is_appended(server, tmp_path):
     server.script = [Behaviour(cut_after=100_000), Behaviour()]
     assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 1
     assert_only(tmp_path / "file.bin")
 
 
-@pytest.mark.parametrize("begun", [0, 1000])
-def test_without_a_sum_bytes_that_need_unpacking_are_refused(server, tmp_path, begun):
-    server.script = [Behaviour(cut_after=begun), Behaviour(coding="gzip")]
-    with pytest.raises(ValueError, match=r"got it in the Content-Encoding 'gzip'\. Fetch") as caught:
-        fetch(server, tmp_path / "file.bin", md5=None)
-    assert "\n" not in str(caught.value) and str(caught.value).startswith(server.url)
-    assert not (tmp_path / "file.bin").exists()
-    assert len(server.requests) == 2  # to ask again would not help
-    server.script = [Behaviour(coding="identity")]
-    fetch(server, tmp_path / "file.bin", md5=None)
-    assert_only(tmp_path / "file.bin")
-
-
-def test_cut_at_any_bytes_it_goes_on_there_until_all_is_there(server, tmp_path):
+def test_a_download_cut_at_any_byte_resumes_there_until_it_is_complete(server, tmp_path):
     draw = random.Random(2)
     for number in range(12):
         cuts = sorted(draw.sample(range(len(CONTENT)), 3))
@@ -226,7 +215,7 @@ REFUSED = {
     "shorter": ([Behaviour(content=CONTENT[:-1])], "got the offer of 299,999", 1),
     "longer than told": (
         [Behaviour(content=CONTENT + b"x", length=False)],
-        "expected 300,000 bytes, got more",
+        "expected 300,000 bytes, got 300,001",
         1,
     ),
     "other bytes": ([Behaviour(content=bytes(300_000))], f"expected the MD5 {MD5}, got ", 1),
@@ -246,9 +235,9 @@ def test_a_fault_that_cannot_be_mended_is_one_line_and_no_file(server, tmp_path,
     assert len(server.requests) == num_requests
 
 
-def test_a_later_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
+def test_a_later_run_resumes_where_the_last_one_gave_up(server, tmp_path):
     server.script = [Behaviour(cut_after=200_000)]
-    with pytest.raises(ValueError, match="What came is kept"):
+    with pytest.raises(ValueError, match="What was received is kept"):
         fetch(server, tmp_path / "file.bin", retries=0)
     kept = (tmp_path / "file.bin.part").stat().st_size
     assert 0 < kept <= 200_000
@@ -259,7 +248,7 @@ def test_a_later_run_goes_on_where_the_last_one_gave_up(server, tmp_path):
     assert_only(tmp_path / "file.bin")
 
 
-def test_a_full_disk_is_an_error_that_names_the_part_and_what_came_is_gone_on_with(server, tmp_path):
+def test_a_full_disk_is_an_error_that_names_the_part_and_the_download_resumes_later(server, tmp_path):
     server.script = [Behaviour()]
     with pytest.raises(OSError, match="File too large") as caught, small_files(100_000):
         fetch(server, tmp_path / "file.bin")
@@ -269,7 +258,7 @@ def test_a_full_disk_is_an_error_that_names_the_part_and_what_came_is_gone_on_wi
     assert_only(tmp_path / "file.bin")
 
 
-def test_a_part_of_another_address_is_not_gone_on_with(server, tmp_path):
+def test_a_part_of_another_address_is_not_resumed(server, tmp_path):
     (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
     (tmp_path / "file.bin.part.json").write_text(json.dumps({"url": "http://other", "validator": '"v1"'}))
     server.script = [Behaviour()]
@@ -277,18 +266,8 @@ def test_a_part_of_another_address_is_not_gone_on_with(server, tmp_path):
     assert_only(tmp_path / "file.bin")
 
 
-@pytest.mark.parametrize("validator", [5, True, [], "", " ", "a\nb", '"v1"\n', '"é"', '"\u4e00"', ' "v1"'])
-def test_a_version_that_no_header_can_carry_is_none(server, tmp_path, validator):
-    (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
-    (tmp_path / "file.bin.part.json").write_text(json.dumps({"url": server.url, "validator": validator}))
-    server.script = [Behaviour(if_range=False)]
-    assert fetch(server, tmp_path / "file.bin", md5=None, retries=0)["resumed"] == 0
-    assert "If-Range" not in server.requests[0]
-    assert_only(tmp_path / "file.bin")
-
-
-@pytest.mark.parametrize("state", ["", "{", "[]", "{}", '{"url": 1}', "null", "[" * 200_000, "9" * 5000])
-def test_a_part_whose_version_cannot_be_told_is_started_anew(server, tmp_path, state):
+@pytest.mark.parametrize("state", ["", "{", '{"url": 1}'])
+def test_a_part_of_an_unknown_version_is_downloaded_again(server, tmp_path, state):
     (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
     (tmp_path / "file.bin.part.json").write_text(state)
     server.script = [Behaviour()]
@@ -325,52 +304,6 @@ def test_a_host_that_cannot_be_reached_is_one_short_line(tmp_path):
         )
     assert len(str(caught.value)) < 300
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_second_process_does_not_write_into_the_first_ones_part(server, tmp_path):
-    server.script = [Behaviour(stall_after=1000), Behaviour()]
-    first = threading.Thread(target=fetch, args=(server, tmp_path / "file.bin"))
-    first.start()
-    while not server.requests:
-        time.sleep(0.005)
-    with pytest.raises(ValueError, match="expected to be alone"):
-        fetch(server, tmp_path / "file.bin")
-    first.join()
-    assert_only(tmp_path / "file.bin")
-
-
-def test_a_part_that_was_given_up_and_begun_anew_is_still_the_first_ones(server, tmp_path):
-    server.script = [
-        Behaviour(cut_after=70_000),
-        Behaviour(shift=5),
-        Behaviour(stall_after=1000),
-        Behaviour(),
-    ]
-    first = threading.Thread(target=fetch, args=(server, tmp_path / "file.bin"))
-    first.start()
-    while len(server.requests) < 3:
-        time.sleep(0.005)
-    with pytest.raises(ValueError, match="expected to be alone"):
-        fetch(server, tmp_path / "file.bin")
-    first.join()
-    assert_only(tmp_path / "file.bin")
-
-
-def test_a_part_that_was_taken_away_before_it_was_locked_is_opened_again(server, tmp_path, monkeypatch):
-    """The first process has finished between the second one's opening and locking."""
-    path, real, opened = tmp_path / "file.bin", download_module.fcntl.flock, []
-
-    def finished_before(file, operation):
-        opened.append(file)
-        if len(opened) == 1:
-            (tmp_path / "file.bin.part").unlink()
-        real(file, operation)
-
-    monkeypatch.setattr(download_module.fcntl, "flock", finished_before)
-    server.script = [Behaviour(cut_after=1000), Behaviour()]
-    fetch(server, path)
-    assert len(opened) == 2
-    assert_only(path)
 
 
 @pytest.mark.parametrize("case", ["longer", "longer than told", "other bytes"])
@@ -423,12 +356,12 @@ def test_a_url_cannot_name_a_place_outside_the_mirror():
         assert place.is_relative_to("/mirror") and ".." not in place.parts
 
 
-def test_the_official_files_are_those_of_the_published_list():
-    assert len(OFFICIAL_FILES) == 18
+def test_the_official_files_are_those_that_msmarco_needs():
+    assert len(OFFICIAL_FILES) == 5
     assert official_file("collectionandqueries.tar.gz").num_bytes == 1_057_717_952
     assert [name for name, file in OFFICIAL_FILES.items() if file.md5 is None] == ["marco.tar.gz"]
     assert all(len(file.md5) == 32 for file in OFFICIAL_FILES.values() if file.md5)
-    with pytest.raises(ValueError, match=r"expected a file out of .*, got 'passwd'"):
+    with pytest.raises(ValueError, match=r"expected one of the files .*, got 'passwd'"):
         official_file("passwd")
 
 

@@ -43,7 +43,7 @@ def made(
         folder / "queries.jsonl",
         folder / "qrels.tsv",
         folder / "examples.jsonl",
-        **{"depth": 200, "sample": 30, "positive_in_run": False, "seed": 1, **options},
+        **{"depth": 200, "sample": 30, "positive_in_run": False, "wanted": None, "seed": 1, **options},
     )
     return {example.query_id: example for example in read_examples(folder / "examples.jsonl")}, counts
 
@@ -137,6 +137,7 @@ def test_a_query_in_two_pieces_is_refused(tmp_path):
             depth=2,
             sample=1,
             positive_in_run=False,
+            wanted=None,
             seed=1,
         )
 
@@ -146,14 +147,30 @@ def test_a_run_that_leaves_no_example_is_refused(tmp_path):
         made(tmp_path, {"q": ["a"]}, {"r": {"a": 1}})
 
 
-def test_the_program_filters_bm25_alone_by_found_positives(tmp_path):
+def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
+    docs = [f"d{rank}" for rank in range(100)]
+    run, judged = dict.fromkeys("abcd", docs), {query: {"p": 1} for query in "abcd"}
+    whole, _ = made(tmp_path, run, judged)
+    some, counts = made(tmp_path, run, judged, wanted={"d", "b", "of another split"})
+    assert some == {query: whole[query] for query in "bd"}
+    assert counts["queries"] == counts["examples"] == 2
+    of_subset, _ = made(tmp_path, {query: run[query] for query in "bd"}, judged, queries=list("abcd"))
+    assert of_subset == some  # a run of the subset alone
+
+
+def test_wanted_queries_without_an_example_are_an_error(tmp_path):
+    with pytest.raises(ValueError, match=r"got none \(queries 1, without_positives 1\)"):
+        made(tmp_path, {"q": ["a"], "r": ["a"]}, {"r": {"p": 1}}, wanted={"q"})
+
+
+def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_names(tmp_path):
     from workflow_scripts import examples
 
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
+    negatives = {"depth": 200, "sample": 30, "positive_in_run": ["bm25"]}
     for system, expected in (("bm25", 1), ("condenser-round1", 2)):
         spec = {
-            "config": {"depth": 200, "sample": 30, "positive_in_run": True},
-            "seed": 42,
+            "config": {"recipe": {"negatives": negatives}, "seed": 42},
             "wildcards": {"system": system},
         }
         arguments = (
@@ -162,6 +179,20 @@ def test_the_program_filters_bm25_alone_by_found_positives(tmp_path):
         arguments += f" --output {tmp_path}/{system}.jsonl --manifest {tmp_path}/{system}.json"
         examples.main(["--spec", json.dumps(spec), *arguments.split()])
         assert json.loads((tmp_path / f"{system}.json").read_text())["counts"]["examples"] == expected
+
+
+def test_the_program_makes_examples_of_a_subset_alone(tmp_path):
+    from workflow_scripts import examples
+
+    made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
+    (tmp_path / "subset.txt").write_text("r\n")
+    negatives = {"depth": 200, "sample": 30, "positive_in_run": []}
+    spec = {"config": {"recipe": {"negatives": negatives}, "seed": 42}, "wildcards": {"system": "bm25"}}
+    arguments = f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
+    arguments += f" --subset {tmp_path}/subset.txt --output {tmp_path}/out --manifest {tmp_path}/m.json"
+    examples.main(["--spec", json.dumps(spec), *arguments.split()])
+    assert [example.query_id for example in read_examples(tmp_path / "out")] == ["r"]
+    assert "subset.txt" in json.loads((tmp_path / "m.json").read_text())["inputs"]
 
 
 def test_the_time_left_is_told_by_the_number_of_queries(tmp_path, monkeypatch, capsys):

@@ -121,9 +121,9 @@ def message_of(function, *arguments, **keywords) -> str:
         (json_object, b'{"_id": "d1", "text": "one", "text": "OTHER"}', "got 'text' again"),
         (json_object, b'{"_id": "d1", "meta": [{"\\n": 1, "\\n": 1}]}', "each key once in an object"),
         (trec_qrel, b"q 0 d", "got 3"),
-        (trec_qrel, b"q\t0\td\t1.0", "a whole number"),
+        (trec_qrel, b"q\t0\td\t1.0", "an integer grade"),
         (trec_qrel, b"q 0 d 1 extra", "got 5"),
-        (trec_qrel, "q 0 d ١".encode(), "a whole number"),
+        (trec_qrel, "q 0 d ١".encode(), "an integer grade"),
     ],
 )
 def test_what_cannot_be_read_says_what_was_expected(function, line, part):

@@ -83,7 +83,7 @@ def test_a_bad_first_row_of_a_collection_costs_no_good_one(tmp_path, bad):
 def test_skipping_everything_is_an_error_that_says_how_to_see_why(tmp_path, files):
     described = write_tsv(tmp_path / "in", **files) | {"bad_rows": "skip"}
     with pytest.raises(
-        ValueError, match=r"got none.* 2 rows were rejected: bad_rows: strict names the first\."
+        ValueError, match=r"got none.* 2 rows were rejected: bad_rows: strict shows the first one\."
     ):
         sources.collect(tmp_path / "out", {}, described)
     assert list((tmp_path / "out").iterdir()) == []

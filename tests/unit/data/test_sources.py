@@ -21,6 +21,7 @@ from condenser.data.records import (
     read_qrels,
     read_queries,
 )
+from condenser.data.sources.msmarco import TRIPLES
 
 
 def test_a_beir_folder_gives_its_passages_queries_answers_and_judgements(tmp_path):
@@ -236,7 +237,7 @@ BAD_BEIR = [
         f"{HEADER}q2\td2\n",
         "2: expected 3 tab-separated columns (query-id, corpus-id, score), got 2",
     ),
-    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0.5\n", "2: expected a whole number as grade, got '0.5'"),
+    ("qrels/dev.tsv", f"{HEADER}q2\td2\t0.5\n", "2: expected an integer grade, got '0.5'"),
     ("qrels/dev.tsv", f"{HEADER}q2\td9\t1\n", "2: expected the id of a passage of the collection, got 'd9'"),
     (
         "qrels/dev.tsv",
@@ -299,10 +300,34 @@ def test_the_declared_files_are_those_that_are_read(tmp_path):
 
 
 def test_an_unknown_source_or_a_missing_setting_is_told(tmp_path):
-    with pytest.raises(ValueError, match="expected a source out of beir, hub_text, msmarco, pydoc, tsv"):
+    with pytest.raises(ValueError, match=r"expected one of beir, .*tsv.*, got 'os'"):
         sources.collect(tmp_path, {}, {"source": "os"})
     with pytest.raises(ValueError, match="source beir: expected the setting path, bad_rows, got none"):
         sources.collect(tmp_path, {}, {"source": "beir", **SPLITS})
+
+
+def test_keys_that_collecting_does_not_use_are_no_part_of_what_a_collection_is_made_of():
+    beir = {"source": "beir", "path": "mine", "bad_rows": "strict", **SPLITS}
+    later = {"recipe": "marco", "measures": ["R@20"], "relevant_grade": 2}
+    assert sources.collected(beir | later) == beir
+    msmarco = {"source": "msmarco", "titles": "none", **SPLITS}
+    assert sources.collected(msmarco | later | {"triples": "bm25"}) == msmarco
+
+
+def test_official_negatives_are_those_of_the_system_that_a_data_set_names():
+    msmarco = {"source": "msmarco", "triples": "bm25"}
+    assert sources.example_files(msmarco, "bm25") == [TRIPLES]
+    assert sources.example_files(msmarco, "condenser-round1") == []
+    assert sources.example_files(msmarco | {"triples": None}, "bm25") == []
+    assert sources.example_files({"source": "beir"}, "bm25") == []
+
+
+def test_texts_without_queries_have_no_splits():
+    assert sources.splits({"source": "hub_text", "parts": []}) == []
+    assert sources.splits({"source": "beir", "eval_split": "test", "train_split": "train"}) == [
+        "train",
+        "test",
+    ]
 
 
 def test_the_two_splits_must_differ(tmp_path):

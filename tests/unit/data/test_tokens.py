@@ -305,10 +305,42 @@ def test_shards_of_a_collection_hold_every_passage_once(tmp_path, real):
             prefix,
             real,
             shard=f"{shard}-of-3",
+            multiple_of=1,
             batch_size=2,
         )
     shards = TokenShards(prefixes)
     assert [row_ids(shards, row) for row in range(shards.num_rows)] == [whole_ids(p.text) for p in passages]
+
+
+@pytest.mark.parametrize(("num_shards", "lengths"), [(1, [11]), (2, [4, 7]), (3, [4, 4, 3])])
+def test_shards_are_cut_at_multiples_and_hold_the_rows_of_the_whole(tmp_path, real, num_shards, lengths):
+    passages = [Passage(f"d{row}", "", f"number {row}") for row in range(11)]
+    write_passages(tmp_path / "collection.jsonl", passages)
+    (tmp_path / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
+    rows = []
+    for index, length in enumerate(lengths):
+        counts = tokenise_collection(
+            tmp_path / "collection.jsonl",
+            tmp_path / "doc_ids.txt",
+            tmp_path / "t",
+            real,
+            shard=f"{index}-of-{num_shards}",
+            multiple_of=4,
+            batch_size=3,
+        )
+        assert counts["rows"] == length
+        shard = TokenShards([tmp_path / "t"], whole=False)
+        rows += [row_ids(shard, row) for row in range(shard.num_rows)]
+    assert rows == [whole_ids(passage.text) for passage in passages]
+
+
+def test_one_shard_of_several_is_read_alone_only_where_that_is_wanted(tmp_path):
+    hand_made_shards(tmp_path, rows_of_lengths([[0, 3]] * 4), num_shards=2)
+    second = tmp_path / "collection.1-of-2"
+    with pytest.raises(ValueError, match=r"collection\.0-of-2: expected this token shard in place 0"):
+        TokenShards([second])
+    shard = TokenShards([second], whole=False)
+    assert [row_ids(shard, row) for row in range(2)] == [[7, 8, 9], [10, 11, 12]]
 
 
 @pytest.mark.parametrize(
@@ -329,6 +361,7 @@ def test_a_collection_that_does_not_match_its_ids_is_refused(tmp_path, real, ids
             tmp_path / "t",
             real,
             shard="0-of-1",
+            multiple_of=1,
             batch_size=2,
         )
     assert not any(file.exists() for file in shard_files(tmp_path / "t"))
@@ -354,7 +387,8 @@ def test_the_programs_write_shards_and_manifests(tmp_path):
     write_passages(tmp_path / "c.jsonl", [Passage("a", "Title", "Text. More."), Passage("b", "", "")])
     (tmp_path / "ids.txt").write_text("a\nb\n")
     write_queries(tmp_path / "q.jsonl", [Query("1", "question")])
-    common = ["--spec", '{"config": {}}', "--backbone", str(real_tokenizer_folder())]
+    spec = json.dumps({"config": {"encode": {"block_rows": 1024}}})
+    common = ["--spec", spec, "--tokenizer", str(real_tokenizer_folder())]
     arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0-of-1"
     arguments += f" --output-prefix {tmp_path}/c.0-of-1 --manifest {tmp_path}/c.json"
     tokens.main([*common, *arguments.split()])
@@ -377,6 +411,7 @@ def test_the_time_left_is_told_by_the_rows_of_the_shard(tmp_path, real, monkeypa
         tmp_path / "t.1-of-2",
         real,
         shard="1-of-2",
+        multiple_of=1,
         batch_size=2,
     )
     lines = capsys.readouterr().err.splitlines()

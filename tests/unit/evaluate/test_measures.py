@@ -6,13 +6,18 @@ import math
 import pytest
 
 from condenser.data.records import Qrel
+from condenser.evaluate import metrics
+from condenser.evaluate.measures import Measure, parse
 from condenser.evaluate.metrics import evaluate, grades_of, means, measure_run, read_rankings, trec_order
 
+NAMES = ["MRR@10", "R@100", "R@1000", "nDCG@10"]
 
-def measured(run, grades, *, relevant_grade=1):
+
+def measured(run, grades, *, measures=NAMES, relevant_grade=1):
     return measure_run(
         ((query, docs, [float(-rank) for rank in range(len(docs))]) for query, docs in run.items()),
         grades,
+        measures=measures,
         relevant_grade=relevant_grade,
     )
 
@@ -92,9 +97,15 @@ def test_the_metrics_file_keeps_every_query_in_the_order_of_the_judgements(tmp_p
     (tmp_path / "run").write_text("b Q0 x 1 3 s\nb Q0 y 2 2 s\n")
     (tmp_path / "qrels").write_text("b\t0\ty\t1\na\t0\tx\t1\n")
     counts = evaluate(
-        tmp_path / "run", tmp_path / "qrels", tmp_path / "out.json", system="s", relevant_grade=1
+        tmp_path / "run",
+        tmp_path / "qrels",
+        tmp_path / "out.json",
+        system="s",
+        measures=["nDCG@3", "MRR@10"],
+        relevant_grade=1,
     )
     content = json.loads((tmp_path / "out.json").read_text())
+    assert content["measures"].keys() == {"nDCG@3", "MRR@10"}
     assert content["per_query"]["query_id"] == ["b", "a"]
     assert content["per_query"]["MRR@10"] == [0.5, 0.0]
     assert content["measures"]["MRR@10"] == 0.25
@@ -105,8 +116,63 @@ def test_judgements_without_a_relevant_passage_are_an_error_and_no_table_of_zero
     (tmp_path / "run").write_text("q Q0 x 1 3 s\n")
     (tmp_path / "qrels").write_text("q\t0\tx\t1\nr\t0\tx\t0\n")
     with pytest.raises(ValueError, match=r"qrels: expected a passage of grade 2 or more, got none"):
-        evaluate(tmp_path / "run", tmp_path / "qrels", tmp_path / "out", system="s", relevant_grade=2)
+        evaluate(
+            *(tmp_path / name for name in ("run", "qrels", "out")),
+            system="s",
+            measures=["R@100"],
+            relevant_grade=2,
+        )
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["MRR", "MRR@", "MRR@0", "MRR@010", "MRR@-1", "MRR@ten", "mrr@10", "P@5", "@10", "MRR@10@5"]
+)
+def test_a_name_that_is_no_measure_at_a_depth_is_refused_with_those_there_are(name):
+    with pytest.raises(ValueError, match=r"expected measures such as MRR@10, ") as caught:
+        parse(name)
+    assert repr(name) in str(caught.value)
+
+
+def test_a_measure_has_its_depth_and_the_name_it_was_asked_for_by():
+    assert [(parse(name).name, parse(name).depth) for name in ("R@5", "nDCG@1000")] == [
+        ("R@5", 5),
+        ("nDCG@1000", 1000),
+    ]
+
+
+def test_measures_of_any_depth_worked_by_hand():
+    grades = {"q": {"a": 3, "b": 1, "c": -1, "d": 0}}
+    names = ["MRR@1", "MRR@2", "R@1", "R@3", "nDCG@1", "nDCG@2", "nDCG@3"]
+    values, _ = measured({"q": ["c", "b", "a", "x"]}, grades, measures=names)
+    second, third = 1 / math.log2(3), 3 / math.log2(4)
+    assert values["q"] == pytest.approx(
+        {
+            **{"MRR@1": 0.0, "MRR@2": 0.5, "R@1": 0.0, "R@3": 1.0},
+            # a negative grade gains nothing, and the ideal has a, then b
+            **{"nDCG@1": 0.0, "nDCG@2": second / (3 + second), "nDCG@3": (second + third) / (3 + second)},
+        }
+    )
+
+
+def test_a_measure_that_looks_for_answers_is_told_query_and_passage(monkeypatch):
+    class Answered:
+        NEEDS_ANSWERS = True
+
+        @staticmethod
+        def value(ranking, *, depth):
+            return float(any(ranking.has_answer(doc_id) for doc_id in ranking.in_run_order[:depth]))
+
+    monkeypatch.setattr(metrics, "parse", lambda name: Measure(name, Answered, 2))
+    assert metrics.parse("x").needs_answers and not parse("MRR@10").needs_answers
+    values, _ = measure_run(
+        [("q", ["a", "b"], [2.0, 1.0]), ("r", ["a", "b", "c"], [3.0, 2.0, 1.0])],
+        {"q": {"a": 1}, "r": {"a": 1}},
+        measures=["Answered@2"],
+        relevant_grade=1,
+        has_answer=lambda query_id, doc_id: (query_id, doc_id) in {("q", "b"), ("r", "c")},
+    )
+    assert values == {"q": {"Answered@2": 1.0}, "r": {"Answered@2": 0.0}}
 
 
 def test_no_judgements_at_all_are_an_error():

@@ -2,57 +2,102 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+import pandas as pd
 import pytest
 
+from condenser.evaluate import published
 from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
-from condenser.evaluate.tables import (
-    backbone_name,
-    method_name,
-    read_results,
-    rendered,
-    table2,
-    write_table,
-)
+from condenser.evaluate.tables import make_table, read_metrics, rendered, write_table
 
-RESULTS = {
-    "bm25": (0.187412, 0.8573),
-    "backbone-round1": (0.31, 0.93),
-    "cocondenser-round2": (0.38, 0.98),
-    "cocondenser-round1": (0.35, 0.97),
-    "condenser-round2": (0.36, 0.96),
+RESULTS = {  # of the systems: MRR@10 and R@1000
     "condenser-round1": (0.33, 0.95),
+    "condenser-round2": (0.36, 0.96),
+    "cocondenser-round1": (0.35, 0.97),
+    "cocondenser-round2": (0.38, 0.98),
+    "bm25": (0.187412, 0.8573),
+    "ours": (0.31, 0.93),
 }
+METHODS = {
+    "condenser-round1": "Condenser w/o hard negatives",
+    "condenser-round2": "Condenser + hard negatives",
+    "cocondenser-round1": "coCondenser w/o hard negatives",
+    "cocondenser-round2": "coCondenser + hard negatives",
+    "bm25": "BM25",
+    "ours": "Ours",
+}
+FIGURES = published.read(published.file("cocondenser_table2"))
 
 
-def made(**changes):
-    values = {
-        "dataset": "msmarco",
-        "source": "pydoc",
-        "num_passages": 2000,
-        "num_queries": 100,
+def row(system: str, **changes: Any) -> dict[str, Any]:
+    """A row as `condenser.experiment.table_rows` gives it."""
+    is_bm25 = system == "bm25"
+    return {
+        "system": system,
+        "train_queries": "all",
+        "variants": ["untrained" if is_bm25 else "seed42"],
+        "method": METHODS.get(system, system),
+        "batch_size": None if is_bm25 else 64,
+        "backbone": None if is_bm25 else "all-MiniLM-L6-v2",
         "depth": 1000,
-        "batch_size": 64,
-        "backbone": "all-MiniLM-L6-v2",
-        "seed": 42,
+        **changes,
     }
-    return table2(RESULTS, **(values | changes))
 
 
-def official(**changes):
+ROWS = [row(system) for system in RESULTS]
+
+
+def metrics_file(path: Path, system: str, queries: int, **measures: float) -> Path:
+    path.write_text(json.dumps({"system": system, "measures": measures, "counts": {"queries": queries}}))
+    return path
+
+
+def made(
+    folder: Path,
+    rows: Sequence[Mapping[str, Any]] = ROWS,
+    *,
+    num_queries: int = 100,
+    results: Mapping[tuple[str, str], tuple[float, float]] | None = None,
+    **changes: Any,
+) -> pd.DataFrame:
+    """A table of rows, with the results above or others by system and variant."""
+    files = {}
+    for one in rows:
+        for variant in one["variants"]:
+            key = one["system"], variant
+            mrr, recall = (results or {}).get(key) or RESULTS[one["system"]]
+            file = folder / f"{one['system']}.{variant}.json"
+            files[key] = metrics_file(file, one["system"], num_queries, **{"MRR@10": mrr, "R@1000": recall})
+    values: dict[str, Any] = {
+        **{"measures": ["MRR@10", "R@1000"], "published": FIGURES},
+        **{"dataset": "msmarco", "source": "pydoc", "num_passages": 2000},
+    }
+    return make_table(rows, files, **(values | changes))
+
+
+def official(folder: Path, rows: Sequence[Mapping[str, Any]] = ROWS, **changes: Any) -> pd.DataFrame:
     whole = {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DEV_QUERIES}
-    return made(**(whole | changes))
+    return made(folder, rows, **(whole | changes))
 
 
-def test_rows_come_in_the_papers_order_then_bm25_then_ours():
-    assert made()["method"].tolist() == [
-        "Condenser w/o hard negatives",
-        "Condenser + hard negatives",
-        "coCondenser w/o hard negatives",
-        "coCondenser + hard negatives",
-        "BM25",
-        "Backbone w/o hard negatives",
-    ]
+def test_rows_come_in_the_order_of_the_configuration(tmp_path: Path) -> None:
+    assert made(tmp_path)["method"].tolist() == list(METHODS.values())
+    assert made(tmp_path, ROWS[::-1])["method"].tolist() == list(METHODS.values())[::-1]
+
+
+def test_a_table_of_one_seed_has_exactly_the_agreed_columns(tmp_path: Path) -> None:
+    assert (
+        made(tmp_path).columns.tolist()
+        == official(tmp_path).columns.tolist()
+        == [
+            *("method", "batch_size", "MRR@10", "R@1000", "origin"),
+            *("collection", "passages", "queries", "backbone", "seeds"),
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,26 +110,34 @@ def test_rows_come_in_the_papers_order_then_bm25_then_ours():
         {"source": "msmarco", "num_passages": OFFICIAL_PASSAGES, "num_queries": OFFICIAL_DL19_QUERIES},
     ],
 )
-def test_published_rows_never_stand_beside_another_collection(changes):
-    table = made(**changes)
+def test_published_rows_never_stand_beside_another_collection(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    table = made(tmp_path, **changes)
     assert set(table["origin"]) == {"measured"}
     assert set(table["collection"]) != {"MS MARCO"}
 
 
-def test_on_the_official_collection_each_published_row_stands_above_ours():
-    table = official()
+def test_on_the_official_collection_each_published_row_stands_above_ours(tmp_path: Path) -> None:
+    table = official(tmp_path, ROWS[::-1])  # the order is the paper's, whatever ours is
     assert table["origin"].tolist() == ["published"] * 4 + ["published", "measured"] * 4 + ["measured"] * 2
     methods = table["method"].tolist()
-    assert methods[4:12:2] == methods[5:12:2]
+    assert methods[4:12:2] == methods[5:12:2] == list(METHODS.values())[:4]
+    assert methods[12:] == ["Ours", "BM25"]
     assert table["MRR@10"].tolist()[:4] == [0.333, 0.26, 0.364, 0.37]
     assert table["MRR@10"].tolist()[10:12] == [0.382, 0.38]
 
 
-def test_a_stand_in_is_called_one_in_table_and_terminal():
-    table = made()
+def test_a_table_without_published_figures_has_none_on_the_official_collection_either(tmp_path: Path) -> None:
+    table = official(tmp_path, published=[])
+    assert set(table["origin"]) == {"measured"} and set(table["collection"]) == {"MS MARCO"}
+
+
+def test_a_stand_in_is_called_one_in_table_and_terminal(tmp_path: Path) -> None:
+    table = made(tmp_path)
     assert set(table["collection"]) == {"pydoc (stand-in for MS MARCO)"}
     assert "not the papers' collection" in rendered(table)
-    assert "not the papers' collection" not in rendered(official())
+    assert "not the papers' collection" not in rendered(official(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -97,43 +150,53 @@ def test_a_stand_in_is_called_one_in_table_and_terminal():
         (1000, 2000, "tiny"),
     ],
 )
-def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(depth, num_passages, called):
-    table = made(dataset="tiny", source="beir", depth=depth, num_passages=num_passages)
+def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(
+    tmp_path: Path, depth: int, num_passages: int, called: str
+) -> None:
+    rows = [row(system, depth=depth) for system in RESULTS]
+    table = made(tmp_path, rows, dataset="tiny", source="beir", num_passages=num_passages)
     assert set(table["collection"]) == {called}
     assert f"\n{called}: {num_passages:,} passages" in rendered(table)
 
 
-def test_a_stand_in_with_short_runs_says_both():
-    assert set(made(depth=100)["collection"]) == {"pydoc (stand-in for MS MARCO; runs of 100)"}
+def test_runs_that_are_deep_enough_for_the_measures_of_the_table_are_not_called_short(tmp_path: Path) -> None:
+    rows = [row(system, depth=50) for system in RESULTS]
+    table = made(tmp_path, rows, dataset="tiny", source="beir", measures=["MRR@10"])
+    assert set(table["collection"]) == {"tiny"}
+    assert "R@1000" not in table.columns
 
 
-def test_published_recall_never_stands_beside_recall_at_another_depth():
-    table = official(depth=100)
+def test_a_stand_in_with_short_runs_says_both(tmp_path: Path) -> None:
+    table = made(tmp_path, [row("ours", depth=100)])
+    assert set(table["collection"]) == {"pydoc (stand-in for MS MARCO; runs of 100)"}
+
+
+def test_published_recall_never_stands_beside_recall_at_another_depth(tmp_path: Path) -> None:
+    """Also where a single system's runs are shorter, by a recipe of its own."""
+    table = official(tmp_path, [*ROWS[:-1], row("ours", depth=100)])
     assert set(table["collection"]) == {"MS MARCO (runs of 100)"}
     assert set(table["origin"]) == {"measured"}
     assert "do not compare" in rendered(table)
 
 
-def test_dl_2019_is_the_official_collection_with_other_queries():
-    table = official(num_queries=OFFICIAL_DL19_QUERIES)
+def test_dl_2019_is_the_official_collection_with_other_queries(tmp_path: Path) -> None:
+    table = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES)
     assert OFFICIAL_DL19_QUERIES == 43
     assert set(table["collection"]) == {"MS MARCO, TREC DL 2019"}
     assert "not the papers' collection" not in rendered(table)
     assert "do not compare" in rendered(table)
-    incomplete = official(num_queries=OFFICIAL_DL19_QUERIES, num_passages=OFFICIAL_PASSAGES - 1)
+    incomplete = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES, num_passages=OFFICIAL_PASSAGES - 1)
     assert set(incomplete["collection"]) == {"MS MARCO (not the official passages and queries)"}
 
 
-def test_a_users_own_collection_has_its_own_name():
-    assert set(made(dataset="mine", source="beir")["collection"]) == {"mine"}
+def test_a_users_own_collection_has_its_own_name(tmp_path: Path) -> None:
+    assert set(made(tmp_path, dataset="mine", source="beir")["collection"]) == {"mine"}
 
 
-def test_the_file_has_the_agreed_columns_and_four_decimals(tmp_path):
-    write_table(tmp_path / "table2.tsv", made())
+def test_the_file_has_four_decimals_and_empty_cells(tmp_path: Path) -> None:
+    write_table(tmp_path / "table2.tsv", made(tmp_path))
     with (tmp_path / "table2.tsv").open(newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
-    assert rows[0][:5] == ["method", "batch_size", "MRR@10", "R@1000", "origin"]
-    assert rows[0][5:] == ["collection", "passages", "queries", "backbone", "seeds"]
     collection = "pydoc (stand-in for MS MARCO)"
     assert rows[5] == ["BM25", "", "0.1874", "0.8573", "measured", collection, "2000", "100", "", ""]
     assert rows[1][1:5] + rows[1][6:] == (
@@ -141,40 +204,115 @@ def test_the_file_has_the_agreed_columns_and_four_decimals(tmp_path):
     )
 
 
-def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path):
-    write_table(tmp_path / "table2.tsv", official())
+def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path: Path) -> None:
+    table = official(tmp_path)
+    write_table(tmp_path / "table2.tsv", table)
     first = (tmp_path / "table2.tsv").read_text().splitlines()[1].split("\t")
     assert first[:5] == ["RocketQA, cross-batch negatives", "8192", "0.3330", "", "published"]
-    assert rendered(official()).splitlines()[1].split()[-5:] == ["8192", "0.3330", "-", "published", "-"]
+    assert rendered(table).splitlines()[1].split()[-5:] == ["8192", "0.3330", "-", "published", "-"]
 
 
-def test_the_terminal_shows_a_dash_for_what_bm25_has_not():
-    assert rendered(made()).splitlines()[5].split() == ["BM25", "-", "0.1874", "0.8573", "measured", "-"]
+def test_the_terminal_shows_a_dash_for_what_bm25_has_not(tmp_path: Path) -> None:
+    line = rendered(made(tmp_path)).splitlines()[5]
+    assert line.split() == ["BM25", "-", "0.1874", "0.8573", "measured", "-"]
 
 
-def test_an_unknown_system_has_no_name_in_the_table():
-    assert method_name("condenser-round3") == "Condenser + hard negatives, round 3"
-    with pytest.raises(ValueError, match="got 'splade'"):
-        method_name("splade")
+SIZES_AND_SEEDS = {
+    ("ours", "n1000-seed1"): (0.10, 0.5),
+    ("ours", "n1000-seed2"): (0.13, 0.7),
+    ("ours", "seed1"): (0.30, 0.8),
+    ("ours", "seed2"): (0.36, 0.8),
+}
+ROWS_OF_SIZES = [
+    row("bm25"),
+    row("ours", train_queries=1000, variants=["n1000-seed1", "n1000-seed2"]),
+    row("ours", variants=["seed1", "seed2"]),
+]
 
 
-def test_the_backbone_is_called_by_its_id_folder_or_shape():
-    assert backbone_name({"source": "hub", "id": "bert-base-uncased"}) == "bert-base-uncased"
-    assert backbone_name({"path": "../models/mine"}) == "mine"
-    assert backbone_name({"hidden_size": 128, "num_layers": 4}) == "BERT from scratch, 4 x 128"
+def test_two_sizes_and_two_seeds_show_mean_and_standard_deviation_of_each_size(tmp_path: Path) -> None:
+    table = made(tmp_path, ROWS_OF_SIZES, results=SIZES_AND_SEEDS, dataset="mine", source="beir")
+    assert table.columns.tolist()[10:] == ["train_queries", "MRR@10_sd", "R@1000_sd"]
+    assert table["train_queries"].tolist() == ["all", 1000, "all"]
+    assert table["seeds"].isna().tolist() == [True, False, False]
+    assert table["seeds"].tolist()[1:] == ["1,2", "1,2"]
+    assert table["MRR@10"].tolist() == pytest.approx([0.187412, 0.115, 0.33])
+    assert table["R@1000"].tolist() == pytest.approx([0.8573, 0.6, 0.8])
+    # of two values the sample standard deviation is their difference over the root of 2
+    assert table["MRR@10_sd"].tolist()[1:] == pytest.approx([0.03 / math.sqrt(2), 0.06 / math.sqrt(2)])
+    assert table["R@1000_sd"].tolist()[1:] == pytest.approx([0.2 / math.sqrt(2), 0.0])
+    write_table(tmp_path / "sizes.tsv", table)
+    lines = [line.split("\t") for line in (tmp_path / "sizes.tsv").read_text().splitlines()]
+    assert [line[10:] for line in lines[1:]] == [
+        ["all", "", ""],
+        ["1000", "0.0212", "0.1414"],
+        ["all", "0.0424", "0.0000"],
+    ]
+    assert "0.0212" in rendered(table)
 
 
-def metrics_file(path, system, queries):
+def test_a_mean_of_three_seeds_worked_by_hand(tmp_path: Path) -> None:
+    results = {
+        ("ours", f"seed{seed}"): (value, 0.5)
+        for seed, value in zip((4, 8, 9), (0.30, 0.34, 0.35), strict=True)
+    }
+    rows = [row("ours", variants=["seed4", "seed8", "seed9"])]
+    table = made(tmp_path, rows, results=results)
+    assert table["MRR@10"].tolist() == pytest.approx([0.33])
+    assert table["MRR@10_sd"].tolist() == pytest.approx([math.sqrt((0.03**2 + 0.01**2 + 0.02**2) / 2)])
+    assert table["seeds"].tolist() == ["4,8,9"] and "train_queries" not in table.columns
+
+
+def test_published_rows_of_a_table_of_several_sizes_stand_above_all_of_a_method(tmp_path: Path) -> None:
+    rows = [
+        row("condenser-round1", train_queries=1000, variants=["n1000-seed42"]),
+        row("condenser-round1"),
+        row("bm25"),
+    ]
+    table = official(tmp_path, rows)
+    shown = table[table["method"] == METHODS["condenser-round1"]]
+    assert shown["origin"].tolist() == ["published", "measured", "measured"]
+    assert shown["train_queries"].tolist()[1:] == [1000, "all"]
+    assert table["method"].tolist()[-1] == "BM25"
+
+
+def test_metrics_of_another_system_or_of_other_queries_are_refused(tmp_path: Path) -> None:
     measures = {"MRR@10": 0.5, "R@1000": 0.75}
-    path.write_text(json.dumps({"system": system, "measures": measures, "counts": {"queries": queries}}))
-    return path
-
-
-def test_metrics_of_another_system_or_of_other_queries_are_refused(tmp_path):
-    a = metrics_file(tmp_path / "a.json", "bm25", 10)
-    b = metrics_file(tmp_path / "b.json", "condenser-round1", 11)
-    assert read_results({"bm25": a}) == ({"bm25": (0.5, 0.75)}, 10)
-    with pytest.raises(ValueError, match=r"a\.json: expected metrics of condenser-round1"):
-        read_results({"condenser-round1": a})
+    a = metrics_file(tmp_path / "a.json", "bm25", 10, **measures)
+    b = metrics_file(tmp_path / "b.json", "condenser-round1", 11, **measures)
+    found = read_metrics({("bm25", "untrained"): a}, measures=["R@1000"])
+    assert found == ({("bm25", "untrained"): {"R@1000": 0.75}}, 10)
+    with pytest.raises(ValueError, match=r"a\.json: expected metrics of condenser-round1, got those of bm25"):
+        read_metrics({("condenser-round1", "seed1"): a}, measures=["MRR@10"])
     with pytest.raises(ValueError, match="one number of judged queries"):
-        read_results({"bm25": a, "condenser-round1": b})
+        read_metrics({("bm25", "untrained"): a, ("condenser-round1", "seed1"): b}, measures=["MRR@10"])
+
+
+def test_a_measure_that_a_file_lacks_is_named(tmp_path: Path) -> None:
+    file = metrics_file(tmp_path / "a.json", "bm25", 10, **{"MRR@10": 0.5})
+    with pytest.raises(ValueError, match=r"a\.json: expected nDCG@10, R@5, got none"):
+        read_metrics({("bm25", "untrained"): file}, measures=["nDCG@10", "MRR@10", "R@5"])
+
+
+def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_that_does_not_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from workflow_scripts import table
+
+    expected = official(tmp_path)
+    config = {"table": {"rows": ROWS, "measures": ["MRR@10", "R@1000"]}, "dataset": {"source": "msmarco"}}
+    spec = json.dumps({"config": config, "wildcards": {"dataset": "msmarco"}})
+    (tmp_path / "counts.json").write_text(json.dumps({"passages": OFFICIAL_PASSAGES}))
+    files = [str(tmp_path / f"{one['system']}.{one['variants'][0]}.json") for one in ROWS]
+    arguments = f"--counts {tmp_path}/counts.json --output {tmp_path}/t.tsv --manifest {tmp_path}/m.json"
+    figures = ["--published", str(published.file("cocondenser_table2"))]
+    with pytest.raises(SystemExit):
+        table.main(["--spec", spec, "--metrics", *files[1:], *arguments.split(), *figures])
+    assert "expected 6 files for the rows, got 5" in capsys.readouterr().err
+    table.main(["--spec", spec, "--metrics", *files, *arguments.split(), *figures])
+    write_table(tmp_path / "expected.tsv", expected)
+    assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()
+    assert capsys.readouterr().out == rendered(expected) + "\n"
+    manifest = json.loads((tmp_path / "m.json").read_text())
+    assert manifest["counts"] == {"rows": 14}
+    assert any(name.endswith("cocondenser_table2.tsv") for name in manifest["inputs"])

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import struct
 import subprocess
@@ -25,10 +24,12 @@ from transformers import (
 )
 
 from condenser.files import sha256_file
-from condenser.model import backbone
-from condenser.model.backbone import load_backbone, prepare_backbone, read_checkpoint, save_backbone
+from condenser.model import backbone_sources
+from condenser.model.backbone import load_backbone, prepare_backbone, save_backbone
+from condenser.model.bert_checkpoint import read_checkpoint
+from condenser.model.bert_tokenizer import wordpiece_tokenizer
 from condenser.model.mlm_head import MaskedLanguageHead
-from condenser.model.vocabulary import learn_wordpieces, wordpiece_tokenizer
+from condenser.model.vocabulary import learn_wordpieces
 
 torch.set_num_threads(1)
 WORDS = [
@@ -153,7 +154,7 @@ def test_tensorflow_names_and_half_precision_are_understood(tmp_path: Path) -> N
     same_states(tmp_path / "ours", model.half().float().bert)
 
 
-def test_head_whose_decoder_is_not_the_embeddings_is_replaced_and_told(tmp_path: Path) -> None:
+def test_a_head_whose_decoder_is_not_the_embeddings_counts_as_new(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "source", BertForMaskedLM)
     weights = tmp_path / "source" / "model.safetensors"
     tensors = load_file(weights)
@@ -210,6 +211,15 @@ def test_dropout_is_replaced_only_when_asked(tmp_path: Path) -> None:
         assert model.config._attn_implementation == "sdpa"
 
 
+CHOOSE_ATTENTION = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal")
+ATTENTIONS = (
+    "kernels-community/flash-attn2",
+    "evil/kernel@main:fn",
+    "flash_attention_2",
+    {"": "evil/kernel"},
+)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -219,6 +229,8 @@ def test_dropout_is_replaced_only_when_asked(tmp_path: Path) -> None:
         *({"save_pretrained": 5, "to_dict": 5, "get_text_config": 5}, {"use_return_dict": False}),
         *({"gradient_checkpointing": True}, {"torchscript": True}, {"chunk_size_feed_forward": 7}),
         *({"architectures": ["Evil"], "id2label": 5, "problem_type": "evil"}, {"sub": {"auto_map": {}}}),
+        *({"return_dict": False}, {"is_encoder_decoder": True}, {"per_layer_config": {"0": {}}}),
+        *({name: value} for name in CHOOSE_ATTENTION for value in ATTENTIONS),
     ],
     ids=str,
 )
@@ -249,14 +261,15 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
+SIZES = (
+    *("vocab_size", "hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size"),
+)
 CODE = {
     "auto_map": {"AutoModel": "modeling_evil.Evil", "AutoTokenizer": ["modeling_evil.Evil", None]},
     "trust_remote_code": True,
     "custom_pipelines": {"evil": {"impl": "modeling_evil.Evil"}},
 }
-
-
-INTERNAL_ATTENTION = "_attn_implementation_internal"
 
 
 @pytest.mark.parametrize("name", CODE)
@@ -267,33 +280,12 @@ def test_code_beside_the_weights_is_refused(file: str, name: str, source: Path, 
     refused(source, tmp_path / "ours", rf"{file}: {name} asks to run code that comes with the model")
 
 
-@pytest.mark.parametrize("name", ["attn_implementation", "_attn_implementation", INTERNAL_ATTENTION])
-@pytest.mark.parametrize(
-    "value",
-    [
-        *("kernels-community/flash-attn2", "evil/kernel@main:fn", "flash_attention_2", "paged|sdpa", 7),
-        *({"": "evil/kernel"}, ["sdpa"]),
-    ],
-    ids=str,
-)
-def test_an_attention_that_may_be_fetched_is_refused(
-    name: str, value: object, source: Path, tmp_path: Path
-) -> None:
-    edit_json(source / "config.json", **{name: value})
-    match = (
-        rf"config\.json: expected {name} eager or sdpa, got .*, for which code may be fetched; it is refused"
-    )
-    refused(source, tmp_path / "ours", match)
-    with pytest.raises(ValueError, match=match):
-        load_backbone(source, dropout=None)
-
-
 def test_pickled_weights_are_refused(source: Path, tmp_path: Path) -> None:
     (source / "model.safetensors").rename(source / "pytorch_model.bin")
     refused(source, tmp_path / "ours", r"only pytorch_model\.bin, a pickle")
 
 
-def test_a_pickle_under_the_name_of_safetensors_is_refused_unread(source: Path, tmp_path: Path) -> None:
+def test_a_pickle_named_safetensors_is_refused_without_being_read(source: Path, tmp_path: Path) -> None:
     class Trap:
         def __reduce__(self) -> tuple:
             return exec, ("raise SystemExit('unpickled')",)
@@ -303,14 +295,14 @@ def test_a_pickle_under_the_name_of_safetensors_is_refused_unread(source: Path, 
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("-inf")])
-def test_weights_that_are_no_numbers_are_refused(value: float, source: Path, tmp_path: Path) -> None:
+def test_nan_and_infinite_weights_are_refused(value: float, source: Path, tmp_path: Path) -> None:
     tensors = load_file(source / "model.safetensors")
     tensors["encoder.layer.1.output.dense.bias"][3] = value
     save_file(tensors, source / "model.safetensors")
     refused(source, tmp_path / "ours", r"expected finite weights, got NaN or infinity in encoder\.layer\.1\.")
 
 
-def test_a_head_that_is_no_numbers_is_refused(source: Path, tmp_path: Path) -> None:
+def test_a_head_with_nan_is_refused(source: Path, tmp_path: Path) -> None:
     prepare("folder", tmp_path / "first", path=source)
     head = load_file(tmp_path / "first" / "mlm_head.safetensors")
     save_file({**head, "bias": head["bias"] + float("nan")}, tmp_path / "first" / "mlm_head.safetensors")
@@ -323,61 +315,42 @@ def test_a_head_that_is_no_numbers_is_refused(source: Path, tmp_path: Path) -> N
     "changes",
     [
         *({"hidden_size": 13}, {"hidden_act": "evil"}, {"hidden_act": 5}, {"pad_token_id": 99}),
-        *({"use_cache": "no"}, {"layer_norm_eps": 1}),
+        *({"use_cache": "no"}, {"layer_norm_eps": 1}, {"hidden_dropout_prob": 1.5}),
     ],
     ids=str,
 )
-def test_settings_that_make_no_bert_are_refused(changes: dict, source: Path, tmp_path: Path) -> None:
+def test_settings_that_bert_rejects_are_refused(changes: dict, source: Path, tmp_path: Path) -> None:
     edit_json(source / "config.json", **changes)
-    refused(source, tmp_path / "ours", r"config\.json: expected the settings of a BERT, got others \(")
+    refused(source, tmp_path / "ours", r"config\.json: expected the settings of a BERT \(")
 
 
-@pytest.mark.parametrize("name", backbone.SIZES)
-@pytest.mark.parametrize("value", ["abc", None, 0, -12, 12.0, True, [12]], ids=str)
-def test_a_size_that_is_no_whole_number_above_0_is_refused(
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("value", ["abc", None, 0, 24, 12.5, [12]], ids=str)
+def test_a_size_that_does_not_fit_the_weights_is_refused(
     name: str, value: object, source: Path, tmp_path: Path
 ) -> None:
     edit_json(source / "config.json", **{name: value})
     refused(
-        source, tmp_path / "ours", rf"config\.json: expected {name} to be a whole number of 1 or more, got "
+        source,
+        tmp_path / "ours",
+        r"config\.json: expected the settings of a BERT \(|"
+        r"model\.safetensors: does not fit its configuration \(",
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("initializer_range", ["nan", "inf", "-0.1", '"x"', "null"]),
-        ("layer_norm_eps", ["nan", "inf", "-1e-12", "0.0", '"x"', "null"]),
-        ("hidden_dropout_prob", ["nan", "inf", "-0.1", "1", "1.5", '"0.1"', "true"]),
-        ("attention_probs_dropout_prob", ["nan", "inf", "-0.1", "1", "1.5", '"0.1"', "true"]),
-    ],
-)
-def test_a_number_out_of_its_range_is_refused(
-    name: str, values: list[str], source: Path, tmp_path: Path
-) -> None:
-    for value in values:
-        given = float(value) if value[-1] in "nf" else json.loads(value)
-        edit_json(source / "config.json", **{name: given})
-        refused(
-            source,
-            tmp_path / "ours",
-            rf"config\.json: expected {name} to be a number, .*, got {re.escape(repr(given))}\.",
-        )
-
-
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json"])
-@pytest.mark.parametrize("content", ["[]", "null", "{", "<html>"])
-def test_settings_that_are_no_json_object_are_refused(
+@pytest.mark.parametrize("content", ["{", "<html>"])
+def test_settings_that_are_not_json_are_refused(
     file: str, content: str, source: Path, tmp_path: Path
 ) -> None:
     (source / file).write_text(content)
-    refused(source, tmp_path / "ours", rf"{file}:1: expected (a JSON object|JSON), got ")
+    refused(source, tmp_path / "ours", rf"{file}:1: expected JSON, got ")
 
 
 @pytest.mark.parametrize("content", ["{}", '{"version": "1.0", "added_tokens": [', "<html>"])
 def test_a_damaged_tokenizer_is_refused(content: str, source: Path, tmp_path: Path) -> None:
     (source / "tokenizer.json").write_text(content)
-    refused(source, tmp_path / "ours", "expected a tokenizer to read, got another or a damaged one")
+    refused(source, tmp_path / "ours", "expected a tokenizer, got a damaged one")
 
 
 def test_quantised_weights_are_refused(source: Path, tmp_path: Path) -> None:
@@ -390,7 +363,7 @@ EXOTIC = {"I8": 1, "BOOL": 1, "C64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1
 
 @pytest.mark.parametrize("dtype", EXOTIC)
 @pytest.mark.parametrize("file", ["model.safetensors", "mlm_head.safetensors"])
-def test_weights_of_a_type_that_nothing_is_trained_in_are_refused(
+def test_weights_that_are_not_floating_point_are_refused(
     file: str, dtype: str, source: Path, tmp_path: Path
 ) -> None:
     num_bytes = int(8 * EXOTIC[dtype])
@@ -404,8 +377,8 @@ def test_weights_of_a_type_that_nothing_is_trained_in_are_refused(
     )
 
 
-@pytest.mark.parametrize("dtype", backbone.WEIGHT_DTYPES, ids=str)
-def test_weights_of_any_type_that_models_are_trained_in_become_float32(
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_weights_of_every_floating_point_type_become_float32(
     dtype: torch.dtype, source: Path, tmp_path: Path
 ) -> None:
     tensors = {name: value.to(dtype) for name, value in load_file(source / "model.safetensors").items()}
@@ -415,27 +388,7 @@ def test_weights_of_any_type_that_models_are_trained_in_become_float32(
         assert value.dtype == torch.float32 and torch.equal(value, tensors[name].float()), name
 
 
-@pytest.mark.parametrize(
-    ("name", "second"),
-    [
-        ("embeddings.LayerNorm.weight", "embeddings.LayerNorm.gamma"),
-        ("embeddings.LayerNorm.bias", "embeddings.LayerNorm.beta"),
-        ("pooler.dense.bias", "bert.pooler.dense.bias"),
-        ("embeddings.LayerNorm.weight", "bert.embeddings.LayerNorm.gamma"),
-    ],
-)
-@pytest.mark.parametrize("factor", [1, 5])
-def test_two_weights_for_one_place_are_refused(
-    factor: int, name: str, second: str, source: Path, tmp_path: Path
-) -> None:
-    tensors = load_file(source / "model.safetensors")
-    save_file({**tensors, second: factor * tensors[name]}, source / "model.safetensors")
-    refused(
-        source, tmp_path / "ours", rf"model\.safetensors: expected one weight for '{name}', got another, '"
-    )
-
-
-def test_two_weights_for_one_place_of_the_head_are_refused(tmp_path: Path) -> None:
+def test_two_different_biases_of_the_head_are_refused(tmp_path: Path) -> None:
     """Checkpoints hold the head's bias twice; it has to be the same."""
     write_checkpoint(tmp_path / "source", BertForMaskedLM)
     weights = tmp_path / "source" / "model.safetensors"
@@ -446,11 +399,6 @@ def test_two_weights_for_one_place_of_the_head_are_refused(tmp_path: Path) -> No
     assert torch.equal(load_file(tmp_path / "same" / "mlm_head.safetensors")["bias"], bias)
     save_file({**tensors, "cls.predictions.decoder.bias": bias + 1}, weights)
     refused(tmp_path / "source", tmp_path / "ours", r"expected cls\.predictions\.bias and .* to be the same")
-    gamma = "cls.predictions.transform.LayerNorm.gamma"
-    save_file({**tensors, gamma: 2 * tensors[gamma.replace("gamma", "weight")]}, weights)
-    refused(
-        tmp_path / "source", tmp_path / "ours", r"one weight for 'transform\.LayerNorm\.weight', got anoth"
-    )
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:
@@ -462,15 +410,14 @@ def test_another_architecture_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"is_decoder": True}, "is_decoder"),
-        ({"position_embedding_type": "relative_key"}, "position_embedding"),
-        ({"is_encoder_decoder": True}, "is_encoder_decoder False, got True"),
-        ({"return_dict": False}, "return_dict True, got False"),
-        ({"pruned_heads": {"0": [0]}}, "pruned_heads"),
-        ({"per_layer_config": {"0": {"hidden_act": "relu"}}}, "per_layer_config"),
+        ({"is_decoder": True}, "is_decoder False, got True"),
+        ({"add_cross_attention": True}, "add_cross_attention False, got True"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type absolute, got 'relative_key'"),
     ],
 )
-def test_what_is_no_plain_encoder_is_refused(changes: dict, match: str, source: Path, tmp_path: Path) -> None:
+def test_a_bert_that_is_not_a_plain_encoder_is_refused(
+    changes: dict, match: str, source: Path, tmp_path: Path
+) -> None:
     edit_json(source / "config.json", **changes)
     refused(source, tmp_path / "ours", match)
 
@@ -496,9 +443,13 @@ def test_an_unknown_weight_is_refused(source: Path, tmp_path: Path) -> None:
     refused(source, tmp_path / "ours", "adapter")
 
 
-def test_weights_of_another_size_are_refused(source: Path, tmp_path: Path) -> None:
-    edit_json(source / "config.json", hidden_size=24)
-    refused(source, tmp_path / "ours", r"model\.safetensors: does not fit")
+def test_a_pruned_head_is_refused(source: Path, tmp_path: Path) -> None:
+    model = BertModel.from_pretrained(source)
+    for part in ("query", "key", "value"):  # one head of three
+        linear = getattr(model.encoder.layer[0].attention.self, part)
+        linear.weight, linear.bias = (torch.nn.Parameter(value[:8]) for value in (linear.weight, linear.bias))
+    save_file(model.state_dict(), source / "model.safetensors")
+    refused(source, tmp_path / "ours", r"model\.safetensors: does not fit its configuration")
 
 
 def test_weights_cut_short_are_refused(source: Path, tmp_path: Path) -> None:
@@ -520,7 +471,7 @@ def test_a_missing_folder_config_or_tokenizer_is_refused(source: Path, tmp_path:
 
 
 def test_an_unknown_source_and_a_source_without_its_setting_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected one of embedded, hub, folder, scratch, got 'huub'"):
+    with pytest.raises(ValueError, match="expected embedded, hub, folder or scratch, got 'huub'"):
         prepare("huub", tmp_path / "ours")
     with pytest.raises(ValueError, match="source hub: expected id, got none"):
         prepare("hub", tmp_path / "ours")
@@ -533,7 +484,7 @@ def test_embedded_backbone_is_the_published_minilm(tmp_path: Path) -> None:
     counts = prepare("embedded", tmp_path / "ours")
     assert (counts["layers"], counts["hidden_size"], counts["vocab_size"]) == (6, 384, 30522)
     assert counts["parameters"] == 22_713_216
-    published = backbone.embedded_folder()
+    published = backbone_sources.embedded_folder()
     ours = load_file(tmp_path / "ours" / "model.safetensors")
     theirs = {k: v for k, v in load_file(published / "model.safetensors").items() if "position_ids" not in k}
     assert ours.keys() == theirs.keys()
@@ -543,13 +494,13 @@ def test_embedded_backbone_is_the_published_minilm(tmp_path: Path) -> None:
 def test_embedded_weights_of_another_digest_are_refused_and_the_package_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / backbone.EMBEDDED_PACKAGE
+    package = tmp_path / backbone_sources.EMBEDDED_PACKAGE
     (package / "model").mkdir(parents=True)
     (package / "__init__.py").write_text("raise RuntimeError('imported')")
     (package / "model" / "model.safetensors").write_bytes(b"other weights")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ValueError, match=f"expected SHA-256 {backbone.EMBEDDED_SHA256}, got "):
-        backbone.embedded_folder()
+    with pytest.raises(ValueError, match=f"expected SHA-256 {backbone_sources.EMBEDDED_SHA256}, got "):
+        backbone_sources.embedded_folder()
 
 
 def test_hub_id_is_taken_from_the_mirror(source: Path, tmp_path: Path) -> None:
@@ -607,6 +558,35 @@ def test_scratch_backbone_is_a_bert_that_knows_its_collection(tmp_path: Path) ->
     config, tensors, head = read_checkpoint(tmp_path / "ours")
     assert isinstance(config, BertConfig) and head == {}
     assert (tensors["embeddings.word_embeddings.weight"][0] == 0).all()  # [PAD]
+
+
+def test_a_tokenizer_from_scratch_names_a_class_that_transformers_4_knows(tmp_path: Path) -> None:
+    """Version 5 calls it TokenizersBackend when it saves, also when it saves a copy."""
+    prepare("scratch", tmp_path / "first", shape=SHAPE, texts=iter(TEXTS))
+    prepare("folder", tmp_path / "copy", path=tmp_path / "first")
+    for name in ("first", "copy"):
+        settings = json.loads((tmp_path / name / "tokenizer_config.json").read_text())
+        assert settings["tokenizer_class"] == "PreTrainedTokenizerFast"
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "copy")
+    assert tokenizer.is_fast and tokenizer("cat")["input_ids"] == tokenizer.convert_tokens_to_ids(
+        ["[CLS]", "cat", "[SEP]"]
+    )
+
+
+@pytest.mark.parametrize("long_word", ["ab" * 150_000, "x" * 101, "é" * 101, "[" + "pq" * 60])
+def test_a_word_that_becomes_unk_in_any_case_does_not_change_the_vocabulary(long_word: str) -> None:
+    """Learning from a word of 300,000 letters took a minute."""
+    words = learn_wordpieces([*TEXTS, "[ x é"], vocab_size=120)
+    assert learn_wordpieces([*TEXTS, f"{long_word} [ {long_word} x é"], vocab_size=120) == words
+    assert wordpiece_tokenizer(words, max_length=16).tokenize(long_word)[-1] == "[UNK]"
+
+
+def test_the_longest_word_that_bert_splits_is_learnt_from() -> None:
+    word = "q" * 100
+    assert "q" not in learn_wordpieces([*TEXTS, f"q{word} q{word}"], vocab_size=300)
+    words = learn_wordpieces([*TEXTS, f"{word} {word}"], vocab_size=300)
+    assert word in words
+    assert wordpiece_tokenizer(words, max_length=16).tokenize(word) == [word]
 
 
 def test_a_vocabulary_without_room_for_words_is_refused() -> None:

@@ -25,7 +25,7 @@ def test_the_asked_share_is_zeroed_and_the_mean_is_kept(probability: float, dtyp
 
 
 def test_draws_are_independent_of_one_another() -> None:
-    """Four numbers share a draw of 64 bits: neighbours must not know of each other."""
+    """Four values share one draw of 64 bits: neighbours must be independent."""
     torch.manual_seed(2)
     zeroed = (dropout(torch.ones(400_000), 0.5) == 0).double()
     for distance in (1, 2, 3, 4, 8):
@@ -36,7 +36,7 @@ def test_draws_are_independent_of_one_another() -> None:
 
 
 @pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 3, 1, 11), (0, 4)])
-def test_any_shape_is_taken_and_the_seed_decides_alone(shape: tuple[int, ...]) -> None:
+def test_every_shape_works_and_the_result_depends_on_the_seed_alone(shape: tuple[int, ...]) -> None:
     def draw(seed: int) -> Tensor:
         torch.manual_seed(seed)
         return dropout(torch.ones(shape), 0.5)
@@ -47,7 +47,7 @@ def test_any_shape_is_taken_and_the_seed_decides_alone(shape: tuple[int, ...]) -
         assert not torch.equal(draw(3), draw(4))
 
 
-def test_the_gradient_goes_where_the_numbers_went() -> None:
+def test_the_gradient_is_zero_where_the_output_is_dropped() -> None:
     values = torch.randn(40, 30, dtype=torch.float64, requires_grad=True)
     torch.manual_seed(5)
     out = dropout(values, 0.3)
@@ -59,7 +59,7 @@ def test_the_gradient_goes_where_the_numbers_went() -> None:
     assert {round(value, 3) for value in factors.unique().tolist()} == {0.0, 1.429}
 
 
-def test_nothing_is_drawn_where_nothing_is_dropped() -> None:
+def test_without_dropout_no_random_numbers_are_drawn() -> None:
     values = torch.randn(10)
     before = torch.get_rng_state()
     assert dropout(values, 0.0) is values
@@ -76,8 +76,8 @@ def test_a_probability_that_16_bits_cannot_hold_is_pytorchs_own(probability: flo
 
 
 @pytest.mark.parametrize("masked", [True, False])
-def test_attention_is_pytorchs_but_for_the_draws(masked: bool) -> None:
-    """With so small a probability that nothing is dropped, our way must give what theirs gives."""
+def test_attention_with_tiny_dropout_equals_pytorchs(masked: bool) -> None:
+    """With a probability so small that nothing is dropped, both must be equal."""
     shape = (2, 3, 7, 4)
     torch.manual_seed(0)
     inputs = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for _ in range(3)]

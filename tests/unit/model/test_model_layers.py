@@ -52,7 +52,7 @@ def test_a_layer_at_some_positions_is_the_plain_layer_there(lengths: list[int]) 
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_what_comes_first_draws_the_same_dropout_whatever_follows() -> None:
+def test_the_first_entry_has_the_same_dropout_whatever_follows() -> None:
     layer, inputs = small_layer(dropout=0.4).train(), states()
     torch.manual_seed(5)
     (alone,) = layer_at(layer, inputs, None, ["cls"])

@@ -8,6 +8,7 @@ from small_models import small_backbone
 
 from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
+from condenser.model.dropout import ATTENTION
 from condenser.model.retriever import Retriever
 
 torch.set_num_threads(1)
@@ -60,7 +61,5 @@ def test_a_retrievers_folder_cannot_choose_its_attention(tmp_path: Path) -> None
     config = read_json(tmp_path / "folder" / "config.json")
     assert not any("attn" in name or name.startswith("_") for name in config)
     write_json(tmp_path / "folder" / "config.json", {**config, "attn_implementation": "evil/kernel"})
-    with pytest.raises(
-        ValueError, match=r"config\.json: expected attn_implementation eager or sdpa, got 'evil"
-    ):
-        Retriever.load(tmp_path / "folder", dropout=None)
+    retriever = Retriever.load(tmp_path / "folder", dropout=None)
+    assert retriever.backbone.config._attn_implementation == ATTENTION

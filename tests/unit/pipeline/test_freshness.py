@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from condenser.files import read_json
+from condenser.manifest import Manifest, sealed
 from condenser.pipeline.freshness import Freshness, accept
 from condenser.pipeline.reasons import ReasonFilter
-from condenser.program import Manifest, sealed
 
 SPEC = {"stage": "tokens", "wildcards": {"dataset": "d"}, "config": {"shards": 1}, "code": {}, "lineage": {}}
 EDITED = {**SPEC, "config": {"shards": 2}}
@@ -64,6 +64,20 @@ def test_a_result_without_manifest_is_out_of_date_and_one_that_is_gone_is_not(tm
     assert changes(result, SPEC) == [f"{result} has no manifest"]
     result.unlink()
     assert changes(result, SPEC) == []
+
+
+def test_a_result_that_lacks_one_of_its_files_is_out_of_date_and_one_cleared_away_as_a_whole_is_not(
+    tmp_path: Path,
+) -> None:
+    result, other = tmp_path / "a", tmp_path / "a.other"
+    result.write_text("a")
+    other.write_text("b")
+    Manifest(tmp_path / "a.manifest.json", SPEC, inputs=[]).write(outputs=[result, other], counts={})
+    assert changes(result, SPEC) == []
+    other.unlink()
+    assert changes(result, SPEC) == [f"{other} is missing"]
+    result.unlink()
+    assert changes(result, SPEC) == []  # Snakemake itself sees that it is to be made
 
 
 def test_what_is_accepted_counts_as_made_so_and_is_told(tmp_path: Path) -> None:

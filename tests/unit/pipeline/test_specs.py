@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,45 +9,139 @@ import pytest
 import yaml
 
 from condenser.config import validated
-from condenser.pipeline.specs import Specs, differences
+from condenser.pipeline.specs import Specs, Stage, differences
+
+Wildcards = dict[str, str]
 
 
-@pytest.fixture
-def specs(root: Path) -> Callable[..., Specs]:
-    def of(**blocks: dict[str, Any]) -> Specs:
-        config = validated(yaml.safe_load((root / "config.yaml").read_text()))
-        config = {**config, **{name: {**config[name], **block} for name, block in blocks.items()}}
-        return Specs(config, root=root, digest_cache=None)
+def specs(
+    root: Path,
+    *,
+    inputs: dict[str, list[str]] | None = None,
+    cache: Path | None = None,
+    stages: dict[str, Stage] | None = None,
+    **blocks: Any,
+) -> Specs:
+    """The specs of the default configuration, with other blocks; by stage, the inputs of its jobs.
 
-    return of
+    The file `STAGE/NAME` is made by the job STAGE of the data set of that name.
+    """
+    config = {**validated(yaml.safe_load((root / "config.yaml").read_text())), **blocks}
+    known = {"collect", "tokens", "encode", "search", "subset", *(stages or {})}
+
+    def owner(file: str) -> tuple[str, Wildcards] | None:
+        stage, _, dataset = file.partition("/")
+        return (stage, {"dataset": dataset}) if stage in known else None
+
+    made = Specs(
+        config,
+        root=root,
+        inputs=lambda stage, wildcards: (inputs or {}).get(stage, []),
+        owner=owner,
+        digest_cache=cache,
+    )
+    for stage in known:
+        made.declare(stage, (stages or {}).get(stage, Stage()))
+    return made
 
 
-RETRIEVER = {"dataset": "msmarco", "system": "condenser-round1"}
-SHARDED = {
-    "tokens": ("tokens", {"dataset": "msmarco"}),
-    "encode": ("encode", RETRIEVER),
-    "search": ("encode", {**RETRIEVER, "split": "dev"}),
-}
+SYSTEM = {"dataset": "msmarco", "system": "condenser-round1", "variant": "seed42"}
 
 
-@pytest.mark.parametrize("stage", SHARDED)
+@pytest.mark.parametrize(
+    ("stage", "wildcards"),
+    [
+        ("tokens", {"dataset": "msmarco", "model": "backbone"}),
+        ("encode", SYSTEM),
+        ("search", {**SYSTEM, "split": "dev"}),
+    ],
+)
 def test_a_shard_of_another_number_of_shards_is_no_job_of_the_configuration(
-    specs: Callable[..., Specs], stage: str
+    root: Path, stage: str, wildcards: Wildcards
 ) -> None:
-    block, wildcards = SHARDED[stage]
-    other = "encode" if block == "tokens" else "tokens"
-    two, three = (specs(**{block: {"shards": number}, other: {"shards": 7}}) for number in (2, 3))
-    assert two.spec(stage, {**wildcards, "shard": "1-of-2"})["stage"] == stage
+    assert specs(root, shards=2).spec(stage, {**wildcards, "shard": "1-of-2"})["stage"] == stage
+    three = specs(root, shards=3)
     assert three.spec(stage, {**wildcards, "shard": "2-of-3"})["stage"] == stage
     for shard in ("0-of-2", "3-of-3", "00-of-3"):
         with pytest.raises(LookupError, match=f"expected a shard from 0-of-3 to 2-of-3, got {shard}"):
             three.spec(stage, {**wildcards, "shard": shard})
 
 
-def test_a_data_set_that_the_configuration_lacks_has_no_job(specs: Callable[..., Specs]) -> None:
-    for stage in ("backbone", "collect", "bm25_index"):
-        with pytest.raises(LookupError, match="expected a data set of the configuration, got gone"):
-            specs(backbone={"source": "embedded"}).spec(stage, {"dataset": "gone"})
+@pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])
+def test_a_name_that_the_configuration_lacks_has_no_job(root: Path, noun: str) -> None:
+    with pytest.raises(LookupError, match=f"expected a {noun} of the configuration .*, got gone"):
+        specs(root).spec("collect", {"dataset": "msmarco", noun: "gone"})
+
+
+def test_a_stage_that_no_rule_declares_has_no_spec(root: Path) -> None:
+    with pytest.raises(LookupError, match="expected a stage of the workflow, got gone"):
+        specs(root).spec("gone", {"dataset": "msmarco"})
+
+
+def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
+    declared = Stage(settings=["recipe.lengths.passage", "recipe.negatives", "encode.block_rows", "seed"])
+    made = specs(root, stages={"encode": declared}).spec("encode", SYSTEM)
+    assert made["config"] == {
+        "recipe": {
+            "lengths": {"passage": 128},
+            "negatives": {"depth": 200, "sample": 30, "positive_in_run": ["bm25"]},
+        },
+        "encode": {"block_rows": 1024},
+        "seed": 42,
+    }
+
+
+def test_a_package_that_is_not_installed_is_named(root: Path) -> None:
+    with pytest.raises(ValueError, match="package no-such: not installed in this environment"):
+        specs(root, stages={"collect": Stage(packages=["no-such"])}).spec("collect", {"dataset": "msmarco"})
+
+
+def test_packages_and_modules_that_the_settings_name_count(root: Path) -> None:
+    declared = Stage(
+        packages=["numpy"],
+        more_packages=lambda settings: settings["dataset"]["packages"],
+        modules=lambda settings: [f"condenser.data.sources.{settings['dataset']['source']}"],
+    )
+    made = specs(root, stages={"merge": declared}).spec("merge", {"dataset": "msmarco"})
+    assert set(made["versions"]) == {"numpy", "scipy", "scikit-learn"}
+    assert "condenser.data.sources.pydoc" in made["code"]
+    assert "condenser.data.sources.beir" not in made["code"]
+
+
+def test_the_lineage_holds_the_makers_of_all_inputs_and_no_file_of_theirs(root: Path) -> None:
+    inputs = {"encode": ["tokens/msmarco", "collect/msmarco"], "tokens": ["collect/msmarco"]}
+    made = specs(root, inputs=inputs)
+    wildcards = {"dataset": "msmarco"}
+    assert made.spec("encode", wildcards)["lineage"] == {
+        stage: made.hash(stage, wildcards)[:16] for stage in ("tokens", "collect")
+    }
+    assert "contents" not in made.spec("encode", wildcards)
+    assert made.jobs_behind("encode", wildcards) == [
+        (stage, wildcards) for stage in ("collect", "tokens", "encode")
+    ]
+
+
+def test_the_bytes_of_the_users_files_count_and_are_read_once(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import condenser.pipeline.specs as module
+
+    read: list[str] = []
+    digest = module.sha256_file
+    monkeypatch.setattr(module, "sha256_file", lambda file: read.append(file.name) or digest(file))
+    file, cache = tmp_path / "corpus.jsonl", tmp_path / "cache" / "digests.json"
+
+    def contents() -> dict[str, str]:
+        made = specs(root, inputs={"collect": [str(file)]}, cache=cache)
+        return made.spec("collect", {"dataset": "msmarco"})["contents"]
+
+    file.write_text("one")
+    first = contents()
+    assert contents() == first and read == ["corpus.jsonl"]
+    file.write_text("two")
+    assert contents() != first and read == ["corpus.jsonl"] * 2
+    cache.write_text("damaged")
+    assert contents() != first and read == ["corpus.jsonl"] * 3
 
 
 @pytest.mark.parametrize(
@@ -56,22 +149,33 @@ def test_a_data_set_that_the_configuration_lacks_has_no_job(specs: Callable[...,
     [
         ({"config": {"a": 2}}, {"config": {"a": 2.0}}, "setting a of tokens: 2 -> 2.0"),
         ({"config": {"a": 1}}, {"config": {"a": True}}, "setting a of tokens: 1 -> true"),
+        ({"config": {"a": {"b": 1, "c": 2}}}, {"config": {"a": {"b": 1, "c": 3}}},
+         "setting a.c of tokens: 2 -> 3"),
+        ({"config": {"a": {}}}, {"config": {"a": {"b": {"c": 1}}}}, "setting a of tokens: {} -> absent"),
         ({"config": {"a": [1, {"b": 2}]}}, {"config": {"a": [1, {"b": 2.0}]}},
          'setting a of tokens: [1,{"b":2}] -> [1,{"b":2.0}]'),
         ({"config": {}}, {"config": {"a": None}}, "setting a of tokens: absent -> null"),
         ({"config": {"a": None}}, {"config": {}}, "setting a of tokens: null -> absent"),
-        ({"seed": 1}, {"seed": 1.0}, "setting seed: 1 -> 1.0"),
-        ({}, {"seed": None}, "setting seed: absent -> null"),
+        ({"seed": 1}, {"seed": 1.0}, "seed: 1 -> 1.0"),
+        ({}, {"seed": None}, "seed: absent -> null"),
         ({"contents": {"a": "1"}}, {}, "file a"),
+        ({"code": {"condenser.files": "1"}}, {"code": {"condenser.files": "2"}}, "module condenser.files"),
+        ({"lineage": {"collect": "1"}}, {"lineage": {"collect": "2"}}, "above it: collect"),
         ({"wildcards": {"on": ""}}, {"wildcards": {}}, 'wildcards: {"on":""} -> {}'),
         ({"versions": {"torch": "1"}}, {"versions": {"torch": "2"}}, 'package torch: "1" -> "2"'),
     ],
 )  # fmt: skip
 def test_what_differs_in_json_is_named(old: dict[str, Any], new: dict[str, Any], said: str) -> None:
-    assert differences({"stage": "tokens", **old}, {"stage": "tokens", **new}) == [said]
+    assert differences({"stage": "tokens", **old}, {"stage": "tokens", **new})[0] == said
 
 
 def test_the_same_spec_in_another_order_differs_in_nothing() -> None:
     old = {"stage": "tokens", "config": {"a": 1, "b": {"c": 2, "d": None}}}
     new = {"config": {"b": {"d": None, "c": 2}, "a": 1}, "stage": "tokens"}
     assert differences(old, new) == []
+
+
+def test_what_was_edited_stands_before_what_follows_from_it() -> None:
+    old = {"stage": "train", "config": {"a": 1}, "code": {"m": "1"}, "lineage": {"tokens": "1"}}
+    new = {"stage": "train", "config": {"a": 2}, "code": {"m": "2"}, "lineage": {"tokens": "2"}}
+    assert differences(old, new) == ["setting a of train: 1 -> 2", "module m", "above it: tokens"]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
+import importlib
+import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -16,7 +17,6 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from small_trainings import contents
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
@@ -25,20 +25,31 @@ from transformers.models.bert.modeling_bert import BertEmbeddings
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.pretraining import Condenser
 from condenser.pipeline.costs import measure
-from condenser.pipeline.costs.sizes import backbone_shape
-from condenser.pipeline.costs.tables import read_tables
+from condenser.pipeline.costs.tables import Tables
+from condenser.train.machine import training_machine
 
 OVERLAY = {
     "datasets": {"msmarco": {"source": "msmarco"}},
-    "backbone": {
-        "source": "scratch", "vocab_size": 300, "hidden_size": 32, "num_layers": 4, "num_heads": 4,
-        "intermediate_size": 64, "max_positions": 64,
+    "models": {
+        "backbone": {
+            "source": "scratch", "vocab_size": 300, "hidden_size": 32, "num_layers": 4, "num_heads": 4,
+            "intermediate_size": 64, "max_positions": 64,
+        },
     },
-    "condenser": {"skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4},
-    "cocondenser": {"min_span_tokens": 8, "span_tokens": [12, 20], "batch_size": 5, "rows_per_chunk": 4},
-    "finetune": {"batch_size": 3, "passages_per_query": 4, "rows_per_chunk": 5},
-    "lengths": {"query": 12, "passage": 40},
-    "negatives": {"sample": 6},
+    "objectives": {
+        "condenser": {"skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4},
+        "cocondenser": {
+            "min_span_tokens": 8, "span_tokens": [12, 20], "batch_size": 5, "rows_per_chunk": 4,
+        },
+        "ict": {"max_sentence_tokens": 10, "max_tokens": 30, "batch_size": 4, "rows_per_chunk": 3},
+        "mlm": {"max_tokens": 30, "batch_size": 4},
+    },
+    "recipes": {
+        "marco": {
+            "lengths": {"query": 12, "passage": 40}, "negatives": {"sample": 6}, "batch_size": 3,
+            "passages_per_query": 4, "rows_per_chunk": 5,
+        },
+    },
     "encode": {"batch_tokens": 512, "block_rows": 20},
 }  # fmt: skip
 COUNT = 3
@@ -46,9 +57,10 @@ WAYS = [
     ("condenser", ""),
     ("cocondenser", "always"),
     ("cocondenser", "never"),
-    ("retriever", ""),
+    ("train", ""),
     ("encode", ""),
 ]
+OTHERS = [("ict", "always"), ("ict", "never")]
 
 
 @dataclass(frozen=True)
@@ -59,24 +71,24 @@ class Prepared:
     config: dict[str, Any]
     folder: Path
 
-    def run(self, stage: str, cache: str, watch: Any, config: dict[str, Any] | None = None) -> None:
-        inputs, config = self.steps.Inputs(self.folder), config or self.config
-        settings = {"count": COUNT, "device": "cpu", "precision": "fp32", "threads": 1}
-        if stage == "encode":
-            self.steps.run_encoding(inputs, config, watch, **settings)
-        else:
-            self.steps.run_training(inputs, config, watch, stage=stage, gradient_cache=cache, **settings)
+    def settings(self, stage: str, cache: str) -> dict[str, Any]:
+        settings = self.steps.settings_of(stage, self.config, "msmarco")
+        return settings | {"gradient_cache": cache} if cache else settings
+
+    def run(self, stage: str, cache: str) -> list[Any]:
+        run_updates = importlib.import_module("watched_stages").run_updates
+        settings = self.settings(stage, cache)
+        shape = self.steps.shape_of(self.folder, settings)
+        with training_machine(device="cpu", precision="fp32", threads=1) as machine:
+            return run_updates(stage, self.folder, settings, machine, count=COUNT, seed=42, shape=shape)
 
 
 @pytest.fixture(scope="module")
-def steps() -> Iterator[ModuleType]:
-    file = Path(__file__).resolve().parents[3] / "benchmarks" / "steps.py"
-    spec = importlib.util.spec_from_file_location("steps", file)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["steps"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["steps"]
+def steps(root: Path) -> Iterator[ModuleType]:
+    """The benchmark's program, with the modules beside it in reach."""
+    sys.path.insert(0, str(root / "benchmarks"))
+    yield importlib.import_module("steps")
+    sys.path.remove(str(root / "benchmarks"))
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +101,12 @@ def overlay(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def made(steps: ModuleType, overlay: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     config, folder = steps.load_config([overlay]), tmp_path_factory.mktemp("steps")
+    names = dict.fromkeys(stage for stage, _ in [*WAYS, *OTHERS, ("mlm", "")])
     steps.make_inputs(
         folder,
         config,
-        counts=dict.fromkeys(steps.STAGES, COUNT),
+        {name: steps.settings_of(name, config, "msmarco") for name in names},
+        counts=dict.fromkeys(names, COUNT),
         dataset="msmarco",
         initial=None,
         mean_tokens=None,
@@ -124,48 +138,43 @@ def words_counted(pad_id: int) -> Iterator[list[int]]:
         handle.remove()
 
 
-@pytest.mark.parametrize(("stage", "cache"), WAYS)
+@pytest.mark.parametrize(("stage", "cache"), WAYS + OTHERS)
 def test_operations_and_tokens_are_those_that_the_stage_computes(
     prepared: Prepared, stage: str, cache: str
 ) -> None:
-    watch, pad_id = prepared.steps.Watch(), Tokenizer(prepared.folder / "backbone").pad_id
+    pad_id = Tokenizer(prepared.folder / "backbone").pad_id
     with (
         sdpa_kernel(SDPBackend.MATH),
         FlopCounterMode(display=False) as products,
         words_counted(pad_id) as words,
     ):
-        prepared.run(stage, cache, watch)
-    assert len(watch.updates) == COUNT and len(watch.times) == COUNT + 1
-    assert watch.times == sorted(watch.times)
-    batch_size = {"condenser": 6, "cocondenser": 5, "retriever": 3, "encode": 20}[stage]
-    assert [update.items for update in watch.updates] == [batch_size] * COUNT  # every batch is whole
+        updates = prepared.run(stage, cache)
+    assert len(updates) == COUNT
+    assert [update.ended for update in updates] == sorted(update.ended for update in updates)
+    batch_size = {"condenser": 6, "cocondenser": 5, "ict": 4, "train": 3, "encode": 20}[stage]
+    assert [update.items for update in updates] == [batch_size] * COUNT  # every batch is whole
     passes = 2 if cache == "always" else 1
-    assert passes * sum(update.tokens for update in watch.updates) == sum(words)
-    shape = backbone_shape(prepared.config, read_tables(prepared.steps.TABLES))
-    told = [
-        prepared.steps.flops_of(update, shape, prepared.config, stage=stage, gradient_cache=cache)
-        for update in watch.updates
-    ]
+    assert passes * sum(update.tokens for update in updates) == sum(words)
+    settings = prepared.settings(stage, cache)
+    shape = prepared.steps.shape_of(prepared.folder, settings)
+    told = [prepared.steps.flops_of(update, shape, settings) for update in updates]
     assert sum(told) == pytest.approx(products.get_total_flops(), rel=0.001 if stage == "encode" else 0.02)
 
 
-@pytest.mark.parametrize(("stage", "cache"), [("condenser", ""), ("retriever", "")])
-def test_a_watched_training_leaves_the_bytes_of_one_that_is_not(
-    prepared: Prepared, stage: str, cache: str
-) -> None:
-    class Blind(prepared.steps.Watch):
-        def on_training(self, module: ModuleType, *, graph_bytes: float | None) -> Any:
-            return nullcontext()
-
-    left = []
-    for watch in (prepared.steps.Watch(), Blind()):
-        prepared.run(stage, cache, watch)
-        left.append(contents(prepared.folder / "work" / "model"))
-        prepared.steps.shutil.rmtree(prepared.folder / "work")
-    assert "losses.jsonl" in left[0] and left[0] == left[1]
+def test_operations_that_the_plan_does_not_count_are_not_made_up(prepared: Prepared) -> None:
+    settings = prepared.settings("mlm", "")
+    shape = prepared.steps.shape_of(prepared.folder, settings)
+    for update in prepared.run("mlm", ""):
+        assert update.tokens > 0 and np.isnan(prepared.steps.flops_of(update, shape, settings))
 
 
-def test_a_training_that_went_on_with_less_memory_is_no_measurement(
+def test_texts_that_are_too_few_are_refused(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(prepared.config["models"]["mlm"], "batch_size", 1000)
+    with pytest.raises(ValueError, match="--tokens: expected longer texts: mlm ended after 1 updates"):
+        prepared.run("mlm", "")
+
+
+def test_a_training_that_went_on_with_less_memory_is_not_a_measurement(
     prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forward, is_full = Condenser.forward, iter([True])
@@ -176,26 +185,32 @@ def test_a_training_that_went_on_with_less_memory_is_no_measurement(
         return forward(self, *inputs)
 
     monkeypatch.setattr(Condenser, "forward", full_once)
-    with pytest.raises(prepared.steps.DoesNotFit, match="memory was full"):
-        prepared.run("cocondenser", "never", prepared.steps.Watch())
+    does_not_fit = importlib.import_module("watched_stages").DoesNotFit
+    with pytest.raises(does_not_fit, match="memory is full: switching to the gradient cache"):
+        prepared.run("cocondenser", "never")
+    assert not logging.getLogger("condenser.train.memory").filters
 
 
 def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_path: Path) -> None:
     config = steps.load_config([steps.ROOT / "configs" / "paper.yaml"])
-    config["backbone"] = OVERLAY["backbone"]
+    config["models"]["backbone"] = OVERLAY["models"]["backbone"]
+    names = ("condenser", "encode")
+    stages = {name: steps.settings_of(name, config, "msmarco") for name in names}
+    stages["encode"]["block_rows"] = 2000
     steps.make_inputs(
         tmp_path,
-        {**config, "encode": {**config["encode"], "block_rows": 2000}},
-        counts={"encode": 3},
+        config,
+        stages,
+        counts={"condenser": 1, "encode": 3},
         dataset="msmarco",
         initial=None,
         mean_tokens=None,
         variation=0.0,
     )
     shards = TokenShards([tmp_path / "encode.0-of-1"])
-    row = read_tables(steps.TABLES).collections["msmarco"]
+    row = Tables(steps.TABLES).row("collections", "msmarco")
     lengths = np.diff(shards.row_starts) - shards.title_lengths
-    assert shards.num_rows == 6000 and set(shards.title_lengths) == {int(row["title_tokens"])}
+    assert shards.num_rows == 6001 and set(shards.title_lengths) == {int(row["title_tokens"])}
     assert lengths.mean() == pytest.approx(float(row["tokens"]), rel=0.03)
     assert lengths.std() / lengths.mean() == pytest.approx(float(row["variation"]), rel=0.06)
 
@@ -208,9 +223,9 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(measure, "_BEST_OF_S", 0.01)
-    monkeypatch.setattr(steps, "in_fresh_process", lambda work, *args, **kwargs: work(*args, **kwargs))
+    monkeypatch.setattr(steps, "in_new_process", lambda work, *args, **kwargs: work(*args, **kwargs))
     tight = tmp_path / "tight.yaml"
-    tight.write_text(yaml.safe_dump({"cocondenser": {"memory_gb": 0.001}}))
+    tight.write_text(yaml.safe_dump({"objectives": {"cocondenser": {"memory_gb": 0.001}}}))
     options = {
         "folder": tmp_path / "made", "tokens": 40, "variation": 0.3, "updates": 4, "blocks": 5,
         "device": "cpu", "precisions": "fp32", "threads": 1, "output": tmp_path / "steps.tsv",
@@ -226,9 +241,10 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
     assert [(line["stage"], line["gradient_cache"]) for line in lines] == WAYS
     for line in lines:
         if (line["stage"], line["gradient_cache"]) == ("cocondenser", "never"):
-            assert line["note"].startswith("does not fit: graphs of ") and not line["median_s"]
+            assert line["note"].startswith("does not fit: graphs of up to ") and not line["median_s"]
             continue
         number = {name: float(line[name]) for name in steps.COLUMNS[6:-1]}
+        assert (line["precision"], line["device"], line["threads"]) == ("fp32", "cpu", "1")
         assert number["updates"] == {"encode": 3}.get(line["stage"], 2)
         assert 0 < number["best_s"] <= number["median_s"]
         assert number["tokens_per_s"] == pytest.approx(number["tokens"] / number["median_s"], rel=1e-4)
@@ -236,7 +252,7 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
         assert number["share_of_peak"] == pytest.approx(achieved, rel=1e-4)
         assert number["memory_bytes"] > 1e8  # Python with PyTorch
     assert lines[-1]["items"] == "20" and float(lines[-1]["tokens"]) <= 20 * 40
-    assert "cocondenser, cache never" in capsys.readouterr().out
+    assert "cocondenser\tnever\tfp32\t" in capsys.readouterr().out
     assert sorted(path.name for path in tmp_path.iterdir()) == ["steps.tsv", "tight.yaml"]
 
 
@@ -244,4 +260,12 @@ def test_too_few_updates_are_refused(steps: ModuleType, tmp_path: Path) -> None:
     few = ["--updates", "2", "--blocks", "9", "--device", "cpu", "--precisions", "fp32", "--threads", "1"]
     with pytest.raises(ValueError, match="expected more than 2"):
         steps.main(["--folder", str(tmp_path / "made"), *few, "--output", str(tmp_path / "steps.tsv")])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_of_no_model_is_refused(steps: ModuleType, tmp_path: Path) -> None:
+    given = ["--updates", "3", "--blocks", "3", "--device", "cpu", "--precisions", "fp32", "--threads", "1"]
+    folder, output = tmp_path / "made", tmp_path / "steps.tsv"
+    with pytest.raises(ValueError, match=r"--models: expected some of backbone, .*, got condensr"):
+        steps.main(["--models", "condensr", "--folder", str(folder), *given, "--output", str(output)])
     assert not list(tmp_path.iterdir())

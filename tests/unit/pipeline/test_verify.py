@@ -12,19 +12,49 @@ from typing import Any
 import pytest
 
 import condenser.pipeline.verify as module
-from condenser.files import canonical_json, json_bytes, sha256_text
+from condenser.files import canonical_json, json_bytes, read_json, sha256_text, write_json
+from condenser.manifest import Manifest
+from condenser.pipeline.current import write_current
 from condenser.pipeline.verify import Finding, verify
-from condenser.program import Manifest
 from workflow_scripts import verify as verify_program
 
-MANIFEST = {"collect": "data", "bm25_index": "bm25/index", "table2": "table2.tsv"}
-OUTPUT = {"collect": "data/in.txt", "bm25_index": "bm25/index/out.bin", "table2": "table2.tsv"}
-ABOVE = {"bm25_index": "collect", "table2": "bm25_index"}
+MANIFEST = {"collect": "data", "bm25_index": "bm25/index", "table": "table2.tsv"}
+OUTPUT = {"collect": "data/in.txt", "bm25_index": "bm25/index/out.bin", "table": "table2.tsv"}
+ABOVE = {"bm25_index": "collect", "table": "bm25_index"}
 INDEX, TABLE = "results/d/bm25/index.manifest.json", "results/d/table2.tsv.manifest.json"
 
 
-def current(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
-    return {"stage": stage, "wildcards": wildcards, "config": {"depth": 1}, "code": {}, "lineage": {}}
+def spec_of(stage: str, *, depth: int = 1) -> dict[str, Any]:
+    return {
+        "stage": stage,
+        "wildcards": {"dataset": "d"},
+        "config": {"depth": depth},
+        "code": {},
+        "lineage": {},
+    }
+
+
+class Specs:
+    """Stands for the specs of a workflow in which stages may have been given another depth."""
+
+    def __init__(self, depths: dict[str, int]) -> None:
+        self._depths = depths
+
+    def spec(self, stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
+        return spec_of(stage, depth=self._depths.get(stage, 1))
+
+
+def place(stage: str, wildcards: dict[str, str]) -> str:
+    return f"results/d/{MANIFEST[stage]}.manifest.json"
+
+
+def today(results: Path, **depths: int) -> dict[str, dict[str, Any]]:
+    """What the workflow writes for verify."""
+    return read_json(Path(write_current(results, Path("work"), specs=Specs(depths), manifest_of=place)))
+
+
+def check(results: Path, **depths: int) -> tuple[int, list[Finding]]:
+    return verify(results, current=today(results, **depths))
 
 
 def make(root: Path, stage: str, content: bytes) -> None:
@@ -32,9 +62,7 @@ def make(root: Path, stage: str, content: bytes) -> None:
     output = root / "d" / OUTPUT[stage]
     output.parent.mkdir(parents=True, exist_ok=True)
     inputs = [root / "d" / OUTPUT[ABOVE[stage]]] if stage in ABOVE else []
-    manifest = Manifest(
-        root / "d" / f"{MANIFEST[stage]}.manifest.json", current(stage, {"dataset": "d"}), inputs=inputs
-    )
+    manifest = Manifest(root / "d" / f"{MANIFEST[stage]}.manifest.json", spec_of(stage), inputs=inputs)
     output.write_bytes(content)
     manifest.write(outputs=[output], counts={"rows": 1})
 
@@ -47,7 +75,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "d" / "logs" / "job.log").write_text("no result")
     make(root, "collect", b"input")
     make(root, "bm25_index", bytes(range(256)))
-    make(root, "table2", b"table")
+    make(root, "table", b"table")
     return root
 
 
@@ -60,7 +88,7 @@ def reasons(findings: list[Finding]) -> dict[str, str]:
 
 
 def test_results_as_their_stages_wrote_them_give_no_finding(results: Path) -> None:
-    assert verify(results, current=current) == (3, [])
+    assert check(results) == (3, [])
 
 
 @pytest.mark.parametrize("name", [*OUTPUT.values(), *(f"{name}.manifest.json" for name in MANIFEST.values())])
@@ -69,34 +97,38 @@ def test_any_single_flipped_byte_is_found(results: Path, name: str) -> None:
     whole = file.read_bytes()
     for place in range(0, len(whole), max(1, len(whole) // 40)):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        _, findings = verify(results, current=current)
+        _, findings = check(results)
         assert file in {finding.path for finding in findings}, f"byte {place} of {name}"
     if name.endswith(".json"):
         file.write_bytes(whole.replace(b"\n", b" ", 1))  # to a JSON reader the same
-        assert verify(results, current=current)[1]
+        assert check(results)[1]
     file.write_bytes(whole)
-    assert verify(results, current=current)[1] == []
+    assert check(results)[1] == []
 
 
 def test_a_missing_result_is_damaged_and_one_without_manifest_is_of_unknown_origin(results: Path) -> None:
     (results / "d" / "table2.tsv").unlink()
     (results / "d" / "stray.npy").write_bytes(b"x")
-    assert kinds(verify(results, current=current)[1]) == {("damaged", "table2.tsv"), ("unknown", "stray.npy")}
+    assert kinds(check(results)[1]) == {("damaged", "table2.tsv"), ("unknown", "stray.npy")}
 
 
 def test_another_configuration_makes_results_stale_and_names_the_key(results: Path) -> None:
-    _, findings = verify(results, current=lambda *job: {**current(*job), "config": {"depth": 2}})
+    _, findings = check(results, collect=2, bm25_index=2, table=2)
     assert [finding.kind for finding in findings] == ["stale"] * 3
     assert "setting depth of bm25_index: 1 -> 2" in findings[0].reason
 
 
-def test_a_job_the_configuration_no_longer_has_is_stale(results: Path) -> None:
-    for lack in (KeyError("d"), IndexError("epochs[1]"), ValueError("package gone"), OSError(2, "no corpus")):
+def test_a_job_the_configuration_no_longer_has_is_stale_and_says_why(results: Path) -> None:
+    current = {path: {"error": "package gone: not installed"} for path in today(results)}
+    findings = verify(results, current=current)[1]
+    assert {finding.kind for finding in findings} == {"stale"} and len(findings) == 3
+    assert "no longer has the job collect {'dataset': 'd'} (package gone: not installed)" in " ".join(
+        finding.reason for finding in findings
+    )
 
-        def unknown(*_: Any, lack: Exception = lack) -> dict[str, Any]:
-            raise lack
 
-        assert {finding.kind for finding in verify(results, current=unknown)[1]} == {"stale"}
+def test_a_result_of_whose_job_nothing_is_known_today_is_stale(results: Path) -> None:
+    assert [finding.kind for finding in verify(results, current={})[1]] == ["stale"] * 3
 
 
 @pytest.mark.parametrize("name", ["logs", "benchmarks"])
@@ -105,25 +137,25 @@ def test_what_a_data_set_holds_under_the_name_of_its_logs_is_checked_all_the_sam
 ) -> None:
     (results / "d" / "models" / name).mkdir(parents=True)
     (results / "d" / "models" / name / "stray.npy").write_bytes(b"x")
-    assert kinds(verify(results, current=current)[1]) == {("unknown", "stray.npy")}
+    assert kinds(check(results)[1]) == {("unknown", "stray.npy")}
 
 
 def test_a_linked_folder_is_looked_into(results: Path) -> None:
     Path("scratch").mkdir()
     (results / "d").rename("scratch/d")
     (results / "d").symlink_to("../scratch/d")
-    assert verify(results, current=current) == (3, [])
+    assert check(results) == (3, [])
     (results / "d" / "bm25").rename("scratch/bm25")
     (results / "d" / "bm25").symlink_to(Path("scratch/bm25").absolute())
-    assert verify(results, current=current) == (3, [])
+    assert check(results) == (3, [])
     (results / "d" / "table2.tsv").write_bytes(b"other")
-    assert kinds(verify(results, current=current)[1]) == {("damaged", "table2.tsv")}
+    assert kinds(check(results)[1]) == {("damaged", "table2.tsv")}
 
 
 @pytest.mark.parametrize("target", [".", "..", "../..", "loop"])
 def test_a_link_to_a_folder_above_it_ends_and_is_named(results: Path, target: str) -> None:
     (results / "d" / "loop").symlink_to(target)
-    checked, findings = verify(results, current=current)
+    checked, findings = check(results)
     assert checked == 3
     assert all(str(finding.path).startswith("results/d/loop") for finding in findings)
     assert {finding.kind for finding in findings} == {"unknown"}
@@ -139,7 +171,7 @@ def test_a_folder_that_cannot_be_read_is_named_and_the_rest_is_checked(
 
     scandir = os.scandir
     monkeypatch.setattr(module.os, "scandir", refused)
-    checked, findings = verify(results, current=current)
+    checked, findings = check(results)
     assert checked == 3
     assert reasons(findings) == {"results/d/data": "damaged: cannot be read (Permission denied)"}
 
@@ -148,28 +180,25 @@ def test_an_input_remade_with_other_bytes_makes_all_below_stale_and_names_what_t
     results: Path,
 ) -> None:
     make(results, "collect", b"other")
-    assert reasons(verify(results, current=current)[1]) == {
+    assert reasons(check(results)[1]) == {
         INDEX: "stale: made from results/d/data/in.txt, which was made again since, with other bytes",
         TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
     }
     make(results, "bm25_index", bytes(range(256)))  # the same bytes once more: the table stands
-    assert verify(results, current=current) == (3, [])
+    assert check(results) == (3, [])
 
 
 def test_a_damaged_result_makes_all_below_stale(results: Path) -> None:
     (results / "d" / "data" / "in.txt").write_bytes(b"Input")
-    assert reasons(verify(results, current=current)[1]) == {
-        "results/d/data/in.txt": "damaged: its bytes are not those its stage wrote",
+    assert reasons(check(results)[1]) == {
+        "results/d/data/in.txt": "damaged: its bytes are not those that its stage wrote",
         INDEX: "stale: made from results/d/data/in.txt, which is damaged",
         TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
     }
 
 
 def test_a_stale_result_makes_all_below_stale_though_their_own_specs_are_todays(results: Path) -> None:
-    def edited(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
-        return {**current(stage, wildcards), "config": {"depth": 2 if stage == "collect" else 1}}
-
-    found = reasons(verify(results, current=edited)[1])
+    found = reasons(check(results, collect=2)[1])
     assert found == {
         "results/d/data.manifest.json": "stale: changed since: setting depth of collect: 1 -> 2",
         INDEX: "stale: made from results/d/data/in.txt, which is stale",
@@ -181,26 +210,25 @@ def test_a_result_of_unknown_origin_makes_all_below_stale_and_one_cleared_away_d
     results: Path,
 ) -> None:
     (results / "d" / "data.manifest.json").unlink()
-    found = reasons(verify(results, current=current)[1])
+    found = reasons(check(results)[1])
     assert found["results/d/data/in.txt"].startswith("unknown")
     assert found[INDEX] == "stale: made from results/d/data/in.txt, which is of unknown origin"
     assert found[TABLE] == "stale: made from results/d/bm25/index/out.bin, which is stale"
     (results / "d" / "data" / "in.txt").unlink()
-    assert verify(results, current=current) == (2, [])
+    assert check(results) == (2, [])
 
 
-def test_a_plan_made_from_a_manifest_is_stale_when_that_is_written_anew(results: Path) -> None:
-    plan, counted = results / "d" / "plan.tsv", results / "d" / "data.manifest.json"
-    spec = current("plan", {"dataset": "d", "on": ""})
-    manifest = Manifest(results / "d" / "plan.tsv.manifest.json", spec, inputs=[counted])
-    plan.write_text("plan")
-    manifest.write(outputs=[plan], counts={})
-    assert verify(results, current=current) == (4, [])
+def test_a_result_made_from_a_manifest_is_stale_when_that_is_written_again(results: Path) -> None:
+    """As a plan is, which counts what manifests tell."""
+    counted = results / "d" / "data.manifest.json"
+    table = results / "d" / "table2.tsv"
+    Manifest(results / "d" / "table2.tsv.manifest.json", spec_of("table"), inputs=[counted]).write(
+        outputs=[table], counts={}
+    )
+    assert check(results) == (3, [])
     record = json.loads(counted.read_bytes())
     counted.write_bytes(sealed({**record, "counts": {"rows": 2}}))
-    assert reasons(verify(results, current=current)[1]) == {
-        "results/d/plan.tsv.manifest.json": f"stale: made from {counted}, which has other bytes now"
-    }
+    assert reasons(check(results)[1]) == {TABLE: f"stale: made from {counted}, which has other bytes now"}
 
 
 @pytest.mark.parametrize("copy", ["other", "d.bak", "d/old"])
@@ -208,7 +236,7 @@ def test_results_in_another_place_are_of_unknown_origin_and_the_right_place_is_n
     results: Path, copy: str
 ) -> None:
     shutil.copytree(results / "d", results / copy)
-    checked, findings = verify(results, current=current)
+    checked, findings = check(results)
     assert checked == 3
     assert {finding.kind for finding in findings} == {"unknown"}
     found = reasons(findings)
@@ -248,7 +276,7 @@ def test_a_manifest_that_cannot_be_read_is_named_and_the_rest_is_checked(results
     assert after != before
     manifest.write_bytes(after)
     (results / "d" / "table2.tsv").unlink()
-    found = reasons(verify(results, current=current)[1])
+    found = reasons(check(results)[1])
     assert found["results/d/data.manifest.json"].startswith("damaged")
     assert found["results/d/table2.tsv"] == "damaged: is missing"
 
@@ -278,7 +306,7 @@ def test_a_manifest_that_cannot_be_opened_is_named_and_the_rest_is_checked(
 
         monkeypatch.setattr(Path, "read_bytes", refused)
     (results / "d" / "table2.tsv").unlink()
-    found = reasons(verify(results, current=current)[1])
+    found = reasons(check(results)[1])
     assert found[str(manifest)].startswith("damaged")
     assert found["results/d/table2.tsv"] == "damaged: is missing"
 
@@ -293,7 +321,7 @@ def test_a_result_that_cannot_be_read_is_named_and_the_rest_is_checked(
 
     digest = module.sha256_file
     monkeypatch.setattr(module, "sha256_file", refused)
-    found = reasons(verify(results, current=current)[1])
+    found = reasons(check(results)[1])
     assert found["results/d/data/in.txt"] == "damaged: cannot be read (Input/output error)"
     assert set(found) == {"results/d/data/in.txt", INDEX, TABLE}
 
@@ -308,6 +336,22 @@ def test_where_there_is_nothing_to_check_it_says_so(
     if left == "records of jobs":
         Path("results/logs/verify.log").write_text("")
         Path("results/README.md").write_text("")
-    Path("config.json").write_text("{}")
+    Path("current.json").write_text("{}")
     with pytest.raises(ValueError, match="results: expected results to check, found none"):
-        verify_program.main(["--results", "results", "--config", "config.json", "--root", "."])
+        verify_program.main(["--results", "results", "--current", "current.json"])
+
+
+def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(Path("current.json"), today(results))
+    verify_program.main(["--results", "results", "--current", "current.json"])
+    assert capsys.readouterr().out == "3 artefacts checked, 0 findings\n"
+    (results / "d" / "table2.tsv").write_bytes(b"other")
+    with pytest.raises(SystemExit, match="1"):
+        verify_program.main(["--results", "results", "--current", "current.json"])
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        "damaged: results/d/table2.tsv: its bytes are not those that its stage wrote",
+        "3 artefacts checked, 1 findings",
+    ]

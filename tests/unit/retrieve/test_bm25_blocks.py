@@ -53,7 +53,7 @@ def test_depth_beyond_the_collection_gives_every_passage_that_matches_once(tmp_p
     assert counts["hits"] == 3
 
 
-def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, index, monkeypatch):
+def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, index, monkeypatch):
     monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 2)
     real, calls = bm25.run_anserini, []
 
@@ -74,7 +74,7 @@ def test_an_interrupted_search_goes_on_behind_its_finished_blocks(tmp_path, inde
         assert len(calls) == 4  # three blocks, one of them twice
 
 
-def test_a_block_that_is_not_as_it_was_written_is_searched_again(tmp_path, index, monkeypatch):
+def test_a_damaged_block_is_searched_again(tmp_path, index, monkeypatch):
     monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 2)
     texts = ["salt", "wool", "sea", "", "sheep"]
     hits, _ = searched(tmp_path, index, texts)
@@ -113,7 +113,7 @@ def test_an_index_that_lost_a_file_is_an_error_that_names_it(tmp_path, index):
 
 
 def test_refused_arguments_are_an_error_though_anserini_ends_well():
-    with pytest.raises(ValueError, match=r"SearchCollection failed \(status 0\) and said: Error: .*oddity"):
+    with pytest.raises(ValueError, match=r"SearchCollection failed with status 0: Error: .*oddity"):
         run_anserini("search.SearchCollection", {"oddity": "x"}, switches=[], heap_mb=100)
 
 
@@ -132,7 +132,7 @@ def test_the_time_left_is_told_while_anserini_indexes_and_the_run_is_written(
     searched(tmp_path, index, ["salt", "wool"])
     lines = capfd.readouterr().err.splitlines()
     assert any(line.startswith("BM25: 2 of 2 queries (100 %)") for line in lines)
-    assert any(line.startswith("writing the run: ") and "bytes (50 %)" in line for line in lines)
+    assert any(line.startswith("writing the run: 1 of 2 hits (50 %)") for line in lines)
 
     java = tmp_path / "java"  # as Anserini says it once a minute
     java.write_text(

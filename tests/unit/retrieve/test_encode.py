@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import doctest
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from small_trainings import sharpen
 from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
-from condenser.model.backbone import embedded_folder, load_backbone
+from condenser.model.backbone import embedded_folder, prepare_backbone
 from condenser.model.retriever import Retriever
 from condenser.retrieve import encode
-from condenser.retrieve.encode import encode_shard, token_batches
+from condenser.retrieve.encode import encode_texts, token_batches
 
 WORDS = [
     "a", "retriever", "maps", "every", "passage", "to", "one",
@@ -34,37 +37,52 @@ def texts() -> list[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def retriever(tmp_path_factory) -> Path:
-    """Two layers of the embedded backbone, as a retriever's folder."""
-    backbone = load_backbone(embedded_folder(), dropout=None)
-    backbone.encoder.layer = backbone.encoder.layer[:2]
-    backbone.config.num_hidden_layers = 2
+def retriever(tmp_path_factory, texts) -> Path:
+    """Two layers as wide as the embedded backbone's over few words, which load in no time."""
     folder = tmp_path_factory.mktemp("models") / "retriever"
-    Retriever(backbone).save(folder, embedded_folder())
+    layers = {"hidden_size": 384, "num_layers": 2, "num_heads": 12, "intermediate_size": 1536}
+    prepare_backbone(
+        "scratch",
+        folder,
+        seed=5,
+        hub_id=None,
+        revision=None,
+        mirror=None,
+        path=None,
+        shape={**layers, "vocab_size": 90, "max_positions": 64},
+        texts=[text for _, text in texts],
+    )
+    sharpen(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def tokens(tmp_path_factory, retriever, texts) -> list[Path]:
-    folder, tokenizer = tmp_path_factory.mktemp("tokens"), Tokenizer(retriever)
-    prefixes = []
-    for number, (begin, end) in enumerate(shard_bounds(NUM_ROWS, num_shards=2)):
-        prefixes.append(folder / f"collection.{number}-of-2")
+def tokens(tmp_path_factory, retriever, texts) -> Path:
+    """All texts in one shard."""
+    return token_shards(tmp_path_factory.mktemp("tokens"), retriever, texts, num_shards=1)[0]
+
+
+def token_shards(folder: Path, model: Path, texts: list[tuple[str, str]], *, num_shards: int) -> list[Path]:
+    """The texts in shards cut at multiples of 8 rows, by the model's own tokenizer."""
+    tokenizer, prefixes = Tokenizer(model), []
+    for number, (begin, end) in enumerate(shard_bounds(NUM_ROWS, num_shards=num_shards, multiple_of=8)):
+        prefixes.append(folder / f"collection.{number}-of-{num_shards}")
         write_token_shard(texts[begin:end], prefixes[-1], tokenizer, batch_size=10, split=True)
     return prefixes
 
 
 @pytest.fixture(autouse=True)
 def no_lasting_settings():
-    """encode_shard makes PyTorch deterministic, for good: undo it behind each test."""
+    """encode_texts makes PyTorch deterministic for the whole process: undo it after each test."""
     threads = torch.get_num_threads()
     yield
     torch.use_deterministic_algorithms(False)
     torch.set_num_threads(threads)
 
 
-def encoded(folder: Path, retriever: Path, tokens: list[Path], *, shard="0-of-1", **changes) -> np.ndarray:
+def encoded(folder: Path, retriever: Path, tokens: Path, **changes) -> np.ndarray:
     settings = {
+        "rows": None,
         "max_tokens": 32,
         "batch_tokens": 128,
         "block_rows": 8,
@@ -73,9 +91,8 @@ def encoded(folder: Path, retriever: Path, tokens: list[Path], *, shard="0-of-1"
         "precision": "fp32",
         "name_of_row": lambda row: f"passage d{row}",
     } | changes
-    output = folder / f"{shard}.npy"
-    encode_shard(retriever, tokens, output, shard=shard, work_folder=folder / f"work-{shard}", **settings)
-    return np.load(output)
+    encode_texts(retriever, tokens, folder / "out.npy", work_folder=folder / "work", **settings)
+    return np.load(folder / "out.npy")
 
 
 def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retriever, tokens, texts):
@@ -104,11 +121,9 @@ def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retrieve
         ("embeddings.sha256", lambda content: content[:70], 8),
     ],
 )
-def test_a_block_that_is_not_as_it_was_written_is_encoded_again(
-    tmp_path, retriever, tokens, monkeypatch, file, damage, begins
-):
+def test_a_damaged_block_is_encoded_again(tmp_path, retriever, tokens, monkeypatch, file, damage, begins):
     whole = encoded(tmp_path, retriever, tokens)
-    path = tmp_path / "work-0-of-1" / file
+    path = tmp_path / "work" / file
     path.write_bytes(damage(path.read_bytes()))
     real, blocks = encode.row_windows, []
 
@@ -125,8 +140,9 @@ def flipped(content, place):
     return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
 
 
-def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, tokens):
+def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, texts):
     """By what an embedding has of its own: its distance from the mean of all."""
+    (tokens,) = token_shards(tmp_path, embedded_folder(), texts, num_shards=1)
     exact, ours = (
         encoded(tmp_path / precision, embedded_folder(), tokens, precision=precision)
         for precision in ("fp32", "bf16")
@@ -138,17 +154,42 @@ def test_bfloat16_moves_no_embedding_beyond_its_rounding(tmp_path, tokens):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, precision):
+def test_the_number_of_shards_changes_no_bit(tmp_path, retriever, tokens, texts, precision):
     whole = encoded(tmp_path, retriever, tokens, precision=precision)
     for num_shards in (2, 3, 7):  # six blocks: of seven shards one is empty
-        parts = [
-            encoded(tmp_path, retriever, tokens, shard=f"{index}-of-{num_shards}", precision=precision)
-            for index in range(num_shards)
-        ]
+        shards = token_shards(tmp_path, retriever, texts, num_shards=num_shards)
+        parts = [encoded(tmp_path / shard.name, retriever, shard, precision=precision) for shard in shards]
         assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 
-def test_an_interrupted_encoding_goes_on_behind_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
+def test_of_chosen_rows_the_embeddings_are_theirs_in_that_order(tmp_path, retriever, tokens):
+    whole = encoded(tmp_path / "whole", retriever, tokens)
+    every = encoded(tmp_path / "every", retriever, tokens, rows=range(NUM_ROWS))
+    assert every.tobytes() == whole.tobytes()
+    rows = [40, 3, 11, 7, *range(20, 30)]
+    some = encoded(tmp_path / "some", retriever, tokens, rows=rows)
+    # other rows share a batch with other neighbours, and sums of floats with them
+    np.testing.assert_allclose(some, whole[rows], rtol=1e-4, atol=1e-5)
+    assert encoded(tmp_path / "none", retriever, tokens, rows=[]).shape == (0, 384)
+
+
+def test_chosen_rows_resume_after_their_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
+    rows = list(range(1, NUM_ROWS, 2))  # 22: three blocks
+    whole = encoded(tmp_path, retriever, tokens, rows=rows)
+    path = tmp_path / "work" / "embeddings.float32"
+    path.write_bytes(path.read_bytes()[: 2 * 8 * 384 * 4])
+    real, blocks = encode.row_windows, []
+
+    def counted(shards, rows, *, max_tokens):
+        blocks.append(rows.tolist())
+        return real(shards, rows, max_tokens=max_tokens)
+
+    monkeypatch.setattr(encode, "row_windows", counted)
+    assert encoded(tmp_path, retriever, tokens, rows=rows).tobytes() == whole.tobytes()
+    assert blocks == [rows[16:]]
+
+
+def test_an_interrupted_encoding_resumes_after_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
     whole = encoded(tmp_path / "whole", retriever, tokens)
     real, blocks = encode.row_windows, []
 
@@ -161,7 +202,7 @@ def test_an_interrupted_encoding_goes_on_behind_its_saved_blocks(tmp_path, retri
     monkeypatch.setattr(encode, "row_windows", interrupted)
     with pytest.raises(KeyboardInterrupt):
         encoded(tmp_path, retriever, tokens)
-    with (tmp_path / "work-0-of-1" / "embeddings.float32").open("ab") as file:
+    with (tmp_path / "work" / "embeddings.float32").open("ab") as file:
         file.write(b"half a block")  # written, but not known to be complete
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
     assert blocks == [0, 8, 16, 24, 24, 32, 40]
@@ -171,34 +212,56 @@ def test_a_finished_encoding_whose_file_is_lost_computes_nothing_again(
     tmp_path, retriever, tokens, monkeypatch
 ):
     whole = encoded(tmp_path, retriever, tokens)
-    (tmp_path / "0-of-1.npy").unlink()  # killed before its manifest, a job's outputs are deleted
+    (tmp_path / "out.npy").unlink()  # killed before its manifest, a job's outputs are deleted
     monkeypatch.setattr(encode, "row_windows", None)
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
-def test_a_work_folder_that_was_being_removed_when_the_process_died_is_not_taken_for_work(
-    tmp_path, retriever, tokens
-):
+def test_a_work_folder_whose_removal_was_interrupted_is_not_resumed(tmp_path, retriever, tokens):
     whole = encoded(tmp_path, retriever, tokens)
-    (tmp_path / "work-0-of-1" / "embeddings.float32").unlink()  # and embeddings.sha256 still speaks of it
+    (tmp_path / "work" / "embeddings.float32").unlink()  # and embeddings.sha256 still speaks of it
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
-def test_an_embedding_that_is_no_number_is_an_error_with_its_id(tmp_path, retriever, tokens):
+def test_an_embedding_with_nan_is_an_error_with_its_id(tmp_path, retriever, tokens):
     model = Retriever.load(retriever, dropout=None)
     with torch.no_grad():
         model.backbone.embeddings.position_embeddings.weight[31] = float("nan")  # only long rows get there
     model.save(tmp_path / "broken", retriever)
     with pytest.raises(ValueError, match=r"broken: expected finite embeddings, .* passage d\d+ and \d+ more"):
         encoded(tmp_path, tmp_path / "broken", tokens)
+    with pytest.raises(ValueError, match=r"for passage d11 and 0 more of"):  # 11 is its row of the shard
+        encoded(tmp_path / "few", tmp_path / "broken", tokens, rows=[7, 11], batch_tokens=8)
 
 
-def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, tokens, texts):
-    counts, device = encode_shard(
+def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path, retriever, texts):
+    from workflow_scripts import encode as program
+
+    model = Retriever.load(retriever, dropout=None)
+    with torch.no_grad():
+        model.backbone.embeddings.position_embeddings.weight[0] = float("nan")
+    model.save(tmp_path / "broken", retriever)
+    shard = token_shards(tmp_path, retriever, texts, num_shards=2)[1]
+    (tmp_path / "doc_ids.txt").write_text("".join(f"id {row}\n" for row in range(NUM_ROWS)))
+    config = {
+        "recipe": {"lengths": {"passage": 32}},
+        "encode": {"batch_tokens": 512, "block_rows": 8},
+        "compute": {"threads": 1, "device": "cpu", "precision": "fp32"},
+    }
+    arguments = f"--retriever {tmp_path}/broken --tokens {shard}.tokens.npy --shard 1-of-2"
+    arguments += f" --doc-ids {tmp_path}/doc_ids.txt --work-folder {tmp_path}/work"
+    arguments += f" --output {tmp_path}/out.npy --manifest {tmp_path}/m.json"
+    with pytest.raises(ValueError, match="NaN or infinity for passage id 24 and 7 more of its block"):
+        program.main(["--spec", json.dumps({"config": config}), *arguments.split()])
+    assert not (tmp_path / "out.npy").exists() and not (tmp_path / "m.json").exists()
+
+
+def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
+    counts, device = encode_texts(
         retriever,
-        tokens,
+        token_shards(tmp_path, retriever, texts, num_shards=2)[1],
         tmp_path / "out.npy",
-        shard="1-of-2",
+        rows=None,
         max_tokens=32,
         batch_tokens=64,
         block_rows=8,
@@ -231,3 +294,8 @@ def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
 
 def test_a_row_longer_than_the_budget_comes_alone():
     assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
+
+
+def test_examples_in_the_docstrings_are_true():
+    result = doctest.testmod(encode)
+    assert result.attempted > 0 and result.failed == 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from condenser.data.records import Passage, Query, write_passages, write_queries
+from condenser.data.records import Query, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import save_npy
 from condenser.model.backbone import embedded_folder, load_backbone
@@ -76,7 +76,10 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch)
         "search",
         make=make,
         arguments=[
-            *("--spec", json.dumps({"config": {"depth": 5, "block_rows": 8, "threads": 1}})),
+            *(
+                "--spec",
+                json.dumps({"config": {"depth": 5, "encode": {"block_rows": 8}, "compute": {"threads": 1}}}),
+            ),
             *("--embeddings", "passages.npy", "--shard", "0-of-1", "--doc-ids", "doc_ids.txt"),
             *("--queries", "queries.npy", "--rows", "rows.npy", "--scores", "scores.npy"),
         ],
@@ -101,7 +104,11 @@ def test_an_encoding_mixes_no_vectors_of_another_model(root, tmp_path, monkeypat
         write_token_shard([("", t) for t in texts], folder / "queries", tokenizer, batch_size=8, split=False)
         write_queries(folder / "queries.jsonl", (Query(f"q{row}", text) for row, text in enumerate(texts)))
 
-    config = {"query": 16, "batch_tokens": 64, "block_rows": 8, "threads": 1, "device": "cpu"}
+    config = {
+        "recipe": {"lengths": {"query": 16}},
+        "encode": {"batch_tokens": 64, "block_rows": 8},
+        "compute": {"threads": 1, "device": "cpu", "precision": "fp32"},
+    }
     remade, anew = broken_off_then_remade(
         root,
         tmp_path,
@@ -109,8 +116,8 @@ def test_an_encoding_mixes_no_vectors_of_another_model(root, tmp_path, monkeypat
         "encode_queries",
         make=make,
         arguments=[
-            *("--spec", json.dumps({"config": {**config, "precision": "fp32"}}), "--retriever", "retriever"),
-            *("--tokens", "queries", "--queries", "queries.jsonl", "--output", "out.npy"),
+            *("--spec", json.dumps({"config": config}), "--retriever", "retriever"),
+            *("--tokens", "queries.tokens.npy", "--queries", "queries.jsonl", "--output", "out.npy"),
         ],
         outputs=["out.npy"],
         step=(encode, "row_windows"),
@@ -120,11 +127,20 @@ def test_an_encoding_mixes_no_vectors_of_another_model(root, tmp_path, monkeypat
 
 def test_a_bm25_run_mixes_no_hits_of_another_index(root, tmp_path, monkeypatch):
     def make(folder, version):
-        texts = ["salt of the sea", "wool of sheep"][:: 3 - 2 * version]  # forth, back
-        write_passages(folder / "c.jsonl", (Passage(f"d{row}", "", text) for row, text in enumerate(texts)))
-        bm25.index_collection(folder / "c.jsonl", folder / "index", threads=1, heap_mb=100)
+        (folder / "index").mkdir(exist_ok=True)
+        (folder / "index" / "version").write_text(str(version))
         write_queries(folder / "queries.jsonl", [Query("a", "salt"), Query("b", "wool")])
 
+    def run_anserini(_program, options, *, output, **_):  # without Java, which takes a second each time
+        version = (options["index"] / "version").read_text()
+        output.write(f"0 Q0 d{version} 1 1.0 Anserini\n".encode())
+        return "INFO: 1 queries processed\n"
+
+    spec = {
+        "config": {"system": {"k1": 0.9, "b": 0.4}, "depth": 2},
+        "wildcards": {"system": "bm25"},
+    }
+    monkeypatch.setattr(bm25, "run_anserini", run_anserini)
     monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 1)
     remade, anew = broken_off_then_remade(
         root,
@@ -133,8 +149,8 @@ def test_a_bm25_run_mixes_no_hits_of_another_index(root, tmp_path, monkeypatch):
         "bm25_run",
         make=make,
         arguments=[
-            *("--spec", json.dumps({"config": {"k1": 0.9, "b": 0.4, "depth": 2}}), "--index", "index"),
-            *("--queries", "queries.jsonl", "--threads", "1", "--heap-mb", "100", "--output", "run.trec"),
+            *("--spec", json.dumps(spec), "--index", "index", "--queries", "queries.jsonl"),
+            *("--threads", "1", "--heap-mb", "100", "--output", "run.trec"),
         ],
         outputs=["run.trec"],
         step=(bm25, "_search_block"),

@@ -85,8 +85,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_taken(
 
 
 @pytest.mark.parametrize("mask", [1, 2])
-def test_any_flipped_bit_of_what_a_checkpoint_says_of_itself_is_noticed(tmp_path: Path, mask: int) -> None:
-    """Also one that leaves JSON: another loss scale, another fingerprint, another key."""
+def test_every_flipped_bit_of_meta_json_is_noticed(tmp_path: Path, mask: int) -> None:
+    """Also if the file is still JSON: another loss scale, fingerprint or key."""
     _save(tmp_path, 1)
     path = _save(tmp_path, 2) / "meta.json"
     content = path.read_bytes()
@@ -100,14 +100,14 @@ def test_any_flipped_bit_of_what_a_checkpoint_says_of_itself_is_noticed(tmp_path
 
 
 @pytest.mark.parametrize("content", ["null", "[]", "[1]", "1", '"sha256"', "{}", '{"sha256": NaN}'])
-def test_json_that_is_no_checkpoints_is_passed_over(tmp_path: Path, content: str) -> None:
+def test_other_json_in_place_of_meta_json_is_skipped(tmp_path: Path, content: str) -> None:
     _save(tmp_path, 1)
     (_save(tmp_path, 2) / "meta.json").write_text(content)
     loaded = _load(tmp_path)
     assert loaded is not None and loaded.step == 1
 
 
-def test_a_later_checkpoint_that_was_passed_over_goes_when_history_is_rewritten(tmp_path: Path) -> None:
+def test_a_damaged_later_checkpoint_is_removed_when_its_steps_are_repeated(tmp_path: Path) -> None:
     for step in (1, 2):
         _save(tmp_path, step)
     (tmp_path / "step-00000002" / "meta.json").write_text("{}")
@@ -117,14 +117,14 @@ def test_a_later_checkpoint_that_was_passed_over_goes_when_history_is_rewritten(
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     _save(tmp_path, 1)
-    with pytest.raises(ValueError, match="expected a checkpoint of this very training"):
+    with pytest.raises(ValueError, match="expected a checkpoint of this training"):
         load_newest_checkpoint(tmp_path, fingerprint="other", device="cpu")
 
 
-def test_a_pickle_in_place_of_weights_is_passed_over_unread(
+def test_a_pickle_in_place_of_weights_is_skipped_without_being_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Even where its digest is the one that is told."""
+    """Even if its digest is the recorded one."""
     _save(tmp_path, 1)
     folder = _save(tmp_path, 2)
     torch.save({"layer.weight": _Trap()}, folder / "weights.safetensors")
@@ -144,7 +144,7 @@ class _Trap:
         return exec, ("raise SystemExit('unpickled')",)
 
 
-def test_a_checkpoint_whose_log_was_changed_is_passed_over(
+def test_a_checkpoint_whose_log_was_changed_is_skipped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = StepLog(tmp_path / LOG_NAME, num_bytes=0)
@@ -155,10 +155,10 @@ def test_a_checkpoint_whose_log_was_changed_is_passed_over(
     (tmp_path / LOG_NAME).write_text('{"step":1}\n{"step":3}\n')
     loaded = _load(tmp_path)
     assert loaded is not None and loaded.step == 1
-    assert "does not begin as it did" in caplog.text
+    assert "log.jsonl was changed" in caplog.text
 
 
-def test_the_log_is_cut_where_the_checkpoint_was_and_its_digest_goes_on(tmp_path: Path) -> None:
+def test_the_log_is_cut_at_the_checkpoint_and_its_digest_continues(tmp_path: Path) -> None:
     path = tmp_path / LOG_NAME
     log = StepLog(path, num_bytes=0)
     log.append({"step": 0, "loss": 2.5})
@@ -184,7 +184,7 @@ def test_checkpoints_hold_tensors_and_json_and_nothing_else(tmp_path: Path) -> N
     assert json.loads((folder / "meta.json").read_text())["step"] == 3
 
 
-def test_a_work_folder_in_use_is_refused_and_tells_by_whom(tmp_path: Path) -> None:
+def test_a_work_folder_in_use_is_refused_and_the_error_names_the_process(tmp_path: Path) -> None:
     program = (
         "import sys, time; from condenser.train.checkpoint import locked_work_folder\n"
         "with locked_work_folder(sys.argv[1]): print('locked', flush=True); time.sleep(60)"
@@ -206,7 +206,7 @@ def test_a_work_folder_in_use_is_refused_and_tells_by_whom(tmp_path: Path) -> No
         assert f"process {os.getpid()} on " in (tmp_path / "lock").read_text()
 
 
-def test_what_a_killed_process_left_half_written_is_swept(tmp_path: Path) -> None:
+def test_half_written_folders_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".step-00000004.partial-77").mkdir()
     with locked_work_folder(tmp_path) as folder:
         assert [path.name for path in folder.iterdir()] == ["lock"]
@@ -219,7 +219,7 @@ def test_checkpoints_can_be_removed_while_the_log_stays(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == [LOG_NAME]
 
 
-def test_what_lies_about_under_a_like_name_is_left_alone(tmp_path: Path) -> None:
+def test_files_with_similar_names_are_left_alone(tmp_path: Path) -> None:
     _save(tmp_path, 1)
     (tmp_path / "step-backup01").touch()
     (tmp_path / "step-00000009").touch()
@@ -229,7 +229,7 @@ def test_what_lies_about_under_a_like_name_is_left_alone(tmp_path: Path) -> None
     assert _steps(tmp_path) == ["step-00000002", "step-00000009", "step-backup01"]
 
 
-def test_a_checkpoint_moved_away_and_linked_is_taken_and_in_time_unlinked(tmp_path: Path) -> None:
+def test_a_checkpoint_that_is_a_link_is_used_and_later_unlinked(tmp_path: Path) -> None:
     work, elsewhere = tmp_path / "work", tmp_path / "elsewhere"
     work.mkdir()
     _save(work, 1).rename(elsewhere)

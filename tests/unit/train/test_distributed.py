@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
-from torch import multiprocessing
+from forks import FORKS
 
 from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
@@ -46,10 +46,9 @@ def _child(work: Callable, rank: int, world_size: int, port: int, timeout_s: flo
 
 
 def start(work: Callable, world_size: int, *arguments: object, timeout_s: float = 300.0) -> list[BaseProcess]:
-    context = multiprocessing.get_context("spawn")
     port = _free_port()
     children: list[BaseProcess] = [
-        context.Process(target=_child, args=(work, rank, world_size, port, timeout_s, arguments))
+        FORKS.Process(target=_child, args=(work, rank, world_size, port, timeout_s, arguments))
         for rank in range(world_size)
     ]
     for child in children:
@@ -230,7 +229,7 @@ def test_when_one_process_fails_the_others_end(how: str, timeout_s: float) -> No
             child.join(10)
 
 
-def test_chunks_are_dealt_in_turn_and_none_is_forgotten() -> None:
+def test_every_chunk_is_computed_by_one_process() -> None:
     dealt = [list(Processes(rank, 3, 0, CPU).mine(8)) for rank in range(3)]
     assert dealt == [[0, 3, 6], [1, 4, 7], [2, 5]]
 
@@ -245,7 +244,7 @@ def test_without_torchrun_there_is_one_process(monkeypatch: pytest.MonkeyPatch) 
         assert gathered.tolist() == [[2.0], [1.0]]
 
 
-def test_a_rank_that_is_no_number_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_that_is_not_a_number_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "first")
     monkeypatch.setenv("WORLD_SIZE", "2")
     with (

@@ -14,6 +14,7 @@ from condenser.data.batches import step_items
 from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
+from condenser.model.untied import query_encoder_folder
 from condenser.train.checkpoint import load_newest_checkpoint, locked_work_folder
 from condenser.train.finetune import ExampleRows, draw_passages, read_example_rows
 from condenser.train.loop import BAD_BATCH_NAME
@@ -128,10 +129,38 @@ def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files,
     assert "encoder.layer.2.output.dense.weight" not in unmoved
 
 
-def test_keeping_graphs_or_computing_twice_changes_no_byte(files: Files, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["retriever", "untied"])
+def test_keeping_graphs_or_computing_twice_changes_no_byte(files: Files, tmp_path: Path, kind: str) -> None:
     for keep in (True, False):
-        train("retriever", files, tmp_path / str(keep), keep_graphs=keep)
+        train(kind, files, tmp_path / str(keep), keep_graphs=keep)
     assert contents(tmp_path / "True") == contents(tmp_path / "False")
+
+
+def test_two_encoders_are_trained_apart_and_each_is_a_folder_of_its_own(files: Files, tmp_path: Path) -> None:
+    counts = train("untied", files, tmp_path / "untied")
+    tied = train("retriever", files, tmp_path / "tied")
+    assert counts == tied
+    before = load_file(files.backbone / "model.safetensors")
+    passages, queries = (
+        load_file(folder / "model.safetensors")
+        for folder in (tmp_path / "untied", query_encoder_folder(tmp_path / "untied"))
+    )
+    frozen = {name for name in before if name.startswith("pooler.")}
+    for one, other in ((passages, queries), (passages, before), (queries, before)):
+        assert {name for name, weight in one.items() if torch.equal(weight, other[name])} == frozen
+    assert not (tmp_path / "tied" / "query").exists()
+    assert "query/tokenizer.json" in contents(tmp_path / "untied")
+
+
+def test_two_encoders_have_the_first_loss_of_one_and_later_others(files: Files, tmp_path: Path) -> None:
+    """They start from the same weights and draw the same dropout."""
+    logs = []
+    for kind in ("retriever", "untied"):
+        train(kind, files, tmp_path / kind, learning_rate=1e-2, warmup_ratio=0.0)
+        logs.append([record["loss"] for record in losses(tmp_path / kind)])
+    (first, *later), (same, *others) = logs
+    assert first == same
+    assert all(one != other for one, other in zip(later, others, strict=True))
 
 
 def test_texts_longer_than_the_limit_are_cut(files: Files, tmp_path: Path) -> None:

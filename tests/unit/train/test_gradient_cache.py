@@ -168,13 +168,13 @@ def test_under_autocast_recomputed_chunks_still_train_every_weight() -> None:
     assert_same(cached, kept, relative=1e-5)
 
 
-def test_autocast_around_the_whole_is_our_mistake() -> None:
+def test_autocast_around_both_passes_is_refused() -> None:
     model = small_condenser().float()
     with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(AssertionError, match="inside encode"):
         cocondenser_gradient(model, span_chunks(3), keep_graphs=False)
 
 
-def test_a_loss_scale_multiplies_gradients_and_leaves_the_losses_told() -> None:
+def test_a_loss_scale_multiplies_gradients_but_not_the_returned_losses() -> None:
     model = small_condenser()
     losses, plain = cocondenser_gradient(model, span_chunks(3), keep_graphs=False)
     scaled_losses, scaled = cocondenser_gradient(model, span_chunks(3), keep_graphs=False, scale=1024.0)

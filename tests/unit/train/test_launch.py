@@ -8,10 +8,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from forks import Program
 
 # A program like the workflow's own. Steps of a fifth of a second; `what` says how it ends.
 PROGRAM = """
@@ -88,6 +89,28 @@ def start(tmp_path: Path, root: Path) -> object:
 Start = Callable[..., subprocess.Popen[str]]
 
 
+@pytest.fixture
+def train(tmp_path: Path, root: Path) -> Iterator[Callable[[str, int], Program]]:
+    """Starts the launcher, itself forked, on two processes of PROGRAM; kills at the end what is left."""
+    started: list[Program] = []
+
+    def train(what: str, num_steps: int) -> Program:
+        program = tmp_path / "program.py"
+        program.write_text(PROGRAM)
+        options = ["--processes", "2", "--device", "cpu", "--stop-timeout-s", "60"]
+        launcher = [str(root / "workflow_scripts" / "launch.py"), *options]
+        command = [*launcher, "--", str(program), what, str(tmp_path), str(num_steps)]
+        started.append(Program(command, tmp_path / f"said-{len(started)}", PYTHONPATH=str(root)))
+        return started[-1]
+
+    yield train
+    for launcher in started:
+        launcher.kill()
+
+
+Train = Callable[[str, int], Program]
+
+
 def wait_for(claim: Callable[[], bool], *, timeout_s: float) -> float:
     """Wait until the claim holds; gives the seconds it took."""
     began = time.monotonic()
@@ -123,48 +146,46 @@ def test_a_rule_without_gpus_is_one_process(start: Start) -> None:
 
 
 def test_when_a_process_is_killed_all_end_within_a_minute_and_none_is_left(
-    start: Start, tmp_path: Path
+    train: Train, tmp_path: Path
 ) -> None:
-    launcher = start(PROGRAM, "train", tmp_path, 10_000, processes=2)
+    launcher = train("train", 10_000)
     pids = training_pids(tmp_path, 2)
     os.kill(pids[1], signal.SIGKILL)
-    _, err = launcher.communicate(timeout=60)
-    assert launcher.returncode == 128 + signal.SIGKILL
-    assert "process 1 of 2 was the first to fail" in err
+    status, said = launcher.ended(timeout_s=60)
+    assert status == 128 + signal.SIGKILL
+    assert "process 1 of 2 was the first to fail" in said
     assert not any(map(is_alive, pids))
 
 
-def test_sigterm_lets_all_processes_save_and_the_next_start_resumes(start: Start, tmp_path: Path) -> None:
-    launcher = start(PROGRAM, "train", tmp_path, 30, processes=2)
+def test_sigterm_lets_all_processes_save_and_the_next_start_resumes(train: Train, tmp_path: Path) -> None:
+    launcher = train("train", 30)
     pids = training_pids(tmp_path, 2)
-    launcher.terminate()
-    _, err = launcher.communicate(timeout=60)
-    assert launcher.returncode == 128 + signal.SIGTERM
+    launcher.send(signal.SIGTERM)
+    status, said = launcher.ended(timeout_s=60)
+    assert status == 128 + signal.SIGTERM
     assert not any(map(is_alive, pids))
-    stopped_after = re.search(r"stopped after step (\d+) of 30", err)
+    stopped_after = re.search(r"stopped after step (\d+) of 30", said)
     assert stopped_after
 
-    again = start(PROGRAM, "train", tmp_path, int(stopped_after[1]) + 1, processes=2)
-    _, err = again.communicate(timeout=60)
-    assert again.returncode == 0, err
-    assert f"resuming after step {stopped_after[1]} of" in err
+    status, said = train("train", int(stopped_after[1]) + 1).ended(timeout_s=60)
+    assert status == 0, said
+    assert f"resuming after step {stopped_after[1]} of" in said
     losses = re.findall(r'"loss":(\S+?),', (tmp_path / "log.jsonl").read_text())
     assert losses == ["3.0"] * (int(stopped_after[1]) + 1)  # 1 + 2: both processes, every step once
 
 
-def test_the_processes_end_when_their_launcher_is_killed(start: Start, tmp_path: Path) -> None:
-    launcher = start(PROGRAM, "train", tmp_path, 10_000, processes=2)
+def test_the_processes_end_when_their_launcher_is_killed(train: Train, tmp_path: Path) -> None:
+    launcher = train("train", 10_000)
     pids = training_pids(tmp_path, 2)
     launcher.kill()
     wait_for(lambda: not any(map(is_alive, pids)), timeout_s=60)
 
 
-def test_a_mistake_in_one_process_is_told_without_a_traceback(start: Start, tmp_path: Path) -> None:
-    launcher = start(PROGRAM, "fail", tmp_path, 10_000, processes=2)
-    _, err = launcher.communicate(timeout=60)
-    assert launcher.returncode == 1
-    assert err.count("error: qrels.tsv:17: expected 4 columns, got 3.") == 1
-    assert "Traceback" not in err
+def test_an_error_in_one_process_is_reported_without_a_traceback(train: Train) -> None:
+    status, said = train("fail", 10_000).ended(timeout_s=60)
+    assert status == 1
+    assert said.count("error: qrels.tsv:17: expected 4 columns, got 3.") == 1
+    assert "Traceback" not in said
 
 
 @pytest.fixture
@@ -203,11 +224,11 @@ def test_more_processes_than_free_gpus_are_refused(start: Start, nvidia_smi: dic
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["nothing.py"], "expected a Python program behind --, got nothing.py. Is the path right?"),
+        (["nothing.py"], "expected a Python program after --, got nothing.py. Is the path right?"),
         ([], "the following arguments are required: command"),
     ],
 )
-def test_a_missing_program_is_said_in_one_line(root: Path, arguments: list[str], message: str) -> None:
+def test_a_missing_program_is_reported_in_one_line(root: Path, arguments: list[str], message: str) -> None:
     options = ["--processes", "1", "--device", "cpu", "--stop-timeout-s", "60", "--", *arguments]
     done = subprocess.run(
         [sys.executable, str(root / "workflow_scripts" / "launch.py"), *options],

@@ -17,7 +17,7 @@ from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_wit
 from condenser.files import read_json
 from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
-from condenser.train.loop import BAD_BATCH_NAME, Batch, log_totals, train, weight_groups
+from condenser.train.loop import BAD_BATCH_NAME, Batch, StepRecord, log_totals, train, weight_groups
 
 torch.set_num_threads(1)
 _ALONE = alone(torch.device("cpu"))
@@ -172,7 +172,7 @@ def test_a_training_that_died_and_was_resumed_gives_the_same_bytes(tmp_path: Pat
     assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
 
 
-def test_steps_after_the_last_checkpoint_are_taken_again_and_logged_once(tmp_path: Path) -> None:
+def test_steps_after_the_last_checkpoint_are_repeated_and_logged_once(tmp_path: Path) -> None:
     whole = _train(tmp_path / "whole")
     seldom = {"checkpoint_every_s": 3600}
     with pytest.raises(SystemExit):
@@ -187,7 +187,7 @@ def test_steps_after_the_last_checkpoint_are_taken_again_and_logged_once(tmp_pat
 @pytest.mark.parametrize(
     ("number", "error"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
 )
-def test_a_signal_lets_the_step_finish_saves_it_and_gives_the_handlers_back(
+def test_after_a_signal_the_step_is_finished_and_saved_and_handlers_are_restored(
     tmp_path: Path, number: int, error: type[BaseException]
 ) -> None:
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
@@ -227,7 +227,7 @@ def test_resuming_from_the_checkpoint_before_a_damaged_one_gives_the_same_bytes(
     assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
 
 
-def test_a_finished_training_is_not_taken_up_again(tmp_path: Path) -> None:
+def test_a_finished_training_does_no_more_steps(tmp_path: Path) -> None:
     whole = _train(tmp_path)
 
     def prepare(step: int) -> Batch[_Points]:
@@ -236,7 +236,7 @@ def test_a_finished_training_is_not_taken_up_again(tmp_path: Path) -> None:
     assert _same(_train(tmp_path, prepare=prepare), whole)
 
 
-def test_a_loss_that_is_no_number_skips_its_update(tmp_path: Path) -> None:
+def test_a_nan_loss_skips_its_update(tmp_path: Path) -> None:
     _train(tmp_path, loss_of=_no_number_at(5, 6), bad_loss_patience=2, num_steps=7)
     before = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
     _train(tmp_path / "to five", loss_of=_no_number_at(5, 6), num_steps=7, bad_loss_patience=2)
@@ -272,7 +272,7 @@ def test_too_many_bad_losses_in_a_row_stop_the_training_and_name_step_and_items(
 
 
 @pytest.mark.parametrize("when", ["due", "at the end"])
-def test_weights_that_are_no_numbers_stop_the_training_and_are_never_kept(tmp_path: Path, when: str) -> None:
+def test_infinite_weights_stop_the_training_and_are_never_saved(tmp_path: Path, when: str) -> None:
     every, num_steps = (0, _NUM_STEPS) if when == "due" else (10_000, 6)
     with pytest.raises(ValueError, match=r"log.jsonl:6: expected finite weights .* on points p5\.0, "):
         _train(
@@ -288,7 +288,7 @@ def test_weights_that_are_no_numbers_stop_the_training_and_are_never_kept(tmp_pa
 
 
 @pytest.mark.parametrize("in_the_way", ["a folder", "no ids"])
-def test_a_bad_loss_is_told_also_where_its_batch_cannot_be_kept(tmp_path: Path, in_the_way: str) -> None:
+def test_a_bad_loss_is_reported_even_if_its_batch_cannot_be_saved(tmp_path: Path, in_the_way: str) -> None:
     def prepare(step: int) -> Batch[_Points]:
         batch = _batch(step)
         return dataclasses.replace(batch, ids=_gone) if in_the_way == "no ids" else batch
@@ -374,7 +374,7 @@ def test_an_error_while_preparing_a_batch_comes_through(tmp_path: Path) -> None:
 
 def test_another_training_does_not_resume_from_this_ones_checkpoints(tmp_path: Path) -> None:
     _train(tmp_path)
-    with pytest.raises(ValueError, match="expected a checkpoint of this very training"):
+    with pytest.raises(ValueError, match="expected a checkpoint of this training"):
         _train(tmp_path, fingerprint="g")
 
 
@@ -395,11 +395,31 @@ def test_a_checkpoint_of_foreign_content_is_refused(
     assert whole is not None
     foreign = dataclasses.replace(whole, step=11, **{part: {**getattr(whole, part), **content}})
     save_checkpoint(tmp_path, foreign, fingerprint="f", keep=2)
-    with pytest.raises(ValueError, match=f"step 11: expected this model's weights, {odd} differs"):
+    with pytest.raises(ValueError, match=f"step 11: expected this model's weights, but {odd} differs"):
         _train(tmp_path)
 
 
-def test_the_log_tells_each_step_and_sums_up(tmp_path: Path) -> None:
+def test_the_hook_gets_each_step_as_it_is_logged_and_changes_no_byte(tmp_path: Path) -> None:
+    """After the log's line and before the checkpoint; in a resumed training, for the steps left."""
+    seen: list[StepRecord] = []
+
+    def note(record: StepRecord) -> None:
+        seen.append(record)
+        lines = (tmp_path / "watched" / LOG_NAME).read_text().splitlines()
+        assert json.loads(lines[-1]) == record.log_line()
+        assert not (tmp_path / "watched" / f"step-{record.step + 1:08d}").exists()
+
+    plain = _train(tmp_path / "plain")
+    with pytest.raises(RuntimeError):
+        _train(tmp_path / "watched", loss_of=_fail_at(7), on_step=note)
+    assert [record.step for record in seen] == list(range(7))
+    assert _same(_train(tmp_path / "watched", on_step=note), plain)
+    assert [record.step for record in seen[7:]] == list(range(7, _NUM_STEPS))
+    assert (tmp_path / "watched" / LOG_NAME).read_bytes() == (tmp_path / "plain" / LOG_NAME).read_bytes()
+    assert all(record.batch.content.step == record.step for record in seen)
+
+
+def test_the_log_has_each_step_and_gives_the_totals(tmp_path: Path) -> None:
     _train(tmp_path)
     records = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
     assert [record["step"] for record in records] == list(range(_NUM_STEPS))
@@ -413,7 +433,7 @@ def test_the_log_tells_each_step_and_sums_up(tmp_path: Path) -> None:
     }
 
 
-def test_weight_decay_spares_what_hugging_faces_trainer_spares() -> None:
+def test_weight_decay_leaves_out_the_weights_that_hugging_faces_trainer_leaves_out() -> None:
     config = BertConfig(
         vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
     )

@@ -15,7 +15,7 @@ from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
 from condenser.train.memory import StepMemory
 
-NOT_KEPT, RECOMPUTED = "with the gradient cache", "layers are computed again"
+NOT_KEPT, RECOMPUTED = "switching to the gradient cache", "switching to activation checkpointing"
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,7 @@ def fill_memory(monkeypatch: pytest.MonkeyPatch, kind: type[nn.Module], calls: s
         ("cocondenser", MaskedLanguageHead, {3, 5}, [NOT_KEPT, RECOMPUTED]),
         ("retriever", Retriever, {2}, [NOT_KEPT]),
         ("retriever", Retriever, {2, 4}, [NOT_KEPT, RECOMPUTED]),
+        ("untied", Retriever, {2, 4}, [NOT_KEPT, RECOMPUTED]),
     ],
 )
 def test_a_full_device_changes_no_byte_of_what_is_trained(
@@ -58,7 +59,8 @@ def test_a_full_device_changes_no_byte_of_what_is_trained(
     full_at: set[int],
     said: list[str],
 ) -> None:
-    changes = {"gradient_cache": "never"} if kind == "cocondenser" else {}
+    changes: dict[str, Any] = {"gradient_cache": "never"} if kind == "cocondenser" else {}
+    changes["epochs"] = 0.3
     train(kind, files, tmp_path / "calm", **changes)
     fill_memory(monkeypatch, module, full_at)
     with caplog.at_level(logging.INFO):
@@ -70,7 +72,7 @@ def test_a_full_device_changes_no_byte_of_what_is_trained(
     assert contents(tmp_path / "full") == contents(tmp_path / "calm")
 
 
-def test_where_not_even_one_layer_fits_the_setting_to_lower_is_named(
+def test_if_not_even_one_layer_fits_the_error_names_the_setting_to_lower(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill_memory(monkeypatch, MaskedLanguageHead, set(range(2, 100)))
@@ -79,7 +81,7 @@ def test_where_not_even_one_layer_fits_the_setting_to_lower_is_named(
     assert not (tmp_path / "out").exists()
 
 
-def test_gradients_of_a_try_that_failed_are_gone_before_the_next() -> None:
+def test_gradients_of_a_failed_try_are_deleted_before_the_next() -> None:
     model = small_condenser()
     weight = model.mlm_head.bias
     tries = []
@@ -97,7 +99,7 @@ def test_gradients_of_a_try_that_failed_are_gone_before_the_next() -> None:
     assert weight.grad is not None and bool((weight.grad == 1).all())
 
 
-def test_layers_that_are_computed_again_hold_less_for_the_way_back() -> None:
+def test_activation_checkpointing_keeps_less_for_the_backward_pass() -> None:
     def held(model: Retriever) -> int:
         sizes: list[int] = []
         with torch.autograd.graph.saved_tensors_hooks(

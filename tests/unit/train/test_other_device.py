@@ -14,7 +14,7 @@ CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a GPU with the CPU: PyTorch finds no GPU")
-@pytest.mark.parametrize("kind", ["condenser", "cocondenser", "retriever"])
+@pytest.mark.parametrize("kind", ["condenser", "cocondenser", "retriever", "untied"])
 def test_a_gpu_has_the_losses_of_the_cpu_to_a_thousandth(tmp_path: Path, kind: str) -> None:
     files = prepare(tmp_path, dropout=0.0)  # devices draw dropout differently from one seed
     sharpen(files.backbone)

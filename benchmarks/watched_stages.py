@@ -1,0 +1,170 @@
+"""Run a few updates of a stage, as its program does, and note when each ended and what it computed."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from condenser import kinds
+from condenser.model.retriever import Retriever
+from condenser.pipeline.costs.arithmetic import Chunk, Shape
+from condenser.retrieve.encode import encode_texts
+from condenser.systems import biencoder
+from condenser.train.loop import StepRecord
+from condenser.train.machine import Machine, loop_settings
+from condenser.train.pretrain import pretrain
+
+
+class Update(NamedTuple):
+    """What a stage computed until `ended`, in seconds of `time.perf_counter`."""
+
+    ended: float
+    items: int
+    tokens: int
+    chunks: list[Chunk]
+
+
+class DoesNotFit(Exception):
+    """The memory is too small for what was to be measured."""
+
+
+class _Enough(Exception):
+    """All updates that were asked for have been computed."""
+
+
+def run_updates(
+    stage: str,
+    folder: Path,
+    settings: Mapping[str, Any],
+    machine: Machine,
+    *,
+    count: int,
+    seed: int,
+    shape: Shape,
+) -> list[Update]:
+    """The first `count` updates of a stage, or blocks of an encoding.
+
+    Raises:
+        DoesNotFit: the stage needs more memory than there is, or than the settings' memory_gb.
+        ValueError: too few texts are long enough for so many updates.
+    """
+    if settings.get("gradient_cache") == "never" and machine.processes.device.type == "cpu":
+        _refuse_large_graphs(settings, shape)
+    watch = _Watch(count, block_rows=settings.get("block_rows", 0))
+    try:
+        with _less_memory_refused():
+            _run(stage, folder, settings, machine, watch, seed=seed)
+    except _Enough:
+        return watch.updates
+    except torch.OutOfMemoryError as error:
+        raise DoesNotFit(str(error).partition("\n")[0]) from error
+    raise ValueError(f"--tokens: expected longer texts: {stage} ended after {len(watch.updates)} updates.")
+
+
+def _run(
+    stage: str, folder: Path, settings: Mapping[str, Any], machine: Machine, watch: _Watch, *, seed: int
+) -> None:
+    """Call the stage on the files of `random_inputs.write_inputs`; only this function knows how."""
+    backbone, tokens, work = folder / "backbone", folder / f"{stage}.0-of-1", folder / "work"
+    if stage == "encode":
+        hook = nn.modules.module.register_module_forward_pre_hook(watch.on_forward)
+        try:
+            encode_texts(
+                backbone, tokens, work / "embeddings.npy", rows=None,
+                max_tokens=settings["lengths"]["passage"], batch_tokens=settings["batch_tokens"],
+                block_rows=settings["block_rows"], threads=torch.get_num_threads(),
+                device=machine.processes.device.type, precision=machine.precision, work_folder=work,
+                name_of_row=str,
+            )  # fmt: skip
+        finally:
+            hook.remove()
+        return
+    settings = {**settings, "epochs": 1}  # which has at least as many updates as are measured
+    shared: dict[str, Any] = {
+        "doc_ids": folder / f"{stage}.doc_ids.txt", "seed": seed, "precision": machine.precision,
+        "processes": machine.processes, "work_folder": work, "on_step": watch.on_step,
+        **loop_settings(
+            settings, fingerprint=stage, checkpoint_every_s=sys.maxsize, checkpoints_kept=1,
+            bad_loss_patience=0,
+        ),
+    }  # fmt: skip
+    if stage == "train":
+        biencoder.train(
+            [folder / "examples.jsonl"], backbone, work / "model", recipe=settings,
+            collection_tokens=[tokens], query_tokens=folder / "queries.train",
+            queries=folder / "queries.jsonl", **shared,
+        )  # fmt: skip
+    else:
+        objective = kinds.load("objectives", settings["objective"]).training
+        pretrain(objective, [tokens], backbone, work / "model", title=stage, settings=settings, **shared)
+
+
+class _Watch:
+    """Collects `count` updates without changing them, then ends the stage by raising `_Enough`."""
+
+    def __init__(self, count: int, *, block_rows: int) -> None:
+        self.updates: list[Update] = []
+        self._count, self._block_rows = count, block_rows
+        self._passes: list[tuple[Chunk, Any]] = []  # of the current block, with their tokens
+
+    def _note(self, items: int, tokens: int, chunks: Sequence[Chunk]) -> None:
+        self.updates.append(Update(time.perf_counter(), items, tokens, list(chunks)))
+        if len(self.updates) == self._count:
+            raise _Enough
+
+    def on_step(self, record: StepRecord) -> None:
+        """Note an update, as the hook of a training."""
+        inputs = [chunk.inputs for chunk in record.batch.content.chunks]
+        chunks = [Chunk(*each.input_ids.shape, len(getattr(each, "labels", ()))) for each in inputs]
+        self._note(record.batch.num_items, record.batch.num_tokens, chunks)
+
+    def on_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        """Note the blocks of an encoding, as PyTorch's hook before every forward pass of a module.
+
+        A block has ended when the first pass of the next one begins, so one more row must be encoded.
+        """
+        if isinstance(module, Retriever):
+            if sum(chunk.rows for chunk, _ in self._passes) == self._block_rows:
+                chunks, tokens = zip(*self._passes, strict=True)
+                self._passes = []
+                self._note(self._block_rows, int(sum(tokens)), chunks)
+            ids, mask = inputs
+            self._passes.append((Chunk(*ids.shape, 0), ids.numel() if mask is None else mask.sum()))
+
+
+@contextmanager
+def _less_memory_refused() -> Iterator[None]:
+    """Raise `DoesNotFit` when a training logs that it goes on with less memory."""
+    log = logging.getLogger("condenser.train.memory")
+
+    def refuse(record: logging.LogRecord) -> bool:
+        raise DoesNotFit(f"does not fit: {record.getMessage()}")
+
+    log.setLevel(logging.INFO)
+    log.addFilter(refuse)
+    try:
+        yield
+    finally:
+        log.removeFilter(refuse)
+
+
+def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
+    """Refuse a training without the gradient cache if the graphs of a batch may need more than memory_gb.
+
+    A GPU refuses by itself what does not fit. A CPU would kill the process, or another one. A contrast is
+    of two texts an item.
+    """
+    _, tokens = kinds.load("objectives", settings["objective"]).longest_row(settings)
+    num_rows, width = 2 * settings["batch_size"], tokens + 2
+    longest = Chunk(num_rows, width, num_rows * width * settings.get("mask_probability", 0.0))
+    needed_gb = 4e-9 * shape.graph_numbers([longest])
+    if needed_gb > settings["memory_gb"]:
+        raise DoesNotFit(f"does not fit: graphs of up to {needed_gb:.3g} GB, memory_gb is less")

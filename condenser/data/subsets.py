@@ -1,0 +1,37 @@
+"""Subsets of the train queries, for training on fewer of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from condenser.data.randomness import permutation
+from condenser.data.records import read_queries
+from condenser.files import atomic_write
+
+
+def write_subset(queries: str | Path, output: str | Path, *, count: int, seed: int) -> dict[str, int]:
+    """Write the ids of `count` queries drawn by `seed`, one per line, in file order; gives counts.
+
+    With one seed, a smaller subset is part of every larger one.
+    Source: Condenser, §4: random subsets of the train queries.
+
+    Raises:
+        ValueError: there are fewer queries.
+    """
+    ids = [query.query_id for query in read_queries(queries)]
+    if count > len(ids):
+        raise ValueError(
+            f"{queries}: expected at least {count:,} train queries, got {len(ids):,}. "
+            "Choose a smaller train_queries in the table, or all."
+        )
+    chosen = np.sort(permutation(seed, "train subset", 0, len(ids))[:count])
+    with atomic_write(output) as file:
+        file.writelines(f"{ids[index]}\n".encode() for index in chosen)
+    return {"queries": count, "of": len(ids)}
+
+
+def read_subset(path: str | Path) -> frozenset[str]:
+    """The ids of a subset."""
+    return frozenset(Path(path).read_text(encoding="utf-8").split("\n")) - {""}

@@ -1,0 +1,68 @@
+"""Which passages hold an answer of a query, as DPR decides it.
+
+Source: `has_answer` of facebookresearch/DPR: text and answers are brought to Unicode's form NFD, cut into
+tokens and lowercased; an answer is there where its tokens stand in the text one after the other. Only the
+text of a passage counts, never its title.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Collection
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+
+import regex
+
+from condenser.data.records import read_passages, read_queries, read_run
+from condenser.files import count_lines
+from condenser.progress import track
+
+_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
+_BETWEEN = "\0"  # no token has it
+
+
+def has_answer(text: str, answers: Collection[str]) -> bool:
+    """Whether one of the answers stands in the text.
+
+    >>> has_answer("Born in São Paulo.", ["sao paulo"]), has_answer("Born in São Paulo.", ["São Paulo"])
+    (False, True)
+    >>> has_answer("The answers: 42", ["answer"])  # tokens, not letters
+    False
+    """
+    tokens = _joined(text)
+    return any(_joined(answer) in tokens for answer in answers if len(_joined(answer)) > 1)
+
+
+def _joined(text: str) -> str:
+    tokens = _TOKEN.findall(unicodedata.normalize("NFD", text))
+    return _BETWEEN + "".join(token.lower() + _BETWEEN for token in tokens)
+
+
+def answering_pairs(run: Path, collection: Path, queries: Path, *, depth: int) -> set[tuple[str, str]]:
+    """The pairs (query_id, doc_id) among the first `depth` hits of each query whose passage answers it.
+
+    The collection is read once; only hits are held in memory.
+
+    Raises:
+        ValueError: no query has an answer.
+    """
+    answers = {query.query_id: query.answers for query in read_queries(queries) if query.answers}
+    if not answers:
+        raise ValueError(
+            f"{queries}:1: expected queries with answers, got none. Take the measure hits off "
+            "the data set, or give the queries answers."
+        )
+    asked: dict[str, list[str]] = {}
+    for query_id, hits in groupby(read_run(run), key=attrgetter("query_id")):
+        for _, hit in zip(range(depth), hits, strict=False):
+            if query_id in answers:
+                asked.setdefault(hit.doc_id, []).append(query_id)
+    pairs = set()
+    passages = track(read_passages(collection), "answers", total=count_lines(collection), unit="passages")
+    for passage in passages:
+        for query_id in asked.get(passage.doc_id, ()):
+            if has_answer(passage.text, answers[query_id]):
+                pairs.add((query_id, passage.doc_id))
+    return pairs

@@ -1,0 +1,14 @@
+"""Recall, as trec_eval computes it."""
+
+from __future__ import annotations
+
+from condenser.evaluate.measures import Ranking
+
+NAME = "R"
+
+
+def value(ranking: Ranking, *, depth: int) -> float:
+    """Share of the relevant passages among the first `depth`; 0 where nothing is relevant."""
+    if not ranking.relevant:
+        return 0.0
+    return len(ranking.relevant.intersection(ranking.in_trec_order[:depth])) / len(ranking.relevant)

@@ -1,0 +1,251 @@
+"""What the names in a validated configuration refer to: chains of models, places, variants, settings of jobs.
+
+Data sets, models, systems and tables refer to each other by name. The rules resolve the names with these
+functions; `job_settings` gives the settings of one job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from condenser import kinds
+from condenser.data import sources
+from condenser.systems import FOLDER as SYSTEMS
+from condenser.systems import UNTRAINED
+
+OWN = "collection"
+"""The corpus of a model that is trained on the collection of the data set it is used for."""
+
+VARIANT = rf"(n[1-9]\d*-)?seed\d+|{UNTRAINED}"
+"""Train size and seed of a result, for example `seed42` or `n1000-seed1`, as a regular expression."""
+
+Config = Mapping[str, Any]
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two blocks merged: `above` wins where both have a key, and nested blocks are merged alike."""
+    result = dict(below)
+    for key, value in above.items():
+        is_block = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
+        result[key] = merged(below[key], value) if is_block else value
+    return result
+
+
+def chain(config: Config, model: str) -> list[str]:
+    """A model and the models that it starts from, the checkpoint last."""
+    names = [model]
+    while "initial" in config["models"][names[-1]]:
+        names.append(config["models"][names[-1]]["initial"])
+    return names
+
+
+def root(config: Config, model: str) -> str:
+    """The checkpoint at the end of a model's chain; its tokenizer is also the model's."""
+    return chain(config, model)[-1]
+
+
+def home(config: Config, model: str, dataset: str) -> str:
+    """The data set in whose results a model lies when it is used for `dataset`: the model's corpus."""
+    corpus = config["models"][model]["corpus"]
+    return dataset if corpus == OWN else corpus
+
+
+def is_trained(config: Config, system: str) -> bool:
+    """Whether a system is fine-tuned."""
+    entry = config["systems"][system]
+    return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
+
+
+def systems_of(config: Config, system: str) -> list[str]:
+    """The systems whose runs or examples a system reads."""
+    entry = config["systems"][system]
+    named = getattr(kinds.load(SYSTEMS, entry["kind"]), "systems_of", None)
+    return named(entry) if named else entry.get("negatives", [])
+
+
+def varies(config: Config, system: str) -> bool:
+    """Whether a system has variants: it is fine-tuned, or reads from a system with variants."""
+    return is_trained(config, system) or any(varies(config, one) for one in systems_of(config, system))
+
+
+def systems_of_kind(config: Config, kind: str) -> list[str]:
+    """The systems of one kind."""
+    return [name for name, system in config["systems"].items() if system["kind"] == kind]
+
+
+def systems_of_tables(config: Config) -> set[str]:
+    """The systems in the rows of all tables, and those that they read from."""
+    found: set[str] = set()
+    waiting = [row for table in config["tables"].values() for row in table["rows"]]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(systems_of(config, name))
+    return found
+
+
+def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -> str:
+    """The variant of a system: `seed42`, `n1000-seed1`, or `untrained`.
+
+    `num_queries` is the number of train queries, or "all".
+    """
+    if not varies(config, system):
+        return UNTRAINED
+    return f"seed{seed}" if num_queries == "all" else f"n{num_queries}-seed{seed}"
+
+
+def ranking_variant(config: Config, system: str, asked: str) -> str:
+    """The variant of a system's runs that other results of the variant `asked` read."""
+    return asked if varies(config, system) else UNTRAINED
+
+
+def parse_variant(name: str) -> tuple[int | None, int | None]:
+    """Train queries (None: all) and seed (None: untrained) of a variant.
+
+    >>> parse_variant("n1000-seed1"), parse_variant("seed42"), parse_variant("untrained")
+    ((1000, 1), (None, 42), (None, None))
+    """
+    match = re.fullmatch(r"(?:n(\d+)-)?seed(\d+)", name)
+    if match is None:
+        return None, None
+    return int(match[1]) if match[1] else None, int(match[2])
+
+
+def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A recipe, with the values of a system for the keys that it replaces."""
+    return merged(config["recipes"][name], (system or {}).get("recipe") or {})
+
+
+def metrics(config: Config, dataset: str) -> dict[str, Any]:
+    """The measures of a data set, and the least grade that counts as relevant."""
+    entry = config["datasets"][dataset]
+    return {key: value if entry.get(key) is None else entry[key] for key, value in config["metrics"].items()}
+
+
+def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
+    """The rows of a table: system, train size, and the variants whose mean it shows."""
+    entry = config["tables"][table]
+    seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
+    rows = []
+    for system in entry["rows"]:
+        for num_queries in entry["train_queries"] if varies(config, system) else ["all"]:
+            variants = [variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds]
+            rows.append(
+                {
+                    "system": system,
+                    "train_queries": num_queries,
+                    "variants": list(dict.fromkeys(variants)),
+                    **_shown(config, dataset, system),
+                }
+            )
+    return rows
+
+
+def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
+    """What a table says of a system besides its measures; `depth` is that of its runs."""
+    from condenser.objectives.checkpoint import display_name
+
+    entry = config["systems"][system]
+    shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
+    if "initial" in entry:
+        shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
+    settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
+    shown["depth"] = settings["depth"]["eval"]
+    if is_trained(config, system):
+        shown["batch_size"] = settings["batch_size"] * settings["passages_per_query"]
+    return shown
+
+
+def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]:
+    """The configuration as one job sees it.
+
+    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system` and `table` of the job's
+    wildcards, its `seed`, and `depth`, the number of hits per query in runs of its split.
+
+    Raises:
+        LookupError: the configuration has no such data set, model, system or table.
+    """
+    seen: dict[str, Any] = dict(config)
+    for noun in ("dataset", "model", "system", "table"):
+        if noun in wildcards:
+            if wildcards[noun] not in config[f"{noun}s"]:
+                raise LookupError(
+                    f"expected a {noun} of the configuration ({', '.join(config[f'{noun}s'])}), "
+                    f"got {wildcards[noun]}. Add it under {noun}s, or ask for another."
+                )
+            seen[noun] = config[f"{noun}s"][wildcards[noun]]
+    if "model" in seen:
+        seen["seed"] = config["seed"] if seen["model"]["seed"] is None else seen["model"]["seed"]
+    num_queries, seed = parse_variant(wildcards.get("variant", ""))
+    if seed is not None:
+        seen["seed"], seen["train_queries"] = seed, num_queries
+    if "system" in seen:
+        seen["system"] = {
+            key: value for key, value in seen["system"].items() if key not in ("label", "recipe")
+        }
+    if "recipe" in seen.get("dataset", {}):
+        system = config["systems"][wildcards["system"]] if "system" in wildcards else None
+        seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
+        if "split" in wildcards:
+            is_train = wildcards["split"] == seen["dataset"]["train_split"]
+            seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
+    if "dataset" in seen:
+        seen["metrics"] = metrics(config, wildcards["dataset"])
+        seen["dataset"] = sources.collected(seen["dataset"])
+    if "table" in seen:
+        seen["table"] = {
+            **{key: seen["table"][key] for key in ("measures", "published")},
+            "rows": table_rows(config, wildcards["dataset"], wildcards["table"]),
+        }
+    return seen
+
+
+_ASKED_FOR = (  # where names stand in the path of a result
+    r"results/(?P<dataset>[^/]+)/systems/(?P<system>[^/]+)/(?P<variant>[^/]+)/.*",
+    r"results/(?P<dataset>[^/]+)/models/(?P<model>[^/]+)/.*",
+    r"results/(?P<dataset>[^/]+)/(?P<table>[^/]+)\.tsv",
+    r"results/(?P<dataset>[^/]+)/.*",
+)
+
+
+def unknown_name(config: Config, result: str) -> str | None:
+    """A sentence on a name in the path of a result that the configuration lacks; None if it has all."""
+    found = next((match for place in _ASKED_FOR if (match := re.fullmatch(place, result))), None)
+    if found is None:
+        return None
+    names = found.groupdict()
+    try:
+        job_settings(config, names)
+    except LookupError as error:
+        return str(error)
+    if "variant" in names and not re.fullmatch(VARIANT, names["variant"]):
+        return f"expected a variant such as seed42, n1000-seed42 or {UNTRAINED}, got {names['variant']}."
+    return None
+
+
+def token_shards(config: Config) -> list[str]:
+    """The shards of every collection: `0-of-2`, `1-of-2`."""
+    return [f"{index}-of-{config['shards']}" for index in range(config["shards"])]
+
+
+def checkpoints(config: Config) -> list[str]:
+    """The models that exist already, or are new: what trainings start from."""
+    return [name for name, model in config["models"].items() if model["objective"] == "checkpoint"]
+
+
+def uses_hub(config: Config) -> bool:
+    """Whether a checkpoint comes from the hub."""
+    from condenser.objectives.checkpoint import needs_network
+
+    return any(needs_network(config["models"][name]) for name in checkpoints(config))
+
+
+def checkpoint_files(config: Config, model: str) -> list[Path]:
+    """The user's own files that a checkpoint is read from."""
+    from condenser.objectives.checkpoint import local_files
+
+    return local_files(config["models"][model])

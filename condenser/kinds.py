@@ -1,0 +1,45 @@
+"""Kinds are files: the modules of a folder, found by name.
+
+`condenser/data/sources/beir.py` is the source `beir`, `condenser/objectives/ict.py` the objective `ict`,
+`condenser/systems/biencoder.py` the kind of system `biencoder`, `condenser/evaluate/measures/mrr.py` the
+measure `mrr`. Each folder's `__init__.py` says what its modules hold. A file whose name begins with an
+underscore is not a kind.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+_ROOT = Path(__file__).resolve().parent
+
+
+def names(folder: str) -> list[str]:
+    """The names of all kinds of a folder of this package, such as "data/sources".
+
+    >>> "beir" in names("data/sources")
+    True
+    """
+    found = pkgutil.iter_modules([str(_ROOT / folder)])
+    return sorted(module.name for module in found if not module.name.startswith("_"))
+
+
+def module_name(folder: str, name: str) -> str:
+    """The dotted name of a kind's module, whether it exists or not."""
+    return ".".join(["condenser", *folder.split("/"), name])
+
+
+@cache
+def load(folder: str, name: str) -> ModuleType:
+    """The module of a kind.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    known = names(folder)
+    if name not in known:
+        raise ValueError(f"expected one of {', '.join(known)}, got {name!r:.80}.")
+    return importlib.import_module(module_name(folder, name))

@@ -1,0 +1,251 @@
+"""Manifests: the record beside each result of what made it, from what, when and where.
+
+A result is a folder, a file, or files with a common beginning of their names; its manifest is
+`NAME.manifest.json` beside it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import fcntl
+import glob
+import json
+import logging
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+from condenser.files import canonical_json, json_bytes, sha256_file, sha256_text, write_json
+
+log = logging.getLogger("condenser")
+
+SUFFIX = ".manifest.json"
+OTHER_BYTES = "its bytes are not those that its stage wrote"
+
+CLAIMS_VARIABLE = "CONDENSER_CLAIMS"
+"""Set by the workflow for its programs: the file by which they agree on who makes a result."""
+
+STARTED_VARIABLE = "CONDENSER_STARTED_NS"
+"""Set by the workflow for its programs: when it read the code that the specs speak of."""
+
+
+class Manifest:
+    """The manifest of a result that is being made.
+
+    In a workflow only one process at a time makes a result. A second process waits until one that an
+    earlier, killed workflow left behind has ended; then it removes what that one left half-written, or
+    exits with status 0 where the same result was made meanwhile.
+
+    Fields: spec (settings, code digests, versions, lineage), inputs and outputs with their SHA-256,
+    counts, wall time in seconds, device, and the SHA-256 of all that. Only wall time, device and date
+    differ between two runs of the same spec.
+    """
+
+    def __init__(self, path: str | Path, spec: dict[str, Any], *, inputs: Sequence[str | Path]) -> None:
+        self._path, self._spec = Path(path), spec
+        self._inputs = [Path(file) for file in inputs]
+        self._began = time.monotonic()
+        if STARTED_VARIABLE in os.environ:
+            _refuse_other_code(spec, started_ns=int(os.environ[STARTED_VARIABLE]))
+        claims = os.environ.get(CLAIMS_VARIABLE)
+        if claims and os.environ.get("RANK", "0") == "0":  # of several processes the first one writes
+            self._claim_file, waited = _claim(Path(claims), self._path)
+            if waited and "RANK" not in os.environ and self._is_made():
+                log.info("%s: was made meanwhile", self._path)
+                sys.exit(0)
+            _sweep(self._path)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """What a result depends on: the SHA-256 of the spec and of the bytes of all inputs.
+
+        The spec alone is not enough: a model made again on another device has the same spec, and other
+        bytes.
+        """
+        return sha256_text(canonical_json({"spec": self._spec, "inputs": self._input_digests}))
+
+    def own_folder(self, work_folder: Path) -> Path:
+        """The part of the spec's work folder that holds partial work of this fingerprint, and no other."""
+        own = work_folder / self.fingerprint[:16]
+        for other in work_folder.glob("*"):
+            if other != own:
+                log.info("%s: not resumed, its inputs were others", other)
+        return own
+
+    @cached_property
+    def _input_digests(self) -> dict[str, str]:
+        return self._digests(self._inputs)
+
+    def _is_made(self) -> bool:
+        """Whether the result is there, whole and of the same spec."""
+        try:
+            record = read_manifest(self._path)
+        except ValueError:
+            return False
+        files = record.outputs.items()
+        return record.spec == self._spec and all(
+            file.is_file() and sha256_file(file) == digest for file, digest in files
+        )
+
+    def write(
+        self,
+        *,
+        outputs: Sequence[str | Path],
+        counts: dict[str, Any],
+        device: str = "cpu",
+        work_folder: Path | None = None,
+    ) -> None:
+        """Write the manifest with the digests of the outputs; call it last, when they are in place.
+
+        Then remove `work_folder`: Snakemake deletes the outputs of a job that is killed before that, and
+        the job resumes from its work folder.
+        """
+        record: dict[str, Any] = {
+            "spec": self._spec,
+            "inputs": self._input_digests,
+            "outputs": self._digests([Path(file) for file in outputs]),
+            "counts": counts,
+            "wall_time_s": round(time.monotonic() - self._began, 3),
+            "device": device,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+            "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        write_json(self._path, sealed(record))
+        if work_folder is not None:
+            shutil.rmtree(work_folder)
+
+    def _digests(self, paths: Sequence[Path]) -> dict[str, str]:
+        """SHA-256 by path relative to the manifest's folder, so that a moved folder still verifies."""
+        digests = {}
+        for path in paths:
+            files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+            for file in files:
+                digests[Path(os.path.relpath(file, self._path.parent)).as_posix()] = sha256_file(file)
+        return digests
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a sound manifest says; inputs and outputs are SHA-256 by path."""
+
+    spec: dict[str, Any]
+    inputs: dict[Path, str]
+    outputs: dict[Path, str]
+    counts: dict[str, Any]
+
+
+def read_manifest(path: Path) -> Record:
+    """The manifest at `path`.
+
+    Raises:
+        ValueError: it cannot be read, or is not as a stage wrote it; the message says why.
+    """
+    try:
+        if not path.is_file():
+            raise ValueError("is no file")
+        as_read = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot be read ({error.strerror})") from error
+    try:
+        manifest = json.loads(as_read)
+        rest = {name: value for name, value in manifest.items() if name != "sha256"}
+        is_whole = sealed(rest) == manifest and json_bytes(manifest) == as_read
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no readable manifest ({error})") from error
+    if not is_whole:
+        raise ValueError(OTHER_BYTES)
+    try:
+        spec = manifest["spec"]
+        _texts({"stage": spec["stage"], **spec["wildcards"]})
+        inputs, outputs = (_beside(path, manifest[part]) for part in ("inputs", "outputs"))
+        return Record(spec, inputs, outputs, manifest["counts"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no manifest of a stage ({error!r})") from error
+
+
+def sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """A manifest's record with its own SHA-256."""
+    return {**record, "sha256": sha256_text(canonical_json(record))}
+
+
+def _beside(manifest: Path, digests: dict[str, str]) -> dict[Path, str]:
+    """Digests by path, from those by path relative to the manifest's folder."""
+    return {
+        Path(os.path.normpath(manifest.parent / name)): digest for name, digest in _texts(digests).items()
+    }
+
+
+def _texts(values: dict[str, str]) -> dict[str, str]:
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise TypeError(f"{name}: expected a text, got {value!r}")
+    return values
+
+
+def _refuse_other_code(spec: dict[str, Any], *, started_ns: int) -> None:
+    """See that the code that is about to run is the code of the spec.
+
+    Raises:
+        ValueError: a module was edited after the workflow started: the manifest would be wrong.
+    """
+    root = Path(__file__).resolve().parents[1]
+    program = root / "workflow_scripts" / f"{spec['stage']}.py"
+    files = [program, *(root / "condenser").rglob("*.py")]
+    if all(file.stat().st_ctime_ns <= started_ns for file in files):
+        return
+    from condenser.pipeline.code import code_digests
+
+    now = code_digests(program, root=root, modules=set(spec["code"]) - {program.name})
+    for name, digest in spec["code"].items():
+        if now.get(name) != digest:
+            raise ValueError(f"{name}: changed since this workflow was started. Give the same command again.")
+
+
+def _claim(claims: Path, result: Path) -> tuple[IO[bytes], bool]:
+    """Hold one byte of the file `claims`, chosen by the result's path, while this process lives.
+
+    Gives the file, to be kept open, and whether another process had to be waited for. The system releases
+    the byte when the process ends, however it ends.
+    """
+    claims.parent.mkdir(parents=True, exist_ok=True)
+    byte = int(sha256_text(str(result.absolute()))[:12], 16)
+    file = claims.open("ab")
+    try:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            log.info("%s: another process is making it: waiting until it ends", result)
+            fcntl.lockf(file, fcntl.LOCK_EX, 1, byte)
+            return file, True
+    except OSError as error:
+        log.warning("%s: no locks on this file system (%s)", claims, error)
+    return file, False
+
+
+def _sweep(manifest: Path) -> None:
+    """Remove what killed processes left half-written of the result that `manifest` belongs to.
+
+    By the names that condenser.files and condenser.data.canonical give: beside the manifest under the
+    result's name, and anywhere in a folder of that name.
+    """
+    result = manifest.with_name(manifest.name.removesuffix(SUFFIX))
+    name = glob.escape(result.name)
+    for folder, patterns in (
+        (result.parent, [f".{name}.partial-*", f".{name}.*.partial-*", f".{name}.old-*"]),
+        (result, [".*.partial-*", ".collect-*"]),
+    ):
+        for pattern in patterns:
+            for left in folder.glob(pattern):
+                log.info("%s: removed, left half-written by a killed process", left)
+                shutil.rmtree(left) if left.is_dir() else left.unlink()

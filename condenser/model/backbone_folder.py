@@ -1,0 +1,72 @@
+"""A backbone in memory and on disk: a plain Hugging Face BERT folder."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import torch
+from transformers import BertConfig, BertModel
+
+from condenser.files import atomic_folder
+from condenser.model.bert_checkpoint import read_checkpoint
+from condenser.model.bert_config import ATTENTION
+from condenser.model.weights import WEIGHTS_FILE, fill, write_weights
+
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
+
+
+def load_backbone(folder: str | Path, *, dropout: float | int | None) -> BertModel:
+    """The BERT of a Hugging Face folder: float32, sdpa attention, with a frozen pooler.
+
+    No objective reads the pooler. It is kept so that `AutoModel` finds every weight of a saved model.
+    `dropout` replaces both dropout probabilities of config.json; None keeps them.
+
+    Raises:
+        ValueError: the folder holds no BERT (`read_checkpoint`), or weights of another shape.
+    """
+    config, tensors, _ = read_checkpoint(folder)
+    if dropout is not None:
+        config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+    model = empty_backbone(config)
+    fill(model, tensors, origin=Path(folder) / WEIGHTS_FILE)
+    return model
+
+
+def save_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str | Path) -> None:
+    """Write a Hugging Face folder, complete or not at all."""
+    with atomic_folder(folder) as partial:
+        write_backbone(model, tokenizer_folder, partial)
+
+
+def write_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str | Path) -> None:
+    """Write config.json, model.safetensors and the tokenizer's files into a folder that exists.
+
+    Raises:
+        ValueError: `tokenizer_folder` has no tokenizer.json.
+    """
+    write_model(model, folder)
+    copied = [name for name in TOKENIZER_FILES if (Path(tokenizer_folder) / name).is_file()]
+    if "tokenizer.json" not in copied:
+        raise ValueError(f"{tokenizer_folder}: expected a tokenizer.json. Give the folder of a backbone.")
+    for name in copied:
+        shutil.copyfile(Path(tokenizer_folder) / name, Path(folder) / name)
+
+
+def write_model(model: BertModel, folder: str | Path) -> None:
+    """Write config.json and model.safetensors.
+
+    `save_pretrained` would cut large weights into several files and print progress bars.
+    """
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    write_weights(Path(folder) / WEIGHTS_FILE, model, settings=None)
+
+
+def empty_backbone(config: BertConfig) -> BertModel:
+    """A BertModel with weights of no meaning; the global random generator stays as it is."""
+    config._attn_implementation = ATTENTION
+    with torch.random.fork_rng(devices=[]):
+        model = BertModel(config)
+    model.pooler.requires_grad_(False)
+    return model

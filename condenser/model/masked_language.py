@@ -1,0 +1,53 @@
+"""A BERT with its masked language modelling head, trained without a Condenser head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from transformers import BertModel
+
+from condenser.files import atomic_folder
+from condenser.model.backbone_folder import load_backbone, write_backbone
+from condenser.model.dropout import use_quick_dropout
+from condenser.model.layers import broadcast_mask, full_layer, layer_at
+from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
+from condenser.model.weights import write_weights
+
+
+class MaskedLanguageModel(nn.Module):
+    """Logits of masked words from the last layer, the projection tied to the word embeddings."""
+
+    def __init__(self, backbone: BertModel, mlm_head: MaskedLanguageHead) -> None:
+        super().__init__()
+        self.backbone, self.mlm_head = backbone, mlm_head
+        use_quick_dropout(self)
+        self.recompute_layers = False  # see full_layer
+
+    def forward(
+        self,
+        input_ids: Int[Tensor, "row token"],
+        attention_mask: Bool[Tensor, "row token"] | None,
+        masked_positions: Int[Tensor, " masked"],
+    ) -> Float[Tensor, "masked vocab"]:
+        """Logits at the masked positions (flat, into row * token)."""
+        mask = broadcast_mask(attention_mask)
+        *layers, last = self.backbone.encoder.layer
+        states = self.backbone.embeddings(input_ids)
+        for layer in layers:
+            states = full_layer(layer, states, mask, recompute=self.recompute_layers)
+        (masked,) = layer_at(last, states, mask, [masked_positions])
+        return self.mlm_head(masked, self.backbone.embeddings.word_embeddings.weight)
+
+    def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
+        """Write the backbone as a Hugging Face folder, with the MLM head in a file beside it."""
+        with atomic_folder(folder) as partial:
+            write_backbone(self.backbone, tokenizer_folder, partial)
+            write_weights(partial / MLM_HEAD_FILE, self.mlm_head, settings=None)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, dropout: float | int | None) -> MaskedLanguageModel:
+        """Read a folder with an MLM head; a Condenser head in it is left alone."""
+        backbone = load_backbone(folder, dropout=dropout)
+        return cls(backbone, MaskedLanguageHead.load(folder, backbone.config))

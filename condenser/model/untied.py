@@ -1,0 +1,53 @@
+"""Two encoders, one of queries and one of passages (DPR)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import nn
+
+from condenser.model.retriever import Retriever
+
+QUERY_FOLDER = "query"
+"""Where an untied retriever has its query encoder, inside the folder that holds its passage encoder."""
+
+
+class UntiedEncoders(nn.Module):
+    """A passage encoder and a query encoder that start from the same weights and share none.
+
+    Source: Karpukhin et al. 2020 (DPR); Condenser, §4.3.
+    """
+
+    def __init__(self, queries: Retriever, passages: Retriever) -> None:
+        super().__init__()
+        self.queries, self.passages = queries, passages
+
+    @property
+    def recompute_layers(self) -> bool:
+        """Whether both encoders use activation checkpointing."""
+        return self.passages.recompute_layers
+
+    @recompute_layers.setter
+    def recompute_layers(self, value: bool) -> None:
+        self.queries.recompute_layers = self.passages.recompute_layers = value
+
+    def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
+        """Write the passage encoder as a Hugging Face folder, and the query encoder into `query/` of it."""
+        self.passages.save(folder, tokenizer_folder)
+        self.queries.save(Path(folder) / QUERY_FOLDER, tokenizer_folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, dropout: float | int | None) -> UntiedEncoders:
+        """Two encoders with the weights of one Hugging Face folder."""
+        return cls(Retriever.load(folder, dropout=dropout), Retriever.load(folder, dropout=dropout))
+
+
+def encoder_files(folder: Path) -> list[Path]:
+    """The files of an encoder's folder, without those of another encoder inside it."""
+    return sorted(file for file in folder.iterdir() if file.is_file())
+
+
+def query_encoder_folder(folder: Path) -> Path:
+    """The folder of a retriever's query encoder: its own, or the one that both share."""
+    own = folder / QUERY_FOLDER
+    return own if own.is_dir() else folder

@@ -1,0 +1,109 @@
+"""A model that exists already, or a new BERT with random weights: what trainings start from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from condenser.settings import LARGEST, Count, Model
+
+_SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
+_NEEDS: dict[str, tuple[str, ...]] = {"embedded": (), "hub": ("id",), "folder": ("path",), "scratch": _SHAPE}
+_MAY_HAVE: dict[str, tuple[str, ...]] = {"hub": ("revision",), "scratch": ("max_positions",)}
+_OF_ONE_SOURCE = {"id", "revision", "path", "max_positions", *_SHAPE}
+
+
+class Settings(Model):
+    """Where the weights come from; `corpus` is what a new vocabulary is learnt from."""
+
+    source: Literal["embedded", "hub", "folder", "scratch"]
+    id: str | None = None
+    revision: str | None = None
+    path: str | None = None
+    vocab_size: Annotated[int, Field(ge=64, le=LARGEST)] | None = None
+    hidden_size: Count | None = None
+    num_layers: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
+    num_heads: Count | None = None
+    intermediate_size: Count | None = None
+    max_positions: Count | None = None
+
+    @model_validator(mode="after")
+    def _keys_fit_the_source(self) -> Settings:
+        given = {key for key, value in self.model_dump().items() if value is not None}
+        missing = [key for key in _NEEDS[self.source] if key not in given]
+        if missing:
+            raise ValueError(f"source {self.source} needs {', '.join(missing)}")
+        taken = {*_NEEDS[self.source], *_MAY_HAVE.get(self.source, ())}
+        odd = sorted(given & _OF_ONE_SOURCE - taken)
+        if odd:
+            raise ValueError(
+                f"source {self.source} takes no {', '.join(odd)}. "
+                "If a configuration file below gives it, set it to null"
+            )
+        if self.source == "scratch":
+            assert self.hidden_size is not None and self.num_heads is not None
+            if self.hidden_size % self.num_heads:
+                raise ValueError(
+                    f"hidden_size {self.hidden_size} is no multiple of num_heads {self.num_heads}"
+                )
+        return self
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """The user's own files: those of a folder."""
+    if settings["source"] != "folder":
+        return []
+    return sorted(file for file in Path(settings["path"]).iterdir() if file.is_file())
+
+
+def learns_vocabulary(settings: Mapping[str, Any]) -> bool:
+    """Whether a vocabulary is learnt from the collection."""
+    return settings["source"] == "scratch"
+
+
+def needs_network(settings: Mapping[str, Any]) -> bool:
+    """Whether the weights come from the hub."""
+    return settings["source"] == "hub"
+
+
+def display_name(settings: Mapping[str, Any]) -> str:
+    """Its name in tables: its hub id, its folder, or its shape."""
+    if settings["source"] == "hub":
+        return str(settings["id"])
+    if settings["source"] == "folder":
+        return Path(settings["path"]).name
+    if settings["source"] == "scratch":
+        return f"BERT from scratch, {settings['num_layers']} x {settings['hidden_size']}"
+    return "all-MiniLM-L6-v2"
+
+
+def prepare(
+    settings: Mapping[str, Any], output: Path, *, seed: int, mirror: str | None, collection: Path | None
+) -> dict[str, Any]:
+    """Write the model's folder; gives the counts of `condenser.model.backbone.prepare_backbone`."""
+    from condenser.data.records import read_passages
+    from condenser.model.backbone import prepare_backbone
+
+    texts = shape = None
+    if settings["source"] == "scratch":
+        if collection is None:
+            raise ValueError(
+                "--collection: expected a collection, got none. Source scratch learns its words there."
+            )
+        shape = {name: settings[name] for name in _SHAPE}
+        shape["max_positions"] = settings["max_positions"] or 512
+        texts = (text for passage in read_passages(collection) for text in (passage.title, passage.text))
+    return prepare_backbone(
+        settings["source"],
+        output,
+        seed=seed,
+        hub_id=settings["id"],
+        revision=settings["revision"] or "main",
+        mirror=mirror,
+        path=settings["path"],
+        shape=shape,
+        texts=texts,
+    )

@@ -1,0 +1,171 @@
+"""coCondenser pre-training: the Condenser's losses, and a contrast of spans of one document.
+
+Source: coCondenser, §3.2 and §4.1, eq. 6 and 7; the gradient cache is §3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from condenser.settings import LARGEST, Block, Count, NotNegative, Positive, Pretraining, Share, Whole
+
+if TYPE_CHECKING:
+    from condenser.data.tokens import Tokenizer, TokenShards
+    from condenser.train.pretrain import Training
+
+
+class NewHead(Block):
+    """The shape of a Condenser head with random weights."""
+
+    skip_from: Whole
+    num_head_layers: Count
+
+
+class Settings(Pretraining):
+    """The spans, the losses, and the memory that a step may use.
+
+    The head is that of `initial`. `new_head` asks for a random one where `initial` has none: a backbone
+    that was trained with another head is corrupted by it (luyug/Condenser#11).
+    """
+
+    min_span_tokens: Count
+    span_tokens: Annotated[list[Count], Field(min_length=2, max_length=2)]
+    short_probability: Share
+    mask_probability: Share
+    mlm_weight: NotNegative
+    late_mlm_weight: NotNegative
+    contrastive_weight: NotNegative
+    batch_size: Annotated[int, Field(ge=2, le=LARGEST)]
+    gradient_cache: Literal["auto", "always", "never"]
+    memory_gb: Positive
+    new_head: NewHead | None = None
+
+    @model_validator(mode="after")
+    def _spans_fit(self) -> Settings:
+        shortest, longest = self.span_tokens
+        if not self.min_span_tokens <= shortest <= longest <= 510:
+            raise ValueError(
+                "expected min_span_tokens <= span_tokens[0] <= span_tokens[1] <= 510, "
+                f"got {self.min_span_tokens}, {shortest}, {longest}"
+            )
+        return self
+
+
+def longest_row(settings: Mapping[str, Any]) -> tuple[str, int]:
+    """The key that bounds a text, and its tokens without specials."""
+    return "span_tokens", settings["span_tokens"][1]
+
+
+def training(
+    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Mapping[str, Any], *, seed: int
+) -> Training:
+    """The Condenser of `initial`, head and all, its MLM losses, and the contrast of two spans a document.
+
+    The loss is `contrastive_weight` times the contrastive loss of the late [CLS] vectors of all 2n spans
+    (eq. 6) plus `mlm_weight` times the Condenser's losses. Eq. 7 averages both over the spans, 1:1. Its
+    MLM term is a mean over a span's masked tokens first; ours is the mean over all masked tokens of the
+    batch, as in the authors' code. (With the gradient cache, their code adds each chunk's mean times rows
+    over documents, which weighs the MLM term about 2.)
+    """
+    import numpy as np
+
+    from condenser.data.spans import sample_spans, span_documents
+    from condenser.loss.contrastive import span_contrastive_loss
+    from condenser.model.pretraining import Condenser
+    from condenser.train.pretrain import Stretches, Training, condenser_losses
+
+    documents = span_documents(shards, min_tokens=settings["min_span_tokens"])
+    head = settings["new_head"] or _head_shape(initial)
+    model = Condenser.load(
+        initial,
+        num_head_layers=head["num_head_layers"],
+        skip_from=head["skip_from"],
+        use_late_mlm=settings["late_mlm_weight"] > 0,
+        missing_head="random" if settings["new_head"] else "refuse",
+        seed=seed,
+        dropout=None,
+    )
+
+    def texts(items: Any, epoch: int) -> dict[str, Stretches]:
+        starts, lengths = sample_spans(
+            shards,
+            documents,
+            items,
+            is_continuation=tokenizer.is_continuation,
+            min_tokens=settings["min_span_tokens"],
+            lengths=settings["span_tokens"],
+            short_probability=settings["short_probability"],
+            seed=seed,
+            epoch=epoch,
+        )
+        return {"spans": Stretches(starts, lengths, positions=(2 * items[:, None] + np.arange(2)).ravel())}
+
+    mlm_weight = settings["mlm_weight"]
+    return Training(
+        model=model,
+        num_items=len(documents),
+        counts={"documents": len(documents), "documents_left_out": documents.num_left_out},
+        texts=texts,
+        mask_probability=settings["mask_probability"],
+        loss_weights={"head_mlm": mlm_weight, "late_mlm": mlm_weight * settings["late_mlm_weight"]},
+        losses=lambda rows: condenser_losses(model, rows),
+        represent=lambda rows: model.late_cls(rows.input_ids, rows.attention_mask),
+        contrast=span_contrastive_loss,
+        contrastive_weight=settings["contrastive_weight"],
+        gradient_cache=settings["gradient_cache"],
+        memory_gb=settings["memory_gb"],
+    )
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What the training takes (`condenser.pipeline.costs.stages`)."""
+    import numpy as np
+
+    from condenser.data.spans import sample_spans, span_documents
+
+    settings, texts, model = job.config["model"], data.passages(job), data.shape(job)
+    if settings["new_head"]:
+        model = replace(model, num_head_layers=settings["new_head"]["num_head_layers"])
+    documents = span_documents(texts, min_tokens=settings["min_span_tokens"])
+    _, lengths = sample_spans(
+        texts,
+        documents,
+        np.arange(len(documents)),
+        is_continuation=np.zeros(1, dtype=bool),  # every token begins a word
+        min_tokens=settings["min_span_tokens"],
+        lengths=settings["span_tokens"],
+        short_probability=settings["short_probability"],
+        seed=job.config["seed"],
+        epoch=0,
+    )
+    return model.training(
+        settings,
+        [(2, lengths + 2)],
+        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
+        num_items=texts.weight * len(documents),
+        mask_probability=settings["mask_probability"],
+        graph_memory=data.graph_memory(settings, model),
+    )
+
+
+def _head_shape(initial: Path) -> dict[str, int]:
+    """The shape of the Condenser head that a folder holds.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    from condenser.model.pretraining import CONDENSER_HEAD_FILE
+    from condenser.model.weights import read_settings
+
+    path = initial / CONDENSER_HEAD_FILE
+    if not path.is_file():
+        raise ValueError(
+            f"{path}: no such file. Further pre-training needs the head that the backbone was trained "
+            "with. Let initial name a model of objective condenser, or ask for a random head by new_head."
+        )
+    return read_settings(path)

@@ -1,0 +1,76 @@
+"""Masked language modelling alone: the baseline of adapting a model to a collection.
+
+Source: BERT (Devlin et al. 2019) with the Condenser's data: blocks, whole-word masks (Condenser, §4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from condenser.settings import Pretraining, Share
+
+if TYPE_CHECKING:
+    from condenser.data.tokens import Tokenizer, TokenShards
+    from condenser.train.pretrain import Training
+
+
+class Settings(Pretraining):
+    """The blocks of text and their masks."""
+
+    max_tokens: Annotated[int, Field(ge=1, le=510)]
+    short_probability: Share
+    mask_probability: Share
+
+
+def longest_row(settings: Mapping[str, Any]) -> tuple[str, int]:
+    """The key that bounds a text, and its tokens without specials."""
+    return "max_tokens", settings["max_tokens"]
+
+
+def training(
+    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Mapping[str, Any], *, seed: int
+) -> Training:
+    """The model of `initial` and the loss of its last layer at the masked positions.
+
+    The loss is the mean over all masked tokens of the whole batch.
+    """
+    from condenser.data.blocks import block_windows, pack_blocks
+    from condenser.loss.mlm import masked_cross_entropy_sum
+    from condenser.model.masked_language import MaskedLanguageModel
+    from condenser.train.pretrain import MaskedRows, Stretches, Training
+
+    blocks = pack_blocks(
+        shards,
+        max_tokens=settings["max_tokens"],
+        short_probability=settings["short_probability"],
+        seed=seed,
+    )
+    model = MaskedLanguageModel.load(initial, dropout=None)
+
+    def texts(items: Any, epoch: int) -> dict[str, Stretches]:
+        starts, lengths = block_windows(
+            blocks, items, max_tokens=settings["max_tokens"], seed=seed, epoch=epoch
+        )
+        return {"blocks": Stretches(starts, lengths, positions=items)}
+
+    def losses(rows: MaskedRows) -> tuple[None, dict[str, Any]]:
+        logits = model(rows.input_ids, rows.attention_mask, rows.masked_positions)
+        return None, {"mlm": masked_cross_entropy_sum(logits, rows.labels)}
+
+    return Training(
+        model=model,
+        num_items=len(blocks),
+        counts={
+            "rows_without_text": blocks.num_empty_rows,
+            "blocks": len(blocks),
+            "blocks_cut_to_a_window": blocks.num_long,
+        },
+        texts=texts,
+        mask_probability=settings["mask_probability"],
+        loss_weights={"mlm": 1.0},
+        losses=losses,
+    )

@@ -1,0 +1,129 @@
+"""What the jobs of a table work on: counted where it has been made, else assumed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from condenser.experiment import parse_variant
+from condenser.files import read_json
+from condenser.pipeline.costs.arithmetic import Shape
+from condenser.pipeline.costs.jobs import Job
+from condenser.pipeline.costs.tables import Device, Tables
+from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries, counted_texts
+
+_LINE_BYTES = 34  # of a line of a run, besides its two ids: Q0, rank, score, name
+
+
+class Data:
+    """The texts and models of the jobs of one table, and the device that computes them.
+
+    `assumptions` lists, in words, what its answers have rested on since the list was cleared.
+    """
+
+    def __init__(self, jobs: Sequence[Job], tables: Tables, device: Device) -> None:
+        self.tables, self.device = tables, device
+        self.assumptions: list[str] = []
+        self._collects = {job.wildcards["dataset"]: job for job in jobs if job.stage == "collect"}
+        self._tokens = [job for job in jobs if job.stage in ("tokens", "query_tokens") and job.finished]
+        self._found = cache(self._find)
+
+    def passages(self, job: Job) -> Texts:
+        """The passages of a job's data set."""
+        return self._noted(self._found(job.wildcards["dataset"], None))
+
+    def queries(self, job: Job, split: str | None = None) -> Texts:
+        """The judged queries of a job's split, else of its train split, and of these its variant's."""
+        dataset = job.wildcards["dataset"]
+        train = self._collects[dataset].config["dataset"]["train_split"]
+        split = split or job.wildcards.get("split", train)
+        texts, (number, _) = self._found(dataset, split), parse_variant(job.wildcards.get("variant", ""))
+        if number is not None and split == train:
+            texts = replace(texts, count=min(number, texts.count))
+        return self._noted(texts)
+
+    def num_examples(self, job: Job) -> float:
+        """Examples with negatives that a job of stage `examples` makes, or that a training reads."""
+        if job.stage != "examples":
+            return sum(self.num_examples(need) for need in job.needs if need.stage == "examples")
+        if job.counts:
+            return job.counts["examples"]
+        system, share = job.wildcards["system"], 1.0  # negatives are drawn whether a positive is found or not
+        if any(need.stage == "download" for need in job.needs):
+            share = self.tables.assumption("positive_found_files")
+        elif system in job.config["recipe"]["negatives"]["positive_in_run"]:
+            share = self.tables.assumption("positive_found_run")
+        self.assumptions.append(f"{share:.0%} of the train queries give an example of {system}")
+        return share * self.queries(job).count
+
+    def run(self, job: Job) -> dict[str, float]:
+        """Lines (`hits`) and bytes of the run that a job makes or reads."""
+        maker = job if "depth" in job.config else next(need for need in job.needs if "depth" in need.config)
+        queries, passages = self.queries(maker), self.passages(maker)
+        hits = queries.count * min(maker.config["depth"], passages.count)
+        return {"hits": hits, "bytes_on_disk": hits * (queries.id_bytes + passages.id_bytes + _LINE_BYTES)}
+
+    def shape(self, job: Job) -> Shape:
+        """The model that a job starts from; it has a head only where a pre-training left one."""
+        model, head = job, None
+        while model.stage != "checkpoint":
+            above = _model_above(model)
+            assert above is not None, f"{job.stage} has a model"
+            model = above
+            settings = model.config.get("model", {})
+            head = head or (settings.get("new_head") or settings).get("num_head_layers")
+        shape = checkpoint_shape(model.config["model"], self.tables)
+        return replace(shape, num_head_layers=head or 0) if job.stage == "pretrain" else shape
+
+    def graph_memory(self, settings: Mapping[str, Any], shape: Shape) -> float:
+        """Bytes of graphs that a training with `gradient_cache` keeps (`condenser.train.pretrain`)."""
+        if settings["gradient_cache"] != "auto":
+            return math.inf if settings["gradient_cache"] == "never" else 1.0
+        if self.device.kind == "cpu":
+            return settings["memory_gb"] * 1e9
+        return 0.8 * (self.device.memory_bytes - 16 * shape.num_weights)
+
+    def text_bytes(self, texts: Texts) -> float:
+        """Bytes of texts, without their ids."""
+        return texts.num_tokens * self.tables.assumption("bytes_per_token")
+
+    def _noted(self, texts: Texts) -> Texts:
+        self.assumptions += filter(None, [texts.assumption])
+        return texts
+
+    def _find(self, dataset: str, split: str | None) -> Texts:
+        """The passages of a data set, or the queries of a split."""
+        collect, tables = self._collects[dataset], self.tables
+        settings = collect.config["dataset"]
+        assumed = assumed_queries(settings, split, tables) if split else assumed_passages(settings, tables)
+        wanted = {"dataset": dataset, "split": split}.items()
+        made = [job for job in self._tokens if wanted <= {"split": None, **job.wildcards}.items()]
+        made = [job for job in made if job.wildcards["model"] == made[0].wildcards["model"]]
+        if made and len(made) == round(1 / made[0].share):
+            return counted_texts([job.prefix for job in made], id_bytes=assumed.id_bytes)
+        if collect.counts:
+            count = collect.counts["queries"][split] if split else collect.counts["passages"]
+            return replace(assumed, count=count, assumption="rows counted, lengths as assumed")
+        return assumed
+
+
+def checkpoint_shape(model: Mapping[str, Any], tables: Tables) -> Shape:
+    """The dimensions of a model of objective `checkpoint`."""
+    names = ["num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions"]
+    if model["source"] == "scratch":
+        return Shape(*(model[name] or 512 for name in names))  # only max_positions may be null
+    if model["source"] == "folder":
+        names = ["num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"]
+        settings = read_json(Path(model["path"]) / "config.json")
+        return Shape(*(settings[name] for name in [*names, "vocab_size", "max_position_embeddings"]))
+    return tables.shape(model["id"] or model["source"])
+
+
+def _model_above(job: Job) -> Job | None:
+    """The job that makes the model which a job starts from: among its inputs, else among theirs."""
+    made = (need for need in job.needs if need.stage in ("train", "pretrain", "checkpoint"))
+    return next(made, None) or next(filter(None, map(_model_above, job.needs)), None)

@@ -1,0 +1,143 @@
+"""What a job takes, by its stage: of the stages that are no kind of objective or system.
+
+A stage has the function of its name, `(job, data) -> work`, as a kind has its `cost`. Work is a dict:
+
+- `tokens`, `bytes_on_disk` and `memory_bytes` (besides the process itself) are columns of the plan;
+- `flops` (of the device), `host_flops` (of the processor), `graph_bytes` (of a model's elementwise
+  operations), `update_bytes` (of updates of weights), `layers` (passes of a chunk through a layer) and
+  anything else, such as `hits` or `pairs`, take time at the rates of rates.tsv;
+- `note` is a remark for the plan's last column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from condenser.data.official import official_file
+from condenser.pipeline.costs.arithmetic import Chunk, average_batch, padded
+from condenser.pipeline.costs.data import Data
+from condenser.pipeline.costs.jobs import Job
+from condenser.pipeline.costs.texts import Texts, python_bytes
+
+Work = dict[str, Any]
+_HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
+_JSON_BYTES = 36  # of a line of JSON, besides text and ids
+
+
+def download(job: Job, data: Data) -> Work:
+    size = official_file(job.wildcards["file"]).num_bytes
+    return {"bytes": size, "bytes_on_disk": size}
+
+
+def collect(job: Job, data: Data) -> Work:
+    settings = job.config["dataset"]
+    splits = [settings[key] for key in ("train_split", "eval_split") if key in settings]
+    texts = [data.passages(job), *(data.queries(job, split) for split in splits)]
+    written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
+    parsed = sum(map(python_bytes, settings.get("packages", ())))
+    return {"rows": sum(one.count for one in texts), "source_bytes": parsed, "bytes_on_disk": written}
+
+
+def checkpoint(job: Job, data: Data) -> Work:
+    weights = data.shape(job).num_weights
+    return {"bytes_on_disk": 4 * weights, "memory_bytes": 8 * weights}
+
+
+def tokens(job: Job, data: Data) -> Work:
+    return _token_work(data.passages(job), job.share)
+
+
+def query_tokens(job: Job, data: Data) -> Work:
+    return _token_work(data.queries(job), 1.0)
+
+
+def _token_work(texts: Texts, share: float) -> Work:
+    """A token takes two bytes, and so does the number of sentences of a row and of tokens of a sentence."""
+    tokens = share * texts.num_tokens
+    counts = share * texts.weight * (texts.first_sentence[-1] + texts.num_rows)
+    return {"tokens": tokens, "bytes_on_disk": 2 * (tokens + counts), "memory_bytes": 4 * counts}
+
+
+def subset(job: Job, data: Data) -> Work:
+    return {}
+
+
+def bm25_index(job: Job, data: Data) -> Work:
+    texts, assumption = data.passages(job), data.tables.assumption
+    written = data.text_bytes(texts) * assumption("index_share")
+    return {"rows": texts.count, "bytes_on_disk": written, "memory_bytes": assumption("java_bytes")}
+
+
+def examples(job: Job, data: Data) -> Work:
+    """From a run, or from official files that are read as a whole."""
+    files = [need.wildcards["file"] for need in job.needs if need.stage == "download"]
+    read = {"raw_bytes": sum(official_file(name).num_bytes for name in files)} if files else data.run(job)
+    an_example = data.passages(job).id_bytes * (1 + job.config["recipe"]["negatives"]["sample"])
+    return {**read, "bytes_on_disk": data.num_examples(job) * an_example}
+
+
+def encode(job: Job, data: Data) -> Work:
+    return _encode_work(job, data, data.passages(job), job.config["recipe"]["lengths"]["passage"])
+
+
+def encode_queries(job: Job, data: Data) -> Work:
+    return _encode_work(job, data, data.queries(job), job.config["recipe"]["lengths"]["query"])
+
+
+def _encode_work(job: Job, data: Data, texts: Texts, max_tokens: int) -> Work:
+    """Blocks of rows, each sorted by length and cut into batches (`condenser.retrieve.encode`)."""
+    settings, shape, lengths = job.config["encode"], data.shape(job), texts.cut(max_tokens)
+    block = average_batch(lengths, min(settings["block_rows"], max(1, round(texts.count))))
+    batches = encode_batches(block, settings["batch_tokens"])
+    rows = texts.count * job.share
+    num_blocks = rows / len(block)
+    graphs = [shape.graph_numbers([batch]) for batch in batches]  # which are not kept: a third of the passes
+    return {
+        "tokens": rows * lengths.mean(),
+        "flops": num_blocks * sum(map(shape.encoder_flops, batches)),
+        "graph_bytes": num_blocks * 4 * sum(graphs) / 3,
+        "layers": num_blocks * len(batches) * shape.num_layers / 3,
+        "bytes_on_disk": 4 * rows * shape.dim,
+        "memory_bytes": 4 * shape.num_weights + 4 * max(graphs) / shape.num_layers,
+    }
+
+
+def encode_batches(block: np.ndarray, batch_tokens: int) -> list[Chunk]:
+    """A block of rows, shortest first, cut from its longest row on into batches of so many padded tokens."""
+    batches = []
+    while len(block):
+        size = max(1, batch_tokens // padded(block[-1:]).width)
+        batches.append(padded(block[-size:]))
+        block = block[:-size]
+    return batches
+
+
+def search(job: Job, data: Data) -> Work:
+    """FAISS searches on the processor in float32, also beside a GPU."""
+    rows, queries = data.passages(job).count * job.share, data.queries(job).count
+    dim, depth, assumption = data.shape(job).dim, min(job.config["depth"], rows), data.tables.assumption
+    passages_held = 2 * min(assumption("search_read_bytes"), 4 * rows * dim)
+    queries_held = min(assumption("search_queries"), queries) * (4 * dim + 4 * depth * _HIT_BYTES)
+    return {
+        "host_flops": 2 * queries * rows * dim,
+        "pairs": queries * rows,
+        "hits": queries * depth,
+        "bytes_on_disk": queries * depth * _HIT_BYTES,
+        "memory_bytes": passages_held + queries_held,
+    }
+
+
+def merge(job: Job, data: Data) -> Work:
+    run, num_shards = data.run(job), sum(need.stage == "search" for need in job.needs)
+    return {**run, "read_hits": run["hits"] * num_shards}
+
+
+def metrics(job: Job, data: Data) -> Work:
+    hits = data.run(job)["hits"]
+    return {"hits": hits, "memory_bytes": 100 * hits}
+
+
+def table(job: Job, data: Data) -> Work:
+    return {}

@@ -1,0 +1,91 @@
+"""Types of settings, shared by the configuration and the kinds that declare settings of their own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+LARGEST = 2**63 - 1  # of NumPy's and torch's integers
+
+
+def _as_written_shortest(epochs: float) -> float:
+    """2 for 2.0: both are the same setting."""
+    return int(epochs) if epochs == int(epochs) else epochs
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Positive = Annotated[float, Field(gt=0.0)]
+NotNegative = Annotated[float, Field(ge=0.0)]
+Count = Annotated[int, Field(ge=1, le=LARGEST)]
+Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Epochs = Annotated[  # 0.25: the first quarter of an epoch
+    int | float, Field(gt=0, le=LARGEST), AfterValidator(_as_written_shortest)
+]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
+
+
+class Block(BaseModel):
+    """A block of the configuration: strict types, and only declared keys."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Optimiser(Block):
+    """The keys of every training."""
+
+    learning_rate: Positive
+    weight_decay: NotNegative
+    warmup_ratio: Share
+    max_grad_norm: NotNegative  # 0: no clipping
+
+
+class Texts(Block):
+    """The keys of every data set."""
+
+    source: Name
+    bad_rows: Literal["strict", "skip"] = "strict"
+
+
+class JudgedTexts(Texts):
+    """A data set with queries and judgements.
+
+    `recipe` says how retrievers are fine-tuned on it; `measures` and `relevant_grade` replace those of the
+    configuration's block `metrics`.
+    """
+
+    recipe: Name | None = None  # the configuration's key `recipe`
+    train_split: Name = "train"
+    eval_split: Name = "dev"
+    measures: list[str] | None = None
+    relevant_grade: Count | None = None
+
+    @model_validator(mode="after")
+    def _splits_differ(self) -> JudgedTexts:
+        if self.train_split == self.eval_split:
+            raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
+        return self
+
+
+class Model(Block):
+    """The keys of every model; `seed` replaces the configuration's for this model."""
+
+    objective: Name
+    corpus: Name = "collection"
+    seed: Whole | None = None
+
+
+class Pretraining(Model, Optimiser):
+    """The keys of every pre-trained model; `initial` is the model that the training starts from."""
+
+    initial: Name
+    batch_size: Count
+    rows_per_chunk: Count
+    epochs: Epochs
+
+
+class System(Block):
+    """The keys of every system; `label` is its name in tables."""
+
+    kind: Name
+    label: str | None = None

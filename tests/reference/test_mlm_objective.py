@@ -1,0 +1,87 @@
+"""Masked language modelling alone: its loss and gradient against transformers' own model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_trainings import prepare
+from transformers import BertConfig, BertForMaskedLM
+
+from condenser.data.batches import step_items
+from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.model.mlm_head import MLM_HEAD_FILE
+from condenser.objectives import mlm
+from condenser.train.distributed import alone
+from condenser.train.pretrain import _backward, masked_texts
+
+SETTINGS = {"max_tokens": 30, "short_probability": 0.1, "mask_probability": 0.15}
+
+
+def reference(model: mlm.MaskedLanguageModel) -> BertForMaskedLM:  # type: ignore[name-defined]
+    """transformers' masked language model with the same weights."""
+    config = BertConfig(**{**model.backbone.config.to_dict(), "attn_implementation": "eager"})
+    theirs = BertForMaskedLM(config)
+    theirs.bert.load_state_dict(
+        {name: value for name, value in model.backbone.state_dict().items() if not name.startswith("pooler")}
+    )
+    theirs.cls.predictions.transform.load_state_dict(model.mlm_head.transform.state_dict())
+    with torch.no_grad():
+        theirs.cls.predictions.bias.copy_(model.mlm_head.bias)
+        theirs.cls.predictions.decoder.bias.copy_(model.mlm_head.bias)
+    return theirs.double().train()
+
+
+def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> None:
+    files = prepare(tmp_path, dropout=0.0)
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    training = mlm.training(files.backbone, shards, tokenizer, SETTINGS, seed=1)
+    model = training.model.double().train()
+    theirs = reference(model)
+    processes = alone(torch.device("cpu"))
+    epoch, _, items = step_items(training.num_items, batch_size=8, step=0, seed=1, stream="mlm")
+    common = {"tokenizer": tokenizer, "mask_probability": 0.15, "seed": 1, "epoch": epoch, "step": 0}
+    texts = masked_texts(
+        shards, training.texts(items, epoch), rows_per_chunk=3, processes=processes, **common
+    )
+    figures = _backward(training, processes, precision="fp32")(texts, 0, 1.0)
+
+    whole = masked_texts(
+        shards, training.texts(items, epoch), rows_per_chunk=8, processes=processes, **common
+    )
+    (chunk,) = whole.chunks
+    rows = chunk.inputs
+    labels = torch.full(rows.input_ids.shape, -100)
+    labels.view(-1)[rows.masked_positions] = rows.labels
+    mask = None if rows.attention_mask is None else rows.attention_mask.long()
+    loss = theirs(input_ids=rows.input_ids, attention_mask=mask, labels=labels).loss
+    loss.backward()
+    assert figures["loss"] == figures["mlm"] == pytest.approx(loss.item(), rel=1e-10)
+    ours = dict(model.backbone.named_parameters())
+    compared = 0
+    for name, weight in theirs.bert.named_parameters():
+        if weight.grad is not None:
+            torch.testing.assert_close(ours[name].grad, weight.grad, rtol=1e-8, atol=1e-12)
+            compared += 1
+    assert compared > 20
+    np.testing.assert_allclose(
+        model.mlm_head.bias.grad, theirs.cls.predictions.bias.grad, rtol=1e-8, atol=1e-12
+    )
+
+
+def test_the_saved_folder_has_backbone_and_head_and_no_condenser_head(tmp_path: Path) -> None:
+    files = prepare(tmp_path / "files", dropout=0.0)
+    training = mlm.training(
+        files.backbone, TokenShards(files.tokens), Tokenizer(files.backbone), SETTINGS, seed=1
+    )
+    training.model.save(tmp_path / "saved", files.backbone)
+    names = {file.name for file in (tmp_path / "saved").iterdir()}
+    assert {"model.safetensors", "config.json", "tokenizer.json", MLM_HEAD_FILE} <= names
+    assert "condenser_head.safetensors" not in names
+    for name in ("model.safetensors", MLM_HEAD_FILE):
+        before, after = load_file(files.backbone / name), load_file(tmp_path / "saved" / name)
+        assert before.keys() == after.keys()
+        assert all(torch.equal(before[key], after[key]) for key in before)

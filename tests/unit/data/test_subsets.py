@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from condenser.data.records import Query, write_queries
+from condenser.data.subsets import read_subset, write_subset
+
+
+def queries_file(folder: Path, ids: list[str]) -> Path:
+    write_queries(folder / "queries.jsonl", [Query(query_id, "text") for query_id in ids])
+    return folder / "queries.jsonl"
+
+
+def drawn(folder: Path, ids: list[str], *, count: int, seed: int) -> list[str]:
+    """The ids of a subset, in the order of its file."""
+    counts = write_subset(queries_file(folder, ids), folder / "subset.txt", count=count, seed=seed)
+    assert counts == {"queries": count, "of": len(ids)}
+    lines = (folder / "subset.txt").read_text(encoding="utf-8").split("\n")
+    assert lines.pop() == ""
+    assert read_subset(folder / "subset.txt") == frozenset(lines)
+    return lines
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), seed=st.integers(0, 2**40))
+def test_of_one_seed_a_smaller_subset_lies_inside_a_larger_one_and_both_in_file_order(
+    tmp_path: Path, data: st.DataObject, seed: int
+) -> None:
+    ids = data.draw(st.lists(st.text("abc019-é\u2028", min_size=1), min_size=1, max_size=30, unique=True))
+    larger = data.draw(st.integers(1, len(ids)))
+    smaller = data.draw(st.integers(1, larger))
+    many, few = (drawn(tmp_path, ids, count=count, seed=seed) for count in (larger, smaller))
+    assert (len(many), len(few)) == (larger, smaller)
+    assert set(few) <= set(many) <= set(ids)
+    for chosen in (many, few):
+        assert chosen == [query_id for query_id in ids if query_id in set(chosen)]
+
+
+def test_another_seed_draws_other_queries_and_the_same_seed_the_same(tmp_path: Path) -> None:
+    ids = [f"q{number}" for number in range(1000)]
+    first = drawn(tmp_path, ids, count=50, seed=1)
+    assert first == drawn(tmp_path, ids, count=50, seed=1)
+    assert len(set(first) & set(drawn(tmp_path, ids, count=50, seed=2))) < 15  # 2.5 by chance
+
+
+def test_every_query_is_as_likely_as_any_other(tmp_path: Path) -> None:
+    ids = [f"q{number}" for number in range(20)]
+    counts: Counter[str] = Counter()
+    for seed in range(100):
+        counts.update(drawn(tmp_path, ids, count=5, seed=seed))
+    # binomial of 100 draws with probability 1/4: mean 25, standard deviation 4.3
+    assert all(abs(counts[query_id] - 25) < 5 * 4.3 for query_id in ids)
+
+
+def test_all_queries_are_a_subset_too(tmp_path: Path) -> None:
+    assert drawn(tmp_path, ["b", "a", "c"], count=3, seed=5) == ["b", "a", "c"]
+
+
+def test_more_queries_than_there_are_are_refused_and_leave_no_file(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"queries\.jsonl: expected at least 4 train queries, got 3\. Choose a smaller"
+    ):
+        drawn(tmp_path, ["a", "b", "c"], count=4, seed=1)
+    assert not (tmp_path / "subset.txt").exists()
+
+
+def test_the_program_writes_the_subset_of_its_variant_and_a_manifest(tmp_path: Path) -> None:
+    from workflow_scripts import subset
+
+    ids = [f"q{number}" for number in range(10)]
+    spec = {"config": {"train_queries": 4, "seed": 3}}
+    arguments = (
+        f"--queries {queries_file(tmp_path, ids)} --output {tmp_path}/out --manifest {tmp_path}/m.json"
+    )
+    subset.main(["--spec", json.dumps(spec), *arguments.split()])
+    assert read_subset(tmp_path / "out") == frozenset(drawn(tmp_path, ids, count=4, seed=3))
+    manifest = json.loads((tmp_path / "m.json").read_text())
+    assert manifest["counts"] == {"queries": 4, "of": 10} and list(manifest["outputs"]) == ["out"]

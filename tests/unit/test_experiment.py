@@ -1,0 +1,256 @@
+"""What the four nouns mean together: chains, variants, rows of tables, and the settings of a job."""
+
+from __future__ import annotations
+
+import copy
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from condenser import experiment, kinds
+from condenser.experiment import job_settings, merged, parse_variant, table_rows, variant
+from condenser.objectives.checkpoint import display_name
+from condenser.systems import FOLDER as SYSTEMS
+
+MODEL = {"corpus": "collection", "seed": None}
+CONFIG: dict[str, Any] = {
+    "seed": 42,
+    "shards": 2,
+    "datasets": {
+        "mine": {
+            **{"source": "beir", "path": "mine", "bad_rows": "strict", "recipe": "marco"},
+            **{"train_split": "train", "eval_split": "dev", "measures": None, "relevant_grade": None},
+        },
+        "graded": {
+            **{"source": "beir", "path": "graded", "bad_rows": "strict", "recipe": "short"},
+            **{"train_split": "train", "eval_split": "test", "measures": ["nDCG@10"], "relevant_grade": 2},
+        },
+        "wiki": {"source": "hub_text", "parts": [], "bad_rows": "skip"},
+    },
+    "recipes": {
+        "marco": {"batch_size": 8, "passages_per_query": 8, "depth": {"train": 200, "eval": 1000}},
+        "short": {"batch_size": 4, "passages_per_query": 2, "depth": {"train": 20, "eval": 50}},
+    },
+    "models": {
+        "backbone": {"objective": "checkpoint", "source": "hub", "id": "bert-base-uncased", **MODEL},
+        "own": {"objective": "checkpoint", "source": "folder", "path": "../models/small", **MODEL},
+        "condenser": {"objective": "condenser", "initial": "backbone", **MODEL, "corpus": "wiki"},
+        "cocondenser": {"objective": "cocondenser", "initial": "condenser", **MODEL, "seed": 7},
+    },
+    "systems": {
+        "bm25": {"kind": "bm25", "label": "BM25", "k1": 0.9, "b": 0.4},
+        "zero": {
+            **{"kind": "biencoder", "label": None, "initial": "own", "train": False},
+            **{"negatives": [], "recipe": {}},
+        },
+        "round1": {
+            **{"kind": "biencoder", "label": "First", "initial": "condenser", "train": True},
+            **{"negatives": ["bm25"], "recipe": {}},
+        },
+        "round2": {
+            **{"kind": "biencoder", "label": None, "initial": "cocondenser", "train": True},
+            **{"negatives": ["zero", "round1"], "recipe": {"batch_size": 2, "depth": {"eval": 100}}},
+        },
+    },
+    "metrics": {"measures": ["MRR@10"], "relevant_grade": 1},
+    "tables": {
+        "plain": {
+            **{"rows": ["round2", "bm25"], "measures": ["MRR@10"], "published": "figures"},
+            **{"train_queries": ["all"], "seeds": None},
+        },
+        "sizes": {
+            **{"rows": ["zero", "round1"], "measures": ["MRR@10"], "published": None},
+            **{"train_queries": [1000, "all"], "seeds": [1, 2]},
+        },
+    },
+}
+
+
+def test_blocks_are_merged_key_by_key_and_all_else_is_replaced() -> None:
+    below = {"a": {"b": 1, "c": {"d": 2, "e": 3}}, "list": [1, 2], "block": {"x": 1}}
+    above = {"a": {"c": {"e": 4, "f": 5}}, "list": [3], "block": None, "new": {"y": 2}}
+    before = copy.deepcopy((below, above))
+    assert merged(below, above) == {
+        "a": {"b": 1, "c": {"d": 2, "e": 4, "f": 5}},
+        **{"list": [3], "block": None, "new": {"y": 2}},
+    }
+    assert (below, above) == before
+
+
+def test_a_model_leads_to_the_checkpoint_it_starts_from_and_to_its_corpus() -> None:
+    assert experiment.chain(CONFIG, "cocondenser") == ["cocondenser", "condenser", "backbone"]
+    assert experiment.chain(CONFIG, "own") == ["own"]
+    assert experiment.root(CONFIG, "cocondenser") == experiment.root(CONFIG, "backbone") == "backbone"
+    assert experiment.home(CONFIG, "condenser", "mine") == "wiki"  # the same for every data set
+    assert experiment.home(CONFIG, "cocondenser", "mine") == "mine"
+    assert experiment.checkpoints(CONFIG) == ["backbone", "own"]
+
+
+def test_the_systems_of_tables_are_their_rows_and_all_whose_negatives_they_learn_from() -> None:
+    assert experiment.systems_of_tables(CONFIG) == {"bm25", "zero", "round1", "round2"}
+    only = {**CONFIG, "tables": {"one": {"rows": ["round1"]}}}
+    assert experiment.systems_of_tables(only) == {"round1", "bm25"}
+    assert experiment.systems_of_kind(CONFIG, "biencoder") == ["zero", "round1", "round2"]
+
+
+@given(num_queries=st.integers(1, 10**12) | st.just("all"), seed=st.integers(0, 2**63 - 1))
+def test_a_variant_is_read_as_it_was_written(num_queries: int | str, seed: int) -> None:
+    name = variant(CONFIG, "round1", num_queries=num_queries, seed=seed)
+    assert parse_variant(name) == (None if num_queries == "all" else num_queries, seed)
+    assert re.fullmatch(experiment.VARIANT, name)
+
+
+@pytest.mark.parametrize("name", ["bm25", "zero"])
+def test_what_is_not_trained_has_one_variant_whatever_is_asked_for(name: str) -> None:
+    assert variant(CONFIG, name, num_queries=1000, seed=1) == "untrained"
+    assert experiment.ranking_variant(CONFIG, name, "n1000-seed1") == "untrained"
+    assert experiment.ranking_variant(CONFIG, "round1", "n1000-seed1") == "n1000-seed1"
+    assert parse_variant("untrained") == (None, None)
+    assert re.fullmatch(experiment.VARIANT, "untrained")
+
+
+@pytest.mark.parametrize(
+    "name", ["seed", "n-seed1", "n0-seed1", "n5", "seed1x", "n5-untrained", "seed-1", ""]
+)
+def test_a_name_that_is_no_variant_matches_nothing(name: str) -> None:
+    assert not re.fullmatch(experiment.VARIANT, name)
+
+
+def test_a_recipe_has_the_keys_that_a_system_replaces() -> None:
+    assert experiment.recipe(CONFIG, "marco", CONFIG["systems"]["round2"]) == {
+        **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}}
+    }
+    assert experiment.recipe(CONFIG, "marco", CONFIG["systems"]["bm25"]) == CONFIG["recipes"]["marco"]
+
+
+def test_a_data_set_has_the_measures_of_all_unless_it_names_its_own() -> None:
+    assert experiment.metrics(CONFIG, "mine") == {"measures": ["MRR@10"], "relevant_grade": 1}
+    assert experiment.metrics(CONFIG, "graded") == {"measures": ["nDCG@10"], "relevant_grade": 2}
+
+
+def test_the_rows_of_a_plain_table_say_what_they_are_of() -> None:
+    assert table_rows(CONFIG, "mine", "plain") == [
+        {
+            **{"system": "round2", "train_queries": "all", "variants": ["seed42"], "method": "round2"},
+            **{"batch_size": 2 * 8, "backbone": "bert-base-uncased", "depth": 100},
+        },
+        {
+            **{"system": "bm25", "train_queries": "all", "variants": ["untrained"], "method": "BM25"},
+            **{"batch_size": None, "backbone": None, "depth": 1000},
+        },
+    ]
+
+
+def test_a_trained_row_comes_for_every_train_size_and_with_every_seed() -> None:
+    rows = table_rows(CONFIG, "graded", "sizes")
+    assert [(row["method"], row["train_queries"], row["variants"]) for row in rows] == [
+        ("zero", "all", ["untrained"]),
+        ("First", 1000, ["n1000-seed1", "n1000-seed2"]),
+        ("First", "all", ["seed1", "seed2"]),
+    ]
+    assert [row["batch_size"] for row in rows] == [None, 4 * 2, 4 * 2]  # of the data set's own recipe
+    assert [row["backbone"] for row in rows] == ["small", "bert-base-uncased", "bert-base-uncased"]
+
+
+def test_a_jobs_seed_is_its_variants_or_its_models_or_the_one_of_all() -> None:
+    assert job_settings(CONFIG, {"dataset": "mine"})["seed"] == 42
+    assert job_settings(CONFIG, {"dataset": "mine", "model": "condenser"})["seed"] == 42
+    assert job_settings(CONFIG, {"dataset": "mine", "model": "cocondenser"})["seed"] == 7
+    of_system = {"dataset": "mine", "system": "round2"}
+    assert job_settings(CONFIG, {**of_system, "variant": "seed3"})["seed"] == 3
+    assert job_settings(CONFIG, {**of_system, "variant": "untrained"})["seed"] == 42
+    of_subset = job_settings(CONFIG, {"dataset": "mine", "variant": "n1000-seed1"})
+    assert (of_subset["train_queries"], of_subset["seed"]) == (1000, 1)
+
+
+def test_the_depth_of_a_run_is_that_of_its_split_and_system() -> None:
+    def depth(dataset: str, system: str, split: str) -> int:
+        return job_settings(CONFIG, {"dataset": dataset, "system": system, "split": split})["depth"]
+
+    assert depth("mine", "bm25", "train") == 200 and depth("mine", "bm25", "dev") == 1000
+    assert depth("mine", "round2", "train") == 200 and depth("mine", "round2", "dev") == 100
+    assert depth("graded", "round1", "test") == 50
+
+
+def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reranker without training, of a trained system's run."""
+    kind = kinds.load(SYSTEMS, "bm25")
+    monkeypatch.setattr(kind, "systems_of", lambda entry: entry.get("candidates", []), raising=False)
+    entries = {name: {"kind": "bm25", "candidates": [of]} for name, of in (("a", "round1"), ("b", "bm25"))}
+    config = {**CONFIG, "systems": {**CONFIG["systems"], **entries}}
+    assert variant(config, "a", num_queries=5, seed=1) == "n5-seed1"
+    assert experiment.ranking_variant(config, "a", "seed3") == "seed3"
+    assert variant(config, "b", num_queries=5, seed=1) == "untrained"
+    assert experiment.systems_of_tables({**config, "tables": {"one": {"rows": ["a"]}}}) == {
+        "a",
+        "round1",
+        "bm25",
+    }
+
+
+def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() -> None:
+    seen = job_settings(CONFIG, {"dataset": "graded", "system": "round2", "variant": "seed1"})
+    assert seen["system"] == {
+        **{"kind": "biencoder", "initial": "cocondenser", "train": True, "negatives": ["zero", "round1"]}
+    }
+    assert seen["recipe"]["batch_size"] == 2
+    assert seen["dataset"] == {
+        **{"source": "beir", "path": "graded", "bad_rows": "strict"},
+        **{"train_split": "train", "eval_split": "test"},
+    }
+    assert seen["metrics"] == {"measures": ["nDCG@10"], "relevant_grade": 2}
+    table = job_settings(CONFIG, {"dataset": "mine", "table": "plain"})["table"]
+    assert table == {
+        **{"measures": ["MRR@10"], "published": "figures", "rows": table_rows(CONFIG, "mine", "plain")}
+    }
+
+
+def test_texts_without_queries_have_neither_recipe_nor_depth() -> None:
+    seen = job_settings(CONFIG, {"dataset": "wiki", "model": "condenser"})
+    assert "recipe" not in seen and "depth" not in seen
+    assert seen["dataset"] == CONFIG["datasets"]["wiki"]
+
+
+@pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])
+def test_a_name_that_the_configuration_lacks_is_told_with_those_it_has(noun: str) -> None:
+    names = ", ".join(CONFIG[f"{noun}s"])
+    with pytest.raises(
+        LookupError, match=rf"expected a {noun} of the configuration \({names}\), got other\. Add it under"
+    ):
+        job_settings(CONFIG, {noun: "other"})
+
+
+@pytest.mark.parametrize(
+    ("settings", "name"),
+    [
+        ({"source": "hub", "id": "bert-base-uncased"}, "bert-base-uncased"),
+        ({"source": "folder", "path": "../models/mine"}, "mine"),
+        ({"source": "scratch", "hidden_size": 128, "num_layers": 4}, "BERT from scratch, 4 x 128"),
+        ({"source": "embedded"}, "all-MiniLM-L6-v2"),
+    ],
+)
+def test_a_table_calls_a_backbone_by_its_id_folder_or_shape(settings: dict[str, Any], name: str) -> None:
+    assert display_name(settings) == name
+
+
+def test_shards_are_named_by_their_number() -> None:
+    assert experiment.token_shards(CONFIG) == ["0-of-2", "1-of-2"]
+
+
+def test_only_a_checkpoint_of_the_hub_needs_the_network_and_only_a_folder_has_files(tmp_path: Path) -> None:
+    assert experiment.uses_hub(CONFIG)
+    models = {name: model for name, model in CONFIG["models"].items() if name == "own"}
+    assert not experiment.uses_hub({**CONFIG, "models": models})
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder").mkdir()
+    local = {"models": {"own": {**models["own"], "path": str(tmp_path)}}}
+    assert experiment.checkpoint_files(local, "own") == [
+        tmp_path / "config.json",
+        tmp_path / "model.safetensors",
+    ]
+    assert experiment.checkpoint_files(CONFIG, "backbone") == []

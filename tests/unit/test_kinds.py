@@ -1,0 +1,105 @@
+"""Kinds are found by file name, hold what the `__init__.py` of their folder says, and import no torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from condenser import kinds
+from condenser.data import sources
+from condenser.evaluate import measures
+from condenser.objectives import FOLDER as OBJECTIVES
+from condenser.settings import JudgedTexts, Model, Pretraining, System, Texts
+from condenser.systems import FOLDER as SYSTEMS
+
+FOLDERS = [sources.FOLDER, OBJECTIVES, SYSTEMS, measures.FOLDER]
+ALL = [(folder, name) for folder in FOLDERS for name in kinds.names(folder)]
+
+
+def test_a_kind_is_a_file_of_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kinds, "_ROOT", tmp_path)
+    (tmp_path / "things").mkdir()
+    for name in ("b.py", "a.py", "_shared.py", "notes.txt"):
+        (tmp_path / "things" / name).touch()
+    assert kinds.names("things") == ["a", "b"]
+    assert kinds.names("nothing") == []
+
+
+def test_the_kinds_of_this_repository_are_found() -> None:
+    assert {"beir", "hub_text", "msmarco", "pydoc", "tsv"} <= set(kinds.names(sources.FOLDER))
+    assert {"checkpoint", "condenser", "cocondenser"} <= set(kinds.names(OBJECTIVES))
+    assert {"biencoder", "bm25"} <= set(kinds.names(SYSTEMS))
+    assert {"mrr", "ndcg", "r"} <= set(kinds.names(measures.FOLDER))
+
+
+@pytest.mark.parametrize("name", ["os", "__init__", "../kinds", "", "condenser.data.sources.beir"])
+def test_another_name_is_refused_with_those_there_are(name: str) -> None:
+    with pytest.raises(ValueError, match=r"^expected one of .*bm25.*, got ") as caught:
+        kinds.load(SYSTEMS, name)
+    assert repr(name) in str(caught.value)
+
+
+@pytest.mark.parametrize(("folder", "name"), ALL)
+def test_a_kind_is_loaded_by_the_name_that_specs_digest_its_code_under(folder: str, name: str) -> None:
+    module = kinds.load(folder, name)
+    assert module.__name__ == kinds.module_name(folder, name)
+    assert module is kinds.load(folder, name)
+    assert module.__doc__
+
+
+@pytest.mark.parametrize("name", kinds.names(sources.FOLDER))
+def test_a_source_holds_what_its_folder_says(name: str) -> None:
+    source = kinds.load(sources.FOLDER, name)
+    assert issubclass(source.Settings, Texts)
+    assert all(callable(getattr(source, needed)) for needed in ("raw_files", "local_files", "collect"))
+    assert hasattr(source, "example_files") == hasattr(source, "make_examples")
+    if hasattr(source, "example_files"):
+        assert issubclass(source.Settings, JudgedTexts)
+
+
+@pytest.mark.parametrize("name", kinds.names(OBJECTIVES))
+def test_an_objective_holds_what_its_folder_says(name: str) -> None:
+    objective = kinds.load(OBJECTIVES, name)
+    if name == "checkpoint":
+        assert issubclass(objective.Settings, Model)
+    else:
+        assert issubclass(objective.Settings, Pretraining)
+        assert callable(objective.training) and callable(objective.longest_row)
+
+
+@pytest.mark.parametrize("name", kinds.names(SYSTEMS))
+def test_a_system_holds_what_its_folder_says_and_has_rules(root: Path, name: str) -> None:
+    system = kinds.load(SYSTEMS, name)
+    assert issubclass(system.Settings, System) and callable(system.is_trained)
+    if "initial" in system.Settings.model_fields:
+        assert "negatives" in system.Settings.model_fields and callable(system.train)
+    assert (root / "rules" / "systems" / f"{name}.smk").is_file()
+
+
+def test_every_measure_has_a_name_of_its_own() -> None:
+    modules = [kinds.load(measures.FOLDER, name) for name in kinds.names(measures.FOLDER)]
+    assert all(callable(module.value) for module in modules)
+    names = [module.NAME for module in modules]
+    assert len(set(names)) == len(names) and not any("@" in name for name in names)
+
+
+def test_all_kinds_are_read_without_torch(root: Path) -> None:
+    """Snakemake reads them for every job of a cluster, where importing torch takes seconds."""
+    program = (
+        "import sys; from condenser import config, kinds\n"
+        f"for folder, name in {ALL!r}: kinds.load(folder, name)\n"
+        "found = {'torch', 'transformers', 'pandas', 'datasets', 'faiss'} & set(sys.modules)\n"
+        "assert not found, found"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

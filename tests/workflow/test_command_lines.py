@@ -1,0 +1,114 @@
+"""The command lines that `snakemake -n -p` prints can be pasted into a shell."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs import TARGET, finished
+
+pytestmark = pytest.mark.workflow
+
+# all rules with a program: a variant of fewer queries, an official file, a plan, the check of all results
+OVERLAY = "tables: {table2: {train_queries: [20, all]}}\n"
+TARGETS = [TARGET, "results/downloads/2019qrels-pass.txt", "results/tiny/table2.plan.H200.tsv", "verify"]
+
+
+@pytest.fixture(scope="module")
+def lines(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command lines of all jobs, as a dry run prints them, in a checkout whose path has a space."""
+    folder = tmp_path_factory.mktemp("command lines") / "a checkout"
+    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    (folder / "overlay.yaml").write_text(OVERLAY)
+    said = finished(folder, *TARGETS[1:], "-n", "-p", "--forceall", overlays=["overlay.yaml"])
+    return re.findall(r"(?m)^Shell command: (.*)$", said)
+
+
+def words(line: str, folder: Path) -> list[str]:
+    """What a shell makes of a line, up to the pipe to its log."""
+    command, pipe, log = line.rpartition(" 2>&1 | tee ")
+    assert pipe and re.fullmatch(r"results/\S+\.log", log), line
+    said = subprocess.run(
+        ["bash", "-uc", f"python() {{ printf '%s\\0' \"$@\"; }}; {command}"],
+        cwd=folder, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return said.stdout.split("\0")[:-1]
+
+
+class Parsed(Exception):
+    """The program has read its command line."""
+
+
+def test_every_program_takes_the_line_that_is_printed(
+    root: Path, tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parse_args = argparse.ArgumentParser.parse_args
+
+    def parse(parser: argparse.ArgumentParser, argv: list[str] | None = None) -> None:
+        parse_args(parser, argv)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, "parse_args", parse)
+    seen, mains = set(), {}
+    for line in lines:
+        assert not re.search(r"\$(?!\()", line), line
+        program, *arguments = words(line, tmp_path)
+        while True:
+            name = Path(program).stem
+            if name not in mains:
+                mains[name] = runpy.run_path(str(root / "workflow_scripts" / f"{name}.py"))["main"]
+            assert Path(program).parent.name == "workflow_scripts" and Path(program).is_file()
+            with pytest.raises(Parsed):
+                mains[name](arguments)
+            seen.add(name)
+            if name != "launch":
+                break
+            program, *arguments = arguments[arguments.index("--") + 1 :]
+    assert seen == {file.stem for file in (root / "workflow_scripts").glob("*.py")}
+
+
+def test_a_pasted_line_makes_the_same_result(
+    golden: Path, copy_of_golden: Callable[[], Path], lines: list[str]
+) -> None:
+    folder = copy_of_golden()
+    made = ["systems/bm25/untrained/metrics.dev.json", "systems/cocondenser-round1/seed42/run.dev.trec"]
+    for name in made:
+        file = folder / "results" / "tiny" / name
+        file.unlink()
+        (line,) = (line for line in lines if f"--output results/tiny/{name} " in line)
+        subprocess.run(
+            ["bash", "-c", line],
+            cwd=folder,
+            env={
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(folder),  # instead of an installed package
+            },
+            check=True,
+            capture_output=True,
+        )
+        assert file.read_bytes() == (golden / "results" / "tiny" / name).read_bytes()
+
+
+def test_a_project_and_texts_whose_paths_have_a_space_are_no_matter(golden: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "my own project"
+    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    table = folder / TARGET
+    before = table.read_bytes()
+    table.unlink()
+    finished(folder)  # reads the published figures by their full path
+    assert table.read_bytes() == before
+    (folder / "tests" / "data" / "tiny").rename(folder / "my own texts")
+    (folder / "overlay.yaml").write_text("datasets: {tiny: {path: my own texts}}\n")
+    collection = folder / "results" / "tiny" / "data" / "collection.jsonl"
+    before = collection.read_bytes()
+    collection.unlink()
+    finished(folder, overlays=["overlay.yaml"], target="results/tiny/data/collection.jsonl")
+    assert collection.read_bytes() == before

@@ -1,0 +1,56 @@
+"""Every stage is a rule with one program, and its manifest lies beside its result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from graphs import Graph, Load
+
+TARGETS = [
+    "results/msmarco/table2.tsv",
+    "results/msmarco/table2.plan.H200.tsv",
+    "results/msmarco/subsets/n10-seed1.txt",
+    "results/downloads/a.gz",
+]
+
+
+@pytest.fixture(scope="module")
+def graph(load: Load) -> Graph:
+    graph = load()
+    for target in TARGETS:
+        graph.jobs(target)
+    return graph
+
+
+def test_every_stage_is_the_name_of_a_program(graph: Graph, root: Path) -> None:
+    programs = {file.stem for file in (root / "workflow_scripts").glob("*.py")}
+    stages = {stage for stage, _ in graph.wildcards.values()}
+    assert stages == programs - {"launch", "verify"}
+
+
+def test_a_manifest_lies_beside_its_result_under_the_results_name(graph: Graph) -> None:
+    for job in graph.wildcards:
+        *outputs, manifest = graph.outputs(job)
+        name = manifest.removesuffix(".manifest.json")
+        assert name != manifest
+        for output in outputs:
+            assert output.startswith(name), job  # the file itself, in the folder, or its further files
+
+
+def test_the_maker_of_every_file_is_the_job_that_declares_it(graph: Graph) -> None:
+    for job in graph.wildcards:
+        *outputs, _ = graph.outputs(job)
+        for output in outputs:
+            assert graph.owner(output) == job
+
+
+def test_the_users_files_and_files_of_the_package_have_no_maker(graph: Graph) -> None:
+    assert graph.owner("tests/data/tiny/corpus.jsonl") is None
+    assert graph.owner("condenser/evaluate/published/cocondenser_table2.tsv") is None
+    assert graph.owner("results/msmarco/stray.npy") is None
+
+
+def test_a_job_that_the_workflow_lacks_is_said(graph: Graph) -> None:
+    with pytest.raises(LookupError, match="expected a job of the workflow, got gone"):
+        graph.manifest("gone", {"dataset": "msmarco"})

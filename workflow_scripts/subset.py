@@ -1,0 +1,42 @@
+"""Draw a subset of the train queries.
+
+    python workflow_scripts/subset.py --spec '{"config": {"train_queries": 1000, "seed": 1}, ...}' \\
+        --queries results/msmarco/data/queries.train.jsonl \\
+        --output results/msmarco/subsets/n1000-seed1.txt \\
+        --manifest results/msmarco/subsets/n1000-seed1.txt.manifest.json
+
+Reads the train queries. Writes the ids of the subset, one a line, in the order of the queries, and the
+manifest. Of one seed, a smaller subset lies inside a larger one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+from condenser.manifest import Manifest
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--queries", type=Path, required=True, help="queries.SPLIT.jsonl")
+    parser.add_argument("--output", type=Path, required=True, help="the ids")
+    parser.add_argument("--manifest", type=Path, required=True)
+    args = parser.parse_args(argv)
+
+    from condenser.data.subsets import write_subset
+
+    config = args.spec["config"]
+    manifest = Manifest(args.manifest, args.spec, inputs=[args.queries])
+    counts = write_subset(args.queries, args.output, count=config["train_queries"], seed=config["seed"])
+    manifest.write(outputs=[args.output], counts=counts)
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,61 @@
+"""Make a table from the metrics of its rows, and show it.
+
+    python workflow_scripts/table.py --spec '{"config": {"table": {"rows": [...], ...}, ...}, ...}' \\
+        --metrics results/msmarco/systems/bm25/untrained/metrics.dev.json ... \\
+        --counts results/msmarco/data/counts.json --output results/msmarco/table2.tsv \\
+        --manifest results/msmarco/table2.tsv.manifest.json
+
+Reads the metrics of every row and variant, in the order of the spec's rows, and the counts of the collection;
+with --published the figures of the paper, which stand in the table only beside a run on the official
+collection. Writes the table as TSV and the manifest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+from condenser.manifest import Manifest
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--metrics", type=Path, nargs="+", required=True)
+    parser.add_argument("--counts", type=Path, required=True)
+    parser.add_argument("--published", type=Path, help="a file of condenser/evaluate/published/")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    args = parser.parse_args(argv)
+    config, published = args.spec["config"], [args.published] if args.published else []
+    rows = config["table"]["rows"]
+    names = [(row["system"], variant) for row in rows for variant in row["variants"]]
+    if len(names) != len(args.metrics):
+        parser.error(f"--metrics: expected {len(names)} files for the rows, got {len(args.metrics)}")
+    manifest = Manifest(args.manifest, args.spec, inputs=[*args.metrics, args.counts, *published])
+
+    from condenser.evaluate import published as figures
+    from condenser.evaluate import tables
+    from condenser.files import read_json
+
+    table = tables.make_table(
+        rows,
+        dict(zip(names, args.metrics, strict=True)),
+        measures=config["table"]["measures"],
+        published=figures.read(args.published) if args.published else [],
+        dataset=args.spec["wildcards"]["dataset"],
+        source=config["dataset"]["source"],
+        num_passages=read_json(args.counts)["passages"],
+    )
+    tables.write_table(args.output, table)
+    print(tables.rendered(table))
+    manifest.write(outputs=[args.output], counts={"rows": len(table)})
+
+
+if __name__ == "__main__":
+    program.run(main)
