@@ -1,4 +1,4 @@
-# Needs: runs and judgements. Makes: the metrics of each system, and tables of them.
+# Needs: runs and judgements. Makes: the metrics of each system, tables of them, and how sure a table is.
 
 
 rule metrics:
@@ -75,3 +75,24 @@ rule table:
         "{params.program} --spec {params.spec:q} --metrics {input.metrics:q}"
         " --counts {input.counts:q} {params.published} --output {output.table:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+
+
+rule compare:
+    input:
+        metrics=metrics_of_table,
+    output:
+        tests="results/{dataset}/{table}.tests.tsv",
+        manifest="results/{dataset}/{table}.tests.tsv.manifest.json",
+    log:
+        "results/{dataset}/logs/compare.{table}.log",
+    conda:
+        "../envs/search.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(30),
+    params:
+        program=program("compare"),
+        spec=spec("compare", settings=["table"], packages=["numpy", "pandas"]),
+    shell:
+        "{params.program} --spec {params.spec:q} --metrics {input.metrics:q}"
+        " --output {output.tests:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

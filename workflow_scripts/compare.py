@@ -1,0 +1,49 @@
+"""Say how sure a table is: intervals of its cells, and tests against its first row.
+
+    python workflow_scripts/compare.py --spec '{"config": {"table": {"rows": [...], ...}, ...}, ...}' \\
+        --metrics results/msmarco/systems/bm25/untrained/metrics.dev.json ... \\
+        --output results/msmarco/table2.tests.tsv --manifest results/msmarco/table2.tests.tsv.manifest.json
+
+Reads the metrics of every row and variant, query by query, in the order of the spec's rows. Writes the TSV
+that docs/significance.md describes, and the manifest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+from condenser.manifest import Manifest
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--metrics", type=Path, nargs="+", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    args = parser.parse_args(argv)
+    table = args.spec["config"]["table"]
+    names = [(row["system"], variant) for row in table["rows"] for variant in row["variants"]]
+    if len(names) != len(args.metrics):
+        parser.error(f"--metrics: expected {len(names)} files for the rows, got {len(args.metrics)}")
+    manifest = Manifest(args.manifest, args.spec, inputs=args.metrics)
+
+    from condenser.evaluate import tables
+    from condenser.evaluate.comparisons import make_comparisons
+
+    frame = make_comparisons(
+        table["rows"], dict(zip(names, args.metrics, strict=True)), measures=table["measures"]
+    )
+    tables.write_table(args.output, frame)
+    print(frame.round(4).to_string(index=False, na_rep="-"))
+    manifest.write(outputs=[args.output], counts={"lines": len(frame)})
+
+
+if __name__ == "__main__":
+    program.run(main)
