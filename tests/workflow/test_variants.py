@@ -23,7 +23,7 @@ LOW_DATA = {
     "train_queries": [30, 90, "all"],
     "seeds": [42, 7],
 }
-TABLE = "results/tiny/low_data.tsv"
+TABLE, TESTS = "results/tiny/low_data.tsv", "results/tiny/low_data.tests.tsv"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +48,12 @@ def test_a_variant_trains_and_ranks_and_shares_all_else(graph: Graph, load: Load
     assert not [
         job for job in graph.jobs(TABLE) if job.startswith(("pretrain", "bm25_run")) and "seed" in job
     ]
+
+
+def test_the_tests_of_a_table_need_its_metrics_and_nothing_else(graph: Graph) -> None:
+    table, tests = set(graph.jobs(TABLE)), set(graph.jobs(TESTS))
+    assert tests - table == {"compare tiny low_data"}
+    assert table - tests == {"table tiny low_data"}
 
 
 def test_a_variant_of_fewer_queries_reads_its_subset_wherever_it_reads_train_queries(graph: Graph) -> None:
@@ -80,7 +86,7 @@ def test_two_train_sizes_and_two_seeds_are_made_side_by_side(
     folder = copy_of_golden()
     table: dict[str, Any] = {**LOW_DATA, "rows": ["cocondenser-round1", "bm25"], "train_queries": [30, 90]}
     (folder / "overlay.yaml").write_text(f"tables: {{low_data: {table}}}\n")
-    said = finished(folder, target=TABLE, overlays=["overlay.yaml"])
+    said = finished(folder, TESTS, target=TABLE, overlays=["overlay.yaml"])
     assert "rule tokens:" not in said and "rule query_tokens:" not in said and "rule pretrain:" not in said
     after = digests(folder)
     assert {name: after.get(name) for name in digests(golden)} == digests(golden)  # nothing overwritten
@@ -104,4 +110,9 @@ def test_two_train_sizes_and_two_seeds_are_made_side_by_side(
         rows = [row for row in csv.DictReader(file, delimiter="\t") if row["origin"] == "measured"]
     trained = [(row["train_queries"], row["seeds"]) for row in rows if row["seeds"]]
     assert trained == [("30", "42,7"), ("90", "42,7")]
+    with (folder / TESTS).open() as file:
+        lines = list(csv.DictReader(file, delimiter="\t"))
+    compared = [(line["train_queries"], line["num_seeds"], line["against"] != "") for line in lines]
+    assert compared == [("30", "2", False), ("90", "2", True), ("all", "1", True)]
+    assert 0 < float(lines[1]["p_value"]) <= 1
     assert "0 findings" in finished(folder, target="verify", overlays=["overlay.yaml"])
