@@ -92,7 +92,7 @@ rule compare:
         runtime=growing(30),
     params:
         program=program("compare"),
-        spec=spec("compare", settings=["table"], packages=["numpy", "pandas"]),
+        spec=spec("compare", settings=["table"], packages=["numpy", "pandas", "scipy"]),
     shell:
         "{params.program} --spec {params.spec:q} --metrics {input.metrics:q}"
         " --output {output.tests:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

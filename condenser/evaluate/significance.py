@@ -17,6 +17,7 @@ from statistics import NormalDist
 
 import numpy as np
 from jaxtyping import Float64
+from scipy.stats import t as student
 
 Values = Float64[np.ndarray, "seed query"]
 
@@ -227,8 +228,8 @@ def minimal_detectable_difference(
 
     Source: Bloom, Minimum detectable effects, Evaluation Review 1995.
     """
-    multiplier = _t_quantile(1 - alpha / 2, degrees_of_freedom) + _t_quantile(power, degrees_of_freedom)
-    return multiplier * standard_error
+    multiplier = student.ppf(1 - alpha / 2, degrees_of_freedom) + student.ppf(power, degrees_of_freedom)
+    return float(multiplier * standard_error)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -296,7 +297,7 @@ def _paired_tests(pairs: Sequence[tuple[Values, Values]], *, num_permutations: i
         variance = _variance(of_pair, pair)
         if variance.seeds_differ:
             t = float(of_pair.mean()) / math.sqrt(variance.total)
-            p_values[index] = _two_sided_p_value(t, variance.degrees_of_freedom)
+            p_values[index] = float(2 * student.sf(abs(t), variance.degrees_of_freedom))
         else:
             over_queries.append(index)
     if over_queries:
@@ -328,8 +329,8 @@ def _intervals(
         variance = _variance(scores, [values])
         factor = math.sqrt(variance.total / variance.of_queries)
         if variance.seeds_differ:
-            factor *= _t_quantile(1 - alpha / 2, variance.degrees_of_freedom)
-            factor /= _t_quantile(1 - alpha / 2, len(scores) - 1)
+            factor *= student.ppf(1 - alpha / 2, variance.degrees_of_freedom)
+            factor /= student.ppf(1 - alpha / 2, len(scores) - 1)
         intervals.append((mean + factor * (low - mean), mean + factor * (high - mean)))
     return intervals
 
@@ -374,62 +375,6 @@ def _sign_flips(num_queries: int, num_draws: int, *, seed: int) -> Iterator[np.n
         size = (min(_DRAWS_AT_ONCE, num_draws - first), num_words)
         words = generator.integers(2**64, size=size, dtype=np.uint64)
         yield np.unpackbits(words.view(np.uint8), axis=1, count=num_queries)
-
-
-def _two_sided_p_value(t: float, degrees_of_freedom: float) -> float:
-    """Probability that Student's t is at least as far from 0."""
-    squared = t * t
-    return _incomplete_beta(
-        degrees_of_freedom / 2,
-        0.5,
-        degrees_of_freedom / (degrees_of_freedom + squared),
-        squared / (degrees_of_freedom + squared),
-    )
-
-
-def _t_quantile(probability: float, degrees_of_freedom: float) -> float:
-    """Where Student's distribution function reaches a probability; NaN without degrees of freedom."""
-    if math.isnan(degrees_of_freedom):
-        return math.nan
-    if probability < 0.5:
-        return -_t_quantile(1 - probability, degrees_of_freedom)
-    two_sided = 2 * (1 - probability)
-    low, high = 0.0, 1.0
-    while _two_sided_p_value(high, degrees_of_freedom) > two_sided:
-        low, high = high, 2 * high
-    while low < (middle := (low + high) / 2) < high:
-        if _two_sided_p_value(middle, degrees_of_freedom) > two_sided:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _incomplete_beta(a: float, b: float, x: float, complement: float) -> float:
-    """Regularised incomplete beta function I_x(a, b), with complement = 1 - x.
-
-    Source: the continued fraction of DLMF 8.17.22, evaluated by Lentz's method.
-    """
-    if x == 0.0 or complement == 0.0:
-        return 0.0 if x == 0.0 else 1.0
-    if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly
-        return 1 - _incomplete_beta(b, a, complement, x)
-    fraction = c = 1.0
-    d = 0.0
-    m = 0
-    while True:
-        for numerator in (
-            -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1)),
-            (m + 1) * (b - m - 1) * x / ((a + 2 * m + 1) * (a + 2 * m + 2)),
-        ):
-            d = 1 / (1 + numerator * d)
-            c = 1 + numerator / c
-            fraction *= c * d
-        m += 1
-        if abs(c * d - 1) < 1e-14:
-            break
-    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-    return math.exp(a * math.log(x) + b * math.log(complement) - log_beta) / (a * fraction)
 
 
 def _differences(first: Values, second: Values) -> Float64[np.ndarray, " query"]:

@@ -185,17 +185,6 @@ def test_unequal_numbers_of_seeds_pool_their_variance():
     assert degrees_of_freedom == pytest.approx(5)
 
 
-@pytest.mark.parametrize("degrees_of_freedom", [1, 1.3, 4, 7.7, 43, 6979])
-def test_students_distribution_is_scipys(degrees_of_freedom):
-    for t in (0.0, 1e-3, 0.7, -1.96, 2.8, 9.0, 60.0):
-        expected = 2 * stats.t.sf(abs(t), degrees_of_freedom)
-        p_value = significance._two_sided_p_value(t, degrees_of_freedom)
-        assert p_value == pytest.approx(expected, rel=1e-9, abs=1e-300)
-    for probability in (0.2, 0.5, 0.8, 0.975, 0.9999):
-        expected = stats.t.ppf(probability, degrees_of_freedom)
-        assert significance._t_quantile(probability, degrees_of_freedom) == pytest.approx(expected, abs=1e-9)
-
-
 # Beside each case, the share of false alarms in 20,000 simulations; its standard error is .0015.
 @pytest.mark.parametrize(
     "case",
