@@ -72,7 +72,7 @@ VALUES: dict[str, Any] = {
     "datasets.msmarco.bad_rows": "skip",
     "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
     "datasets.msmarco.relevant_grade": 2,
-    "*.held_out": "train",
+    "*.held_out": "rest",
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,
     "models.cocondenser.initial": "backbone",

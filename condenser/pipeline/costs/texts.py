@@ -107,9 +107,7 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
         ValueError: collections.tsv does not have the split.
     """
     if settings["source"] == "pydoc":
-        held_out = settings["eval_queries"] if settings["held_out"] == "train" else 0
-        is_eval = split == settings["eval_split"]
-        count = settings["eval_queries"] if is_eval else max(1, settings["train_queries"] - held_out)
+        count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
         return assumed_texts(tables.row("collections", "pydoc/queries"), count, why="queries as configured")
     for qrels in sources.local_files(settings):
         place = str(qrels.relative_to(settings["path"]))
