@@ -76,6 +76,7 @@ class Recipe(Optimiser):
     batch_size: Count
     passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
     rows_per_chunk: Count
+    scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
     epochs: Epochs
 
 

@@ -12,7 +12,7 @@ FINE_TUNING = (  # what of a recipe a training reads
         "rows_per_chunk",
         "epochs",
     ),
-    *("learning_rate", "weight_decay", "warmup_ratio", "max_grad_norm"),
+    *("scale", "learning_rate", "weight_decay", "warmup_ratio", "max_grad_norm"),
 )
 
 
