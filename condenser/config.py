@@ -20,7 +20,7 @@ from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import LARGEST, Block, Count, Epochs, Name, Optimiser, Positive, Whole
+from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
@@ -64,6 +64,7 @@ class Negatives(Block):
     depth: Count
     sample: Count
     positive_in_run: list[Name]
+    margin: NotNegative | None = None
 
 
 class Recipe(Optimiser):
