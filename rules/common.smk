@@ -108,9 +108,13 @@ def split_of(dataset, key):
     return entry[key]
 
 
-def model_file(dataset, model, name="model.safetensors"):
-    """A file of a model that is used for a data set."""
-    return f"results/{experiment.home(config, model, dataset)}/models/{model}/{name}"
+def model_file(dataset, model, name="model.safetensors", *, seed=None):
+    """A file of a model that is used for a data set, by a job of this seed."""
+    try:
+        folder = experiment.model_name(config, model, seed)
+    except LookupError as error:
+        sys.exit(f"error: results/{dataset}: {error}")
+    return f"results/{experiment.home(config, model, dataset)}/models/{folder}/{name}"
 
 
 def token_file(dataset, model, part):
@@ -190,6 +194,17 @@ def initial_of(wildcards):
     return config["systems"][wildcards.system]["initial"]
 
 
+def initial_file(wildcards):
+    """The weights that a pre-training or a variant of a system starts from."""
+    if wildcards.get("model") is not None:
+        model, seed = experiment.model_of(config, wildcards.model)
+        initial = config["models"][model]["initial"]
+    else:
+        initial = initial_of(wildcards)
+        _, seed = experiment.parse_variant(wildcards.variant)
+    return model_file(wildcards.dataset, initial, seed=seed)
+
+
 def examples_of(wildcards):
     """The examples of the systems whose negatives a system learns from, in order."""
     return [
@@ -207,7 +222,7 @@ def encoder_of(wildcards):
             wildcards.variant,
             "model/model.safetensors",
         )
-    return model_file(wildcards.dataset, initial_of(wildcards))
+    return initial_file(wildcards)
 
 
 def texts_with_answers(wildcards):

@@ -18,7 +18,7 @@ FINE_TUNING = (  # what of a recipe a training reads
 
 rule train:
     input:
-        initial=lambda wildcards: model_file(wildcards.dataset, initial_of(wildcards)),
+        initial=initial_file,
         tokens=lambda wildcards: collection_tokens(
             wildcards.dataset, initial_of(wildcards)
         ),

@@ -126,6 +126,7 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"objectives": {"condenser": {"learning_rate": 1.0e-3}}}, {"pretrain"} | TRAINED),
     ({"models": {"condenser": {"epochs": 0.04}}}, {"pretrain"} | TRAINED),
     ({"objectives": {"cocondenser": {"span_tokens": [64, 128]}}}, {"pretrain"} | TRAINED),
+    ({"models": {"cocondenser": {"seed": "each"}}}, {"pretrain"} | TRAINED),  # under another name
     ({"systems": {"bm25": {"k1": 0.9}}}, TRAINED | {"bm25_run"}),
     ({"systems": {"condenser-round1": {"recipe": {"depth": {"eval": 900}}}}},
      {"search", "merge", "metrics", "table"}),
