@@ -92,6 +92,16 @@ class Metrics(Block):
     relevant_grade: Count
 
 
+class Significance(Block):
+    """How sure a table is: see docs/significance.md."""
+
+    confidence: Annotated[float, Field(ge=0.5, lt=1.0)]
+    power: Annotated[float, Field(ge=0.5, lt=1.0)]
+    resamples: Annotated[int, Field(ge=1000, le=10_000_000)]
+    permutations: Annotated[int, Field(ge=1000, le=10_000_000)]
+    seed: Whole
+
+
 class Table(Block):
     """Rows are systems; each comes once for every train size, as the mean over the seeds."""
 
@@ -102,6 +112,7 @@ class Table(Block):
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
     ]
     seeds: list[Whole] | None = None  # the configuration's seed
+    compare_with: list[Name] | None = None  # the untouched starts of its rows, else its first row
 
 
 class Config(Block):
@@ -121,6 +132,7 @@ class Config(Block):
     shards: Count
     encode: Encode
     metrics: Metrics
+    significance: Significance
     tables: dict[Name, Table]
 
 
@@ -305,6 +317,12 @@ def _check_tables(config: dict[str, Any]) -> None:
             _check_name(f"{key}.published", table["published"], published.names())
         if table["seeds"] == []:
             raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+        if table["compare_with"] == []:
+            raise ValueError(
+                f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
+            )
+        for reference in table["compare_with"] or []:
+            _check_name(f"{key}.compare_with", reference, table["rows"])
 
 
 def _check_measures(key: str, names: Iterable[str]) -> None:

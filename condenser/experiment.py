@@ -7,7 +7,7 @@ functions; `job_settings` gives the settings of one job.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +199,63 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
     return rows
 
 
+def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str | None:
+    """Of `systems`, the one that ranks with the very checkpoint that a system's chain of models begins with.
+
+    None if there is none, and for a system that is such a start itself or has no model.
+    """
+
+    def is_start(one: str) -> bool:
+        entry = config["systems"][one]
+        is_untrained = "initial" in entry and not is_trained(config, one)
+        return is_untrained and root(config, entry["initial"]) == entry["initial"]
+
+    if "initial" not in config["systems"][system] or is_start(system):
+        return None
+    begins_with = root(config, config["systems"][system]["initial"])
+    starts = [one for one in systems if is_start(one) and config["systems"][one]["initial"] == begins_with]
+    return next(iter(starts), None)
+
+
+def table_comparisons(
+    config: Config, table: str, rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[int | None], list[list[int]]]:
+    """Which rows of a table are compared, by their numbers in `table_rows`, counted from 0.
+
+    Gives for each row that of its untouched start, if the table has it; and all pairs that are compared, the
+    reference second. References are the rows of `compare_with` of the table, else the untouched starts, else
+    the first row. Each row is also compared with its start. A reference with a row for each train size is
+    compared with the rows of the same size; a system is not compared with itself at another size.
+    """
+    entry = config["tables"][table]
+    of_system: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        of_system.setdefault(row["system"], []).append(number)
+    start_of = {system: untouched_start(config, system, of_system) for system in of_system}
+    row_of_start = [
+        None if (start := start_of[row["system"]]) is None else of_system[start][0] for row in rows
+    ]
+    references = entry.get("compare_with") or [one for one in of_system if one in start_of.values()]
+    pairs: list[list[int]] = []
+    for number, row in enumerate(rows):
+        compared = [
+            one
+            for reference in references
+            if reference != row["system"]
+            for one in _of_size(rows, of_system[reference], row)
+        ]
+        for one in [*compared, row_of_start[number]] if references else [0]:
+            is_turned = [one, number] in pairs or (one is not None and row_of_start[one] == number)
+            if one not in (None, number) and not is_turned and [number, one] not in pairs:
+                pairs.append([number, one])
+    return row_of_start, pairs
+
+
+def _of_size(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], row: Mapping[str, Any]) -> list[int]:
+    """Of the rows of one system, those of a row's train size; all if there are none."""
+    return [one for one in numbers if rows[one]["train_queries"] == row["train_queries"]] or [*numbers]
+
+
 def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
     """What a table says of a system besides its measures; `depth` is that of its runs."""
     from condenser.objectives.checkpoint import display_name
@@ -254,9 +311,11 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
         seen["metrics"] = metrics(config, wildcards["dataset"])
         seen["dataset"] = sources.collected(seen["dataset"])
     if "table" in seen:
+        rows = table_rows(config, wildcards["dataset"], wildcards["table"])
+        starts, comparisons = table_comparisons(config, wildcards["table"], rows)
         seen["table"] = {
             **{key: seen["table"][key] for key in ("measures", "published")},
-            "rows": table_rows(config, wildcards["dataset"], wildcards["table"]),
+            **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
     return seen
 

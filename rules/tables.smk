@@ -51,14 +51,14 @@ rule table:
     conda:
         "../envs/search.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=growing(10),
+        mem_mb=growing(4000),
+        runtime=growing(30),
     params:
         program=program("table"),
         spec=spec(
             "table",
-            settings=["table", "dataset.source"],
-            packages=["pandas"],
+            settings=["table", "significance", "dataset.source"],
+            packages=["numpy", "pandas", "scipy"],
             modules=lambda settings: [
                 *(
                     measures.parse(name).module.__name__
@@ -92,7 +92,16 @@ rule compare:
         runtime=growing(30),
     params:
         program=program("compare"),
-        spec=spec("compare", settings=["table"], packages=["numpy", "pandas", "scipy"]),
+        spec=spec(
+            "compare",
+            settings=[
+                "table.rows",
+                "table.comparisons",
+                "table.measures",
+                "significance",
+            ],
+            packages=["numpy", "pandas", "scipy"],
+        ),
     shell:
         "{params.program} --spec {params.spec:q} --metrics {input.metrics:q}"
         " --output {output.tests:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -1,4 +1,4 @@
-"""Say how sure a table is: intervals of its cells, and tests against its first row.
+"""Compare the rows of a table: differences with their intervals, and tests.
 
     python workflow_scripts/compare.py --spec '{"config": {"table": {"rows": [...], ...}, ...}, ...}' \\
         --metrics results/msmarco/systems/bm25/untrained/metrics.dev.json ... \\
@@ -35,13 +35,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     manifest = Manifest(args.manifest, args.spec, inputs=args.metrics)
 
     from condenser.evaluate import tables
-    from condenser.evaluate.comparisons import make_comparisons
+    from condenser.evaluate.comparisons import make_comparisons, measured, rendered_comparisons
 
-    frame = make_comparisons(
-        table["rows"], dict(zip(names, args.metrics, strict=True)), measures=table["measures"]
+    found = measured(
+        table["rows"],
+        table["comparisons"],
+        dict(zip(names, args.metrics, strict=True)),
+        measures=table["measures"],
+        **args.spec["config"]["significance"],
     )
+    frame = make_comparisons(table["rows"], found)
     tables.write_table(args.output, frame)
-    print(frame.round(4).to_string(index=False, na_rep="-"))
+    print(rendered_comparisons(frame))
     manifest.write(outputs=[args.output], counts={"lines": len(frame)})
 
 

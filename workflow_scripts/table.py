@@ -5,9 +5,9 @@
         --counts results/msmarco/data/counts.json --output results/msmarco/table2.tsv \\
         --manifest results/msmarco/table2.tsv.manifest.json
 
-Reads the metrics of every row and variant, in the order of the spec's rows, and the counts of the collection;
-with --published the figures of the paper, which stand in the table only beside a run on the official
-collection. Writes the table as TSV and the manifest.
+Reads the metrics of every row and variant, query by query, in the order of the spec's rows, and the counts of
+the collection; with --published the figures of the paper, which stand in the table only beside a run on the
+official collection. Writes the table as TSV and the manifest.
 """
 
 from __future__ import annotations
@@ -41,19 +41,26 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.evaluate import published as figures
     from condenser.evaluate import tables
+    from condenser.evaluate.comparisons import measured
     from condenser.files import read_json
 
+    metrics, measures = dict(zip(names, args.metrics, strict=True)), config["table"]["measures"]
+    found = measured(
+        rows, config["table"]["comparisons"], metrics, measures=measures, **config["significance"]
+    )
     table = tables.make_table(
         rows,
-        dict(zip(names, args.metrics, strict=True)),
-        measures=config["table"]["measures"],
+        metrics,
+        measures=measures,
+        found=found,
+        starts=config["table"]["starts"],
         published=figures.read(args.published) if args.published else [],
         dataset=args.spec["wildcards"]["dataset"],
         source=config["dataset"]["source"],
         num_passages=read_json(args.counts)["passages"],
     )
     tables.write_table(args.output, table)
-    print(tables.rendered(table))
+    print(tables.rendered(table, confidence=config["significance"]["confidence"]))
     manifest.write(outputs=[args.output], counts={"rows": len(table)})
 
 

@@ -1,68 +1,164 @@
-"""How sure a table is: an interval of every cell, and paired tests against the table's first row."""
+"""How sure a table is: an interval of every cell, and tests of its rows against each other.
+
+`measured` computes both. `<table>.tsv` shows the intervals and what the tests say of each row and its start
+(`condenser.evaluate.tables`); `<table>.tests.tsv` shows all tests (`make_comparisons`).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from condenser.evaluate.significance import Values, summaries
+from condenser.evaluate.significance import Cell, Comparison, Values, summaries
 from condenser.files import read_json
 
-ALPHA = 0.05  # intervals of 95 %, tests of level 5 %
-POWER = 0.8  # the usual chance to find the smallest detectable difference
-RESAMPLES = PERMUTATIONS = 10_000
-SEED = 42  # of the resamples and permutations; no seed of a training
+_TESTS = {False: "randomisation over queries", True: "t test over seeds and queries"}
+_COLUMNS = {  # of `<table>.tests.tsv`; docs/significance.md explains them
+    **{"row": "str", "compared_with": "str", "measure": "str"},
+    **{"row_mean": "Float64", "compared_with_mean": "Float64"},
+    **{"difference": "Float64", "difference_low": "Float64", "difference_high": "Float64"},
+    **{"p_value": "str", "holm_p_value": "str", "verdict": "str"},
+    **{"smallest_detectable_difference": "Float64", "test": "str"},
+    **{"row_seeds": "str", "compared_with_seeds": "str", "queries": "int64"},
+}
 
-_NUMBERS = ["mean", "sd", "low", "high", "difference", "p_value", "holm_p_value", "detectable_difference"]
-_COLUMNS = ["measure", "method", "train_queries", "num_seeds", *_NUMBERS[:4], "against", *_NUMBERS[4:]]
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one measure says of a table: a cell for each row, and comparisons by the numbers of two rows."""
+
+    cells: list[Cell]
+    comparisons: dict[tuple[int, int], Comparison]
+    num_queries: int
 
 
-def make_comparisons(
-    rows: Sequence[Mapping[str, Any]], metrics: Mapping[tuple[str, str], Path], *, measures: Sequence[str]
-) -> pd.DataFrame:
-    """A line for each measure and row, in that order; columns as in docs/significance.md.
+def measured(
+    rows: Sequence[Mapping[str, Any]],
+    pairs: Sequence[Sequence[int]],
+    metrics: Mapping[tuple[str, str], Path],
+    *,
+    measures: Sequence[str],
+    confidence: float,
+    power: float,
+    resamples: int,
+    permutations: int,
+    seed: int,
+) -> dict[str, Measured]:
+    """All intervals and comparisons of a table, by measure. NaN and no comparisons where nothing is judged.
 
     Args:
-        rows: as `condenser.experiment.table_rows` gives them; the first is the reference of all tests.
+        rows: as `condenser.experiment.table_rows` gives them.
+        pairs: numbers of the rows that are compared, the reference second.
         metrics: the metrics file of each (system, variant).
+        confidence: of the intervals; tests have the level 1 - confidence.
 
     Raises:
         ValueError: a file lacks a measure, or the systems were measured on different queries.
     """
     per_query = {key: read_json(file)["per_query"] for key, file in metrics.items()}
-    names = [f"{row['system']}, {row['train_queries']} train queries" for row in rows]
-    lines: list[dict[str, Any]] = []
+    found: dict[str, Measured] = {}
     for measure in measures:
-        values = {
-            name: _values(row, per_query, metrics, measure) for name, row in zip(names, rows, strict=True)
-        }
-        found = summaries(
-            values,
-            names[0],
-            alpha=ALPHA,
-            power=POWER,
-            num_resamples=RESAMPLES,
-            num_permutations=PERMUTATIONS,
-            seed=SEED,
+        values = [_values(row, per_query, metrics, measure) for row in rows]
+        num_queries = values[0].shape[1]
+        if num_queries == 0:
+            found[measure] = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
+            continue
+        cells, comparisons = summaries(
+            {str(number): of_row for number, of_row in enumerate(values)},
+            [(str(number), str(reference)) for number, reference in pairs],
+            alpha=round(1 - confidence, 12),  # 1 - 0.95 is 0.050000000000000044
+            power=power,
+            num_resamples=resamples,
+            num_permutations=permutations,
+            seed=seed,
         )
-        for index, (name, row) in enumerate(zip(names, rows, strict=True)):
-            one = found[name]
-            lines.append(
-                {
-                    "measure": measure,
-                    "method": row["method"],
-                    "train_queries": row["train_queries"],
-                    "num_seeds": len(values[name]),
-                    "against": rows[0]["method"] if index else None,
-                    **{key: getattr(one, key) for key in _NUMBERS if key != "difference"},
-                    "difference": one.mean - found[names[0]].mean if index else None,
-                }
-            )
-    return pd.DataFrame(lines, columns=_COLUMNS).astype(dict.fromkeys(_NUMBERS, "float64"))
+        found[measure] = Measured(
+            list(cells.values()),
+            {(int(number), int(reference)): one for (number, reference), one in comparisons.items()},
+            num_queries,
+        )
+    return found
+
+
+def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Measured]) -> pd.DataFrame:
+    """A line for each measure and comparison, in that order; columns as in docs/significance.md.
+
+    Args:
+        rows: as `condenser.experiment.table_rows` gives them.
+        found: of each measure, from `measured`.
+    """
+    names = row_names(rows)
+    lines = [
+        {
+            "row": names[number],
+            "compared_with": names[reference],
+            "measure": measure,
+            "row_mean": of_measure.cells[number].mean,
+            "compared_with_mean": of_measure.cells[reference].mean,
+            "difference": one.difference,
+            "difference_low": one.low,
+            "difference_high": one.high,
+            "p_value": written_p_value(one.p_value),
+            "holm_p_value": written_p_value(one.holm_p_value),
+            "verdict": one.verdict,
+            "smallest_detectable_difference": one.detectable_difference,
+            "test": _TESTS[one.over_seeds],
+            "row_seeds": seeds_of(rows[number]),
+            "compared_with_seeds": seeds_of(rows[reference]),
+            "queries": of_measure.num_queries,
+        }
+        for measure, of_measure in found.items()
+        for (number, reference), one in of_measure.comparisons.items()
+    ]
+    return pd.DataFrame(lines, columns=list(_COLUMNS)).astype(_COLUMNS)
+
+
+def rendered_comparisons(frame: pd.DataFrame) -> str:
+    """The lines of `make_comparisons` as text for the terminal, without what is in the file alone."""
+    if frame.empty:
+        return "Nothing to compare."
+    limits = zip(frame["difference"], frame["difference_low"], frame["difference_high"], strict=True)
+    shown = frame[["row", "compared_with", "measure"]].copy()
+    shown["difference"] = [
+        f"{difference:+.4f}" + ("" if pd.isna(low) else f" [{low:+.3f}, {high:+.3f}]")
+        for difference, low, high in limits
+    ]
+    shown["p (Holm)"], shown["verdict"] = frame["holm_p_value"], frame["verdict"]
+    return shown.to_string(index=False)
+
+
+def row_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What each row is called: its method, with the number of train queries where these vary."""
+    sizes: dict[str, set[Any]] = {}
+    for row in rows:
+        sizes.setdefault(row["system"], set()).add(row["train_queries"])
+    return [
+        row["method"]
+        if sizes[row["system"]] == {"all"}
+        else f"{row['method']}, {row['train_queries']} train queries"
+        for row in rows
+    ]
+
+
+def seeds_of(row: Mapping[str, Any]) -> str | None:
+    """The seeds of a row's variants, such as "1,2,3"; None where it has none."""
+    seeds = [variant.partition("seed")[2] for variant in row["variants"]]
+    return ",".join(seed for seed in seeds if seed) or None
+
+
+def written_p_value(p_value: float) -> str:
+    """A p-value with four decimals, or where that would be 0.0000, with its power of ten.
+
+    >>> written_p_value(0.0312), written_p_value(2.5e-8)
+    ('0.0312', '2.5e-08')
+    """
+    return f"{p_value:.4f}" if p_value >= 1e-4 or p_value == 0 else f"{p_value:.1e}"
 
 
 def _values(

@@ -26,33 +26,48 @@ _BOOTSTRAP, _PERMUTATIONS = 0, 1  # streams of random numbers
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
-    """What a table says of one system; NaN where a number is not defined.
+class Cell:
+    """What a table shows of one system; NaN where a number is not defined.
 
-    `sd` is over seeds; `low` and `high` bound the interval of the mean. The last three compare with
-    the reference system and are NaN for the reference itself.
+    `sd` is over seeds; `low` and `high` bound the interval of the mean.
     """
 
     mean: float
     sd: float
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One system compared with another; NaN where a number is not defined.
+
+    `low` and `high` bound the interval of the difference of the means. `over_seeds` says which of the two
+    tests of `paired_test` gave the p-value. `verdict` is "better" or "worse" where `holm_p_value` is at most
+    alpha, else "no difference shown".
+    """
+
+    difference: float
+    low: float
+    high: float
     p_value: float
     holm_p_value: float
+    verdict: str
     detectable_difference: float
+    over_seeds: bool
 
 
 def summaries(
     systems: Mapping[str, Values],
-    reference: str,
+    pairs: Sequence[tuple[str, str]],
     *,
     alpha: float,
     power: float,
     num_resamples: int,
     num_permutations: int,
     seed: int,
-) -> dict[str, Summary]:
-    """Means, intervals and tests against one system, for all systems of a table, by name.
+) -> tuple[dict[str, Cell], dict[tuple[str, str], Comparison]]:
+    """Means and intervals of all systems of a table, and comparisons of pairs, the reference second.
 
     Each number is the one that the function below gives for that system or pair alone. Holm's
     correction is over the comparisons of this call.
@@ -62,34 +77,70 @@ def summaries(
         seed: of the bootstrap and of the permutations; no seed of a training.
 
     Raises:
-        ValueError: the reference is not among the systems, or values are not [seed, query], not
+        ValueError: a pair names a system that is not there, or values are not [seed, query], not
             finite or of different numbers of queries.
     """
-    if reference not in systems:
-        raise ValueError(f"reference: expected one of {', '.join(systems)}, got {reference}.")
     checked = {name: _checked(values, name) for name, values in systems.items()}
-    num_queries = checked[reference].shape[1]
+    for name in (name for pair in pairs for name in pair):
+        if name not in checked:
+            raise ValueError(f"pairs: expected systems from {', '.join(checked)}, got {name}.")
+    first_name = next(iter(checked))
+    num_queries = checked[first_name].shape[1]
     for name, values in checked.items():
         if values.shape[1] != num_queries:
             raise ValueError(
-                f"{name}: expected values of {num_queries} queries, as for {reference}, "
+                f"{name}: expected values of {num_queries} queries, as for {first_name}, "
                 f"got {values.shape[1]}."
             )
-    intervals = _intervals(list(checked.values()), alpha=alpha, num_resamples=num_resamples, seed=seed)
-    pairs = {name: (values, checked[reference]) for name, values in checked.items() if name != reference}
-    p_values = _paired_tests(list(pairs.values()), num_permutations=num_permutations, seed=seed)
-    compared = dict(zip(pairs, zip(p_values, holm(p_values), strict=True), strict=True))
-    table: dict[str, Summary] = {}
-    for (name, values), interval in zip(checked.items(), intervals, strict=True):
-        p_value, holm_p_value = compared.get(name, (math.nan, math.nan))
-        detectable_difference = math.nan
-        if name in pairs:
-            error, degrees_of_freedom = standard_error(*pairs[name])
-            detectable_difference = minimal_detectable_difference(
-                error, degrees_of_freedom=degrees_of_freedom, alpha=alpha, power=power
-            )
-        table[name] = Summary(*mean_and_sd(values), *interval, p_value, holm_p_value, detectable_difference)
-    return table
+    of_pairs = [(checked[first], checked[second]) for first, second in pairs]
+    differences = [_differences(first, second) for first, second in of_pairs]
+    intervals = _intervals(
+        [
+            *((values.mean(axis=0), [values]) for values in checked.values()),
+            *zip(differences, of_pairs, strict=True),
+        ],
+        alpha=alpha,
+        num_resamples=num_resamples,
+        seed=seed,
+    )
+    cells = {
+        name: Cell(*mean_and_sd(values), *interval)
+        for (name, values), interval in zip(checked.items(), intervals[: len(checked)], strict=True)
+    }
+    p_values = _paired_tests(of_pairs, num_permutations=num_permutations, seed=seed)
+    comparisons: dict[tuple[str, str], Comparison] = {}
+    for pair, values, of_queries, (low, high), p_value, holm_p_value in zip(
+        pairs, of_pairs, differences, intervals[len(checked) :], p_values, holm(p_values), strict=True
+    ):
+        difference = float(of_queries.mean())
+        variance = _variance(of_queries, values)
+        comparisons[pair] = Comparison(
+            difference,
+            low,
+            high,
+            p_value,
+            holm_p_value,
+            verdict(difference, holm_p_value, alpha=alpha),
+            minimal_detectable_difference(
+                math.sqrt(variance.total),
+                degrees_of_freedom=variance.degrees_of_freedom,
+                alpha=alpha,
+                power=power,
+            ),
+            variance.seeds_differ,
+        )
+    return cells, comparisons
+
+
+def verdict(difference: float, p_value: float, *, alpha: float) -> str:
+    """What a test of level alpha says of a difference, in words.
+
+    >>> verdict(0.02, 0.01, alpha=0.05), verdict(0.02, 0.06, alpha=0.05)
+    ('better', 'no difference shown')
+    """
+    if not p_value <= alpha:
+        return "no difference shown"
+    return "better" if difference > 0 else "worse"
 
 
 def mean_and_sd(values: Values) -> tuple[float, float]:
@@ -118,7 +169,24 @@ def bootstrap_interval(values: Values, *, alpha: float, num_resamples: int, seed
     with .036, 95 % (90 %, 80 %). For one seed, 43 queries and a mean MRR@10 of .04, 89 % (86 % with
     percentiles instead of BCa): so few queries that mostly score 0 are not enough for any bootstrap.
     """
-    return _intervals([_checked(values)], alpha=alpha, num_resamples=num_resamples, seed=seed)[0]
+    quantity = (_checked(values).mean(axis=0), [values])
+    return _intervals([quantity], alpha=alpha, num_resamples=num_resamples, seed=seed)[0]
+
+
+def difference_interval(
+    first: Values, second: Values, *, alpha: float, num_resamples: int, seed: int
+) -> tuple[float, float]:
+    """Limits of the true difference of two means, as `bootstrap_interval` gives them for one mean.
+
+    Queries are resampled with the scores of both systems. V and df are those of `standard_error`. NaN if
+    all queries have the same difference. The interval is not corrected for the number of comparisons.
+
+    Coverage measured on 4,000 A/A simulations of MRR@10 for alpha .05: one seed, 94 % with 200 queries, 95 %
+    with 500; three seeds with a standard deviation of .02 over seeds, 94 % with 200 queries.
+    """
+    first, second = _checked(first, "first"), _checked(second, "second")
+    quantity = (_differences(first, second), [first, second])
+    return _intervals([quantity], alpha=alpha, num_resamples=num_resamples, seed=seed)[0]
 
 
 def paired_test(first: Values, second: Values, *, num_permutations: int, seed: int) -> float:
@@ -312,21 +380,25 @@ def _paired_tests(pairs: Sequence[tuple[Values, Values]], *, num_permutations: i
 
 
 def _intervals(
-    systems: Sequence[Values], *, alpha: float, num_resamples: int, seed: int
+    quantities: Sequence[tuple[Float64[np.ndarray, " query"], Sequence[Values]]],
+    *,
+    alpha: float,
+    num_resamples: int,
+    seed: int,
 ) -> list[tuple[float, float]]:
-    """`bootstrap_interval` of each system; the queries are resampled once for all."""
-    per_query = np.stack([values.mean(axis=0) for values in systems], axis=1)
+    """Intervals of means over queries, each with the systems it is of; queries are resampled once for all."""
+    per_query = np.stack([scores for scores, _ in quantities], axis=1)
     means = np.concatenate(
         [counts @ per_query for counts in _resampled_queries(len(per_query), num_resamples, seed=seed)]
     ) / len(per_query)
     intervals: list[tuple[float, float]] = []
-    for values, scores, resampled in zip(systems, per_query.T, means.T, strict=True):
+    for (scores, systems), resampled in zip(quantities, means.T, strict=True):
         if np.ptp(scores) <= 1e-12 * np.abs(scores).max():
             intervals.append((math.nan, math.nan))
             continue
         mean = float(scores.mean())
         low, high = np.quantile(resampled, _bca_levels(scores, resampled, alpha=alpha)).tolist()
-        variance = _variance(scores, [values])
+        variance = _variance(scores, systems)
         factor = math.sqrt(variance.total / variance.of_queries)
         if variance.seeds_differ:
             factor *= student.ppf(1 - alpha / 2, variance.degrees_of_freedom)

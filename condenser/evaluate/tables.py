@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
 
+from condenser.evaluate.comparisons import Measured, seeds_of, written_p_value
 from condenser.evaluate.measures import parse
 from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
 from condenser.files import atomic_write, read_json
 
 _OFFICIAL = "MS MARCO"
 _COUNTS = ("batch_size", "passages", "queries")
+_START, _START_P = "compared_with_start", "compared_with_start_p"
+_SCREEN = 120  # columns of a terminal
 
 
 def collection_name(
@@ -44,6 +48,8 @@ def make_table(
     metrics: Mapping[tuple[str, str], Path],
     *,
     measures: Sequence[str],
+    found: Mapping[str, Measured],
+    starts: Sequence[int | None],
     published: Sequence[Mapping[str, str]],
     dataset: str,
     source: str,
@@ -53,11 +59,15 @@ def make_table(
 
     Published rows are there only where the collection is the official one: in the paper's order, each
     above ours of the same method. A row of several seeds shows the mean, and the standard deviation in
-    columns of its own; a table of several train sizes has a column for them.
+    columns of its own; a table of several train sizes has a column for them. Each measure has an interval,
+    `_low` to `_high`. `compared_with_start` says if a row is better or worse than its untouched start by the
+    first measure, with the p-value of the test, corrected for all comparisons of the table.
 
     Args:
         rows: as `condenser.experiment.table_rows` gives them.
         metrics: the metrics file of each (system, variant).
+        found: of each measure, from `condenser.evaluate.comparisons.measured`.
+        starts: of each row, the number of the row of its untouched start; None where there is none.
         published: rows of `condenser.evaluate.published`.
 
     Raises:
@@ -75,6 +85,15 @@ def make_table(
         "queries": num_queries,
     }
     measured = [_measured(row, values, measures) | own for row in rows]
+    for number, (shown, start) in enumerate(zip(measured, starts, strict=True)):
+        for name in measures:
+            cell = found[name].cells[number]
+            shown |= {f"{name}_low": cell.low, f"{name}_high": cell.high}
+        comparisons = found[measures[0]].comparisons
+        if start is not None and (number, start) in comparisons:
+            comparison = comparisons[number, start]
+            shown[_START] = comparison.verdict
+            shown[_START_P] = written_p_value(comparison.holm_p_value)
     if own["collection"] == _OFFICIAL:
         ordered = []
         for one in published:
@@ -96,11 +115,13 @@ def make_table(
     if any(row["train_queries"] != "all" for row in rows):
         columns.append("train_queries")
     columns += [f"{name}_sd" for name in measures if any(f"{name}_sd" in row for row in measured)]
+    columns += [f"{name}_{limit}" for name in measures for limit in ("low", "high")]
+    columns += [_START, _START_P]
     frame = pd.DataFrame(measured, columns=columns)
     for column in columns:
         if column in _COUNTS:
             frame[column] = pd.to_numeric(frame[column]).astype("Int64")
-        elif column.removesuffix("_sd") in measures:
+        elif re.sub("_(sd|low|high)$", "", column) in measures:
             frame[column] = pd.to_numeric(frame[column].replace("", None)).astype("Float64")
     return frame
 
@@ -109,11 +130,10 @@ def _measured(
     row: Mapping[str, Any], values: Mapping[tuple[str, str], Mapping[str, float]], measures: Sequence[str]
 ) -> dict[str, Any]:
     of_variants = [values[row["system"], variant] for variant in row["variants"]]
-    seeds = [variant.partition("seed")[2] for variant in row["variants"]]
     shown: dict[str, Any] = {
         **{key: row[key] for key in ("method", "batch_size", "backbone", "train_queries")},
         "origin": "measured",
-        "seeds": ",".join(seed for seed in seeds if seed) or None,
+        "seeds": seeds_of(row),
     }
     for name in measures:
         shown[name] = fmean(one[name] for one in of_variants)
@@ -154,16 +174,93 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
         file.write(text.encode())
 
 
-def rendered(frame: pd.DataFrame) -> str:
-    """A table as text for the terminal, with a line that says what its figures are of."""
-    measured = frame[frame["origin"] == "measured"].iloc[-1]
-    shown = frame.drop(columns=["collection", "passages", "queries", "seeds"]).astype(object)
-    for column in frame.select_dtypes("Float64").columns:
-        shown[column] = shown[column].map(lambda number: "-" if pd.isna(number) else f"{number:.4f}")
-    text = shown.where(shown.notna(), "-").to_string(index=False)
-    about = f"{measured['collection']}: {measured['passages']:,} passages, {measured['queries']:,} queries"
-    if measured["collection"] == _OFFICIAL:
-        return f"{text}\n{about}."
-    if str(measured["collection"]).startswith(_OFFICIAL):
-        return f"{text}\n{about}. This is not what the papers' table was measured on: do not compare with it."
-    return f"{text}\n{about}. This is not the papers' collection: do not compare with their figures."
+def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
+    """A table as text for a terminal of 120 columns, with lines that say what its figures are of.
+
+    A cell is the mean over seeds, its standard deviation where there are several, and its interval; what does
+    not fit is left to the file. `confidence` is that of the intervals.
+    """
+    measured = frame[frame["origin"] == "measured"]
+    one = measured.iloc[-1]
+    backbones = list(dict.fromkeys(measured["backbone"].dropna()))
+    lines: list[str] = []
+    for with_sd, with_interval in ((True, True), (False, True), (True, False), (False, False)):
+        lines = _aligned(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
+        if max(map(len, lines)) <= _SCREEN:
+            break
+    about = f"{one['collection']}: {one['passages']:,} passages, {one['queries']:,} queries"
+    if len(backbones) == 1:
+        about += f", backbone {backbones[0]}"
+    lines.append(f"{about}.")
+    if not str(one["collection"]).startswith(_OFFICIAL):
+        lines.append("This is not the papers' collection: do not compare with their figures.")
+    elif one["collection"] != _OFFICIAL:
+        lines.append("This is not what the papers' table was measured on: do not compare with it.")
+    if with_interval:
+        lines.append(f"[low, high] is an interval of {confidence:.4g} probability, from resampled queries.")
+    if measured[_START].notna().any():
+        lines.append(
+            f"than start: by {_measures_of(frame)[0]}, against the row of the untouched model that the row's "
+            "training started from."
+        )
+    if worse := measured.loc[measured[_START] == "worse", "method"].unique().tolist():
+        lines.append(f"WORSE than the untouched start: {'; '.join(worse)}.")
+    return "\n".join(lines)
+
+
+def _measures_of(frame: pd.DataFrame) -> list[str]:
+    """The measures of a table, which stand between batch_size and origin."""
+    names = frame.columns.tolist()
+    return names[names.index("batch_size") + 1 : names.index("origin")]
+
+
+def _screen(
+    frame: pd.DataFrame, with_sd: bool, with_interval: bool, *, several_backbones: bool
+) -> dict[str, list[str]]:
+    """The columns that a terminal shows, by header, the method first."""
+    columns: dict[str, Iterable[Any]] = {"method": frame["method"], "batch": frame["batch_size"]}
+    for name in _measures_of(frame):
+        nothing = [None] * len(frame)
+        parts = (frame[name], frame.get(f"{name}_sd", nothing), frame[f"{name}_low"], frame[f"{name}_high"])
+        columns[name] = [
+            _cell(mean, sd if with_sd else None, low if with_interval else None, high)
+            for mean, sd, low, high in zip(*parts, strict=True)
+        ]
+    if (frame["origin"] != "measured").any():
+        columns["origin"] = frame["origin"]
+    if "train_queries" in frame:
+        columns["train"] = frame["train_queries"]
+    if several_backbones:
+        columns["backbone"] = frame["backbone"]
+    if frame[_START].notna().any():
+        columns["than start"] = frame[_START].replace({"worse": "WORSE"})
+    return {
+        header: ["-" if pd.isna(value) else str(value) for value in values]
+        for header, values in columns.items()
+    }
+
+
+def _cell(mean: Any, sd: Any, low: Any, high: Any) -> str | None:
+    """`.5123 ±.003 [.49, .53]`, without what is not there."""
+    if pd.isna(mean):
+        return None
+    text = _fraction(mean, 4)
+    if not pd.isna(sd):
+        text += f" ±{_fraction(sd, 3)}"
+    if not pd.isna(low):
+        text += f" [{_fraction(low, 2)}, {_fraction(high, 2)}]"
+    return text
+
+
+def _fraction(number: float, decimals: int) -> str:
+    """A number without the 0 before its point."""
+    return re.sub(r"^(-?)0\.", r"\1.", f"{number:.{decimals}f}")
+
+
+def _aligned(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """Lines of a header and cells, two spaces apart."""
+    padded = [
+        [text.ljust(max(map(len, [header, *cells]))) for text in [header, *cells]]
+        for header, cells in columns.items()
+    ]
+    return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +205,74 @@ def test_a_trained_row_comes_for_every_train_size_and_with_every_seed() -> None:
     assert [row["backbone"] for row in rows] == ["small", "bert-base-uncased", "bert-base-uncased"]
 
 
+def biencoder(initial: str, *, train: bool) -> dict[str, Any]:
+    return {"kind": "biencoder", "label": None, "initial": initial, "train": train, "negatives": []}
+
+
+def compared(
+    rows: list[str], *, compare_with: list[str] | None = None, train_queries: Sequence[int | str] = ("all",)
+) -> tuple[list[int | None], list[list[int]]]:
+    """The starts and comparisons of a table of systems from two checkpoints."""
+    systems = {
+        "start": biencoder("backbone", train=False),
+        "other-start": biencoder("own", train=False),
+        "plain": biencoder("backbone", train=True),
+        "pre-trained": biencoder("cocondenser", train=True),
+        "zero-shot": biencoder("cocondenser", train=False),
+        "other": biencoder("own", train=True),
+        "bm25": CONFIG["systems"]["bm25"],
+    }
+    table = {
+        **{"rows": rows, "measures": ["MRR@10"], "published": None, "compare_with": compare_with},
+        **{"train_queries": list(train_queries), "seeds": None},
+    }
+    entries = {name: {**system, "recipe": {}} for name, system in systems.items()}
+    config = {**CONFIG, "systems": entries, "tables": {"one": table}}
+    return experiment.table_comparisons(config, "one", table_rows(config, "mine", "one"))
+
+
+def test_rows_are_compared_with_the_untouched_start_of_the_table() -> None:
+    starts, pairs = compared(["bm25", "start", "plain", "pre-trained", "zero-shot"])
+    assert starts == [None, None, 1, 1, 1]  # of a chain of models, its checkpoint
+    assert pairs == [[0, 1], [2, 1], [3, 1], [4, 1]]
+
+
+def test_each_of_two_starts_is_compared_with_all_other_rows_once() -> None:
+    starts, pairs = compared(["start", "other-start", "plain", "other"])
+    assert starts == [None, None, 0, 1]
+    assert pairs == [[0, 1], [2, 0], [2, 1], [3, 0], [3, 1]]
+
+
+def test_a_table_without_a_start_is_compared_with_its_first_row() -> None:
+    assert compared(["bm25", "plain", "zero-shot"]) == ([None] * 3, [[1, 0], [2, 0]])
+    # the start of no row
+    assert compared(["bm25", "other-start", "plain"]) == ([None] * 3, [[1, 0], [2, 0]])
+    assert compared(["plain"], train_queries=[10, 20]) == ([None] * 2, [[1, 0]])
+    assert compared(["bm25"]) == ([None], [])
+
+
+def test_a_table_names_the_systems_that_its_rows_are_compared_with() -> None:
+    rows = ["bm25", "plain", "pre-trained"]
+    assert compared(rows, compare_with=["bm25", "plain"])[1] == [[0, 1], [2, 0], [2, 1]]
+    assert compared(rows, compare_with=["plain"])[1] == [[0, 1], [2, 1]]
+    assert compared(rows, compare_with=["plain", "plain"])[1] == [[0, 1], [2, 1]]
+
+
+def test_each_row_is_compared_with_its_start_whatever_else_it_is_compared_with() -> None:
+    starts, pairs = compared(["start", "plain", "bm25"], compare_with=["bm25"])
+    assert starts == [None, 0, None]
+    assert pairs == [[0, 2], [1, 2], [1, 0]]
+
+
+def test_rows_of_one_train_size_are_compared_with_the_reference_of_that_size() -> None:
+    rows = ["start", "plain", "pre-trained", "bm25"]  # 0; 1, 2; 3, 4; 5
+    starts, pairs = compared(rows, compare_with=["start", "plain"], train_queries=[10, "all"])
+    assert starts == [None, 0, 0, 0, 0, None]
+    assert pairs == [[1, 0], [2, 0], [3, 0], [3, 1], [4, 0], [4, 2], [5, 0], [5, 2]]
+    pairs = compared(rows, compare_with=["plain"], train_queries=[10, 20])[1]
+    assert pairs == [[1, 0], [2, 0], [3, 1], [3, 0], [4, 2], [4, 0], [5, 1], [5, 2]]
+
+
 def test_a_jobs_seed_is_its_variants_or_its_models_or_the_one_of_all() -> None:
     assert job_settings(CONFIG, {"dataset": "mine"})["seed"] == 42
     assert job_settings(CONFIG, {"dataset": "mine", "model": "condenser"})["seed"] == 42
@@ -256,7 +325,8 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
     assert seen["metrics"] == {"measures": ["nDCG@10"], "relevant_grade": 2}
     table = job_settings(CONFIG, {"dataset": "mine", "table": "plain"})["table"]
     assert table == {
-        **{"measures": ["MRR@10"], "published": "figures", "rows": table_rows(CONFIG, "mine", "plain")}
+        **{"measures": ["MRR@10"], "published": "figures", "rows": table_rows(CONFIG, "mine", "plain")},
+        **{"starts": [None, None], "comparisons": [[1, 0]]},
     }
 
 

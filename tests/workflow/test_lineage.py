@@ -17,8 +17,8 @@ from graphs import Load, rerun, stages
 from condenser.experiment import merged
 
 TARGET = "results/msmarco/table2.tsv"
-TARGETS = [  # all tables, and a system that stands in none
-    TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv",
+TARGETS = [  # all tables, the tests of one, and a system that stands in none
+    TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
     "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
 ]  # fmt: skip
 ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
@@ -45,12 +45,13 @@ USED_BY: dict[str, set[str]] = {
     "models.backbone.*": {"checkpoint *"},
     "models.*": {"pretrain * {name}"},
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
-    "systems.bm25.label": {"table * table2", "table * adapt"},
+    "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
     "systems.condenser-untied.label": set(),
-    "systems.condenser-round1.label": {"table * table2", "table * low_data"},
-    "systems.backbone-round1.label": {"table * low_data"},
+    "systems.condenser-round1.label": {"* msmarco table2", "table * low_data"},
+    "systems.backbone-round1.label": {"* msmarco table2", "table * low_data"},
+    "systems.backbone-zeroshot.label": {"* msmarco table2", "table * low_data", "table * adapt"},
     "systems.*-zeroshot.label": {"table * adapt"},
-    "systems.*.label": {"table * table2"},
+    "systems.*.label": {"* msmarco table2"},
     "systems.bm25.*": {"bm25_run *"},
     "systems.*-zeroshot.initial": {"encode * {name} *", "encode_queries * {name} *"},
     "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
@@ -59,9 +60,11 @@ USED_BY: dict[str, set[str]] = {
     "encode.batch_tokens": {"encode *", "encode_queries *"},
     "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
     "metrics.*": {"metrics *"},
+    "significance.*": {"table *", "compare *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
-    "tables.*": {"table * {name}"},
+    "tables.*.published": {"table * {name}"},
+    "tables.*": {"* msmarco {name}"},
 }
 
 # Another value, where `another` gives one that is refused or none.
@@ -87,11 +90,15 @@ VALUES: dict[str, Any] = {
     "systems.condenser-round1.negatives": ["cocondenser-round1"],
     "systems.*-round1.negatives": ["condenser-round1"],
     "systems.condenser-untied.negatives": ["condenser-round1"],
+    "significance.confidence": 0.9,
+    "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
     "tables.table2.published": None,
     "tables.*.published": "cocondenser_table2",
     "tables.*.train_queries": [100, "all"],
     "tables.*.seeds": [1, 2],
+    "tables.adapt.compare_with": ["bm25"],
+    "tables.*.compare_with": ["backbone-round1"],
 }
 
 # These name another kind, or need keys beside them: see BY_HAND.
@@ -145,6 +152,8 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
      TRAINED | {"subset"}),  # those of all queries stay
     ({"tables": {"table2": {"seeds": [42, 1]}}}, TRAINED),
     ({"systems": {"condenser-round1": {"label": "Another"}}}, {"table"}),
+    ({"significance": {"resamples": 2000}}, {"table"}),
+    ({"tables": {"table2": {"compare_with": ["bm25"]}}}, {"table"}),
     ({"models": {"backbone": SCRATCH}}, ALL - {"collect", "bm25_index", "bm25_run"}),
     ({"models": {"backbone": {"source": "hub", "id": "bert-base-uncased"}}},
      ALL - {"collect", "bm25_index", "bm25_run"}),
@@ -215,7 +224,7 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "tables"),
+    *("systems", "shards", "encode", "metrics", "significance", "tables"),
 ]
 
 

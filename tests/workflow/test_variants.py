@@ -112,7 +112,10 @@ def test_two_train_sizes_and_two_seeds_are_made_side_by_side(
     assert trained == [("30", "42,7"), ("90", "42,7")]
     with (folder / TESTS).open() as file:
         lines = list(csv.DictReader(file, delimiter="\t"))
-    compared = [(line["train_queries"], line["num_seeds"], line["against"] != "") for line in lines]
-    assert compared == [("30", "2", False), ("90", "2", True), ("all", "1", True)]
+    first = "coCondenser w/o hard negatives, 30 train queries"
+    assert [(line["row"], line["compared_with"], line["row_seeds"]) for line in lines] == [
+        ("coCondenser w/o hard negatives, 90 train queries", first, "42,7"),
+        ("BM25", first, ""),
+    ]
     assert 0 < float(lines[1]["p_value"]) <= 1
     assert "0 findings" in finished(folder, target="verify", overlays=["overlay.yaml"])

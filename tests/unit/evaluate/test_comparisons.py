@@ -1,31 +1,41 @@
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from condenser.evaluate.comparisons import make_comparisons
-from condenser.evaluate.significance import randomisation_test, standard_error
-from tests.unit.evaluate.test_tables import row
+from condenser.evaluate.comparisons import (
+    Measured,
+    make_comparisons,
+    measured,
+    rendered_comparisons,
+    row_names,
+    written_p_value,
+)
+from condenser.evaluate.significance import difference_interval, holm, randomisation_test, standard_error
+from tests.unit.evaluate.test_tables import SIGNIFICANCE, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
+PAIRS = [[1, 0], [2, 0], [2, 1]]
+SEED, PERMUTATIONS = SIGNIFICANCE["seed"], SIGNIFICANCE["permutations"]
 
 
 def scores(system: str, variant: str, *, num_queries: int = 40) -> list[float]:
     generator = np.random.default_rng([*system.encode(), *variant.encode()])
-    gain = {"bm25": 0.0, "condenser-round1": 0.3, "ours": 0.6}[system]
+    gain = {"bm25": 0.0, "condenser-round1": 0.05, "ours": 0.6}[system]
     return np.clip(generator.random(num_queries) + gain, 0, 1).tolist()
 
 
-def metrics_files(folder: Path) -> dict[tuple[str, str], Path]:
+def metrics_files(folder: Path, *, num_queries: int = 40) -> dict[tuple[str, str], Path]:
     files = {}
     for one in ROWS:
         for variant in one["variants"]:
-            values = scores(one["system"], variant)
+            values = scores(one["system"], variant, num_queries=num_queries)
             columns = {"query_id": [str(number) for number in range(len(values))], "MRR@10": values}
             file = folder / f"{one['system']}.{variant}.json"
             file.write_text(json.dumps({"system": one["system"], "per_query": columns}))
@@ -39,33 +49,101 @@ def edit(file: Path, **columns: list) -> None:
     file.write_text(json.dumps(content))
 
 
-def test_a_line_for_each_row_and_its_test_against_the_first(tmp_path: Path) -> None:
-    frame = make_comparisons(ROWS, metrics_files(tmp_path), measures=["MRR@10"]).set_index("method")
-    bm25, plain, ours = (frame.loc[name] for name in ("BM25", "Condenser w/o hard negatives", "Ours"))
-    first, second = (
+def found(
+    folder: Path, pairs: Sequence[Sequence[int]] = PAIRS, *, num_queries: int = 40, **changes: Any
+) -> dict[str, Measured]:
+    files = metrics_files(folder, num_queries=num_queries)
+    return measured(ROWS, pairs, files, measures=["MRR@10"], **(SIGNIFICANCE | changes))
+
+
+def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(tmp_path: Path) -> None:
+    frame = make_comparisons(ROWS, found(tmp_path))
+    assert frame.columns.tolist() == [
+        *("row", "compared_with", "measure", "row_mean", "compared_with_mean"),
+        *("difference", "difference_low", "difference_high", "p_value", "holm_p_value", "verdict"),
+        *("smallest_detectable_difference", "test", "row_seeds", "compared_with_seeds", "queries"),
+    ]
+    named = list(zip(frame["row"], frame["compared_with"], frame["verdict"], strict=True))
+    assert named == [
+        ("Condenser w/o hard negatives", "BM25", "no difference shown"),
+        ("Ours", "BM25", "better"),
+        ("Ours", "Condenser w/o hard negatives", "better"),
+    ]
+    bm25, plain = (
         np.array([scores(*key)]) for key in (("bm25", "untrained"), ("condenser-round1", "seed42"))
     )
-    third = np.array([scores("ours", variant) for variant in ROWS[2]["variants"]])
-    assert (bm25["mean"], bm25["num_seeds"]) == (pytest.approx(first.mean()), 1)
-    assert math.isnan(bm25["p_value"]) and math.isnan(bm25["difference"]) and pd.isna(bm25["against"])
-    assert plain["difference"] == pytest.approx(second.mean() - first.mean())
-    assert plain["p_value"] == randomisation_test(second - first, num_permutations=10_000, seed=42)[0]
-    assert ours["num_seeds"] == 3
-    assert ours["sd"] == pytest.approx(third.mean(axis=1).std(ddof=1))
-    assert ours["detectable_difference"] > 2.8 * standard_error(third, first)[0]
-    for one in (bm25, plain, ours):
-        assert one["low"] < one["mean"] < one["high"]
-        assert not one["holm_p_value"] < one["p_value"]
+    ours = np.array([scores("ours", variant) for variant in ROWS[2]["variants"]])
+    first, second, third = (line for _, line in frame.iterrows())
+    assert first["row_mean"] == pytest.approx(plain.mean())
+    assert first["compared_with_mean"] == pytest.approx(bm25.mean())
+    assert first["difference"] == pytest.approx(plain.mean() - bm25.mean())
+    limits = difference_interval(plain, bm25, alpha=0.05, num_resamples=SIGNIFICANCE["resamples"], seed=SEED)
+    assert (first["difference_low"], first["difference_high"]) == pytest.approx(limits)
+    (p_value,) = randomisation_test(plain - bm25, num_permutations=PERMUTATIONS, seed=SEED)
+    assert float(first["p_value"]) == pytest.approx(p_value, abs=5e-5)
+    assert second["smallest_detectable_difference"] > 2.8 * standard_error(ours, bm25)[0]
+    assert third["difference"] == pytest.approx(ours.mean() - plain.mean())
+    assert frame["test"].tolist() == ["randomisation over queries", *["t test over seeds and queries"] * 2]
+    assert frame["row_seeds"].tolist() == ["42", "1,2,3", "1,2,3"]
+    assert pd.isna(first["compared_with_seeds"]) and third["compared_with_seeds"] == "42"
+    assert set(frame["queries"]) == {40}
+
+
+def test_holm_is_over_all_comparisons_of_the_table_for_one_measure(tmp_path: Path) -> None:
+    comparisons = found(tmp_path)["MRR@10"].comparisons
+    of_all = holm([one.p_value for one in comparisons.values()])
+    assert [one.holm_p_value for one in comparisons.values()] == of_all
+    assert found(tmp_path, [[1, 0]])["MRR@10"].comparisons[1, 0].holm_p_value < of_all[0] * 3.1
+
+
+def test_level_and_seed_are_those_of_the_configuration(tmp_path: Path) -> None:
+    default = found(tmp_path)["MRR@10"]
+    narrow = found(tmp_path, confidence=0.8)["MRR@10"]
+    for cell, narrower in zip(default.cells, narrow.cells, strict=True):
+        assert cell.low < narrower.low < narrower.mean < narrower.high < cell.high
+    assert found(tmp_path, seed=1)["MRR@10"].cells[0].low != default.cells[0].low
+    more = found(tmp_path, power=0.95)["MRR@10"].comparisons[1, 0]
+    assert more.detectable_difference > default.comparisons[1, 0].detectable_difference
+
+
+def test_rows_of_several_sizes_are_told_apart() -> None:
+    rows = [row("bm25"), row("ours", train_queries=250), row("ours")]
+    assert row_names(rows) == ["BM25", "Ours, 250 train queries", "Ours, all train queries"]
+    assert row_names([row("ours", train_queries=250)]) == ["Ours, 250 train queries"]
+
+
+def test_a_small_p_value_is_not_written_as_nought() -> None:
+    assert [written_p_value(one) for one in (1.0, 0.05, 0.0001, 2.5e-8, 0.0)] == [
+        *("1.0000", "0.0500", "0.0001", "2.5e-08", "0.0000"),
+    ]
+
+
+def test_the_terminal_shows_lines_of_at_most_120_columns(tmp_path: Path) -> None:
+    lines = rendered_comparisons(make_comparisons(ROWS, found(tmp_path))).splitlines()
+    assert len(lines) == 4 and max(map(len, lines)) <= 120
+    assert lines[2].split()[:3] == ["Ours", "BM25", "MRR@10"] and lines[2].endswith("better")
+
+
+def test_a_table_with_nothing_to_compare_has_a_header_alone(tmp_path: Path) -> None:
+    frame = make_comparisons(ROWS, found(tmp_path, []))
+    assert frame.empty and "verdict" in frame
+    assert rendered_comparisons(frame) == "Nothing to compare."
+
+
+def test_without_judged_queries_nothing_is_claimed(tmp_path: Path) -> None:
+    one = found(tmp_path, num_queries=0)["MRR@10"]
+    assert one.comparisons == {} and one.num_queries == 0
+    assert len(one.cells) == 3 and all(np.isnan([cell.mean, cell.low, cell.high]).all() for cell in one.cells)
 
 
 def test_queries_in_another_order_are_refused(tmp_path: Path) -> None:
     files = metrics_files(tmp_path)
     edit(files["ours", "seed2"], query_id=[str(number) for number in reversed(range(40))])
     with pytest.raises(ValueError, match=r"ours.seed2.json: expected the judged queries of .*bm25"):
-        make_comparisons(ROWS, files, measures=["MRR@10"])
+        measured(ROWS, PAIRS, files, measures=["MRR@10"], **SIGNIFICANCE)
 
 
 def test_a_missing_measure_is_named_with_its_file(tmp_path: Path) -> None:
     files = metrics_files(tmp_path)
     with pytest.raises(ValueError, match=r"bm25.untrained.json: expected R@1000, got none"):
-        make_comparisons(ROWS, files, measures=["R@1000"])
+        measured(ROWS, PAIRS, files, measures=["R@1000"], **SIGNIFICANCE)

@@ -10,6 +10,7 @@ from scipy import stats
 from condenser.evaluate import significance
 from condenser.evaluate.significance import (
     bootstrap_interval,
+    difference_interval,
     holm,
     mean_and_sd,
     minimal_detectable_difference,
@@ -221,6 +222,32 @@ def test_the_interval_of_one_seed_is_scipys_bca(num_queries):
     assert (low, high) == pytest.approx(tuple(expected), abs=0.02 * (expected.high - expected.low))
 
 
+def test_the_interval_of_a_difference_is_scipys_bca_of_the_differences():
+    generator = np.random.default_rng(16)
+    difficulty = generator.normal(1, 2, size=150)
+    first, second = (
+        simulated(generator, difficulty + harder, num_seeds=1, seed_sd=0, noise_sd=1) for harder in (0, 0.3)
+    )
+    low, high = difference_interval(first, second, alpha=ALPHA, num_resamples=40_000, seed=1)
+    expected = stats.bootstrap(
+        ((first - second)[0],), np.mean, confidence_level=0.95, n_resamples=40_000, method="BCa", rng=2
+    ).confidence_interval
+    assert (low, high) == pytest.approx(tuple(expected), abs=0.02 * (expected.high - expected.low))
+
+
+@pytest.mark.parametrize("num_seeds", [1, 3])
+def test_95_percent_of_intervals_of_a_difference_cover_it(num_seeds):
+    generator = np.random.default_rng(22)
+    of_system = {"num_seeds": num_seeds, "seed_sd": 0.1 * (num_seeds > 1), "noise_sd": 0.5, "system_sd": 0.5}
+    covering = 0
+    for simulation in range(1000):
+        difficulty = generator.normal(1, 2, size=500)
+        first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
+        low, high = difference_interval(first, second, alpha=ALPHA, num_resamples=1000, seed=simulation)
+        covering += low <= 0 <= high
+    assert 0.935 <= covering / 1000 <= 0.965
+
+
 def test_resamples_drawn_in_parts_are_those_drawn_at_once():
     counts = np.concatenate(list(significance._resampled_queries(7, 300, seed=4)))
     drawn = np.random.default_rng((4, 0)).integers(7, size=(300, 7))
@@ -320,41 +347,71 @@ def small_table(num_queries=60):
     return table | {"itself": table["bm25"].copy()}
 
 
+AGAINST_BM25 = [(name, "bm25") for name in ("backbone", "condenser", "cocondenser", "itself")]
+PAIRS = [*AGAINST_BM25, ("condenser", "backbone"), ("cocondenser", "backbone")]
+
+
 def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
     systems = small_table()
-    table = summaries(systems, "bm25", **SETTINGS)
-    assert list(table) == list(systems)
-    others = [name for name in systems if name != "bm25"]
+    cells, comparisons = summaries(systems, PAIRS, **SETTINGS)
+    assert list(cells) == list(systems) and list(comparisons) == PAIRS
     permutations = {"num_permutations": 400, "seed": 5}
-    p_values = [paired_test(systems[name], systems["bm25"], **permutations) for name in others]
-    assert [table[name].p_value for name in others] == p_values
-    assert [table[name].holm_p_value for name in others] == holm(p_values)
-    for name, row in table.items():
-        np.testing.assert_equal((row.mean, row.sd), mean_and_sd(systems[name]))
-        interval = bootstrap_interval(systems[name], alpha=ALPHA, num_resamples=500, seed=5)
-        assert (row.low, row.high) == pytest.approx(interval, abs=1e-12)
-        assert row.low < row.mean < row.high
-    error, degrees_of_freedom = standard_error(systems["condenser"], systems["bm25"])
-    assert table["condenser"].detectable_difference == minimal_detectable_difference(
-        error, degrees_of_freedom=degrees_of_freedom, alpha=ALPHA, power=0.8
-    )
+    p_values = [paired_test(systems[one], systems[other], **permutations) for one, other in PAIRS]
+    assert [one.p_value for one in comparisons.values()] == p_values
+    assert [one.holm_p_value for one in comparisons.values()] == holm(p_values)
+    resamples = {"alpha": ALPHA, "num_resamples": 500, "seed": 5}
+    for name, cell in cells.items():
+        np.testing.assert_equal((cell.mean, cell.sd), mean_and_sd(systems[name]))
+        interval = bootstrap_interval(systems[name], **resamples)
+        assert (cell.low, cell.high) == pytest.approx(interval, abs=1e-12)
+        assert cell.low < cell.mean < cell.high
+    for (one, other), comparison in comparisons.items():
+        first, second = systems[one], systems[other]
+        assert comparison.difference == pytest.approx(first.mean() - second.mean(), abs=1e-15)
+        limits = difference_interval(first, second, **resamples)
+        assert (comparison.low, comparison.high) == pytest.approx(limits, abs=1e-12, nan_ok=True)
+        error, degrees_of_freedom = standard_error(first, second)
+        assert comparison.detectable_difference == minimal_detectable_difference(
+            error, degrees_of_freedom=degrees_of_freedom, alpha=ALPHA, power=0.8
+        )
+        assert comparison.over_seeds == bool({one, other} & {"condenser", "cocondenser"})
 
 
-def test_the_reference_is_compared_with_nothing():
-    row = summaries(small_table(), "bm25", **SETTINGS)["bm25"]
-    assert math.isnan(row.p_value) and math.isnan(row.holm_p_value) and math.isnan(row.detectable_difference)
+def test_a_verdict_is_better_or_worse_only_where_the_corrected_p_value_is_at_most_the_level():
+    systems = small_table()
+    _, comparisons = summaries(systems, PAIRS, **SETTINGS)
+    for comparison in comparisons.values():
+        if comparison.holm_p_value > ALPHA:
+            assert comparison.verdict == "no difference shown"
+        else:
+            assert comparison.verdict == ("better" if comparison.difference > 0 else "worse")
+    assert comparisons["cocondenser", "bm25"].verdict == "better"
+    assert comparisons["itself", "bm25"].verdict == "no difference shown"
+    turned = summaries(systems, [(two, one) for one, two in PAIRS], **SETTINGS)[1]
+    assert turned["bm25", "cocondenser"].verdict == "worse"
+    one_alone = {"num_permutations": 1, "seed": 5}  # nothing but the assignment measured: p = 1
+    assert summaries(systems, [("backbone", "bm25")], **(SETTINGS | one_alone))[1][
+        "backbone", "bm25"
+    ].verdict == ("no difference shown")
+
+
+def test_a_table_without_pairs_has_intervals_alone():
+    cells, comparisons = summaries(small_table(), [], **SETTINGS)
+    assert len(cells) == 5 and comparisons == {}
 
 
 def test_the_same_seed_gives_the_same_table_and_another_seed_another():
     systems = small_table()
-    table = summaries(systems, "bm25", **SETTINGS)
-    np.testing.assert_equal(
-        [vars_of(row) for row in summaries(systems, "bm25", **SETTINGS).values()],
-        [vars_of(row) for row in table.values()],
-    )
-    other = summaries(systems, "bm25", **(SETTINGS | {"seed": 6}))
-    assert other["backbone"].p_value != table["backbone"].p_value
-    assert other["condenser"].low != table["condenser"].low
+    cells, comparisons = summaries(systems, PAIRS, **SETTINGS)
+    again = summaries(systems, PAIRS, **SETTINGS)
+    for new, old in zip(again, (cells, comparisons), strict=True):
+        np.testing.assert_equal(
+            [vars_of(one) for one in new.values()], [vars_of(one) for one in old.values()]
+        )
+    other_cells, others = summaries(systems, PAIRS, **(SETTINGS | {"seed": 6}))
+    assert others["backbone", "bm25"].p_value != comparisons["backbone", "bm25"].p_value
+    assert others["backbone", "bm25"].low != comparisons["backbone", "bm25"].low
+    assert other_cells["condenser"].low != cells["condenser"].low
 
 
 def vars_of(row):
@@ -373,9 +430,12 @@ def test_one_query_shows_no_difference(seeds):
     first = first - 0.1 * np.arange(len(first))[:, None]
     assert paired_test(first, second, num_permutations=100, seed=1) == 1.0
     assert all(math.isnan(number) for number in standard_error(first, second))
-    table = summaries({"first": first, "second": second}, "second", **SETTINGS)
-    assert table["first"].mean == first.mean()
-    assert math.isnan(table["first"].low) and math.isnan(table["first"].detectable_difference)
+    pair = ("first", "second")
+    cells, comparisons = summaries({"first": first, "second": second}, [pair], **SETTINGS)
+    assert cells["first"].mean == first.mean()
+    assert math.isnan(cells["first"].low) and math.isnan(comparisons[pair].low)
+    assert math.isnan(comparisons[pair].detectable_difference)
+    assert comparisons[pair].verdict == "no difference shown"
 
 
 def test_seeds_whose_means_agree_by_chance_give_the_p_value_over_queries():
@@ -388,7 +448,7 @@ def test_a_value_that_is_nan_is_named():
     systems = small_table()
     systems["condenser"][2, 17] = math.nan
     with pytest.raises(ValueError, match="condenser: expected finite values, got nan for seed 2, query 17"):
-        summaries(systems, "bm25", **SETTINGS)
+        summaries(systems, AGAINST_BM25, **SETTINGS)
     with pytest.raises(ValueError, match="first: expected finite values"):
         paired_test(systems["condenser"], systems["bm25"], num_permutations=10, seed=1)
 
@@ -397,7 +457,7 @@ def test_systems_of_different_queries_are_refused():
     systems = small_table()
     systems["condenser"] = systems["condenser"][:, 1:]
     with pytest.raises(ValueError, match="condenser: expected values of 60 queries, as for bm25, got 59"):
-        summaries(systems, "bm25", **SETTINGS)
+        summaries(systems, AGAINST_BM25, **SETTINGS)
     with pytest.raises(ValueError, match="got 59 and 60 queries"):
         paired_test(systems["condenser"], systems["bm25"], num_permutations=10, seed=1)
 
@@ -408,11 +468,11 @@ def test_values_without_a_seed_axis_are_refused():
 
 
 def test_a_reference_that_is_no_system_is_refused():
-    with pytest.raises(ValueError, match=r"reference: expected one of bm25, .* got start"):
-        summaries(small_table(), "start", **SETTINGS)
+    with pytest.raises(ValueError, match=r"pairs: expected systems from bm25, .* got start"):
+        summaries(small_table(), [("bm25", "start")], **SETTINGS)
 
 
-def test_twenty_systems_of_the_official_dev_set_take_less_than_ten_seconds():
+def test_twenty_systems_of_the_official_dev_set_and_three_references_take_less_than_ten_seconds():
     generator = np.random.default_rng(15)
     difficulty = generator.normal(1, 2, size=6980)
     systems = {
@@ -421,6 +481,13 @@ def test_twenty_systems_of_the_official_dev_set_take_less_than_ten_seconds():
         )
         for index in range(20)
     }
+    pairs = [
+        (str(one), str(reference))
+        for reference in range(3)
+        for one in range(20)
+        if one not in range(reference + 1)
+    ]
+    assert len(pairs) == 19 + 18 + 17
     start = time.process_time()
-    summaries(systems, "0", **(SETTINGS | {"num_resamples": 10_000, "num_permutations": 10_000}))
+    summaries(systems, pairs, **(SETTINGS | {"num_resamples": 10_000, "num_permutations": 10_000}))
     assert time.process_time() - start < 10

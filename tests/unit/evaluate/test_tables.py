@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from condenser.evaluate import published
+from condenser.evaluate.comparisons import make_comparisons, measured
 from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
 from condenser.evaluate.tables import make_table, read_metrics, rendered, write_table
 
@@ -29,6 +31,9 @@ METHODS = {
     "cocondenser-round2": "coCondenser + hard negatives",
     "bm25": "BM25",
     "ours": "Ours",
+}
+SIGNIFICANCE: dict[str, Any] = {
+    **{"confidence": 0.95, "power": 0.8, "resamples": 1000, "permutations": 1000, "seed": 42},
 }
 FIGURES = published.read(published.file("cocondenser_table2"))
 
@@ -52,7 +57,15 @@ ROWS = [row(system) for system in RESULTS]
 
 
 def metrics_file(path: Path, system: str, queries: int, **measures: float) -> Path:
-    path.write_text(json.dumps({"system": system, "measures": measures, "counts": {"queries": queries}}))
+    """A metrics file whose queries score .1 more or less than the mean, drawn by the path's name."""
+    generator = np.random.default_rng([*path.name.encode()])
+    per_query: dict[str, list] = {"query_id": [str(number) for number in range(queries)]}
+    for name, mean in measures.items():
+        signs = np.arange(queries) % 2 * 2.0 - 1
+        signs[: queries % 2] = 0
+        per_query[name] = (mean + 0.1 * generator.permutation(signs)).tolist()
+    content = {"system": system, "measures": measures, "counts": {"queries": queries}, "per_query": per_query}
+    path.write_text(json.dumps(content))
     return path
 
 
@@ -73,10 +86,17 @@ def made(
             file = folder / f"{one['system']}.{variant}.json"
             files[key] = metrics_file(file, one["system"], num_queries, **{"MRR@10": mrr, "R@1000": recall})
     values: dict[str, Any] = {
-        **{"measures": ["MRR@10", "R@1000"], "published": FIGURES},
-        **{"dataset": "msmarco", "source": "pydoc", "num_passages": 2000},
+        **{"measures": ["MRR@10", "R@1000"], "published": FIGURES, "starts": [None] * len(rows)},
+        **{"dataset": "msmarco", "source": "pydoc", "num_passages": 2000, "comparisons": []},
+        **changes,
     }
-    return make_table(rows, files, **(values | changes))
+    pairs = values.pop("comparisons")
+    found = measured(rows, pairs, files, measures=values["measures"], **SIGNIFICANCE)
+    return make_table(rows, files, found=found, **values)
+
+
+def shown(table: pd.DataFrame) -> str:
+    return rendered(table, confidence=0.95)
 
 
 def official(folder: Path, rows: Sequence[Mapping[str, Any]] = ROWS, **changes: Any) -> pd.DataFrame:
@@ -96,6 +116,8 @@ def test_a_table_of_one_seed_has_exactly_the_agreed_columns(tmp_path: Path) -> N
         == [
             *("method", "batch_size", "MRR@10", "R@1000", "origin"),
             *("collection", "passages", "queries", "backbone", "seeds"),
+            *("MRR@10_low", "MRR@10_high", "R@1000_low", "R@1000_high"),
+            *("compared_with_start", "compared_with_start_p"),
         ]
     )
 
@@ -136,8 +158,8 @@ def test_a_table_without_published_figures_has_none_on_the_official_collection_e
 def test_a_stand_in_is_called_one_in_table_and_terminal(tmp_path: Path) -> None:
     table = made(tmp_path)
     assert set(table["collection"]) == {"pydoc (stand-in for MS MARCO)"}
-    assert "not the papers' collection" in rendered(table)
-    assert "not the papers' collection" not in rendered(official(tmp_path))
+    assert "not the papers' collection" in shown(table)
+    assert "not the papers' collection" not in shown(official(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +178,7 @@ def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(
     rows = [row(system, depth=depth) for system in RESULTS]
     table = made(tmp_path, rows, dataset="tiny", source="beir", num_passages=num_passages)
     assert set(table["collection"]) == {called}
-    assert f"\n{called}: {num_passages:,} passages" in rendered(table)
+    assert f"\n{called}: {num_passages:,} passages" in shown(table)
 
 
 def test_runs_that_are_deep_enough_for_the_measures_of_the_table_are_not_called_short(tmp_path: Path) -> None:
@@ -176,15 +198,15 @@ def test_published_recall_never_stands_beside_recall_at_another_depth(tmp_path: 
     table = official(tmp_path, [*ROWS[:-1], row("ours", depth=100)])
     assert set(table["collection"]) == {"MS MARCO (runs of 100)"}
     assert set(table["origin"]) == {"measured"}
-    assert "do not compare" in rendered(table)
+    assert "do not compare" in shown(table)
 
 
 def test_dl_2019_is_the_official_collection_with_other_queries(tmp_path: Path) -> None:
     table = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES)
     assert OFFICIAL_DL19_QUERIES == 43
     assert set(table["collection"]) == {"MS MARCO, TREC DL 2019"}
-    assert "not the papers' collection" not in rendered(table)
-    assert "do not compare" in rendered(table)
+    assert "not the papers' collection" not in shown(table)
+    assert "do not compare" in shown(table)
     incomplete = official(tmp_path, num_queries=OFFICIAL_DL19_QUERIES, num_passages=OFFICIAL_PASSAGES - 1)
     assert set(incomplete["collection"]) == {"MS MARCO (not the official passages and queries)"}
 
@@ -198,8 +220,9 @@ def test_the_file_has_four_decimals_and_empty_cells(tmp_path: Path) -> None:
     with (tmp_path / "table2.tsv").open(newline="") as file:
         rows = list(csv.reader(file, delimiter="\t"))
     collection = "pydoc (stand-in for MS MARCO)"
-    assert rows[5] == ["BM25", "", "0.1874", "0.8573", "measured", collection, "2000", "100", "", ""]
-    assert rows[1][1:5] + rows[1][6:] == (
+    assert rows[5][:10] == ["BM25", "", "0.1874", "0.8573", "measured", collection, "2000", "100", "", ""]
+    assert rows[5][14:] == ["", ""]  # no start
+    assert rows[1][1:5] + rows[1][6:10] == (
         ["64", "0.3300", "0.9500", "measured", "2000", "100", "all-MiniLM-L6-v2", "42"]
     )
 
@@ -209,12 +232,101 @@ def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path: Path) -> None:
     write_table(tmp_path / "table2.tsv", table)
     first = (tmp_path / "table2.tsv").read_text().splitlines()[1].split("\t")
     assert first[:5] == ["RocketQA, cross-batch negatives", "8192", "0.3330", "", "published"]
-    assert rendered(table).splitlines()[1].split()[-5:] == ["8192", "0.3330", "-", "published", "-"]
+    assert first[10:] == [""] * 6
+    assert shown(table).splitlines()[1].split()[-4:] == ["8192", ".3330", "-", "published"]
 
 
 def test_the_terminal_shows_a_dash_for_what_bm25_has_not(tmp_path: Path) -> None:
-    line = rendered(made(tmp_path)).splitlines()[5]
-    assert line.split() == ["BM25", "-", "0.1874", "0.8573", "measured", "-"]
+    line = shown(made(tmp_path)).splitlines()[5]
+    assert line.split() == ["BM25", "-", ".1874", "[.17,", ".21]", ".8573", "[.84,", ".88]"]
+
+
+WITH_START = [row("start", batch_size=None), row("ours"), row("condenser-round1"), row("bm25")]
+STARTS: dict[str, Any] = {
+    "results": {("start", "seed42"): (0.33, 0.9), ("ours", "seed42"): (0.2, 0.95)},
+    "starts": [None, 0, 0, None],
+    "comparisons": [[1, 0], [2, 0], [3, 0]],
+}
+
+
+def test_a_row_says_if_it_is_worse_than_its_untouched_start_by_the_first_measure(tmp_path: Path) -> None:
+    table = made(tmp_path, WITH_START, **STARTS)
+    verdicts = table["compared_with_start"].tolist()
+    assert verdicts[1:3] == ["worse", "no difference shown"]  # not better by R@1000
+    assert table["compared_with_start"].isna().tolist() == [True, False, False, True]
+    assert table["compared_with_start_p"].isna().tolist() == [True, False, False, True]
+    text = shown(table)
+    assert text.splitlines()[2].endswith("  WORSE")
+    assert text.splitlines()[-1] == "WORSE than the untouched start: Ours."
+    better = {("start", "seed42"): (0.1, 0.9)}
+    assert made(tmp_path, WITH_START, **(STARTS | {"results": better}))["compared_with_start"].tolist()[
+        1:3
+    ] == [
+        *("better", "better"),
+    ]
+
+
+def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> None:
+    table = made(tmp_path, WITH_START, **STARTS)
+    files = {
+        (one["system"], "untrained" if one["system"] == "bm25" else "seed42"): next(
+            tmp_path.glob(f"{one['system']}.*.json")
+        )
+        for one in WITH_START
+    }
+    found = measured(WITH_START, STARTS["comparisons"], files, measures=["MRR@10"], **SIGNIFICANCE)
+    tests = make_comparisons(WITH_START, found)
+    assert tests["verdict"].tolist()[:2] == table["compared_with_start"].tolist()[1:3]
+    assert tests["holm_p_value"].tolist()[:2] == table["compared_with_start_p"].tolist()[1:3]
+    assert tests["row_mean"].tolist() == pytest.approx(table["MRR@10"].tolist()[1:])
+
+
+def test_every_measured_cell_lies_in_its_interval(tmp_path: Path) -> None:
+    table = official(tmp_path)
+    ours = table[table["origin"] == "measured"]
+    for name in ("MRR@10", "R@1000"):
+        assert (ours[f"{name}_low"] < ours[name]).all() and (ours[name] < ours[f"{name}_high"]).all()
+        assert table[table["origin"] == "published"][f"{name}_low"].isna().all()
+    # .1 more or less for each of 6,980 queries
+    width = (ours["MRR@10_high"] - ours["MRR@10_low"]).tolist()
+    assert width == pytest.approx([2 * 1.96 * 0.1 / math.sqrt(6980)] * 6, rel=0.1)
+
+
+def test_an_interval_of_queries_that_score_the_same_is_an_empty_cell(tmp_path: Path) -> None:
+    file = metrics_file(tmp_path / "a.json", "bm25", 1, **{"MRR@10": 0.5})
+    files = {("bm25", "untrained"): file}
+    found = measured([row("bm25")], [], files, measures=["MRR@10"], **SIGNIFICANCE)
+    table = make_table(
+        [row("bm25")], files, measures=["MRR@10"], found=found, starts=[None], published=[],
+        dataset="mine", source="beir", num_passages=5,
+    )  # fmt: skip
+    assert table["MRR@10_low"].isna().all()
+    assert shown(table).splitlines()[1].split() == ["BM25", "-", ".5000"]
+
+
+@pytest.mark.parametrize("num_seeds", [1, 3])
+def test_the_screen_takes_at_most_120_columns_however_many_seeds(tmp_path: Path, num_seeds: int) -> None:
+    variants = [f"seed{seed}" for seed in range(num_seeds)]
+    sizes = [
+        {"train_queries": size, "variants": [f"n{size}-{one}" for one in variants]} for size in (250, 1000)
+    ]
+    rows = [
+        row("start", batch_size=None),
+        *(row(system, **size) for system in ("condenser-round1", "cocondenser-round1") for size in sizes),
+    ]
+    pairs = [[number, 0] for number in range(1, 5)]
+    table = made(
+        tmp_path,
+        rows,
+        results={("start", "seed42"): (0.35, 0.9)},
+        starts=[None, 0, 0, 0, 0],
+        comparisons=pairs,
+    )
+    lines = shown(table).splitlines()
+    assert max(map(len, lines)) <= 120
+    assert "±" in lines[2] if num_seeds == 3 else "±" not in lines[2]
+    assert all("[" in line for line in lines[1:6])
+    assert max(map(len, shown(official(tmp_path)).splitlines())) <= 120
 
 
 SIZES_AND_SEEDS = {
@@ -232,7 +344,7 @@ ROWS_OF_SIZES = [
 
 def test_two_sizes_and_two_seeds_show_mean_and_standard_deviation_of_each_size(tmp_path: Path) -> None:
     table = made(tmp_path, ROWS_OF_SIZES, results=SIZES_AND_SEEDS, dataset="mine", source="beir")
-    assert table.columns.tolist()[10:] == ["train_queries", "MRR@10_sd", "R@1000_sd"]
+    assert table.columns.tolist()[10:14] == ["train_queries", "MRR@10_sd", "R@1000_sd", "MRR@10_low"]
     assert table["train_queries"].tolist() == ["all", 1000, "all"]
     assert table["seeds"].isna().tolist() == [True, False, False]
     assert table["seeds"].tolist()[1:] == ["1,2", "1,2"]
@@ -243,12 +355,12 @@ def test_two_sizes_and_two_seeds_show_mean_and_standard_deviation_of_each_size(t
     assert table["R@1000_sd"].tolist()[1:] == pytest.approx([0.2 / math.sqrt(2), 0.0])
     write_table(tmp_path / "sizes.tsv", table)
     lines = [line.split("\t") for line in (tmp_path / "sizes.tsv").read_text().splitlines()]
-    assert [line[10:] for line in lines[1:]] == [
+    assert [line[10:13] for line in lines[1:]] == [
         ["all", "", ""],
         ["1000", "0.0212", "0.1414"],
         ["all", "0.0424", "0.0000"],
     ]
-    assert "0.0212" in rendered(table)
+    assert ".1150 ±.021 [" in shown(table)
 
 
 def test_a_mean_of_three_seeds_worked_by_hand(tmp_path: Path) -> None:
@@ -270,9 +382,9 @@ def test_published_rows_of_a_table_of_several_sizes_stand_above_all_of_a_method(
         row("bm25"),
     ]
     table = official(tmp_path, rows)
-    shown = table[table["method"] == METHODS["condenser-round1"]]
-    assert shown["origin"].tolist() == ["published", "measured", "measured"]
-    assert shown["train_queries"].tolist()[1:] == [1000, "all"]
+    of_method = table[table["method"] == METHODS["condenser-round1"]]
+    assert of_method["origin"].tolist() == ["published", "measured", "measured"]
+    assert of_method["train_queries"].tolist()[1:] == [1000, "all"]
     assert table["method"].tolist()[-1] == "BM25"
 
 
@@ -300,7 +412,10 @@ def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_t
     from workflow_scripts import table
 
     expected = official(tmp_path)
-    config = {"table": {"rows": ROWS, "measures": ["MRR@10", "R@1000"]}, "dataset": {"source": "msmarco"}}
+    config = {
+        "table": {"rows": ROWS, "measures": ["MRR@10", "R@1000"], "starts": [None] * 6, "comparisons": []},
+        **{"dataset": {"source": "msmarco"}, "significance": SIGNIFICANCE},
+    }
     spec = json.dumps({"config": config, "wildcards": {"dataset": "msmarco"}})
     (tmp_path / "counts.json").write_text(json.dumps({"passages": OFFICIAL_PASSAGES}))
     files = [str(tmp_path / f"{one['system']}.{one['variants'][0]}.json") for one in ROWS]
@@ -312,7 +427,7 @@ def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_t
     table.main(["--spec", spec, "--metrics", *files, *arguments.split(), *figures])
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()
-    assert capsys.readouterr().out == rendered(expected) + "\n"
+    assert capsys.readouterr().out == shown(expected) + "\n"
     manifest = json.loads((tmp_path / "m.json").read_text())
     assert manifest["counts"] == {"rows": 14}
     assert any(name.endswith("cocondenser_table2.tsv") for name in manifest["inputs"])
