@@ -8,7 +8,6 @@ today says of each result (`write_current`); `verify` compares, in another proce
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from condenser.files import sha256_file, write_json
 from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest
-from condenser.pipeline.differences import differences
+from condenser.pipeline.freshness import Freshness
 from condenser.progress import track
 
 if TYPE_CHECKING:
@@ -98,20 +97,19 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
                 records[path] = record
             else:
                 findings.append(Finding("unknown", path, f"expected at {place}"))
-    known, damaged = set(), set()
+    bad: dict[Path, str] = {}  # files that nothing may be made from, and why
+    known = {output for record in records.values() for output in record.outputs}
+    for path in files:
+        if not path.name.endswith(SUFFIX) and path not in known:
+            bad[path] = "is of unknown origin"
+            findings.append(Finding("unknown", path, "no sound manifest in its place names it"))
     for record in track(records.values(), "verify", total=len(records), unit="manifests"):
         for path, digest in record.outputs.items():
-            known.add(path)
             if fault := _fault(path, digest):
-                damaged.add(path)
+                bad[path] = "is damaged"
                 findings.append(Finding("damaged", path, fault))
-    stale = _stale(records, damaged, results, current)
+    stale = _stale(records, bad, current)
     findings.extend(Finding("stale", path, reason) for path, reason in stale.items())
-    findings.extend(
-        Finding("unknown", path, "no sound manifest in its place names it")
-        for path in files
-        if not path.name.endswith(SUFFIX) and path not in known
-    )
     return len(known), findings
 
 
@@ -151,49 +149,32 @@ def _fault(path: Path, digest: str) -> str | None:
         return f"cannot be read ({error.strerror})"
 
 
-def _stale(
-    records: dict[Path, Record], damaged: set[Path], results: Path, current: Current
-) -> dict[Path, str]:
-    """Why each stale result is stale, by manifest: by itself, or by an input, however far above."""
-    makers = {output: path for path, record in records.items() for output in record.outputs}
-    below: dict[Path, dict[Path, Path]] = defaultdict(dict)  # what is made from a result, by which input
-    stale: dict[Path, str] = {}
+def _stale(records: Mapping[Path, Record], bad: dict[Path, str], current: Current) -> dict[Path, str]:
+    """Why each stale result is stale, by manifest: by itself, or by an input, however far above.
+
+    `bad` has the files that make what is made from them stale, with the reason; stale outputs join them.
+    """
+    freshness, stale = Freshness(), {}
     for path, record in records.items():
-        reasons, made_from = _changed(record.spec, current.get(str(path), {})), []
-        for file, digest in record.inputs.items():
-            maker = makers.get(file, file)  # a plan is made from manifests themselves
-            below[maker].setdefault(path, file)
-            if fate := _fate(file, digest, records.get(maker), damaged, results):
-                made_from.append(f"made from {file}, which {fate}")
-        others = f" (and {len(made_from) - 1} more such inputs)" if len(made_from) > 1 else ""
-        if reasons := [*reasons, *(f"{first}{others}" for first in made_from[:1])]:
+        today = current.get(str(path), {})
+        if "spec" in today:
+            reasons = freshness.changes(path, [], today["spec"])
+        else:
+            stage, wildcards, why = record.spec["stage"], record.spec["wildcards"], today.get("error")
+            reasons = [f"the configuration no longer has the job {stage} {wildcards} ({why})"]
+        for file, digest in record.inputs.items():  # a plan is made from manifests themselves
+            if file.name.endswith(SUFFIX) and file.exists() and _fault(file, digest):
+                reasons.append(f"{file} has other bytes now")
+        if reasons:
             stale[path] = "; ".join(reasons)
-    waiting = list(stale)
-    for above in waiting:  # it grows
-        for path, file in below[above].items():
-            if path not in stale:
-                stale[path] = f"made from {file}, which is stale"
-                waiting.append(path)
-    return stale
-
-
-def _fate(file: Path, digest: str, maker: Record | None, damaged: set[Path], results: Path) -> str | None:
-    """What has happened to an input since it was read, if it is a result that changed."""
-    if maker is not None and file in maker.outputs:
-        if maker.outputs[file] != digest:
-            return "was made again since, with other bytes"
-        return "is damaged" if file in damaged else None
-    if not file.is_relative_to(results) or not file.exists():
-        return None  # the user's own, which the spec tells of; or cleared away together with its manifest
-    if _fault(file, digest):
-        return "has other bytes now"
-    return "is of unknown origin" if maker is None else None
-
-
-def _changed(spec: dict[str, Any], today: Mapping[str, Any]) -> list[str]:
-    """Why the current configuration and code would make another result."""
-    if "spec" not in today:
-        why = f" ({today['error']})" if "error" in today else ""
-        return [f"the configuration no longer has the job {spec['stage']} {spec['wildcards']}{why}"]
-    changed = differences(spec, today["spec"])
-    return [f"changed since: {', '.join(changed)}"] if changed else []
+    while True:
+        bad = {output: "is stale" for path in stale for output in records[path].outputs} | bad
+        causes = ((path, next(filter(bad.get, record.inputs), None)) for path, record in records.items())
+        found = {
+            path: f"made from {cause}, which {bad[cause]}"
+            for path, cause in causes
+            if cause and path not in stale
+        }
+        if not found:
+            return stale
+        stale |= found
