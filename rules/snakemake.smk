@@ -1,10 +1,13 @@
 # What Snakemake 9.27 does otherwise than this workflow needs, each with the reason; tests/workflow tests it.
 
 import _thread
+import functools
 import json
 import sys
 from pathlib import Path
 
+import snakemake.common
+import snakemake.rules
 from snakemake import __version__
 from snakemake.exceptions import MissingRuleException
 from snakemake.executors.touch import Executor as TouchExecutor
@@ -84,6 +87,13 @@ def in_plain_words(record):
 
 
 logger.addFilter(in_plain_words)
+
+
+# For each job Snakemake looks up the signature of each function of its rule: a tenth of a dry run.
+snakemake.common.get_function_params = functools.cache(
+    snakemake.common.get_function_params
+)
+snakemake.rules.get_function_params = snakemake.common.get_function_params
 
 
 # `snakemake --touch` accepts a result as it is. Its manifest must say so.

@@ -67,7 +67,7 @@ class Specs:
         self._inputs, self._owner = inputs, cache(owner)
         self._stages: dict[str, Stage] = {}
         self._made: dict[str, tuple[dict[str, Any], str, str]] = {}  # by job: its spec, as text, its hash
-        self._digest_cache = digest_cache
+        self._digest_cache, self._shards = digest_cache, experiment.token_shards(config)
 
     def declare(self, stage: str, declared: Stage) -> None:
         """Say what a stage depends on; its rule does this."""
@@ -137,7 +137,7 @@ class Specs:
         return self._made[key]
 
     def _check_shard(self, wildcards: Mapping[str, str]) -> None:
-        known = experiment.token_shards(self.config)
+        known = self._shards
         if "shard" in wildcards and wildcards["shard"] not in known:
             raise LookupError(
                 f"expected a shard from {known[0]} to {known[-1]}, got {wildcards['shard']}. "
