@@ -91,9 +91,11 @@ wildcard_constraints:
 
 def data(name):
     """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
-    return lambda wildcards: f"results/{wildcards.dataset}/data/{name}".format(
-        split=wildcards.get("split"),
-        train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
+    place = f"results/{{dataset}}/data/{name}"
+    if "{train}" not in name:
+        return place
+    return lambda wildcards: place.format(
+        dataset=wildcards.dataset, train=split_of(wildcards.dataset, "train_split")
     )
 
 
@@ -169,7 +171,7 @@ def prefetch_inputs(wildcards):
 def vocabulary_texts(wildcards):
     """The collection, where a new vocabulary is learnt from it."""
     if checkpoints.learns_vocabulary(config["models"][wildcards.model]):
-        return data("collection.jsonl")(wildcards)
+        return f"results/{wildcards.dataset}/data/collection.jsonl"
     return []
 
 
@@ -231,7 +233,8 @@ def texts_with_answers(wildcards):
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
     return [
-        data(file)(wildcards) for file in ("collection.jsonl", "queries.{split}.jsonl")
+        data(file).format(dataset=wildcards.dataset, split=wildcards.split)
+        for file in ("collection.jsonl", "queries.{split}.jsonl")
     ]
 
 
