@@ -303,7 +303,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
         if system is not None and not is_trained(config, wildcards["system"]):
-            seen["recipe"]["negatives"] = {**seen["recipe"]["negatives"], "margin": None}
+            seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})
         if "split" in wildcards:
             is_train = wildcards["split"] == seen["dataset"]["train_split"]
             seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
