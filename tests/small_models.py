@@ -8,6 +8,7 @@ from transformers import BertConfig, BertModel
 
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
+from condenser.model.text_vector import TextVector
 from condenser.model.weights import initialise
 
 
@@ -46,7 +47,12 @@ def small_backbone(*, dropout: float = 0.0, num_layers: int = 4, seed: int = 1) 
 
 
 def small_condenser(
-    *, skip_from: int = 2, num_head_layers: int = 2, dropout: float = 0.0, use_late_mlm: bool = True
+    *,
+    skip_from: int = 2,
+    num_head_layers: int = 2,
+    dropout: float = 0.0,
+    use_late_mlm: bool = True,
+    vector: TextVector | None = None,
 ) -> Condenser:
     """A Condenser over `small_backbone`."""
     backbone = small_backbone(dropout=dropout)
@@ -59,6 +65,7 @@ def small_condenser(
         skip_from=skip_from,
         use_late_mlm=use_late_mlm,
         seed=3,
+        vector=vector,
     )
     perturb(model.mlm_head)
     perturb(model.head)

@@ -14,7 +14,8 @@ from torch.nn import functional
 from condenser.loss.precision import at_least_float32
 
 
-def _inner_products(left: Tensor, right: Tensor) -> Tensor:
+def inner_products(left: Tensor, right: Tensor) -> Tensor:
+    """Every row of `left` with every row of `right`, in float32 or better."""
     with torch.autocast(left.device.type, enabled=False):  # in bfloat16 the scores would be rounded
         return at_least_float32(left) @ at_least_float32(right).T
 
@@ -36,7 +37,7 @@ def span_contrastive_loss(spans: Float[Tensor, "span dim"], *, scale: float = 1.
     if num_spans == 0 or num_spans % 2:
         raise ValueError(f"spans: expected two of each document, got {num_spans} spans.")
     itself = torch.eye(num_spans, dtype=torch.bool, device=spans.device)
-    scores = (_inner_products(spans, spans) * scale).masked_fill(itself, float("-inf"))
+    scores = (inner_products(spans, spans) * scale).masked_fill(itself, float("-inf"))
     twins = torch.arange(num_spans, device=spans.device) ^ 1
     return functional.cross_entropy(scores, twins)
 
@@ -62,4 +63,4 @@ def in_batch_loss(
         )
     group = len(passages) // len(queries)
     positives = torch.arange(len(queries), device=queries.device) * group
-    return functional.cross_entropy(_inner_products(queries, passages) * scale, positives)
+    return functional.cross_entropy(inner_products(queries, passages) * scale, positives)

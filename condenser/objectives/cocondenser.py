@@ -43,6 +43,7 @@ class Settings(Pretraining):
     mlm_weight: NotNegative
     late_mlm_weight: NotNegative
     contrastive_weight: NotNegative
+    hold_weight: NotNegative = 0.0  # of the term that holds similarities near those of `initial`
     batch_size: Annotated[int, Field(ge=2, le=LARGEST)]
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive
@@ -82,7 +83,7 @@ def training(
     from condenser.data.spans import sample_spans, span_documents
     from condenser.loss.contrastive import span_contrastive_loss
     from condenser.model.pretraining import Condenser
-    from condenser.train.pretrain import Stretches, Training, condenser_losses
+    from condenser.train.pretrain import Stretches, Training, condenser_losses, frozen
 
     documents = span_documents(shards, min_tokens=settings["min_span_tokens"])
     head = settings["new_head"] or _head_shape(initial)
@@ -110,7 +111,7 @@ def training(
         )
         return {"spans": Stretches(starts, lengths, positions=(2 * items[:, None] + np.arange(2)).ravel())}
 
-    mlm_weight = settings["mlm_weight"]
+    mlm_weight, scale = settings["mlm_weight"], settings["scale"] or model.vector.scale
     return Training(
         model=model,
         num_items=len(documents),
@@ -120,8 +121,11 @@ def training(
         loss_weights={"head_mlm": mlm_weight, "late_mlm": mlm_weight * settings["late_mlm_weight"]},
         losses=lambda rows: condenser_losses(model, rows),
         represent=lambda rows: model.represent(rows.input_ids, rows.attention_mask),
-        contrast=partial(span_contrastive_loss, scale=settings["scale"] or model.vector.scale),
+        contrast=partial(span_contrastive_loss, scale=scale),
         contrastive_weight=settings["contrastive_weight"],
+        hold_weight=settings["hold_weight"],
+        start=frozen(initial) if settings["hold_weight"] > 0 else None,
+        scale=scale,
         gradient_cache=settings["gradient_cache"],
         memory_gb=settings["memory_gb"],
     )

@@ -28,6 +28,7 @@ class Settings(Pretraining):
     max_tokens: Annotated[int, Field(ge=1, le=510)]
     short_probability: Share
     mask_probability: Share
+    hold_weight: NotNegative = 0.0  # of the term that holds similarities near those of `initial`
 
 
 def longest_row(settings: Mapping[str, Any]) -> tuple[str, int]:
@@ -54,11 +55,12 @@ def training(
     """The Condenser of `initial`, with a new head where it has none, and its two MLM losses.
 
     The loss is the head's masked language modelling loss plus `late_mlm_weight` times the last
-    layer's, each the mean over all masked tokens of the whole batch (eq. 11).
+    layer's, each the mean over all masked tokens of the whole batch (eq. 11); and, not in the papers,
+    `hold_weight` times the divergence of the batch's similarities from those of `initial`.
     """
     from condenser.data.blocks import block_windows, pack_blocks
     from condenser.model.pretraining import Condenser
-    from condenser.train.pretrain import Stretches, Training, condenser_losses
+    from condenser.train.pretrain import Stretches, Training, condenser_losses, frozen
 
     blocks = pack_blocks(
         shards,
@@ -94,6 +96,10 @@ def training(
         mask_probability=settings["mask_probability"],
         loss_weights={"head_mlm": 1.0, "late_mlm": settings["late_mlm_weight"]},
         losses=lambda rows: condenser_losses(model, rows),
+        represent=lambda rows: model.represent(rows.input_ids, rows.attention_mask),
+        hold_weight=settings["hold_weight"],
+        start=frozen(initial) if settings["hold_weight"] > 0 else None,
+        scale=model.vector.scale,
     )
 
 

@@ -12,6 +12,7 @@ from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.model.text_vector import TextVector
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.memory import StepMemory
@@ -111,10 +112,13 @@ def assert_same(ours: dict[str, Tensor], theirs: dict[str, Tensor], *, relative:
         torch.testing.assert_close(gradient, theirs[name], rtol=relative, atol=relative * scale, msg=name)
 
 
+@pytest.mark.parametrize("vector", [TextVector(), TextVector("mean", normalised=True)], ids=str)
 @pytest.mark.parametrize("keep_graphs", [False, True])
 @pytest.mark.parametrize("rows_per_chunk", [1, 2, 3, NUM_SPANS])
-def test_without_dropout_the_gradient_is_the_plain_one(rows_per_chunk: int, keep_graphs: bool) -> None:
-    model = small_condenser()
+def test_without_dropout_the_gradient_is_the_plain_one(
+    rows_per_chunk: int, keep_graphs: bool, vector: TextVector
+) -> None:
+    model = small_condenser(vector=vector)
     losses, ours = cocondenser_gradient(model, span_chunks(rows_per_chunk), keep_graphs=keep_graphs)
     expected_losses, expected = plain_gradient(model)
     assert losses == pytest.approx(expected_losses, rel=1e-12)
@@ -122,12 +126,13 @@ def test_without_dropout_the_gradient_is_the_plain_one(rows_per_chunk: int, keep
     assert not any(name.startswith("backbone.pooler.") for name in ours)
 
 
-@pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 1e-6)])
+@pytest.mark.parametrize("vector", [TextVector(), TextVector("mean", normalised=True)], ids=str)
+@pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
 @pytest.mark.parametrize("rows_per_chunk", [1, 3, NUM_SPANS])
 def test_with_dropout_recomputed_chunks_give_the_gradient_of_kept_ones(
-    rows_per_chunk: int, dtype: torch.dtype, relative: float
+    rows_per_chunk: int, dtype: torch.dtype, relative: float, vector: TextVector
 ) -> None:
-    model = small_condenser(dropout=0.1).to(dtype).train()
+    model = small_condenser(dropout=0.1, vector=vector).to(dtype).train()
     chunks = span_chunks(rows_per_chunk)
     cached_losses, cached = cocondenser_gradient(model, chunks, keep_graphs=False)
     kept_losses, kept = cocondenser_gradient(model, chunks, keep_graphs=True)
