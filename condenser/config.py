@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,7 +21,7 @@ from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import LARGEST, Block, Count, Epochs, Name, Optimiser, Positive, Whole
+from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
@@ -64,6 +65,7 @@ class Negatives(Block):
     depth: Count
     sample: Count
     positive_in_run: list[Name]
+    margin: NotNegative | None = None
 
 
 class Recipe(Optimiser):
@@ -76,6 +78,7 @@ class Recipe(Optimiser):
     batch_size: Count
     passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
     rows_per_chunk: Count
+    scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
     epochs: Epochs
 
 
@@ -241,11 +244,26 @@ def _check_models(config: dict[str, Any]) -> None:
     models = config["models"]
     for name, model in models.items():
         key = f"models.{name}"
+        if re.search(r"-seed\d+$", name):
+            raise ValueError(
+                f"{key}: expected another name, {name} is that of a model which is pre-trained for each "
+                "seed. Rename it."
+            )
         if model["corpus"] != experiment.OWN:
             _check_name(f"{key}.corpus", model["corpus"], [experiment.OWN, *config["datasets"]])
         if "initial" in model:
             _check_name(f"{key}.initial", model["initial"], models)
-        elif model["source"] == "folder":
+            if experiment.is_seeded(config, model["initial"]) and not experiment.is_seeded(config, name):
+                raise ValueError(
+                    f"{key}.seed: expected {experiment.EACH}, because {model['initial']}, "
+                    "which it starts from, has it."
+                )
+        elif experiment.is_seeded(config, name):
+            raise ValueError(
+                f"{key}.seed: expected a whole number, got {experiment.EACH}. "
+                "A checkpoint is one for all seeds."
+            )
+        if "initial" not in model and model["source"] == "folder":
             _layers_and_positions(model, key)
     for name in models:
         _refuse_cycles(f"models.{name}.initial", name, lambda one: models[one].get("initial"))

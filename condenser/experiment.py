@@ -19,8 +19,14 @@ from condenser.systems import UNTRAINED
 OWN = "collection"
 """The corpus of a model that is trained on the collection of the data set it is used for."""
 
+EACH = "each"
+"""The seed of a model that is pre-trained once for every seed of a table."""
+
 VARIANT = rf"(n[1-9]\d*-)?seed\d+|{UNTRAINED}"
 """Train size and seed of a result, for example `seed42` or `n1000-seed1`, as a regular expression."""
+
+SEED = r"-seed(0|[1-9]\d*)"
+"""The end of the name of a model that is pre-trained for each seed, for example `condenser-seed1`."""
 
 Config = Mapping[str, Any]
 
@@ -53,6 +59,43 @@ def home(config: Config, model: str, dataset: str) -> str:
     return dataset if corpus == OWN else corpus
 
 
+def is_seeded(config: Config, model: str) -> bool:
+    """Whether a model is pre-trained once for every seed of a table."""
+    return config["models"][model]["seed"] == EACH
+
+
+def model_name(config: Config, model: str, seed: int | None) -> str:
+    """The name under which a model lies when it is used with a seed: `condenser-seed1`, or its own.
+
+    Raises:
+        LookupError: the model is pre-trained for each seed, and `seed` is None.
+    """
+    if not is_seeded(config, model):
+        return model
+    if seed is None:
+        raise LookupError(
+            f"expected a seed for {model}, which is pre-trained for each seed. "
+            f"Ask for another, such as {model}-seed{config['seed']} or the variant seed{config['seed']}."
+        )
+    return f"{model}-seed{seed}"
+
+
+def model_of(config: Config, name: str) -> tuple[str, int | None]:
+    """The model that a name of `model_name` stands for, and its seed (None: it does not depend on one).
+
+    Raises:
+        LookupError: the configuration has no such model, or it is pre-trained for each seed and the name
+            has none.
+    """
+    match = re.fullmatch(rf"(.+){SEED}", name)
+    if match and match[1] in config["models"] and is_seeded(config, match[1]):
+        return match[1], int(match[2])
+    if name not in config["models"]:
+        known = [model_name(config, model, config["seed"]) for model in config["models"]]
+        raise _unknown("model", name, known)
+    return model_name(config, name, None), None
+
+
 def is_trained(config: Config, system: str) -> bool:
     """Whether a system is fine-tuned."""
     entry = config["systems"][system]
@@ -66,9 +109,19 @@ def systems_of(config: Config, system: str) -> list[str]:
     return named(entry) if named else entry.get("negatives", [])
 
 
-def varies(config: Config, system: str) -> bool:
-    """Whether a system has variants: it is fine-tuned, or reads from a system with variants."""
-    return is_trained(config, system) or any(varies(config, one) for one in systems_of(config, system))
+def has_sizes(config: Config, system: str) -> bool:
+    """Whether the train size matters to a system: it is fine-tuned, or reads from a system that is."""
+    return is_trained(config, system) or any(has_sizes(config, one) for one in systems_of(config, system))
+
+
+def has_seeds(config: Config, system: str) -> bool:
+    """Whether the seed matters to a system: it, its model or a system that it reads from is trained by it."""
+    initial = config["systems"][system].get("initial")
+    return (
+        has_sizes(config, system)
+        or (initial is not None and is_seeded(config, initial))
+        or any(has_seeds(config, one) for one in systems_of(config, system))
+    )
 
 
 def systems_of_kind(config: Config, kind: str) -> list[str]:
@@ -93,14 +146,15 @@ def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -
 
     `num_queries` is the number of train queries, or "all".
     """
-    if not varies(config, system):
-        return UNTRAINED
-    return f"seed{seed}" if num_queries == "all" else f"n{num_queries}-seed{seed}"
+    asked = f"seed{seed}" if num_queries == "all" else f"n{num_queries}-seed{seed}"
+    return ranking_variant(config, system, asked)
 
 
 def ranking_variant(config: Config, system: str, asked: str) -> str:
     """The variant of a system's runs that other results of the variant `asked` read."""
-    return asked if varies(config, system) else UNTRAINED
+    if has_sizes(config, system):
+        return asked
+    return asked[asked.index("seed") :] if has_seeds(config, system) else UNTRAINED
 
 
 def parse_variant(name: str) -> tuple[int | None, int | None]:
@@ -132,7 +186,7 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
     seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
     rows = []
     for system in entry["rows"]:
-        for num_queries in entry["train_queries"] if varies(config, system) else ["all"]:
+        for num_queries in entry["train_queries"] if has_sizes(config, system) else ["all"]:
             variants = [variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds]
             rows.append(
                 {
@@ -227,16 +281,17 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
         LookupError: the configuration has no such data set, model, system or table.
     """
     seen: dict[str, Any] = dict(config)
-    for noun in ("dataset", "model", "system", "table"):
+    for noun in ("dataset", "system", "table"):
         if noun in wildcards:
             if wildcards[noun] not in config[f"{noun}s"]:
-                raise LookupError(
-                    f"expected a {noun} of the configuration ({', '.join(config[f'{noun}s'])}), "
-                    f"got {wildcards[noun]}. Add it under {noun}s, or ask for another."
-                )
+                raise _unknown(noun, wildcards[noun], config[f"{noun}s"])
             seen[noun] = config[f"{noun}s"][wildcards[noun]]
-    if "model" in seen:
-        seen["seed"] = config["seed"] if seen["model"]["seed"] is None else seen["model"]["seed"]
+    if "model" in wildcards:
+        model, seed = model_of(config, wildcards["model"])
+        seen["model"] = config["models"][model]
+        if seed is None:
+            seed = seen["model"]["seed"]
+        seen["seed"] = config["seed"] if seed is None else seed
     num_queries, seed = parse_variant(wildcards.get("variant", ""))
     if seed is not None:
         seen["seed"], seen["train_queries"] = seed, num_queries
@@ -247,6 +302,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
+        if system is not None and not is_trained(config, wildcards["system"]):
+            seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})
         if "split" in wildcards:
             is_train = wildcards["split"] == seen["dataset"]["train_split"]
             seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
@@ -261,6 +318,14 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
             **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
     return seen
+
+
+def _unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
+    """The error of a name that the configuration lacks."""
+    return LookupError(
+        f"expected a {noun} of the configuration ({', '.join(known)}), got {name}. "
+        f"Add it under {noun}s, or ask for another."
+    )
 
 
 _ASKED_FOR = (  # where names stand in the path of a result

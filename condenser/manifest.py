@@ -204,7 +204,7 @@ def _refuse_other_code(spec: dict[str, Any], *, started_ns: int) -> None:
         return
     from condenser.pipeline.code import code_digests
 
-    now = code_digests(program, root=root, modules=set(spec["code"]) - {program.name})
+    now = code_digests(program, root, tuple(set(spec["code"]) - {program.name}))
     for name, digest in spec["code"].items():
         if now.get(name) != digest:
             raise ValueError(f"{name}: changed since this workflow was started. Give the same command again.")

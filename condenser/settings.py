@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import reprlib
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
 LARGEST = 2**63 - 1  # of NumPy's and torch's integers
 
@@ -12,6 +13,13 @@ LARGEST = 2**63 - 1  # of NumPy's and torch's integers
 def _as_written_shortest(epochs: float) -> float:
     """2 for 2.0: both are the same setting."""
     return int(epochs) if epochs == int(epochs) else epochs
+
+
+def _seed_or_each(value: Any) -> Any:
+    """One message, where a union of types would give one for each."""
+    if value in (None, "each") or (type(value) is int and 0 <= value <= LARGEST):
+        return value
+    raise ValueError(f"expected a whole number or each, got {reprlib.repr(value)}")
 
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -68,11 +76,15 @@ class JudgedTexts(Texts):
 
 
 class Model(Block):
-    """The keys of every model; `seed` replaces the configuration's for this model."""
+    """The keys of every model.
+
+    `seed` replaces the configuration's for this model. With `each` the model is pre-trained once for every
+    seed of a table.
+    """
 
     objective: Name
     corpus: Name = "collection"
-    seed: Whole | None = None
+    seed: Annotated[int | str | None, PlainValidator(_seed_or_each)] = None
 
 
 class Pretraining(Model, Optimiser):

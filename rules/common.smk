@@ -91,9 +91,11 @@ wildcard_constraints:
 
 def data(name):
     """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
-    return lambda wildcards: f"results/{wildcards.dataset}/data/{name}".format(
-        split=wildcards.get("split"),
-        train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
+    place = f"results/{{dataset}}/data/{name}"
+    if "{train}" not in name:
+        return place
+    return lambda wildcards: place.format(
+        dataset=wildcards.dataset, train=split_of(wildcards.dataset, "train_split")
     )
 
 
@@ -108,9 +110,13 @@ def split_of(dataset, key):
     return entry[key]
 
 
-def model_file(dataset, model, name="model.safetensors"):
-    """A file of a model that is used for a data set."""
-    return f"results/{experiment.home(config, model, dataset)}/models/{model}/{name}"
+def model_file(dataset, model, name="model.safetensors", *, seed=None):
+    """A file of a model that is used for a data set, by a job of this seed."""
+    try:
+        folder = experiment.model_name(config, model, seed)
+    except LookupError as error:
+        sys.exit(f"error: results/{dataset}: {error}")
+    return f"results/{experiment.home(config, model, dataset)}/models/{folder}/{name}"
 
 
 def token_file(dataset, model, part):
@@ -165,7 +171,7 @@ def prefetch_inputs(wildcards):
 def vocabulary_texts(wildcards):
     """The collection, where a new vocabulary is learnt from it."""
     if checkpoints.learns_vocabulary(config["models"][wildcards.model]):
-        return data("collection.jsonl")(wildcards)
+        return f"results/{wildcards.dataset}/data/collection.jsonl"
     return []
 
 
@@ -190,6 +196,17 @@ def initial_of(wildcards):
     return config["systems"][wildcards.system]["initial"]
 
 
+def initial_file(wildcards):
+    """The weights that a pre-training or a variant of a system starts from."""
+    if wildcards.get("model") is not None:
+        model, seed = experiment.model_of(config, wildcards.model)
+        initial = config["models"][model]["initial"]
+    else:
+        initial = initial_of(wildcards)
+        _, seed = experiment.parse_variant(wildcards.variant)
+    return model_file(wildcards.dataset, initial, seed=seed)
+
+
 def examples_of(wildcards):
     """The examples of the systems whose negatives a system learns from, in order."""
     return [
@@ -207,7 +224,7 @@ def encoder_of(wildcards):
             wildcards.variant,
             "model/model.safetensors",
         )
-    return model_file(wildcards.dataset, initial_of(wildcards))
+    return initial_file(wildcards)
 
 
 def texts_with_answers(wildcards):
@@ -216,7 +233,8 @@ def texts_with_answers(wildcards):
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
     return [
-        data(file)(wildcards) for file in ("collection.jsonl", "queries.{split}.jsonl")
+        data(file).format(dataset=wildcards.dataset, split=wildcards.split)
+        for file in ("collection.jsonl", "queries.{split}.jsonl")
     ]
 
 

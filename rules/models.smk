@@ -40,14 +40,21 @@ rule checkpoint:
         " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
-# Needs: token shards and the model to start from. One rule for all objectives.
+FOR_EACH_SEED = [
+    name for name in config["models"] if experiment.is_seeded(config, name)
+]
+ONCE = set(config["models"]) - set(CHECKPOINTS) - set(FOR_EACH_SEED)
+
+
+# Needs: token shards and the model to start from. One rule for all objectives; a model that is pre-trained
+# for each seed has it in its name.
 rule pretrain:
     input:
-        tokens=lambda wildcards: collection_tokens(wildcards.dataset, wildcards.model),
-        doc_ids=data("doc_ids.txt"),
-        initial=lambda wildcards: model_file(
-            wildcards.dataset, config["models"][wildcards.model]["initial"]
+        tokens=lambda wildcards: collection_tokens(
+            wildcards.dataset, experiment.model_of(config, wildcards.model)[0]
         ),
+        doc_ids=data("doc_ids.txt"),
+        initial=initial_file,
     output:
         model="results/{dataset}/models/{model}/model.safetensors",
         losses="results/{dataset}/models/{model}/losses.jsonl",
@@ -57,7 +64,7 @@ rule pretrain:
     benchmark:
         "results/{dataset}/benchmarks/pretrain.{model}.tsv"
     wildcard_constraints:
-        model=names(set(config["models"]) - set(CHECKPOINTS)),
+        model=rf"{names(ONCE)}|({names(FOR_EACH_SEED)}){experiment.SEED}",
     conda:
         "../envs/torch.yaml"
     threads: THREADS

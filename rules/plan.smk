@@ -12,15 +12,16 @@ from condenser.pipeline.costs import jobs as planned
 COSTS = Path(os.path.relpath(ROOT / "condenser" / "pipeline" / "costs" / "tables"))
 
 
+def planned_table(wildcards):
+    """The job of a plan's table, and the folder of the files on the jobs behind it."""
+    names = {"dataset": wildcards.dataset, "table": wildcards.table}
+    return ("table", names), Path(WORK, "plan", wildcards.dataset)
+
+
 rule plan:
     input:
         jobs=lambda wildcards: planned.write_jobs(
-            wildcards.dataset,
-            wildcards.table,
-            work=Path(WORK),
-            specs=SPECS,
-            inputs=inputs_of,
-            owner=owner_of,
+            *planned_table(wildcards), specs=SPECS
         ),
         tables=sorted(map(str, COSTS.glob("*.tsv"))),
     output:
@@ -51,9 +52,7 @@ rule plan:
         ),
         device=lambda wildcards: wildcards.on.removeprefix(".") or "measure",
         counted=lambda wildcards: planned.write_finished(
-            wildcards.dataset,
-            wildcards.table,
-            work=Path(WORK),
+            *planned_table(wildcards),
             specs=SPECS,
             manifest_of=manifest_of,
             benchmark_of=lambda stage, of: (

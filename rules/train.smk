@@ -12,13 +12,13 @@ FINE_TUNING = (  # what of a recipe a training reads
         "rows_per_chunk",
         "epochs",
     ),
-    *("learning_rate", "weight_decay", "warmup_ratio", "max_grad_norm"),
+    *("scale", "learning_rate", "weight_decay", "warmup_ratio", "max_grad_norm"),
 )
 
 
 rule train:
     input:
-        initial=lambda wildcards: model_file(wildcards.dataset, initial_of(wildcards)),
+        initial=initial_file,
         tokens=lambda wildcards: collection_tokens(
             wildcards.dataset, initial_of(wildcards)
         ),

@@ -1,7 +1,7 @@
 # Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding,
 # or where there is nothing to check.
 
-from condenser.pipeline.current import write_current
+from condenser.pipeline.verify import write_current
 
 
 rule verify:
@@ -13,7 +13,10 @@ rule verify:
     params:
         program=program("verify"),
         current=lambda wildcards: write_current(
-            Path("results"), Path(WORK), specs=SPECS, manifest_of=manifest_of
+            Path("results"),
+            Path(WORK, "current.json"),
+            specs=SPECS,
+            manifest_of=manifest_of,
         ),
     shell:
         "{params.program} --results results --current {params.current:q} 2>&1 | tee {log:q}"

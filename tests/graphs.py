@@ -29,7 +29,6 @@ Overlay = Mapping[str, Any]
 Load = Callable[..., "Graph"]
 
 
-_CODE: dict[Path, Any] = {}  # the digests of a checkout's code, which are the same for all configurations
 _PARSED: dict[tuple[str, int, int], tuple[str, int, dict[int, int]]] = {}
 
 
@@ -108,7 +107,6 @@ class Graph:
         self._rule_of = own["rule_of"]
         self._specs = own["SPECS"]
         self._inputs_of = self._specs._inputs = _once(own["inputs_of"])
-        self._specs._code = _CODE.setdefault(root, {})
         self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
         self.wildcards: dict[str, Job] = {}
 

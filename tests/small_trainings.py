@@ -54,6 +54,7 @@ CONDENSER = {
 COCONDENSER = {
     "late_mlm_weight": 1.0,
     "min_span_tokens": 4,
+    "scale": None,
     "span_tokens": [10, 20],
     "short_probability": 0.1,
     "mask_probability": 0.15,
@@ -74,6 +75,7 @@ RETRIEVER = {
     "passages_per_query": 3,
     "rows_per_chunk": 5,
     "keep_graphs": True,
+    "scale": None,
     "epochs": 1,
 }
 

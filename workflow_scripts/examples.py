@@ -58,6 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             depth=negatives["depth"],
             sample=negatives["sample"],
             positive_in_run=args.spec["wildcards"]["system"] in negatives["positive_in_run"],
+            margin=negatives["margin"],
             wanted=wanted,
             seed=config["seed"],
         )

@@ -18,9 +18,11 @@ COUNTS = (
     "without_run",
     "without_positive_in_run",
     "without_negatives",
+    "without_negatives_by_margin",
     "examples",
     "fewer_negatives_than_sample",
     "positives_removed",
+    "removed_by_margin",
     "negatives",
 )
 
@@ -34,6 +36,7 @@ def make_examples(
     depth: int,
     sample: int,
     positive_in_run: bool,
+    margin: float | None,
     wanted: Collection[str] | None,
     seed: int,
 ) -> dict[str, int]:
@@ -43,10 +46,12 @@ def make_examples(
     `sample` of the first `depth` documents of the query's run that are left without them, drawn
     by (seed, query_id) and written in order of rank; all of them if there are fewer. With
     `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those ids.
-    Source: coCondenser, A.1.
+    With a `margin`, documents that score above the query's best positive less the margin are no negatives:
+    they are likely to be relevant, too. (A run without a positive is kept as it is.)
+    Source: coCondenser, A.1; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever).
 
     The run is read once, one query at a time, so it must be in the queries' order.
-    Of the counts, `queries` is the sum of the five that follow it; the last three are of examples.
+    Of the counts, `queries` is the sum of the six that follow it; the last four are of examples.
 
     Raises:
         ValueError: the run names an unknown query, leaves the queries' order, or names a
@@ -63,22 +68,29 @@ def make_examples(
             if wanted is not None and query_id not in wanted:
                 continue
             judged = positives.get(query_id, {})
-            negatives = [doc_id for doc_id in ranked if doc_id not in judged]
+            unjudged = [doc_id for doc_id in ranked if doc_id not in judged]
+            best = max((ranked[doc_id] for doc_id in judged if doc_id in ranked), default=None)
+            negatives = unjudged
+            if margin is not None and best is not None:
+                negatives = [doc_id for doc_id in unjudged if ranked[doc_id] <= best - margin]
             counts["queries"] += 1
             if not judged:
                 counts["without_positives"] += 1
             elif not ranked:
                 counts["without_run"] += 1
-            elif positive_in_run and len(negatives) == len(ranked):
+            elif positive_in_run and best is None:
                 counts["without_positive_in_run"] += 1
-            elif not negatives:
+            elif not unjudged:
                 counts["without_negatives"] += 1
+            elif not negatives:
+                counts["without_negatives_by_margin"] += 1
             else:
                 top = negatives[:depth]
                 drawn = np.sort(permutation(seed, f"negatives of {query_id}", 0, len(top))[:sample])
                 counts["examples"] += 1
                 counts["fewer_negatives_than_sample"] += len(drawn) < sample
-                counts["positives_removed"] += len(ranked) - len(negatives)
+                counts["positives_removed"] += len(ranked) - len(unjudged)
+                counts["removed_by_margin"] += len(unjudged) - len(negatives)
                 counts["negatives"] += len(drawn)
                 yield TrainExample(query_id, tuple(judged), tuple(top[index] for index in drawn))
         if counts["examples"] == 0:
@@ -92,14 +104,14 @@ def make_examples(
     return counts
 
 
-def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, list[str]]]:
-    """Every query with the documents of its run, best first; none if the run lacks the query."""
+def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, dict[str, float]]]:
+    """Every query with the documents of its run and their scores, best first; none if it lacks the query."""
     lines = enumerate(read_run(run), start=1)
     groups = groupby(lines, key=lambda line: line[1].query_id)
     waiting = next(groups, None)
     with Progress("examples", total=count_lines(queries), unit="queries") as progress:
         for query in read_queries(queries):
-            ranked: dict[str, None] = {}
+            ranked: dict[str, float] = {}
             if waiting is not None and waiting[0] == query.query_id:
                 for number, row in waiting[1]:
                     if row.doc_id in ranked:
@@ -107,9 +119,9 @@ def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, 
                             f"{run}:{number}: expected each document once for query {row.query_id}, "
                             f"got {row.doc_id} again. Make the run anew."
                         )
-                    ranked[row.doc_id] = None
+                    ranked[row.doc_id] = row.score
                 waiting = next(groups, None)
-            yield query.query_id, list(ranked)
+            yield query.query_id, ranked
             progress.advance()
     if waiting is not None:
         number, row = next(waiting[1])

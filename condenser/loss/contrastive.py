@@ -1,6 +1,7 @@
 """Contrastive losses over the representations of a whole batch.
 
-As in the papers, scores are plain inner products: no temperature, no normalised vectors.
+In the papers scores are plain inner products: scale 1 and vectors as they are. With vectors of length 1
+they are cosines; `scale`, the inverse of a temperature, then spreads them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def _inner_products(left: Tensor, right: Tensor) -> Tensor:
         return at_least_float32(left) @ at_least_float32(right).T
 
 
-def span_contrastive_loss(spans: Float[Tensor, "span dim"]) -> Float[Tensor, ""]:
+def span_contrastive_loss(spans: Float[Tensor, "span dim"], *, scale: float = 1.0) -> Float[Tensor, ""]:
     """Mean cross-entropy of each span against every other span of the batch.
 
     Spans come in the order d1s1, d1s2, d2s1, ...: the positive of a span is its twin, the other span of
@@ -35,13 +36,13 @@ def span_contrastive_loss(spans: Float[Tensor, "span dim"]) -> Float[Tensor, ""]
     if num_spans == 0 or num_spans % 2:
         raise ValueError(f"spans: expected two of each document, got {num_spans} spans.")
     itself = torch.eye(num_spans, dtype=torch.bool, device=spans.device)
-    scores = _inner_products(spans, spans).masked_fill(itself, float("-inf"))
+    scores = (_inner_products(spans, spans) * scale).masked_fill(itself, float("-inf"))
     twins = torch.arange(num_spans, device=spans.device) ^ 1
     return functional.cross_entropy(scores, twins)
 
 
 def in_batch_loss(
-    queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"]
+    queries: Float[Tensor, "query dim"], passages: Float[Tensor, "passage dim"], *, scale: float = 1.0
 ) -> Float[Tensor, ""]:
     """Mean cross-entropy of each query against every passage of the batch.
 
@@ -61,4 +62,4 @@ def in_batch_loss(
         )
     group = len(passages) // len(queries)
     positives = torch.arange(len(queries), device=queries.device) * group
-    return functional.cross_entropy(_inner_products(queries, passages), positives)
+    return functional.cross_entropy(_inner_products(queries, passages) * scale, positives)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from condenser.model.backbone_sources import embedded_folder, hub_folder
 from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.bert_tokenizer import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
+from condenser.model.text_vector import TextVector, read_text_vector, write_text_vector
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, read_float32_weights, write_weights
 
@@ -48,6 +49,8 @@ def prepare_backbone(
     path: str | Path | None,
     shape: Mapping[str, int] | None,
     texts: Iterable[str] | None,
+    pooling: Literal["cls", "mean"] | None = None,
+    normalised: bool | None = None,
 ) -> dict[str, Any]:
     """Write the backbone folder of a source; gives the counts for its manifest.
 
@@ -58,17 +61,20 @@ def prepare_backbone(
         seed: draws the weights that the source lacks: all of them for "scratch", otherwise those of
             the pooler and of the masked language model's head, if they are missing.
         shape: hidden_size, num_layers, num_heads, intermediate_size, vocab_size, max_positions.
+        pooling, normalised: the vector of a text; None for what the source says (`read_text_vector`).
 
     Returns:
         Source, parameters, layers, hidden size, vocabulary size; "from checkpoint" or "new" for the
-        pooler and for the masked language model's head; and the digest of a checkpoint's weights.
+        pooler and for the masked language model's head; pooling and whether the vector is normalised; and
+        the digest of a checkpoint's weights.
 
     Raises:
         ValueError: the source is unknown, incomplete, not a BERT, or asks to run code.
     """
     if source == "scratch":
         shape, texts = _given(shape, source, "shape"), _given(texts, source, "texts")
-        return _from_scratch(folder, shape=shape, texts=texts, seed=seed)
+        own = _vector(TextVector(), pooling, normalised)
+        return _from_scratch(folder, shape=shape, texts=texts, vector=own, seed=seed)
     if source == "embedded":
         origin = embedded_folder()
     elif source == "hub":
@@ -77,7 +83,15 @@ def prepare_backbone(
         origin = _given(None if path is None else Path(path), source, "path")
     else:
         raise ValueError(f"backbone source: expected embedded, hub, folder or scratch, got {source!r}.")
-    return _from_checkpoint(origin, folder, source=source, seed=seed)
+    told = TextVector() if None not in (pooling, normalised) else read_text_vector(origin)
+    own = _vector(told, pooling, normalised)
+    return _from_checkpoint(origin, folder, source=source, vector=own, seed=seed)
+
+
+def _vector(told: TextVector, pooling: Literal["cls", "mean"] | None, normalised: bool | None) -> TextVector:
+    return TextVector(
+        told.pooling if pooling is None else pooling, told.normalised if normalised is None else normalised
+    )
 
 
 def _given(value: Given | None, source: str, name: str) -> Given:
@@ -86,7 +100,9 @@ def _given(value: Given | None, source: str, name: str) -> Given:
     return value
 
 
-def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int) -> dict[str, Any]:
+def _from_checkpoint(
+    origin: Path, folder: str | Path, *, source: str, vector: TextVector, seed: int
+) -> dict[str, Any]:
     config, tensors, head_tensors = read_checkpoint(origin)
     head_file = origin / WEIGHTS_FILE
     if (origin / MLM_HEAD_FILE).is_file():  # a folder of ours
@@ -107,14 +123,15 @@ def _from_checkpoint(origin: Path, folder: str | Path, *, source: str, seed: int
 
     with atomic_folder(folder) as partial:
         normalise_tokenizer(origin, partial, config=config)
-        _write(model, mlm_head, partial)
+        _write(model, mlm_head, vector, partial)
     origins = {True: "from checkpoint", False: "new"}
-    counts = _counts(model, source, pooler=origins[has_pooler], mlm_head=origins[bool(head_tensors)])
+    found = origins[has_pooler], origins[bool(head_tensors)]
+    counts = _counts(model, source, vector, pooler=found[0], mlm_head=found[1])
     return {**counts, "source_sha256": sha256_file(origin / WEIGHTS_FILE)}
 
 
 def _from_scratch(
-    folder: str | Path, *, shape: Mapping[str, int], texts: Iterable[str], seed: int
+    folder: str | Path, *, shape: Mapping[str, int], texts: Iterable[str], vector: TextVector, seed: int
 ) -> dict[str, Any]:
     words = learn_wordpieces(texts, vocab_size=shape["vocab_size"])
     if shape["hidden_size"] % shape["num_heads"]:
@@ -134,8 +151,8 @@ def _from_scratch(
     initialise(model, standard_deviation=config.initializer_range, seed=seed)
     with atomic_folder(folder) as partial:
         save_tokenizer(wordpiece_tokenizer(words, max_length=config.max_position_embeddings), partial)
-        _write(model, _new_head(config, seed=seed), partial)
-    return _counts(model, "scratch", pooler="new", mlm_head="new")
+        _write(model, _new_head(config, seed=seed), vector, partial)
+    return _counts(model, "scratch", vector, pooler="new", mlm_head="new")
 
 
 def _new_head(config: BertConfig, *, seed: int) -> MaskedLanguageHead:
@@ -144,8 +161,9 @@ def _new_head(config: BertConfig, *, seed: int) -> MaskedLanguageHead:
     return head
 
 
-def _write(model: BertModel, mlm_head: MaskedLanguageHead, folder: Path) -> None:
+def _write(model: BertModel, mlm_head: MaskedLanguageHead, vector: TextVector, folder: Path) -> None:
     write_model(model, folder)
+    write_text_vector(vector, folder, dim=model.config.hidden_size)
     write_weights(folder / MLM_HEAD_FILE, mlm_head, settings=None)
 
 
@@ -158,11 +176,15 @@ def _refuse_nan(tensors: Mapping[str, Tensor], *, path: Path) -> None:
             )
 
 
-def _counts(model: BertModel, source: str, *, pooler: str, mlm_head: str) -> dict[str, Any]:
+def _counts(
+    model: BertModel, source: str, vector: TextVector, *, pooler: str, mlm_head: str
+) -> dict[str, Any]:
     config = model.config
     log.info(
-        "backbone from %s: %d layers of %d, %d words; pooler %s, masked language model's head %s",
+        "backbone from %s: %d layers of %d, %d words; pooler %s, masked language model's head %s; "
+        "pooling %s%s",
         *(source, config.num_hidden_layers, config.hidden_size, config.vocab_size, pooler, mlm_head),
+        *(vector.pooling, ", normalised" if vector.normalised else ""),
     )
     return {
         "source": source,
@@ -172,4 +194,6 @@ def _counts(model: BertModel, source: str, *, pooler: str, mlm_head: str) -> dic
         "vocab_size": config.vocab_size,
         "pooler": pooler,
         "mlm_head": mlm_head,
+        "pooling": vector.pooling,
+        "normalised": vector.normalised,
     }

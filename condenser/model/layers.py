@@ -1,8 +1,8 @@
 """Run one layer of BERT, at every position or only at the positions whose output is needed.
 
-A masked language model needs the last layer at the masked positions (15 % of them), a retriever at
-[CLS] alone. Attention still looks at every token. Its output projection and the feed-forward layer
-are computed at the needed positions only.
+A masked language model needs the last layer at the masked positions (15 % of them), a retriever whose
+vector is [CLS] at [CLS] alone. Attention still looks at every token. Its output projection and the
+feed-forward layer are computed at the needed positions only.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.model.dropout import attention
 
-Positions = Literal["cls"] | Int[Tensor, " position"]
+Positions = Literal["cls", "all"] | Int[Tensor, " position"]
 
 
 def padding_mask(lengths: Int[Tensor, " row"], *, width: int) -> Bool[Tensor, "row token"] | None:
@@ -66,10 +66,10 @@ def layer_at(
 ) -> list[Float[Tensor, "_ dim"]]:
     """Output of a layer at some positions only, one tensor for each entry of `positions`.
 
-    An entry is "cls" (the first token of every row: [row, dim]) or flat positions into
-    row * token ([position, dim]). Keys and values are computed once. Entries are computed in order
-    and each draws its own dropout, so the dropout of an entry never depends on the entries after it.
-    The gradient cache relies on this: its first pass asks for "cls", its second for "cls" and more.
+    An entry is "cls" (the first token of every row: [row, dim]), "all" ([row * token, dim]) or flat
+    positions into row * token ([position, dim]). Keys and values are computed once. Entries are computed
+    in order and each draws its own dropout, so the dropout of an entry never depends on the entries after
+    it. The gradient cache relies on this: its first pass asks for "cls", its second for "cls" and more.
 
     Without dropout, values and gradients are those of the plain layer at these positions.
     """
@@ -84,7 +84,7 @@ def layer_at(
     keys, values = by_head(module.key(states)), by_head(module.value(states))
     outputs = []
     for entry in positions:
-        read = states[:, :1] if isinstance(entry, str) else states
+        read = states[:, :1] if isinstance(entry, str) and entry == "cls" else states
         context = attention(
             by_head(module.query(read)),
             keys,

@@ -1,4 +1,4 @@
-"""The Condenser: a BERT whose head predicts masked words from its last [CLS] vector and early layers.
+"""The Condenser: a BERT whose head predicts masked words from its vector of the text and early layers.
 
 Source: "Condenser: a Pre-training Architecture for Dense Retrieval", §3.
 """
@@ -19,8 +19,9 @@ from transformers.models.bert.modeling_bert import BertLayer
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import Positions, broadcast_mask, full_layer, layer_at
+from condenser.model.layers import broadcast_mask, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
+from condenser.model.text_vector import TextVector, read_text_vector
 from condenser.model.weights import fill, initialise, read_float32_weights, read_settings, write_weights
 
 log = logging.getLogger(__name__)
@@ -34,15 +35,16 @@ class CondenserOutput:
 
     head_logits: Float[Tensor, "masked vocab"]
     late_logits: Float[Tensor, "masked vocab"] | None
-    cls: Float[Tensor, "row dim"]
+    vector: Float[Tensor, "row dim"]
 
 
 class Condenser(nn.Module):
-    """A backbone and a short head that gets late information from [CLS] alone.
+    """A backbone and a short head that gets late information from the vector of the text alone.
 
-    The input of the head is [late CLS ; early tokens] (eq. 8), where early is the output of layer
-    `skip_from` (0: the embeddings). The head and the last layer both predict the masked words,
-    through one projection that is tied to the word embeddings (eq. 9-11).
+    The input of the head is [vector ; early tokens], where early is the output of layer `skip_from` (0:
+    the embeddings). The vector is the late [CLS] in the papers (eq. 8), and what the model says here. The
+    head reads it before it is normalised, at the length of the other states. The head and the last layer
+    both predict the masked words, through one projection that is tied to the word embeddings (eq. 9-11).
 
     The result is that of luyug/Condenser, for less work: logits, and everything in the last layers
     except attention, are computed at masked positions only.
@@ -57,6 +59,7 @@ class Condenser(nn.Module):
         skip_from: int,
         use_late_mlm: bool,
         seed: int,
+        vector: TextVector | None = None,
     ) -> None:
         """A Condenser with a new head, drawn from `seed`.
 
@@ -74,6 +77,7 @@ class Condenser(nn.Module):
             raise ValueError(f"num_head_layers: expected 1 or more, got {num_head_layers}.")
         self.backbone = backbone
         self.mlm_head = mlm_head
+        self.vector = vector or TextVector()
         with torch.random.fork_rng(devices=[]):  # new layers draw weights, which are replaced below
             self.head = nn.ModuleList(BertLayer(backbone.config) for _ in range(num_head_layers))
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
@@ -99,14 +103,16 @@ class Condenser(nn.Module):
         attention_mask: Bool[Tensor, "row token"] | None,
         masked_positions: Int[Tensor, " masked"],
     ) -> CondenserOutput:
-        """Logits at the masked positions (flat, into row * token) and the late [CLS] of each row."""
+        """Logits at the masked positions (flat, into row * token) and the vector of each row."""
         mask = broadcast_mask(attention_mask)
         early, states = self._before_last_layer(input_ids, mask)
-        # [CLS] first and alone, as in late_cls: the gradient cache needs the same dropout in both
-        wanted: list[Positions] = ["cls", masked_positions] if self.use_late_mlm else ["cls"]
-        cls, *late_masked = layer_at(self.backbone.encoder.layer[-1], states, mask, wanted)
-
-        head_states = torch.cat([cls[:, None].to(early.dtype), early[:, 1:]], dim=1)  # eq. 8
+        vectors, late_masked = self.vector.pooled(
+            self.backbone.encoder.layer[-1],
+            states,
+            attention_mask,
+            masked_positions=masked_positions if self.use_late_mlm else None,
+        )
+        head_states = torch.cat([vectors[:, None].to(early.dtype), early[:, 1:]], dim=1)  # eq. 8
         *layers, last = self.head
         for layer in layers:
             head_states = full_layer(layer, head_states, mask, recompute=self.recompute_layers)
@@ -114,18 +120,21 @@ class Condenser(nn.Module):
 
         # one product with the vocabulary for both predictions
         word_embeddings = self.backbone.embeddings.word_embeddings.weight
-        logits = self.mlm_head(torch.cat([*head_masked, *late_masked]), word_embeddings)
+        late = [] if late_masked is None else [late_masked]
+        logits = self.mlm_head(torch.cat([*head_masked, *late]), word_embeddings)
         head_logits, *late_logits = logits.split(len(masked_positions)) if len(logits) else (logits, logits)
-        return CondenserOutput(head_logits, late_logits[0] if self.use_late_mlm else None, cls)
+        return CondenserOutput(
+            head_logits, late_logits[0] if self.use_late_mlm else None, self.vector.finished(vectors)
+        )
 
-    def late_cls(
+    def represent(
         self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
     ) -> Float[Tensor, "row dim"]:
-        """The late [CLS] alone, without head and logits, with the same dropout as in `forward`."""
-        mask = broadcast_mask(attention_mask)
-        _, states = self._before_last_layer(input_ids, mask)
-        (cls,) = layer_at(self.backbone.encoder.layer[-1], states, mask, ["cls"])
-        return cls
+        """The vectors alone, without head and logits, with the same dropout as in `forward`."""
+        _, states = self._before_last_layer(input_ids, broadcast_mask(attention_mask))
+        last = self.backbone.encoder.layer[-1]
+        vectors, _ = self.vector.pooled(last, states, attention_mask, masked_positions=None)
+        return self.vector.finished(vectors)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
         """Write the backbone as a Hugging Face folder, with both heads in files beside it."""
@@ -164,6 +173,7 @@ class Condenser(nn.Module):
             skip_from=skip_from,
             use_late_mlm=use_late_mlm,
             seed=seed,
+            vector=read_text_vector(folder),
         )
         path = Path(folder) / CONDENSER_HEAD_FILE
         if not path.is_file():

@@ -1,4 +1,4 @@
-"""The bi-encoder: a text is the last layer's [CLS] vector."""
+"""The bi-encoder: a text is one vector of the last layer's states."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from transformers import BertModel
 
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import broadcast_mask, full_layer, layer_at
+from condenser.model.layers import broadcast_mask, full_layer
+from condenser.model.text_vector import TextVector, read_text_vector
 
 
 class Retriever(nn.Module):
-    """One tied encoder of queries and passages: last-layer [CLS], no pooler, no normalisation.
+    """One tied encoder of queries and passages. Relevance is the inner product of two outputs.
 
-    Source: coCondenser, §3.4. Relevance is the inner product of two outputs.
+    In the papers a text is the last layer's [CLS], without pooler and normalisation (coCondenser, §3.4);
+    `vector` says what it is in this model.
     """
 
-    def __init__(self, backbone: BertModel) -> None:
+    def __init__(self, backbone: BertModel, vector: TextVector | None = None) -> None:
         super().__init__()
         self.backbone = backbone
+        self.vector = vector or TextVector()
         use_quick_dropout(self)
         self.recompute_layers = False  # see full_layer
 
@@ -34,14 +37,14 @@ class Retriever(nn.Module):
         states = self.backbone.embeddings(input_ids)
         for layer in layers:
             states = full_layer(layer, states, mask, recompute=self.recompute_layers)
-        (cls,) = layer_at(last, states, mask, ["cls"])
-        return cls
+        vectors, _ = self.vector.pooled(last, states, attention_mask, masked_positions=None)
+        return self.vector.finished(vectors)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
-        """Write a Hugging Face folder, with the tokenizer files of `tokenizer_folder`."""
+        """Write a Hugging Face folder, with what `tokenizer_folder` has on tokens and the text's vector."""
         save_backbone(self.backbone, tokenizer_folder, folder)
 
     @classmethod
     def load(cls, folder: str | Path, *, dropout: float | int | None) -> Retriever:
         """Read a Hugging Face folder; `dropout` replaces the folder's own probability, None keeps it."""
-        return cls(load_backbone(folder, dropout=dropout))
+        return cls(load_backbone(folder, dropout=dropout), read_text_vector(folder))

@@ -44,7 +44,8 @@ class UntiedEncoders(nn.Module):
 
 def encoder_files(folder: Path) -> list[Path]:
     """The files of an encoder's folder, without those of another encoder inside it."""
-    return sorted(file for file in folder.iterdir() if file.is_file())
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return sorted(file for file in files if QUERY_FOLDER not in file.relative_to(folder).parts[:-1])
 
 
 def query_encoder_folder(folder: Path) -> Path:

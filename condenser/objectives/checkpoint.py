@@ -17,7 +17,11 @@ _OF_ONE_SOURCE = {"id", "revision", "path", "max_positions", *_SHAPE}
 
 
 class Settings(Model):
-    """Where the weights come from; `corpus` is what a new vocabulary is learnt from."""
+    """Where the weights come from; `corpus` is what a new vocabulary is learnt from.
+
+    `pooling` and `normalised` say what the vector of a text is; by default what the checkpoint's
+    `modules.json` says, else the papers' [CLS] as it is (`condenser.model.text_vector`).
+    """
 
     source: Literal["embedded", "hub", "folder", "scratch"]
     id: str | None = None
@@ -29,6 +33,8 @@ class Settings(Model):
     num_heads: Count | None = None
     intermediate_size: Count | None = None
     max_positions: Count | None = None
+    pooling: Literal["cls", "mean"] | None = None
+    normalised: bool | None = None
 
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> Settings:
@@ -53,10 +59,11 @@ class Settings(Model):
 
 
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
-    """The user's own files: those of a folder."""
+    """The user's own files: those of a folder, and of the folders in it where `modules.json` has settings."""
     if settings["source"] != "folder":
         return []
-    return sorted(file for file in Path(settings["path"]).iterdir() if file.is_file())
+    folder = Path(settings["path"])
+    return sorted([*(file for file in folder.iterdir() if file.is_file()), *folder.glob("*_*/config.json")])
 
 
 def learns_vocabulary(settings: Mapping[str, Any]) -> bool:
@@ -106,4 +113,6 @@ def prepare(
         path=settings["path"],
         shape=shape,
         texts=texts,
+        pooling=settings["pooling"],
+        normalised=settings["normalised"],
     )

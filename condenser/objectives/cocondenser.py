@@ -29,6 +29,8 @@ class NewHead(Block):
 class Settings(Pretraining):
     """The spans, the losses, and the memory that a step may use.
 
+    `scale` multiplies the similarities in the contrast (`TextVector.scale` by default).
+
     The head is that of `initial`. `new_head` asks for a random one where `initial` has none: a backbone
     that was trained with another head is corrupted by it (luyug/Condenser#11).
     """
@@ -37,6 +39,7 @@ class Settings(Pretraining):
     span_tokens: Annotated[list[Count], Field(min_length=2, max_length=2)]
     short_probability: Share
     mask_probability: Share
+    scale: Positive | None = None
     mlm_weight: NotNegative
     late_mlm_weight: NotNegative
     contrastive_weight: NotNegative
@@ -66,12 +69,14 @@ def training(
 ) -> Training:
     """The Condenser of `initial`, head and all, its MLM losses, and the contrast of two spans a document.
 
-    The loss is `contrastive_weight` times the contrastive loss of the late [CLS] vectors of all 2n spans
+    The loss is `contrastive_weight` times the contrastive loss of the vectors of all 2n spans
     (eq. 6) plus `mlm_weight` times the Condenser's losses. Eq. 7 averages both over the spans, 1:1. Its
     MLM term is a mean over a span's masked tokens first; ours is the mean over all masked tokens of the
     batch, as in the authors' code. (With the gradient cache, their code adds each chunk's mean times rows
     over documents, which weighs the MLM term about 2.)
     """
+    from functools import partial
+
     import numpy as np
 
     from condenser.data.spans import sample_spans, span_documents
@@ -114,8 +119,8 @@ def training(
         mask_probability=settings["mask_probability"],
         loss_weights={"head_mlm": mlm_weight, "late_mlm": mlm_weight * settings["late_mlm_weight"]},
         losses=lambda rows: condenser_losses(model, rows),
-        represent=lambda rows: model.late_cls(rows.input_ids, rows.attention_mask),
-        contrast=span_contrastive_loss,
+        represent=lambda rows: model.represent(rows.input_ids, rows.attention_mask),
+        contrast=partial(span_contrastive_loss, scale=settings["scale"] or model.vector.scale),
         contrastive_weight=settings["contrastive_weight"],
         gradient_cache=settings["gradient_cache"],
         memory_gb=settings["memory_gb"],

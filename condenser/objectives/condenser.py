@@ -1,4 +1,4 @@
-"""Condenser pre-training: masked words are predicted from the late [CLS] and the early token states.
+"""Condenser pre-training: masked words are predicted from the text's vector and the early token states.
 
 Source: Condenser, §3 and §4.1, eq. 8-11.
 """

@@ -26,6 +26,7 @@ class Settings(Pretraining):
     max_sentence_tokens: Annotated[int, Field(ge=1, le=510)]
     max_tokens: Annotated[int, Field(ge=1, le=510)]
     remove_probability: Share
+    scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
     batch_size: Annotated[int, Field(ge=2, le=LARGEST)]
     rows_per_chunk: Count
     gradient_cache: Literal["auto", "always", "never"]
@@ -98,6 +99,8 @@ def training(
     initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Mapping[str, Any], *, seed: int
 ) -> Training:
     """The encoder of `initial` and the contrast of sentences with their texts, in-batch negatives."""
+    from functools import partial
+
     from condenser.loss.contrastive import in_batch_loss
     from condenser.model.retriever import Retriever
     from condenser.train.pretrain import MaskedRows, Stretches, Training
@@ -121,7 +124,7 @@ def training(
         loss_weights={},
         losses=lambda batch: (represent(batch), {}),
         represent=represent,
-        contrast=in_batch_loss,
+        contrast=partial(in_batch_loss, scale=settings["scale"] or model.vector.scale),
         gradient_cache=settings["gradient_cache"],
         memory_gb=settings["memory_gb"],
     )

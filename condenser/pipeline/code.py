@@ -8,10 +8,9 @@ without comments and docstrings. It is the same in every version of Python.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from condenser.files import sha256_text
 
@@ -23,74 +22,51 @@ WITHOUT_EFFECT = frozenset(
 )
 
 
-def code_digests(program: Path, *, root: Path, modules: Iterable[str] = ()) -> dict[str, str]:
+@cache  # every job asks
+def code_digests(program: Path, root: Path, modules: tuple[str, ...] = ()) -> dict[str, str]:
     """Digest of the program and of every module of ours it reaches, by name.
 
     Args:
         program: a Python file.
         root: the folder that holds the package.
         modules: modules that the program imports by a computed name, which no syntax tree shows.
+
+    Raises:
+        ValueError: an import is relative.
     """
-    code = _read(program, root)
-    digests = {program.name: code.digest}
-    waiting = [*code.imports, *modules]
+    digest, imports = _read(program)
+    digests, waiting = {program.name: digest}, [*modules, *imports]
     while waiting:
         module = waiting.pop()
-        package = module.rpartition(".")[0]
-        if package:
-            waiting.append(package)
-        file = _file_of(module, root)
-        if module in digests or module in WITHOUT_EFFECT or file is None:
-            continue
-        code = _read(file, root)
-        digests[module] = code.digest
-        waiting.extend(code.imports)
+        waiting += filter(None, [module.rpartition(".")[0]])
+        base = root.joinpath(*module.split("."))
+        file = next(filter(Path.is_file, [base.with_suffix(".py"), base / "__init__.py"]), None)
+        if file is not None and module not in digests and module not in WITHOUT_EFFECT:
+            digests[module], imports = _read(file)
+            waiting += imports
     return dict(sorted(digests.items()))
 
 
-def _file_of(module: str, root: Path) -> Path | None:
-    base = root.joinpath(*module.split("."))
-    for candidate in (base.with_suffix(".py"), base / "__init__.py"):
-        if candidate.is_file():
-            return candidate
-    return None
-
-
-class _Code(NamedTuple):
-    digest: str
-    imports: tuple[str, ...]
-
-
 @cache  # most programs share most modules
-def _read(file: Path, root: Path) -> _Code:
-    """The digest of a file, and the modules of ours that it names in an import statement."""
+def _read(file: Path) -> tuple[str, list[str]]:
+    """The digest of a file, and the names of ours in its import statements: modules, and what they hold."""
     tree = ast.parse(file.read_bytes(), filename=str(file))
     found: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
+            if ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:] or [ast.Pass()]
         elif isinstance(node, ast.Import):
             found.update(name.name for name in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = ".".join(filter(None, [_package_above(file, root, node.level), node.module]))
-            found.add(module)
-            found.update(f"{module}.{name.name}" for name in node.names)
-    ours = sorted(name for name in found if name == PACKAGE or name.startswith(PACKAGE + "."))
-    return _Code(
-        digest=sha256_text(_rendered(tree))[:12],
-        imports=tuple(name for name in ours if _file_of(name, root) is not None),
-    )
-
-
-def _package_above(file: Path, root: Path, level: int) -> str:
-    """The package that the dots of a relative import in a file stand for; empty for no dots."""
-    return ".".join(file.relative_to(root).parts[:-level]) if level else ""
+            if node.module is None or node.level:
+                raise ValueError(
+                    f"{file}:{node.lineno}: expected an import by its whole name, got a relative one. "
+                    f"Write `from {PACKAGE}... import ...`."
+                )
+            found.update([node.module, *(f"{node.module}.{name.name}" for name in node.names)])
+    ours = sorted(name for name in found if name.partition(".")[0] == PACKAGE)
+    return sha256_text(_rendered(tree))[:12], ours
 
 
 def _rendered(node: Any) -> str:

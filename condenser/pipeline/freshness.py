@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from condenser.files import read_json, write_json
 from condenser.manifest import SUFFIX, Record, read_manifest, sealed
-from condenser.pipeline.specs import differences
+from condenser.pipeline.differences import differences
 
 
 class Freshness:
     """The manifests of a results folder, each read once: valid for one look at all results."""
 
     def __init__(self) -> None:
-        self._records: dict[Path, Record | None] = {}
-        self._digests: dict[Path, dict[Path, str]] = {}  # by folder: what its manifests say of all outputs
-        self._digests_now: dict[Path, str | None] = {}
+        self._record, self._digests_in = cache(_sound_record), cache(self._read_digests)
 
     def changes(self, manifest: Path, outputs: Iterable[str], spec: dict[str, Any]) -> list[str]:
         """Why the result is out of date, in words; empty where it is up to date, or does not exist.
@@ -49,28 +48,21 @@ class Freshness:
             ]
         )
 
-    def _record(self, manifest: Path) -> Record | None:
-        if manifest not in self._records:
-            try:
-                self._records[manifest] = read_manifest(manifest)
-            except ValueError:
-                self._records[manifest] = None
-        return self._records[manifest]
-
     def _digest_now(self, file: Path) -> str | None:
         """The digest of an input by the manifest of the result that it belongs to now, if there is one."""
-        if file not in self._digests_now:
-            found = (self._digests_in(folder).get(file) for folder in file.parents)
-            self._digests_now[file] = next((digest for digest in found if digest is not None), None)
-        return self._digests_now[file]
+        return next(filter(None, (self._digests_in(folder).get(file) for folder in file.parents)), None)
 
-    def _digests_in(self, folder: Path) -> dict[Path, str]:
-        if folder not in self._digests:
-            records = map(self._record, folder.glob(f"*{SUFFIX}"))
-            self._digests[folder] = {
-                file: digest for record in records if record for file, digest in record.outputs.items()
-            }
-        return self._digests[folder]
+    def _read_digests(self, folder: Path) -> dict[Path, str]:
+        """What the manifests of a folder say of all outputs."""
+        records = filter(None, map(self._record, folder.glob(f"*{SUFFIX}")))
+        return {file: digest for record in records for file, digest in record.outputs.items()}
+
+
+def _sound_record(manifest: Path) -> Record | None:
+    try:
+        return read_manifest(manifest)
+    except ValueError:
+        return None
 
 
 def _missing_in_part(record: Record) -> list[str]:

@@ -52,7 +52,7 @@ class Specs:
         root: Path,
         inputs: Callable[[str, dict[str, str]], Sequence[str]],
         owner: Callable[[str], Job | None],
-        digest_cache: Path | None,
+        digest_cache: Path,
     ) -> None:
         """
         Args:
@@ -61,15 +61,13 @@ class Specs:
             inputs: the input files of a job.
             owner: the job that makes a file; None for the user's own.
             digest_cache: a JSON file that remembers digests of the user's files by path, size and
-                time of change, so that a large collection is read once; None reads them anew.
+                time of change, so that a large collection is read once.
         """
         self.config, self._root = config, root
         self._inputs, self._owner = inputs, cache(owner)
         self._stages: dict[str, Stage] = {}
-        self._specs: dict[str, dict[str, Any]] = {}
-        self._hashes: dict[str, str] = {}
-        self._code: dict[tuple[str, ...], dict[str, str]] = {}
-        self._contents = _ContentDigests(digest_cache)
+        self._made: dict[str, tuple[dict[str, Any], str, str]] = {}  # by job: its spec, as text, its hash
+        self._digest_cache, self._shards = digest_cache, experiment.token_shards(config)
 
     def declare(self, stage: str, declared: Stage) -> None:
         """Say what a stage depends on; its rule does this."""
@@ -83,38 +81,19 @@ class Specs:
         Raises:
             LookupError: the configuration has no such job.
         """
-        key = canonical_json([stage, wildcards])
-        if key not in self._specs:
-            if stage not in self._stages:
-                raise LookupError(f"expected a stage of the workflow, got {stage}.")
-            declared = self._stages[stage]
-            settings = experiment.job_settings(self.config, wildcards)
-            self._check_shard(wildcards)
-            files = self._inputs(stage, wildcards) if inputs is None else inputs
-            packages = [*declared.packages, *declared.more_packages(settings)]
-            spec: dict[str, Any] = {
-                "stage": stage,
-                "wildcards": wildcards,
-                "config": _picked(settings, declared.settings),
-                "code": self._code_of(stage, tuple(declared.modules(settings))),
-                "versions": {name: _version(name) for name in packages},
-                "lineage": self._lineage(wildcards, files),
-            }
-            if contents := self._contents_of([file for file in files if self._owner(file) is None]):
-                spec["contents"] = contents
-            self._specs[key] = spec
-        return self._specs[key]
+        return self._make(stage, wildcards, inputs)[0]
 
     def text(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
         """The spec as canonical JSON: a rule's one param."""
-        return canonical_json(self.spec(stage, wildcards, inputs=inputs))
+        return self._make(stage, wildcards, inputs)[1]
 
     def hash(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
         """SHA-256 of the spec's canonical JSON."""
-        key = canonical_json([stage, wildcards])
-        if key not in self._hashes:
-            self._hashes[key] = sha256_text(self.text(stage, wildcards, inputs=inputs))
-        return self._hashes[key]
+        return self._make(stage, wildcards, inputs)[2]
+
+    def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
+        """The jobs that make the inputs of a job, each once."""
+        return self._makers(self._inputs(stage, wildcards))
 
     def jobs_behind(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """A job and all that it needs, each once, what is needed first."""
@@ -124,31 +103,50 @@ class Specs:
             key = canonical_json(job)
             if key not in found:
                 found[key] = job  # holds the place, so that no job is visited twice
-                for parent in self._parents(self._inputs(*job)):
+                for parent in self.needs(*job):
                     visit(parent)
                 found[key] = found.pop(key)
 
         visit((stage, wildcards))
         return list(found.values())
 
+    def _make(
+        self, stage: str, wildcards: dict[str, str], inputs: Sequence[str] | None
+    ) -> tuple[dict[str, Any], str, str]:
+        key = canonical_json([stage, wildcards])
+        if key not in self._made:
+            if stage not in self._stages:
+                raise LookupError(f"expected a stage of the workflow, got {stage}.")
+            declared, settings = self._stages[stage], experiment.job_settings(self.config, wildcards)
+            self._check_shard(wildcards)
+            files = self._inputs(stage, wildcards) if inputs is None else inputs
+            packages = [*declared.packages, *declared.more_packages(settings)]
+            program = self._root / "workflow_scripts" / f"{stage}.py"
+            spec: dict[str, Any] = {
+                "stage": stage,
+                "wildcards": wildcards,
+                "config": _picked(settings, declared.settings),
+                "code": code_digests(program, self._root, tuple(declared.modules(settings))),
+                "versions": {name: _version(name) for name in packages},
+                "lineage": self._lineage(wildcards, files),
+            }
+            if contents := self._contents_of([file for file in files if self._owner(file) is None]):
+                spec["contents"] = contents
+            text = canonical_json(spec)
+            self._made[key] = spec, text, sha256_text(text)
+        return self._made[key]
+
     def _check_shard(self, wildcards: Mapping[str, str]) -> None:
-        known = experiment.token_shards(self.config)
+        known = self._shards
         if "shard" in wildcards and wildcards["shard"] not in known:
             raise LookupError(
                 f"expected a shard from {known[0]} to {known[-1]}, got {wildcards['shard']}. "
                 "Ask for one of these, or set shards."
             )
 
-    def _code_of(self, stage: str, modules: tuple[str, ...]) -> dict[str, str]:
-        key = (stage, *modules)
-        if key not in self._code:
-            program = self._root / "workflow_scripts" / f"{stage}.py"
-            self._code[key] = code_digests(program, root=self._root, modules=modules)
-        return self._code[key]
-
-    def _parents(self, files: Sequence[str]) -> list[Job]:
-        owners = (self._owner(file) for file in files)
-        return list({canonical_json(job): job for job in owners if job is not None}.values())
+    def _makers(self, files: Sequence[str]) -> list[Job]:
+        owners = filter(None, map(self._owner, files))
+        return list({canonical_json(job): job for job in owners}.values())
 
     def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
         """Hashes of the jobs that make the inputs, by stage and what tells them from this job.
@@ -156,11 +154,11 @@ class Specs:
         The shards of one stage share one entry.
         """
         groups: dict[str, list[str]] = {}
-        for stage, of_parent in self._parents(files):
-            parts = [
-                value for name, value in of_parent.items() if name != "shard" and wildcards.get(name) != value
+        for stage, of_maker in self._makers(files):
+            told = [
+                value for name, value in of_maker.items() if name != "shard" and wildcards.get(name) != value
             ]
-            groups.setdefault(" ".join([stage, *parts]), []).append(self.hash(stage, of_parent))
+            groups.setdefault(" ".join([stage, *told]), []).append(self.hash(stage, of_maker))
         return {
             name: hashes[0][:16] if len(hashes) == 1 else sha256_text(" ".join(hashes))[:16]
             for name, hashes in groups.items()
@@ -169,12 +167,24 @@ class Specs:
     def _contents_of(self, files: Sequence[str]) -> dict[str, str]:
         """By the name alone, so that a folder may move; a second file of one name is numbered."""
         digests: dict[str, str] = {}
-        for file in map(Path, files):
-            if file.is_file():
-                number = 1 + sum(name.partition(" ")[0] == file.name for name in digests)
-                name = file.name if number == 1 else f"{file.name} ({number})"
-                digests[name] = self._contents.digest(file)
+        for file in filter(Path.is_file, map(Path, files)):
+            number = 1 + sum(name.partition(" ")[0] == file.name for name in digests)
+            digests[file.name if number == 1 else f"{file.name} ({number})"] = self._digest(file)
         return digests
+
+    def _digest(self, file: Path) -> str:
+        """SHA-256 of a user's file, read again only where its size or a time of change is another."""
+        try:
+            known = read_json(self._digest_cache)
+        except (OSError, ValueError):
+            known = {}
+        status = file.stat()
+        # the system's own time too, which nobody sets back
+        key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
+        if known.get(key, [None])[0] != state:
+            known[key] = [state, sha256_file(file)]
+            write_json(self._digest_cache, known)
+        return known[key][1]
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
@@ -202,73 +212,3 @@ def _version(name: str) -> str:
         raise ValueError(
             f"package {name}: not installed in this environment. Run `make setup`, or correct the config."
         ) from None
-
-
-class _ContentDigests:
-    """SHA-256 of the user's files, remembered by size and time of change."""
-
-    def __init__(self, cache: Path | None) -> None:
-        self._cache_file = cache
-        try:
-            self._known = read_json(cache) if cache is not None and cache.is_file() else {}
-        except ValueError:
-            self._known = {}
-
-    def digest(self, file: Path) -> str:
-        status = file.stat()
-        # the system's own time too, which nobody sets back
-        key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-        known = self._known.get(key)
-        if known is None or known[0] != state:
-            self._known[key] = known = [state, sha256_file(file)]
-            if self._cache_file is not None:
-                try:
-                    write_json(self._cache_file, self._known)
-                except OSError:  # a read-only checkout: the file is read again next time
-                    self._cache_file = None
-        return known[1]
-
-
-def differences(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
-    """What changed between two specs of one job, in words, most telling first.
-
-    Values differ as their JSON does, which is what a spec is compared by: 2 is not 2.0, and a key that
-    is absent is not one that is null.
-    """
-    found = []
-    stage = new.get("stage", "")
-    parts = {
-        "config": "setting {name} of {stage}: {old} -> {new}",
-        "code": "module {name}",
-        "versions": "package {name}: {old} -> {new}",
-        "contents": "file {name}",
-        "lineage": "above it: {name}",
-    }
-    for part, say in parts.items():
-        before, now = old.get(part, {}), new.get(part, {})
-        if part == "config":
-            before, now = _flat(before), _flat(now)
-        for name in sorted({*before, *now}):
-            was, becomes = _shown(before, name), _shown(now, name)
-            if was != becomes:
-                found.append(say.format(name=name, stage=stage, old=was, new=becomes))
-    for name in sorted({*old, *new} - set(parts)):
-        was, becomes = _shown(old, name), _shown(new, name)
-        if was != becomes:
-            found.insert(0, f"{name}: {was} -> {becomes}")
-    return found
-
-
-def _flat(block: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """The leaves of a nested block by dotted key."""
-    flat: dict[str, Any] = {}
-    for name, value in block.items():
-        if isinstance(value, Mapping) and value:
-            flat |= _flat(value, f"{above}{name}.")
-        else:
-            flat[f"{above}{name}"] = value
-    return flat
-
-
-def _shown(values: Mapping[str, Any], name: str) -> str:
-    return canonical_json(values[name]) if name in values else "absent"

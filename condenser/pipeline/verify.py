@@ -1,31 +1,31 @@
 """Check every file of a results folder against its manifest and the current configuration.
 
 The check needs the manifests alone, so it also works where `.snakemake/` is lost. Paths are compared as they
-are written, so that a folder may be a link to another disk.
+are written, so that a folder may be a link to another disk. The workflow writes what the configuration of
+today says of each result (`write_current`); `verify` compares, in another process.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from condenser.files import sha256_file
+from condenser.files import sha256_file, write_json
 from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest
-from condenser.pipeline.specs import differences
+from condenser.pipeline.freshness import Freshness
 from condenser.progress import track
 
-# Not results: records of jobs, by their place; Snakemake's mark in a folder, by its name.
-_NO_RESULT_FOLDERS = (".work", "logs")  # of results/
-_NO_RESULT_PARTS = ("logs", "benchmarks")  # of a data set, and of the downloads
-_NO_RESULT_NAMES = (".snakemake_timestamp",)
+if TYPE_CHECKING:
+    from condenser.pipeline.specs import Specs
 
-_MISSING = "is missing"
+# No results: records of jobs, in results/ itself, and in the folder of a data set or of the downloads.
+_RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks"}}
 
 Current = Mapping[str, Mapping[str, Any]]
-"""By manifest: `spec` and `place` of its job today, or `error`; `condenser.pipeline.current` writes it."""
+"""By manifest: `spec` and `place` of its job today, or `error`."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,30 @@ class Finding:
         return f"{self.kind}: {self.path}: {self.reason}"
 
 
+def write_current(
+    results: Path, file: Path, *, specs: Specs, manifest_of: Callable[[str, dict[str, str]], str]
+) -> str:
+    """Write the spec of today, and the place, of the job of every manifest under `results`; gives the file.
+
+    A job that the configuration no longer has stands there with the reason.
+    """
+    current: dict[str, dict[str, Any]] = {}
+    for path in _walk(results, []):
+        try:
+            job = read_manifest(path).spec if path.name.endswith(SUFFIX) else None
+        except ValueError:
+            continue  # verify says so itself
+        if job is not None:
+            stage, wildcards = job["stage"], job["wildcards"]
+            try:
+                spec, place = specs.spec(stage, wildcards), manifest_of(stage, wildcards)
+                current[str(path)] = {"spec": spec, "place": place}
+            except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
+                current[str(path)] = {"error": str(error)}
+    write_json(file, current)
+    return str(file)
+
+
 def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
     """Check all files under `results`; returns how many were checked and what was found.
 
@@ -57,141 +81,100 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
     """
     results = Path(os.path.normpath(results))
     findings: list[Finding] = []
-    files = list(walk(results, findings))
+    files = _walk(results, findings)
     if not files and not findings:
         raise ValueError(f"{results}: expected results to check, found none. Is this the right folder?")
     records: dict[Path, Record] = {}
     for path in files:
         if path.name.endswith(SUFFIX):
             try:
-                records[path] = record = read_manifest(path)
+                record = read_manifest(path)
             except ValueError as error:
                 findings.append(Finding("damaged", path, str(error)))
                 continue
-            place = current.get(str(path), {}).get("place", str(path))
-            if os.path.normpath(place) != str(path):
-                del records[path]
+            place = os.path.normpath(current.get(str(path), {}).get("place", path))
+            if place == str(path):
+                records[path] = record
+            else:
                 findings.append(Finding("unknown", path, f"expected at {place}"))
-    known, damaged = set(), set()
-    for record in track(records.values(), "verify", total=len(records), unit="manifests"):
-        for path, digest in record.outputs.items():
-            known.add(path)
-            fault = _fault(path, digest)
-            if fault is not None:
-                damaged.add(path)
-                findings.append(Finding("damaged", path, fault))
-    stale = _stale(records, damaged, results, current)
-    findings.extend(Finding("stale", path, reason) for path, reason in stale.items())
+    bad: dict[Path, str] = {}  # files that nothing may be made from, and why
+    known = {output for record in records.values() for output in record.outputs}
     for path in files:
         if not path.name.endswith(SUFFIX) and path not in known:
+            bad[path] = "is of unknown origin"
             findings.append(Finding("unknown", path, "no sound manifest in its place names it"))
+    for record in track(records.values(), "verify", total=len(records), unit="manifests"):
+        for path, digest in record.outputs.items():
+            if fault := _fault(path, digest):
+                bad[path] = "is damaged"
+                findings.append(Finding("damaged", path, fault))
+    stale = _stale(records, bad, current)
+    findings.extend(Finding("stale", path, reason) for path, reason in stale.items())
     return len(known), findings
 
 
-def walk(results: Path, findings: list[Finding]) -> Iterator[Path]:
+def _walk(results: Path, findings: list[Finding]) -> list[Path]:
     """All files below `results` that are results, also those in linked folders.
 
     What cannot be walked is added to `findings`.
     """
 
-    def files_in(folder: Path, above: tuple[str, ...]) -> Iterator[Path]:
-        here = os.path.realpath(folder)
-        if here in above:
-            findings.append(Finding("unknown", folder, "links to a folder that it lies in"))
-            return
-        try:
-            with os.scandir(folder) as entries:
-                paths = sorted(Path(entry.path) for entry in entries)
-            found = [(path, path.is_dir()) for path in paths]
-        except OSError as error:
-            findings.append(Finding("damaged", folder, f"cannot be read ({error.strerror})"))
-            return
-        for path, is_folder in found:
-            if _is_result(path.relative_to(results).parts, is_folder=is_folder):
-                if is_folder:
-                    yield from files_in(path, (*above, here))
-                else:
-                    yield path
+    def unreadable(error: OSError) -> None:
+        if results.exists():
+            findings.append(Finding("damaged", Path(error.filename), f"cannot be read ({error.strerror})"))
 
-    if results.exists():
-        yield from files_in(results, ())
-
-
-def _is_result(parts: tuple[str, ...], *, is_folder: bool) -> bool:
-    if is_folder:
-        is_record = (len(parts) == 1 and parts[0] in _NO_RESULT_FOLDERS) or (
-            len(parts) == 2 and parts[1] in _NO_RESULT_PARTS
-        )
-        return not is_record
-    return parts[-1] not in _NO_RESULT_NAMES and parts != ("README.md",)
+    found, inside = [], {str(results): [os.path.realpath(results)]}  # by folder: it and those it lies in
+    for folder, folders, files in os.walk(results, onerror=unreadable, followlinks=True):
+        above, depth = inside.pop(folder), len(Path(folder).relative_to(results).parts)
+        records = _RECORDS.get(depth, set())
+        names, folders[:] = set(folders) - records, []
+        for name in names:
+            path = Path(folder, name)
+            if (real := os.path.realpath(path)) in above:
+                findings.append(Finding("unknown", path, "links to a folder that it lies in"))
+            else:
+                folders.append(name)
+                inside[str(path)] = [*above, real]
+        found += [Path(folder, name) for name in files if name not in records | {".snakemake_timestamp"}]
+    return sorted(found)
 
 
 def _fault(path: Path, digest: str) -> str | None:
     """What is wrong with the bytes at `path`."""
     try:
-        if not path.is_file():
-            return _MISSING
         return None if sha256_file(path) == digest else OTHER_BYTES
+    except FileNotFoundError:
+        return "is missing"
     except OSError as error:
         return f"cannot be read ({error.strerror})"
 
 
-def _stale(
-    records: dict[Path, Record], damaged: set[Path], results: Path, current: Current
-) -> dict[Path, str]:
-    """Why each stale result is stale, by manifest: by itself, or by an input, however far above."""
-    makers = {output: path for path, record in records.items() for output in record.outputs}
-    below: dict[Path, list[tuple[Path, Path]]] = {}  # by manifest: what is made from its outputs, and which
-    stale: dict[Path, str] = {}
+def _stale(records: Mapping[Path, Record], bad: dict[Path, str], current: Current) -> dict[Path, str]:
+    """Why each stale result is stale, by manifest: by itself, or by an input, however far above.
+
+    `bad` has the files that make what is made from them stale, with the reason; stale outputs join them.
+    """
+    freshness, stale = Freshness(), {}
     for path, record in records.items():
-        changed = _changed(record.spec, current.get(str(path), {}))
-        reasons = [changed] if changed else []
-        made_from = []
-        for file, digest in record.inputs.items():
-            maker = makers.get(file, file)  # a plan is made from manifests themselves
-            below.setdefault(maker, []).append((path, file))
-            fate = _fate(file, digest, records.get(maker), damaged, results)
-            if fate is not None:
-                made_from.append(f"made from {file}, which {fate}")
-        if made_from:
-            others = f" (and {len(made_from) - 1} more such inputs)" if len(made_from) > 1 else ""
-            reasons.append(made_from[0] + others)
+        today = current.get(str(path), {})
+        if "spec" in today:
+            reasons = freshness.changes(path, [], today["spec"])
+        else:
+            stage, wildcards, why = record.spec["stage"], record.spec["wildcards"], today.get("error")
+            reasons = [f"the configuration no longer has the job {stage} {wildcards} ({why})"]
+        for file, digest in record.inputs.items():  # a plan is made from manifests themselves
+            if file.name.endswith(SUFFIX) and file.exists() and _fault(file, digest):
+                reasons.append(f"{file} has other bytes now")
         if reasons:
             stale[path] = "; ".join(reasons)
-    waiting = list(stale)
-    for above in waiting:  # it grows
-        for path, file in below.get(above, []):
-            if path not in stale:
-                stale[path] = f"made from {file}, which is stale"
-                waiting.append(path)
-    return stale
-
-
-def _fate(file: Path, digest: str, maker: Record | None, damaged: set[Path], results: Path) -> str | None:
-    """What has happened to an input since it was read, if it is a result that changed."""
-    if maker is not None and file in maker.outputs:
-        if maker.outputs[file] != digest:
-            return "was made again since, with other bytes"
-        return "is damaged" if file in damaged else None
-    if not file.is_relative_to(results):
-        return None  # the user's own, which the spec tells of
-    fault = _fault(file, digest)
-    if fault == _MISSING:
-        return None  # cleared away together with its manifest
-    if fault is not None:
-        return "has other bytes now"
-    is_result = _is_result(file.relative_to(results).parts, is_folder=False)
-    return "is of unknown origin" if is_result and maker is None else None
-
-
-def _changed(spec: dict[str, Any], today: Mapping[str, Any]) -> str | None:
-    """Why the current configuration and code would make another result."""
-    stage, wildcards = spec["stage"], spec["wildcards"]
-    if "spec" not in today:
-        why = f" ({today['error']})" if "error" in today else ""
-        return f"the configuration no longer has the job {stage} {wildcards}{why}"
-    try:
-        changed = differences(spec, today["spec"])
-    except (ValueError, TypeError, AttributeError) as error:
-        return f"the job {stage} {wildcards} cannot be compared with today's ({error})"
-    return f"changed since: {', '.join(changed)}" if changed else None
+    while True:
+        bad = {output: "is stale" for path in stale for output in records[path].outputs} | bad
+        causes = ((path, next(filter(bad.get, record.inputs), None)) for path, record in records.items())
+        found = {
+            path: f"made from {cause}, which {bad[cause]}"
+            for path, cause in causes
+            if cause and path not in stale
+        }
+        if not found:
+            return stale
+        stale |= found

@@ -11,7 +11,7 @@ It may hold:
 
 - `systems_of(settings) -> list[str]`: the systems that it names, whose runs or examples it reads; without it
   those are its `negatives`. A system has variants (train size and seed) if it is trained, or if one of these
-  has variants.
+  has variants, and variants of the seed alone if its `initial` is pre-trained for each seed.
 - `cost(job, data) -> work`: what a job of this kind takes, as that of an objective (`condenser.objectives`).
   It serves the stages that have `system` among their settings, such as `train`; `job.stage` tells them apart.
 
@@ -22,4 +22,4 @@ it to check the configuration.
 FOLDER = "systems"
 
 UNTRAINED = "untrained"
-"""The variant of a system that no fine-tuning reaches: it is the same for every train size and seed."""
+"""The variant of a system that no training by seed reaches: it is the same for every train size and seed."""

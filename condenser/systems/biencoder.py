@@ -1,4 +1,4 @@
-"""A bi-encoder: a text is the last layer's [CLS], relevance the inner product of two texts' vectors.
+"""A bi-encoder: a text is one vector, relevance the inner product of two texts' vectors.
 
 Source: coCondenser, §3.4 and A.1; two untied encoders: Condenser, §4.3.
 """
@@ -78,6 +78,7 @@ def train(
         rows_per_chunk=recipe["rows_per_chunk"],
         keep_graphs=True,
         tied=recipe["tied"],
+        scale=recipe["scale"],
         epochs=recipe["epochs"],
         seed=seed,
         precision=precision,

@@ -182,6 +182,7 @@ def train_retriever(
     rows_per_chunk: int,
     keep_graphs: bool,
     tied: bool,
+    scale: float | None,
     epochs: int | float,
     seed: int,
     precision: str,
@@ -205,6 +206,7 @@ def train_retriever(
         keep_graphs: keep the graphs of the whole batch in memory; False computes each chunk twice
             instead. A training switches to that by itself when memory is full.
         tied: one encoder for queries and passages; False gives each its own (DPR).
+        scale: of the similarities in the loss; None for that of the model's vector.
 
     The other arguments are those of `condenser.train.loop.train`.
     """
@@ -300,7 +302,7 @@ def train_retriever(
             losses = contrastive_backward(
                 texts.chunks,
                 encode,
-                in_batch_loss,
+                partial(in_batch_loss, scale=scale or encoders["queries"].vector.scale),
                 num_rows=texts.num_rows,
                 dim=encoders["queries"].backbone.config.hidden_size,
                 encode_with_losses=None,

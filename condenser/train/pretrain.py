@@ -238,12 +238,12 @@ def pretrain(
 
 
 def condenser_losses(model: Condenser, rows: MaskedRows) -> tuple[Tensor, dict[str, Tensor]]:
-    """The late [CLS] vectors of a chunk, and the sums of the Condenser's two MLM losses (eq. 9-11)."""
+    """The vectors of a chunk, and the sums of the Condenser's two MLM losses (eq. 9-11)."""
     output = model(rows.input_ids, rows.attention_mask, rows.masked_positions)
     losses = {"head_mlm": masked_cross_entropy_sum(output.head_logits, rows.labels)}
     if output.late_logits is not None:
         losses["late_mlm"] = masked_cross_entropy_sum(output.late_logits, rows.labels)
-    return output.cls, losses
+    return output.vector, losses
 
 
 def _backward(

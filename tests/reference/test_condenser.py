@@ -54,13 +54,13 @@ def test_losses_and_every_gradient_are_those_of_the_equations(skip_from: int, nu
         masked_cross_entropy_sum(output.head_logits, true_ids),
         masked_cross_entropy_sum(output.late_logits, true_ids),
     )
-    (losses[0] + 0.7 * losses[1] + output.cls.sum()).backward()
+    (losses[0] + 0.7 * losses[1] + output.vector.sum()).backward()
     ours = {name: parameter.grad for name, parameter in model.named_parameters()}
     model.zero_grad(set_to_none=True)
 
     expected = slow_losses(model, labels.view(3, 10))
     torch.testing.assert_close(losses, expected[:2], rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(output.cls, expected[2], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(output.vector, expected[2], rtol=1e-12, atol=1e-12)
     (expected[0] + 0.7 * expected[1] + expected[2].sum()).backward()
     for name, parameter in model.named_parameters():
         if name.startswith("backbone.pooler."):
@@ -124,7 +124,7 @@ def test_another_batch_item_changes_no_row() -> None:
     for row in range(3):
         inside = torch.eq(MASKED // 10, row)
         single = model(ids[row : row + 1], mask[row : row + 1], MASKED[inside] - 10 * row)
-        torch.testing.assert_close(single.cls[0], together.cls[row])
+        torch.testing.assert_close(single.vector[0], together.vector[row])
         torch.testing.assert_close(single.head_logits, together.head_logits[inside])
         torch.testing.assert_close(single.late_logits, together.late_logits[inside])
 
@@ -136,7 +136,7 @@ def test_padding_changes_nothing() -> None:
     padded = model(ids[row : row + 1], padding_mask(LENGTHS[row : row + 1], width=10), torch.tensor([2, 4]))
     exact = model(ids[row : row + 1, :length], None, torch.tensor([2, 4]))
     torch.testing.assert_close(padded.head_logits, exact.head_logits)
-    torch.testing.assert_close(padded.cls, exact.cls)
+    torch.testing.assert_close(padded.vector, exact.vector)
 
 
 def test_decoder_is_the_embedding_matrix_and_gets_both_gradients() -> None:
@@ -152,15 +152,15 @@ def test_decoder_is_the_embedding_matrix_and_gets_both_gradients() -> None:
     assert gradient[unseen].abs().sum() > 0
 
 
-def test_late_cls_draws_the_dropout_that_forward_draws() -> None:
+def test_represent_draws_the_dropout_that_forward_draws() -> None:
     model = small_condenser(dropout=0.3).train()
     ids, mask = input_ids(), padding_mask(LENGTHS, width=10)
     torch.manual_seed(11)
-    alone = model.late_cls(ids, mask)
+    alone = model.represent(ids, mask)
     torch.manual_seed(11)
-    with_logits = model(ids, mask, MASKED).cls
+    with_logits = model(ids, mask, MASKED).vector
     torch.manual_seed(12)
-    assert not torch.allclose(model.late_cls(ids, mask), alone)
+    assert not torch.allclose(model.represent(ids, mask), alone)
     assert torch.equal(alone, with_logits)
 
 

@@ -22,6 +22,7 @@ SETTINGS: dict[str, Any] = {
     "max_sentence_tokens": 6,
     "max_tokens": 12,
     "remove_probability": 0.9,
+    "scale": None,
     "gradient_cache": "always",
     "memory_gb": 1.0,
 }

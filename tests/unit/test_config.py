@@ -160,6 +160,13 @@ TABLE = "tables.table2"
          "expected a chain that ends, got condenser -> cocondenser -> "),
         ("models.condenser.skip_from", 6,
          "models.condenser.skip_from: expected at most 5 (the backbone's layers less one), got 6"),
+        ("models.mlm.seed", "all", "models.mlm.seed: expected a whole number or each, got 'all'."),
+        ("models.mlm.seed", -1, "models.mlm.seed: expected a whole number or each, got -1."),
+        ("models.condenser.seed", "each",
+         "models.cocondenser.seed: expected each, because condenser, which it starts from, has it."),
+        ("models.backbone.seed", "each", "models.backbone.seed: expected a whole number, got each."),
+        ("models.mlm-seed2", {"objective": "mlm", "initial": "backbone"},
+         "models.mlm-seed2: expected another name, mlm-seed2 is that of a model"),
         ("objectives.cocondenser.span_tokens", [128, 80],
          "min_span_tokens <= span_tokens[0] <= span_tokens[1]"),
         # systems
@@ -204,6 +211,11 @@ def test_what_is_wrong_gives_one_line_with_the_key(
     config: Config, key: str, value: Any, message: str
 ) -> None:
     assert message in refusal(changed(config, key, value))
+
+
+def test_all_models_of_an_objective_may_be_pre_trained_for_each_seed(config: Config) -> None:
+    models = validated(changed(config, "objectives.mlm.seed", "each"))["models"]
+    assert [name for name, model in models.items() if model["seed"] == "each"] == ["mlm"]
 
 
 HUGE, LONG = 10**5000, "x" * 100_000

@@ -71,6 +71,16 @@ CONFIG: dict[str, Any] = {
 }
 
 
+SEEDED = merged(
+    CONFIG,
+    {
+        "models": {"cocondenser": {"seed": "each"}},
+        "systems": {"late-zero": {**CONFIG["systems"]["zero"], "initial": "cocondenser"}},
+        "tables": {"seeded": {**CONFIG["tables"]["sizes"], "rows": ["late-zero"]}},
+    },
+)
+
+
 def test_blocks_are_merged_key_by_key_and_all_else_is_replaced() -> None:
     below = {"a": {"b": 1, "c": {"d": 2, "e": 3}}, "list": [1, 2], "block": {"x": 1}}
     above = {"a": {"c": {"e": 4, "f": 5}}, "list": [3], "block": None, "new": {"y": 2}}
@@ -112,6 +122,44 @@ def test_what_is_not_trained_has_one_variant_whatever_is_asked_for(name: str) ->
     assert experiment.ranking_variant(CONFIG, "round1", "n1000-seed1") == "n1000-seed1"
     assert parse_variant("untrained") == (None, None)
     assert re.fullmatch(experiment.VARIANT, "untrained")
+
+
+def test_a_model_of_each_seed_lies_under_a_name_with_the_seed() -> None:
+    assert experiment.model_name(SEEDED, "cocondenser", 3) == "cocondenser-seed3"
+    assert experiment.model_of(SEEDED, "cocondenser-seed3") == ("cocondenser", 3)
+    assert experiment.model_name(SEEDED, "condenser", 3) == "condenser"  # one for all seeds
+    assert experiment.model_of(SEEDED, "condenser") == ("condenser", None)
+    assert job_settings(SEEDED, {"dataset": "mine", "model": "cocondenser-seed3"})["seed"] == 3
+    assert job_settings(SEEDED, {"dataset": "mine", "model": "condenser"})["seed"] == 42
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "cocondenser",
+            "expected a seed for cocondenser, .* such as cocondenser-seed42 or the variant",
+        ),
+        (
+            "condenser-seed3",
+            r"expected a model .* \(backbone, own, condenser, cocondenser-seed42\), got ",
+        ),
+        ("cocondenser-seed03", "expected a model of the configuration"),
+        ("other-seed3", "expected a model of the configuration"),
+    ],
+)
+def test_a_model_without_its_seed_or_with_one_it_has_not_is_told(name: str, message: str) -> None:
+    with pytest.raises(LookupError, match=message):
+        experiment.model_of(SEEDED, name)
+
+
+def test_the_seed_and_no_train_size_matters_to_a_system_of_such_a_model() -> None:
+    assert variant(SEEDED, "late-zero", num_queries=1000, seed=1) == "seed1"
+    assert experiment.ranking_variant(SEEDED, "late-zero", "n1000-seed1") == "seed1"
+    assert variant(SEEDED, "round2", num_queries=1000, seed=1) == "n1000-seed1"
+    assert variant(SEEDED, "zero", num_queries="all", seed=1) == "untrained"
+    rows = table_rows(SEEDED, "mine", "seeded")
+    assert [(row["train_queries"], row["variants"]) for row in rows] == [("all", ["seed1", "seed2"])]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +294,7 @@ def test_the_depth_of_a_run_is_that_of_its_split_and_system() -> None:
 
 
 def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reranker without training, of a trained system's run."""
+    """A reranker without training, of a trained system's run or that of a model of each seed."""
     kind = kinds.load(SYSTEMS, "bm25")
     monkeypatch.setattr(kind, "systems_of", lambda entry: entry.get("candidates", []), raising=False)
     entries = {name: {"kind": "bm25", "candidates": [of]} for name, of in (("a", "round1"), ("b", "bm25"))}
@@ -254,6 +302,9 @@ def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pyt
     assert variant(config, "a", num_queries=5, seed=1) == "n5-seed1"
     assert experiment.ranking_variant(config, "a", "seed3") == "seed3"
     assert variant(config, "b", num_queries=5, seed=1) == "untrained"
+    config = merged(SEEDED, {"systems": {"c": {"kind": "bm25", "candidates": ["late-zero"]}}})
+    assert variant(config, "c", num_queries=5, seed=1) == "seed1"
+    config = {**CONFIG, "systems": {**CONFIG["systems"], **entries}}
     assert experiment.systems_of_tables({**config, "tables": {"one": {"rows": ["a"]}}}) == {
         "a",
         "round1",

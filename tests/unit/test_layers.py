@@ -71,7 +71,7 @@ from condenser import kinds
 from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
-from condenser.pipeline import current, environment, freshness, locks, reasons, specs
+from condenser.pipeline import environment, freshness, locks, specs, verify
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)

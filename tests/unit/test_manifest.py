@@ -173,7 +173,7 @@ def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: St
 def test_a_program_whose_code_was_edited_since_the_workflow_started_makes_nothing(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = code_digests(root / "workflow_scripts" / "merge.py", root=root)
+    code = code_digests(root / "workflow_scripts" / "merge.py", root)
     spec = {"stage": "merge", "code": code}
     edited = {**spec, "code": {**code, "condenser.retrieve.search": "0123456789ab"}}
     monkeypatch.setenv(STARTED_VARIABLE, str(time.time_ns()))  # all code is older, no need to read it

@@ -53,7 +53,7 @@ class Settings(JudgedTexts):
     passage_words: Range
     eval_queries: Count
     train_queries: Count
-    held_out: Literal["none", "train"]
+    held_out: Literal["none", "rest"]
 
     @model_validator(mode="after")
     def _ranges_ascend(self) -> Settings:
@@ -101,15 +101,15 @@ def collect(
     the first is taken. The `eval_queries` evaluation queries are those whose ids have the smallest
     SHA-256, so the split depends on no seed; the next `train_queries` are for training, and the
     summaries of the rest are no queries, as most passages of MS MARCO have none. With `held_out`
-    "train" the evaluation queries are set aside unused and the first of the train queries take
-    their place, for tuning on other queries than those reported.
+    "rest" the evaluation queries are set aside unused and the summaries of the rest take their
+    place, for tuning on other queries than those reported.
 
     Raises:
         ValueError: a package is not installed, `held_out` is unknown, or too few docstrings remain.
     """
     check_splits(train_split, eval_split)
-    if held_out not in ("none", "train"):
-        raise ValueError(f"expected held_out to be none or train, got {held_out!r}.")
+    if held_out not in ("none", "rest"):
+        raise ValueError(f"expected held_out to be none or rest, got {held_out!r}.")
     left_out: Counter[str] = Counter()
     found = [
         docstring
@@ -121,7 +121,7 @@ def collect(
         [pair.place for pair in pairs],
         num_eval=eval_queries,
         num_train=train_queries,
-        held_out=held_out == "train",
+        held_out=held_out == "rest",
     )
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         passages = (_row(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
@@ -281,19 +281,21 @@ def split_places(
     """Places for training, for evaluation, and set aside, by rank of their SHA-256.
 
     Raises:
-        ValueError: there are fewer places than are asked for, or none would train.
+        ValueError: there are fewer places than are asked for, or none is left for evaluation.
     """
     ranked = sorted(places, key=lambda place: hashlib.sha256(place.encode()).digest())
-    aside, train = ranked[:num_eval], ranked[num_eval : num_eval + num_train]
-    if min(num_eval, num_train) < 1 or len(aside) + len(train) < num_eval + num_train:
+    first, last = num_eval, num_eval + num_train
+    if min(num_eval, num_train) < 1 or len(ranked) < last:
         raise ValueError(
             f"eval_queries, train_queries: expected at most {len(ranked):,} together, as there are that "
             f"many docstrings, got {num_eval:,} and {num_train:,}. Choose fewer, or more packages."
         )
+    aside, train, rest = set(ranked[:first]), set(ranked[first:last]), set(ranked[last:])
     if not held_out:
-        return set(train), set(aside), set()
-    if num_train <= num_eval:
+        return train, aside, set()
+    if not rest:
         raise ValueError(
-            f"train_queries: expected more than the {num_eval:,} held out of them, got {num_train:,}."
+            f"held_out: expected docstrings besides the {last:,} of eval_queries and train_queries, got "
+            "none. Choose fewer of those, or more packages."
         )
-    return set(train[num_eval:]), set(train[:num_eval]), set(aside)
+    return train, rest, aside

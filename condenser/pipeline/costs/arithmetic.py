@@ -64,12 +64,20 @@ class Shape:
     def encoder_flops(self, chunk: Chunk) -> float:
         """Forward pass of a retriever, or of a gradient cache's first pass: the last layer at [CLS] only."""
         at_cls = self._products(chunk.rows, 2, feed_forward=True) + self._attention(chunk.rows, chunk)
-        return (self.num_layers - 1) * self._layer(chunk) + self._products(chunk.tokens, 2) + at_cls
+        return self._below(self.num_layers, chunk) + at_cls
+
+    def mlm_flops(self, chunk: Chunk) -> float:
+        """Forward pass of a masked language model: the last layer and the logits at masked positions only."""
+        return self._below(self.num_layers, chunk) + self._at_masked(chunk)
 
     def condenser_flops(self, chunk: Chunk, *, use_late_mlm: bool) -> float:
         """Forward pass of a Condenser with the logits of its one or two masked language models."""
-        head = (self.num_head_layers - 1) * self._layer(chunk) + self._products(chunk.tokens, 2)
-        return self.encoder_flops(chunk) + head + (1 + use_late_mlm) * self._at_masked(chunk)
+        head = self._below(self.num_head_layers, chunk) + self._at_masked(chunk)
+        return self.encoder_flops(chunk) + head + use_late_mlm * self._at_masked(chunk)
+
+    def _below(self, num_layers: int, chunk: Chunk) -> float:
+        """Some layers, of the last one keys and values alone."""
+        return (num_layers - 1) * self._layer(chunk) + self._products(chunk.tokens, 2)
 
     def _layer(self, chunk: Chunk) -> float:
         """A layer at every position: queries, keys, values, output and feed-forward."""
@@ -131,31 +139,35 @@ class Shape:
             for batch in batches
             for chunk in length_chunks(batch, rows_per_chunk=settings["rows_per_chunk"])
         ]
-        numbers, flops = self.graph_numbers(chunks), TRAINING_PASSES * sum(map(forward, chunks))
         num_layers, num_weights = self.num_layers + self.num_head_layers, num_encoders * self.num_weights
-        is_cached, more = 0 < graph_memory < 4 * numbers, 0.0
+        graphs, flops = 4 * self.graph_numbers(chunks), TRAINING_PASSES * sum(map(forward, chunks))
+        held = graphs if graphs <= graph_memory else 4 * max(self.graph_numbers([one]) for one in chunks)
+        is_cached, passes = 0 < graph_memory < graphs, 1.0
         if is_cached:  # a pass more, without graphs
             flops += sum(map(self.encoder_flops, chunks))
-            more = self.num_layers / num_layers / TRAINING_PASSES
-        keeps_all = graph_memory >= 4 * numbers
-        held = numbers if keeps_all else max(self.graph_numbers([chunk]) for chunk in chunks)
+            passes += self.num_layers / num_layers / TRAINING_PASSES
         num_batches = epochs * num_items / batch_size  # a shorter last one counts as a part
         steps = num_steps(max(1, round(num_items)), batch_size=batch_size, epochs=epochs)
         return {
             "tokens": epochs * num_items * sum(count * lengths.mean() for count, lengths in rows),
             "flops": num_batches * flops,
-            "graph_bytes": num_batches * 4 * numbers * (1 + more),
-            "layers": num_batches * len(chunks) * num_layers * (1 + more),
+            "graph_bytes": num_batches * graphs * passes,
+            "layers": num_batches * len(chunks) * num_layers * passes,
             "update_bytes": steps * UPDATE_BYTES * num_weights,
             "bytes_on_disk": 4 * num_weights + steps * _LOG_LINE_BYTES,
-            "memory_bytes": 16 * num_weights + 4 * held,  # weights, gradients and two moments
+            "memory_bytes": 16 * num_weights + held,  # weights, gradients and two moments
             "note": "with the gradient cache" if is_cached else "",
         }
 
 
+def even_places(count: int, number: int) -> np.ndarray:
+    """Places of `number` of `count` things, int64, at even distances."""
+    return (2 * np.arange(number) + 1) * count // (2 * number)
+
+
 def average_batch(lengths: np.ndarray, num_rows: int) -> np.ndarray:
     """A batch as it is on average: lengths at even quantiles of a sample, ascending."""
-    return np.sort(lengths)[(2 * np.arange(num_rows) + 1) * len(lengths) // (2 * num_rows)]
+    return np.sort(lengths)[even_places(len(lengths), num_rows)]
 
 
 def padded(lengths: np.ndarray, mask_probability: float = 0.0) -> Chunk:

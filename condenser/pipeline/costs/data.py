@@ -36,6 +36,10 @@ class Data:
         """The passages of a job's data set."""
         return self._noted(self._found(job.wildcards["dataset"], None))
 
+    def texts(self, job: Job) -> Texts:
+        """What a job works on: the passages, of which it may have a shard, else the queries of its split."""
+        return self.passages(job) if "shard" in job.wildcards else self.queries(job)
+
     def queries(self, job: Job, split: str | None = None) -> Texts:
         """The judged queries of a job's split, else of its train split, and of these its variant's."""
         dataset = job.wildcards["dataset"]
@@ -69,15 +73,15 @@ class Data:
 
     def shape(self, job: Job) -> Shape:
         """The model that a job starts from; it has a head only where a pre-training left one."""
-        model, head = job, None
-        while model.stage != "checkpoint":
-            above = _model_above(model)
-            assert above is not None, f"{job.stage} has a model"
-            model = above
-            settings = model.config.get("model", {})
-            head = head or (settings.get("new_head") or settings).get("num_head_layers")
-        shape = checkpoint_shape(model.config["model"], self.tables)
-        return replace(shape, num_head_layers=head or 0) if job.stage == "pretrain" else shape
+        models = [job]
+        while models[-1].stage != "checkpoint":
+            models.append(_model_above(models[-1]))
+        shape = checkpoint_shape(models[-1].config["model"], self.tables)
+        if job.stage != "pretrain":
+            return shape
+        settings = [model.config.get("model", {}) for model in models[1:]]
+        heads = [(one.get("new_head") or one).get("num_head_layers") for one in settings]
+        return replace(shape, num_head_layers=next(filter(None, heads), 0))
 
     def graph_memory(self, settings: Mapping[str, Any], shape: Shape) -> float:
         """Bytes of graphs that a training with `gradient_cache` keeps (`condenser.train.pretrain`)."""
@@ -123,7 +127,11 @@ def checkpoint_shape(model: Mapping[str, Any], tables: Tables) -> Shape:
     return tables.shape(model["id"] or model["source"])
 
 
-def _model_above(job: Job) -> Job | None:
-    """The job that makes the model which a job starts from: among its inputs, else among theirs."""
-    made = (need for need in job.needs if need.stage in ("train", "pretrain", "checkpoint"))
-    return next(made, None) or next(filter(None, map(_model_above, job.needs)), None)
+def _model_above(job: Job) -> Job:
+    """The job that makes the model which a job starts from: the nearest among those above it."""
+    waiting = list(job.needs)
+    for need in waiting:  # it grows
+        if need.stage in ("train", "pretrain", "checkpoint"):
+            return need
+        waiting += need.needs
+    raise AssertionError(f"{job.stage} has no model")

@@ -6,7 +6,8 @@ results count and how long they took.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import csv
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,47 +48,36 @@ class Job:
         return 1 / int(self.wildcards.get("shard", "0-of-1").split("-")[-1])
 
 
-def write_jobs(
-    dataset: str,
-    table: str,
-    *,
-    work: Path,
-    specs: Specs,
-    inputs: Callable[[str, dict[str, str]], Sequence[str]],
-    owner: Callable[[str], Name | None],
-) -> str:
-    """Write the jobs behind a table, with their settings; gives the file."""
-    names = specs.jobs_behind("table", {"dataset": dataset, "table": table})
+def write_jobs(target: Name, folder: Path, *, specs: Specs) -> str:
+    """Write a job and those behind it, with their settings; gives the file, which the table names."""
+    names = specs.jobs_behind(*target)
     places = {canonical_json(name): place for place, name in enumerate(names)}
     entries = [
         {
-            "stage": stage,
-            "wildcards": wildcards,
-            "config": specs.spec(stage, wildcards)["config"],
-            "needs": sorted(
-                {places[canonical_json(need)] for file in inputs(stage, wildcards) if (need := owner(file))}
-            ),
+            "stage": name[0],
+            "wildcards": name[1],
+            "config": specs.spec(*name)["config"],
+            "needs": sorted(places[canonical_json(need)] for need in specs.needs(*name)),
         }
-        for stage, wildcards in names
+        for name in names
     ]
-    file = work / "plan" / dataset / f"jobs_of_{table}.json"
+    file = folder / f"jobs_of_{target[1]['table']}.json"
     write_json(file, entries)
     return str(file)
 
 
 def write_finished(
-    dataset: str,
-    table: str,
+    target: Name,
+    folder: Path,
     *,
-    work: Path,
     specs: Specs,
     manifest_of: Callable[[str, dict[str, str]], str],
     benchmark_of: Callable[[str, dict[str, str]], str | None],
 ) -> str:
-    """Write what is finished of the jobs behind a table; gives the file, which its content names."""
-    names = specs.jobs_behind("table", {"dataset": dataset, "table": table})
+    """Write what is finished of the same jobs; gives the file, which its content names."""
+    names = specs.jobs_behind(*target)
     results = [_finished(manifest_of(*name), benchmark_of(*name), spec=specs.spec(*name)) for name in names]
-    file = work / "plan" / dataset / f"finished-{sha256_text(canonical_json(results))[:16]}.json"
+    file = folder / f"finished-{sha256_text(canonical_json(results))[:16]}.json"
     write_json(file, results)
     return str(file)
 
@@ -102,8 +92,8 @@ def _finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> 
         return {}
     found: dict[str, Any] = {"manifest": manifest, "counts": record.counts}
     if benchmark and Path(benchmark).is_file():
-        names, values = (line.split("\t") for line in Path(benchmark).read_text().splitlines()[:2])
-        found["seconds"] = float(values[names.index("s")])
+        with Path(benchmark).open() as file:
+            found["seconds"] = float(next(csv.DictReader(file, delimiter="\t"))["s"])
     return found
 
 
@@ -111,6 +101,5 @@ def read_jobs(jobs: Path, finished: Path) -> list[Job]:
     """The jobs of the two files."""
     found: list[Job] = []
     for entry, result in zip(read_json(jobs), read_json(finished), strict=True):
-        needs = [found[place] for place in entry["needs"]]
-        found.append(Job(entry["stage"], entry["wildcards"], entry["config"], needs, result))
+        found.append(Job(**{**entry, "needs": [found[place] for place in entry["needs"]]}, finished=result))
     return found

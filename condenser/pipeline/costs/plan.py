@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ from condenser.pipeline.costs.tables import Device, Tables
 from condenser.systems import FOLDER as SYSTEMS
 
 Row = dict[str, Any]
+_AMOUNTS = ("tokens", "flops", "bytes_on_disk", "memory_bytes")
 _SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds")
-COLUMNS = ("stage", "jobs", *_SUMMED[:3], "memory_bytes", "seconds", "device", "basis", "assumption")
+COLUMNS = ("stage", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption")
 _TOLD = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
 _FORMATS = {"flops": "{:.4g}", "seconds": "{:.1f}"}
 _BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
@@ -36,11 +38,10 @@ def make_plan(
     Raises:
         ValueError: a size, a backbone or a rate is missing from the tables.
     """
-    data = Data(jobs, tables, device)
-    groups: dict[str, list[Row]] = {}
+    data, groups = Data(jobs, tables, device), defaultdict(list)
     for job in jobs:
-        row = _row(job, dataset, data, threads=threads)
-        groups.setdefault(row["stage"], []).append(row)
+        told = [job.wildcards[name] for name in _TOLD if job.wildcards.get(name, dataset) != dataset]
+        groups[" ".join([job.stage, *told])].append(_row(job, data, threads=threads))
     rows = [_sum(name, group) for name, group in groups.items()]
     lacks = ", ".join(row["stage"] for row in rows if row["seconds"] is None)
     return [*rows, {**_sum("total", rows), "assumption": f"lacks the seconds of {lacks}" if lacks else ""}]
@@ -81,46 +82,44 @@ def write_plan(rows: Sequence[Row], output: str | Path) -> None:
         file.write("".join("\t".join(line) + "\n" for line in lines).encode())
 
 
-def _row(job: Job, dataset: str, data: Data, *, threads: int) -> Row:
-    """The row of one job."""
+def _row(job: Job, data: Data, *, threads: int) -> Row:
+    """The row of one job, without its name."""
     data.assumptions.clear()
     work, seconds, basis = work_of(job, data), job.finished.get("seconds"), "measured"
+    row: Row = dict.fromkeys(COLUMNS)
     if seconds is None:
         basis = "unknown" if work is None else "assumed" if data.assumptions else "counted"
-    if seconds is None and work is not None:
-        seconds = job_seconds(job.stage, work, tables=data.tables, device=data.device, threads=threads)
-    amounts: Row = dict.fromkeys(COLUMNS[2:6])
     if work is not None:
-        amounts = {column: work.get(column, 0) for column in amounts}
-        amounts["flops"] += work.get("host_flops", 0)
-        amounts["memory_bytes"] += data.tables.assumption("process_bytes")
-    told = [job.wildcards[name] for name in _TOLD if job.wildcards.get(name, dataset) != dataset]
-    return {
-        "stage": " ".join([job.stage, *told]),
+        row |= {column: work.get(column, 0) for column in _AMOUNTS}
+        row["flops"] += work.get("host_flops", 0)
+        row["memory_bytes"] += data.tables.assumption("process_bytes")
+        if seconds is None:
+            seconds = job_seconds(job.stage, work, tables=data.tables, device=data.device, threads=threads)
+    said = _each_once([*data.assumptions, (work or {}).get("note")])
+    return row | {
         "jobs": 1,
-        **amounts,
         "seconds": seconds,
         "device": data.device.name,
         "basis": basis,
-        "assumption": "; ".join(dict.fromkeys(filter(None, [*data.assumptions, (work or {}).get("note")]))),
+        "assumption": said,
     }
 
 
 def _sum(name: str, rows: Sequence[Row]) -> Row:
     """Several rows as one, without what is unknown."""
-
-    def known(column: str) -> list[float]:
-        return [row[column] for row in rows if row[column] is not None]
-
+    known = {column: [row[column] for row in rows if row[column] is not None] for column in COLUMNS}
     return {
         "stage": name,
-        "jobs": sum(known("jobs")),
-        **{column: sum(known(column)) if known(column) else None for column in _SUMMED},
-        "memory_bytes": max(known("memory_bytes"), default=None),
+        **{column: sum(known[column]) if known[column] else None for column in ("jobs", *_SUMMED)},
+        "memory_bytes": max(known["memory_bytes"], default=None),
         "device": rows[0]["device"],
-        "basis": max((row["basis"] for row in rows), key=_BASES.index),
-        "assumption": "; ".join(dict.fromkeys(row["assumption"] for row in rows if row["assumption"])),
+        "basis": max(known["basis"], key=_BASES.index),
+        "assumption": _each_once(known["assumption"]),
     }
+
+
+def _each_once(said: Iterable[str | None]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, said)))
 
 
 def _cell(column: str, value: Any) -> str:

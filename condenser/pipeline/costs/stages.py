@@ -19,7 +19,7 @@ from condenser.data.official import official_file
 from condenser.pipeline.costs.arithmetic import Chunk, average_batch, padded
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
-from condenser.pipeline.costs.texts import Texts, python_bytes
+from condenser.pipeline.costs.texts import python_bytes
 
 Work = dict[str, Any]
 _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
@@ -46,18 +46,14 @@ def checkpoint(job: Job, data: Data) -> Work:
 
 
 def tokens(job: Job, data: Data) -> Work:
-    return _token_work(data.passages(job), job.share)
-
-
-def query_tokens(job: Job, data: Data) -> Work:
-    return _token_work(data.queries(job), 1.0)
-
-
-def _token_work(texts: Texts, share: float) -> Work:
     """A token takes two bytes, and so does the number of sentences of a row and of tokens of a sentence."""
-    tokens = share * texts.num_tokens
-    counts = share * texts.weight * (texts.first_sentence[-1] + texts.num_rows)
+    texts = data.texts(job)
+    tokens = job.share * texts.num_tokens
+    counts = job.share * texts.weight * (texts.first_sentence[-1] + texts.num_rows)
     return {"tokens": tokens, "bytes_on_disk": 2 * (tokens + counts), "memory_bytes": 4 * counts}
+
+
+query_tokens = tokens
 
 
 def subset(job: Job, data: Data) -> Work:
@@ -79,16 +75,10 @@ def examples(job: Job, data: Data) -> Work:
 
 
 def encode(job: Job, data: Data) -> Work:
-    return _encode_work(job, data, data.passages(job), job.config["recipe"]["lengths"]["passage"])
-
-
-def encode_queries(job: Job, data: Data) -> Work:
-    return _encode_work(job, data, data.queries(job), job.config["recipe"]["lengths"]["query"])
-
-
-def _encode_work(job: Job, data: Data, texts: Texts, max_tokens: int) -> Work:
     """Blocks of rows, each sorted by length and cut into batches (`condenser.retrieve.encode`)."""
-    settings, shape, lengths = job.config["encode"], data.shape(job), texts.cut(max_tokens)
+    settings, shape, texts = job.config["encode"], data.shape(job), data.texts(job)
+    (max_tokens,) = job.config["recipe"]["lengths"].values()
+    lengths = texts.cut(max_tokens)
     block = average_batch(lengths, min(settings["block_rows"], max(1, round(texts.count))))
     batches = encode_batches(block, settings["batch_tokens"])
     rows = texts.count * job.share
@@ -102,6 +92,9 @@ def _encode_work(job: Job, data: Data, texts: Texts, max_tokens: int) -> Work:
         "bytes_on_disk": 4 * rows * shape.dim,
         "memory_bytes": 4 * shape.num_weights + 4 * max(graphs) / shape.num_layers,
     }
+
+
+encode_queries = encode
 
 
 def encode_batches(block: np.ndarray, batch_tokens: int) -> list[Chunk]:

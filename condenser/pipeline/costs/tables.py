@@ -34,11 +34,20 @@ class Tables:
     """The tables of a folder.
 
     Raises:
-        ValueError: a line has more or fewer columns than the header, or repeats a key.
+        ValueError: a line has more or fewer columns than the header.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self._tables = {name: _read(Path(folder, f"{name}.tsv"), keys) for name, keys in _NUM_KEYS.items()}
+        self._tables: dict[str, dict[str, Row]] = {name: {} for name in _NUM_KEYS}
+        for name, num_keys in _NUM_KEYS.items():
+            path = Path(folder, f"{name}.tsv")
+            header, *lines = (line.split("\t") for line in path.read_text().splitlines())
+            for number, cells in enumerate(lines, start=2):
+                if len(cells) != len(header):
+                    raise ValueError(
+                        f"{path}:{number}: expected {len(header)} columns, got {len(cells)}. Use tabs."
+                    )
+                self._tables[name][" ".join(cells[:num_keys])] = dict(zip(header, cells, strict=True))
 
     def row(self, table: str, key: str) -> Row:
         """The row of a table with this key in its first column.
@@ -59,14 +68,13 @@ class Tables:
 
     def device(self, name: str) -> Device:
         """A device of devices.tsv."""
-        row = self.row("devices", name)
-        figures = ("flops_per_s", "bytes_per_s", "memory_bytes", "host_flops_per_s")
-        return Device(name, row["kind"], row["precision"], *(float(row[figure]) for figure in figures))
+        _, kind, precision, *rates, _ = self.row("devices", name).values()
+        return Device(name, kind, precision, *map(float, rates))
 
     def shape(self, name: str) -> Shape:
         """The dimensions of a checkpoint of backbones.tsv."""
-        row = self.row("backbones", name)
-        return Shape(**{key: int(value) for key, value in row.items() if key not in ("backbone", "source")})
+        _, *dimensions, _ = self.row("backbones", name).values()
+        return Shape(*map(int, dimensions))
 
     def rate(self, stage: str, unit: str, device: Device, *, threads: int) -> float | None:
         """How much of `unit` a stage does in a second; None where rates.tsv does not say.
@@ -75,22 +83,7 @@ class Tables:
         the share of it that is reached. Other rates grow with the threads they were measured with, if not 0.
         """
         for key in (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}"):
-            row = self._tables["rates"].get(f"{key} {unit}")
-            if row is not None:
+            if row := self._tables["rates"].get(f"{key} {unit}"):
                 peak = getattr(device, _PEAKS[unit]) if unit in _PEAKS else 1.0
-                scale = threads / int(row["threads"]) if int(row["threads"]) else 1.0
-                return float(row["rate"]) * peak * scale
+                return float(row["rate"]) * peak * threads / (int(row["threads"]) or threads)
         return None
-
-
-def _read(path: Path, num_keys: int) -> dict[str, Row]:
-    header, *lines = (line.split("\t") for line in path.read_text().splitlines())
-    rows: dict[str, Row] = {}
-    for number, cells in enumerate(lines, start=2):
-        key = " ".join(cells[:num_keys])
-        if len(cells) != len(header):
-            raise ValueError(f"{path}:{number}: expected {len(header)} columns, got {len(cells)}. Use tabs.")
-        if key in rows:
-            raise ValueError(f"{path}:{number}: expected each row once, got {key} again. Remove one.")
-        rows[key] = dict(zip(header, cells, strict=True))
-    return rows

@@ -19,6 +19,7 @@ import numpy as np
 
 from condenser.data import sources
 from condenser.files import count_lines, load_npy
+from condenser.pipeline.costs.arithmetic import even_places
 from condenser.pipeline.costs.tables import Row, Tables
 
 SAMPLE_ROWS = 2000
@@ -70,9 +71,8 @@ def counted_texts(prefixes: Sequence[Path], *, id_bytes: float) -> Texts:
     """Evenly spaced rows of all token shards of a collection."""
     parts = ("sentence_lengths", "num_sentences")
     shards = [[load_npy(f"{prefix}.{part}.npy") for part in parts] for prefix in prefixes]
-    count = sum(len(nums) for _, nums in shards)
-    taken, first, rows = min(count, SAMPLE_ROWS), 0, []
-    wanted = (2 * np.arange(taken) + 1) * count // (2 * taken)
+    count, first, rows = sum(len(nums) for _, nums in shards), 0, []
+    wanted = even_places(count, min(count, SAMPLE_ROWS))
     for lengths, nums in shards:
         ends = np.cumsum(nums, dtype=np.int64)
         here = wanted[(wanted >= first) & (wanted < first + len(nums))] - first
@@ -88,7 +88,7 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
         ValueError: collections.tsv does not have its source, or a part of it.
     """
     if settings["source"] == "hub_text":
-        return _of_parts(settings["parts"], tables)
+        return _joined([_part(part, tables) for part in settings["parts"]])
     if files := sources.local_files(settings):
         return _of_own_file(files[0], tables)
     row = tables.row("collections", settings["source"])
@@ -106,19 +106,19 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     Raises:
         ValueError: collections.tsv does not have the split.
     """
+    name, why = f"{settings['source']}/{split}", f"official split {split}"
+    count = None
     if settings["source"] == "pydoc":
-        held_out = settings["eval_queries"] if settings["held_out"] == "train" else 0
-        is_eval = split == settings["eval_split"]
-        count = settings["eval_queries"] if is_eval else max(1, settings["train_queries"] - held_out)
-        return assumed_texts(tables.row("collections", "pydoc/queries"), count, why="queries as configured")
+        name, why = "pydoc/queries", "queries as configured"
+        count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
     for qrels in sources.local_files(settings):
         place = str(qrels.relative_to(settings["path"]))
         if place.startswith("qrels") and place.endswith(f"{split}.tsv"):
+            name, why = "own/queries", f"queries of {qrels.name} counted"
             judged = {line.split(None, 1)[0] for line in qrels.read_bytes().splitlines() if line.strip()}
-            row, count = tables.row("collections", "own/queries"), max(1, len(judged - {b"query-id"}))
-            return assumed_texts(row, count, why=f"queries of {qrels.name} counted")
-    row = tables.row("collections", f"{settings['source']}/{split}")
-    return assumed_texts(row, float(row["rows"]), why=f"official split {split}")
+            count = max(1, len(judged - {b"query-id"}))
+    row = tables.row("collections", name)
+    return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
 
 
 def python_bytes(package: str) -> int:
@@ -127,9 +127,7 @@ def python_bytes(package: str) -> int:
     return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
-def assumed_texts(
-    row: Row, count: float, *, why: str, titled: bool = False, joined: int = 1, sample: int = SAMPLE_ROWS
-) -> Texts:
+def assumed_texts(row: Row, count: float, *, why: str, titled: bool = False, joined: int = 1) -> Texts:
     """Texts as a row of collections.tsv describes them.
 
     Their lengths without titles stand at even quantiles of a log-normal distribution.
@@ -137,21 +135,20 @@ def assumed_texts(
     Args:
         count: rows of the collection.
         joined: so many of the texts that the row describes make one.
-        sample: rows of the sample.
     """
     mean_tokens, spread = joined * float(row["tokens"]), np.sqrt(np.log1p(float(row["variation"]) ** 2))
-    quantiles = [NormalDist().inv_cdf((index + 0.5) / sample) for index in range(sample)]
-    shape = np.exp(spread * np.array(quantiles))
-    lengths = np.maximum(1, np.rint(shape * mean_tokens / shape.mean())).astype(int).tolist()
-    titles = [int(row["title_tokens"]) if titled else 0] * sample
+    quantiles = (np.arange(SAMPLE_ROWS) + 0.5) / SAMPLE_ROWS
+    shape = np.exp(spread * np.array(list(map(NormalDist().inv_cdf, quantiles))))
+    lengths = np.maximum(1, np.rint(shape * mean_tokens / shape.mean()))
+    titles = np.full(SAMPLE_ROWS, float(row["title_tokens"]) if titled else 0)
     sentences = _in_sentences(lengths, titles, mean=float(row["sentence_tokens"]))
     return Texts(sentences, count, float(row["id_bytes"]), f"{why}, {mean_tokens:g} tokens each")
 
 
-def _in_sentences(lengths: Sequence[int], titles: Sequence[int], *, mean: float) -> list[list[int]]:
+def _in_sentences(lengths: np.ndarray, titles: np.ndarray, *, mean: float) -> list[list[int]]:
     """Rows of sentences that vary evenly between 0.4 and 1.6 of the mean."""
     random, rows = np.random.default_rng(0), []
-    for left, title in zip(lengths, titles, strict=True):
+    for left, title in zip(lengths.astype(int).tolist(), titles.astype(int).tolist(), strict=True):
         row = [title]
         while left:
             row.append(min(left, max(1, round(mean * random.uniform(0.4, 1.6)))))
@@ -160,44 +157,36 @@ def _in_sentences(lengths: Sequence[int], titles: Sequence[int], *, mean: float)
     return rows
 
 
-def _of_parts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
-    """Texts of the hub; each part has its share of the sample."""
-    found = []
-    for part in parts:
-        name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
-        row = tables.row("collections", name)
-        number = min(float(row["rows"]), part["max_rows"] or np.inf)
-        found.append((row, number / joined, joined, f"{name}: {number:,.0f} texts"))
-    total = sum(count for _, count, _, _ in found)
-    texts = [
-        assumed_texts(
-            row,
-            count,
-            why=why,
-            titled=joined == 1,
-            joined=joined,
-            sample=max(1, round(SAMPLE_ROWS * count / total)),
-        )
-        for row, count, joined, why in found
-    ]
-    sentences = [row for one in texts for row in one.sentences]
-    return Texts(sentences, total, texts[0].id_bytes, "; ".join(one.assumption for one in texts))
+def _part(part: Mapping[str, Any], tables: Tables) -> Texts:
+    """A part of the texts of the hub."""
+    name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
+    row = tables.row("collections", name)
+    number = min(float(row["rows"]), part["max_rows"] or np.inf)
+    why = f"{name}: {number:,.0f} texts"
+    return assumed_texts(row, number / joined, why=why, titled=joined == 1, joined=joined)
+
+
+def _joined(texts: Sequence[Texts]) -> Texts:
+    """Several collections as one; each has its share of the sample."""
+    count, rows = sum(one.count for one in texts), []
+    for one in texts:
+        places = even_places(one.num_rows, max(1, round(SAMPLE_ROWS * one.count / count)))
+        rows += [one.sentences[place] for place in places]
+    return Texts(rows, count, texts[0].id_bytes, "; ".join(one.assumption for one in texts))
 
 
 def _of_own_file(path: Path, tables: Tables) -> Texts:
     """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
     count = count_lines(path)
-    with path.open("rb") as file:
-        lines = [
-            line.decode(errors="replace") for line in islice(file, 0, None, max(1, count // SAMPLE_ROWS))
-        ]
+    with path.open(errors="replace") as file:
+        lines = list(islice(file, 0, None, max(1, count // SAMPLE_ROWS)))
     if not lines:
         raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
     per_token, row = tables.assumption("bytes_per_token"), tables.row("collections", "own")
-    found = [_title_and_text(line, is_json=path.suffix == ".jsonl") for line in lines]
-    lengths = [max(1, round(len(text.encode()) / per_token)) for _, text in found]
-    titles = [1 + round(len(title.encode()) / per_token) if title else 0 for title, _ in found]
-    sentences = _in_sentences(lengths, titles, mean=float(row["sentence_tokens"]))
+    texts = [_title_and_text(line, is_json=path.suffix == ".jsonl") for line in lines]
+    titles, lengths = np.rint([[len(text.encode()) / per_token for text in pair] for pair in texts]).T
+    mean = float(row["sentence_tokens"])
+    sentences = _in_sentences(np.maximum(1, lengths), titles + (titles > 0), mean=mean)
     why = f"{path.name}: lines counted, {per_token:g} bytes per token"
     return Texts(sentences, max(count, len(lines)), float(row["id_bytes"]), why)
 

@@ -43,7 +43,15 @@ def made(
         folder / "queries.jsonl",
         folder / "qrels.tsv",
         folder / "examples.jsonl",
-        **{"depth": 200, "sample": 30, "positive_in_run": False, "wanted": None, "seed": 1, **options},
+        **{
+            "depth": 200,
+            "sample": 30,
+            "positive_in_run": False,
+            "margin": None,
+            "wanted": None,
+            "seed": 1,
+            **options,
+        },
     )
     return {example.query_id: example for example in read_examples(folder / "examples.jsonl")}, counts
 
@@ -79,11 +87,25 @@ def test_every_query_is_accounted_for(tmp_path):
         "without_run": 1,
         "without_positive_in_run": 1,
         "without_negatives": 1,
+        "without_negatives_by_margin": 0,
         "examples": 1,
         "fewer_negatives_than_sample": 1,
         "positives_removed": 1,
+        "removed_by_margin": 0,
         "negatives": 1,
     }
+
+
+def test_a_margin_leaves_out_what_scores_near_the_best_positive_or_above_it(tmp_path):
+    # scores are 0, -1, -2, ... by rank
+    run = {"q": ["a", "p", "b", "c", "d"], "without": ["a", "b"], "all": ["a", "b", "p"]}
+    judged = {"q": {"p": 1, "d": 1}, "without": {"p": 1}, "all": {"p": 1}}
+    examples, counts = made(tmp_path, run, judged, margin=0.0)
+    assert examples["q"].negative_doc_ids == ("b", "c")
+    assert examples["without"].negative_doc_ids == ("a", "b")
+    assert counts["without_negatives_by_margin"] == 1 and counts["without_negatives"] == 0
+    assert counts["removed_by_margin"] == 1 and counts["positives_removed"] == 2
+    assert made(tmp_path, run, judged, margin=2.0)[0]["q"].negative_doc_ids == ("c",)
 
 
 def test_negatives_are_sampled_evenly_without_replacement_in_order_of_rank(tmp_path):
@@ -137,6 +159,7 @@ def test_a_query_in_two_pieces_is_refused(tmp_path):
             depth=2,
             sample=1,
             positive_in_run=False,
+            margin=None,
             wanted=None,
             seed=1,
         )
@@ -167,7 +190,7 @@ def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_name
     from workflow_scripts import examples
 
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
-    negatives = {"depth": 200, "sample": 30, "positive_in_run": ["bm25"]}
+    negatives = {"depth": 200, "sample": 30, "positive_in_run": ["bm25"], "margin": None}
     for system, expected in (("bm25", 1), ("condenser-round1", 2)):
         spec = {
             "config": {"recipe": {"negatives": negatives}, "seed": 42},
@@ -186,7 +209,7 @@ def test_the_program_makes_examples_of_a_subset_alone(tmp_path):
 
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
     (tmp_path / "subset.txt").write_text("r\n")
-    negatives = {"depth": 200, "sample": 30, "positive_in_run": []}
+    negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
     spec = {"config": {"recipe": {"negatives": negatives}, "seed": 42}, "wildcards": {"system": "bm25"}}
     arguments = f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
     arguments += f" --subset {tmp_path}/subset.txt --output {tmp_path}/out --manifest {tmp_path}/m.json"

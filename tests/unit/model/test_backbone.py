@@ -29,6 +29,7 @@ from condenser.model.backbone import load_backbone, prepare_backbone, save_backb
 from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.bert_tokenizer import wordpiece_tokenizer
 from condenser.model.mlm_head import MaskedLanguageHead
+from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.vocabulary import learn_wordpieces
 
 torch.set_num_threads(1)
@@ -53,6 +54,10 @@ TEXTS = ["the cat sat on the mat", "a cat and a dog sat", "dogs and cats, mats a
 
 
 EAGER = {"attn_implementation": "eager"}
+
+
+def files_in(folder: Path) -> set[str]:
+    return {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
 
 
 def prepare(source: str, folder: Path, **given: Any) -> dict[str, Any]:
@@ -117,8 +122,14 @@ def test_saving_what_was_loaded_gives_the_same_bytes(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "source", BertModel)
     prepare("folder", tmp_path / "ours", path=tmp_path / "source")
     save_backbone(load_backbone(tmp_path / "ours", dropout=None), tmp_path / "ours", tmp_path / "again")
-    names = sorted(file.name for file in (tmp_path / "again").iterdir())
-    assert names == ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+    names = files_in(tmp_path / "again")
+    assert names == {
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        *VECTOR_FILES,
+    }
     for name in names:
         assert sha256_file(tmp_path / "ours" / name) == sha256_file(tmp_path / "again" / name), name
 
@@ -131,8 +142,8 @@ def test_preparing_twice_gives_the_same_bytes_whatever_the_global_generator(tmp_
     before = torch.get_rng_state()
     load_backbone(tmp_path / "1", dropout=None)
     assert torch.equal(before, torch.get_rng_state())
-    for file in (tmp_path / "1").iterdir():
-        assert file.read_bytes() == (tmp_path / "2" / file.name).read_bytes(), file.name
+    for name in files_in(tmp_path / "1"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
 
 
 def test_tensorflow_names_and_half_precision_are_understood(tmp_path: Path) -> None:
@@ -239,8 +250,8 @@ def test_settings_that_change_no_vector_are_left_out(changes: dict, tmp_path: Pa
     prepare("folder", tmp_path / "usual", path=tmp_path / "source")
     edit_json(tmp_path / "source" / "config.json", **changes)
     prepare("folder", tmp_path / "ours", path=tmp_path / "source")
-    for file in (tmp_path / "usual").iterdir():
-        assert file.read_bytes() == (tmp_path / "ours" / file.name).read_bytes(), file.name
+    for name in files_in(tmp_path / "usual"):
+        assert (tmp_path / "usual" / name).read_bytes() == (tmp_path / "ours" / name).read_bytes(), name
     same_states(tmp_path / "ours", model)
     assert load_backbone(tmp_path / "source", dropout=None).config._attn_implementation == "sdpa"
 
@@ -537,7 +548,7 @@ def test_scratch_learns_words_and_draws_weights_alike_in_every_process(tmp_path:
         [sys.executable, "-c", program, settings], check=True, cwd=Path(__file__).parents[3], timeout=120
     )
     prepare("scratch", tmp_path / "here", shape=SHAPE, texts=texts)
-    names = {file.name for file in (tmp_path / "here").iterdir()}
+    names = files_in(tmp_path / "here")
     assert {"model.safetensors", "mlm_head.safetensors", "tokenizer.json"} < names
     for name in names:
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name

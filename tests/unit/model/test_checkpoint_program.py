@@ -11,8 +11,15 @@ from forks import Program
 from condenser.data.records import Passage, write_passages
 from condenser.files import read_json, sha256_file
 from condenser.model.backbone import load_backbone
+from condenser.model.text_vector import VECTOR_FILES
 
-ABSENT = {"id": None, "revision": None, "path": None}  # as a validated configuration has them
+ABSENT = {
+    "id": None,
+    "revision": None,
+    "path": None,
+    "pooling": None,
+    "normalised": None,
+}  # as a validated configuration has them
 SCRATCH = {
     **ABSENT,
     **{"source": "scratch", "hidden_size": 12, "num_layers": 2, "num_heads": 3},
@@ -43,7 +50,7 @@ def test_manifest_names_the_collection_and_every_file(main: Callable, tmp_path: 
         f"backbone/{name}"
         for name in (
             *("config.json", "model.safetensors", "mlm_head.safetensors"),
-            *("tokenizer.json", "tokenizer_config.json"),
+            *("tokenizer.json", "tokenizer_config.json", *VECTOR_FILES),
         )
     }
     assert manifest["counts"]["layers"] == 2 and manifest["counts"]["mlm_head"] == "new"

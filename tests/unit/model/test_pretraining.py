@@ -16,6 +16,7 @@ from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
 from condenser.model.dropout import ATTENTION
 from condenser.model.pretraining import Condenser
+from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.weights import read_settings
 
 torch.set_num_threads(1)
@@ -60,7 +61,7 @@ def test_saved_and_loaded_condenser_gives_the_same_bits(scratch: Path, tmp_path:
     ours, theirs = model(ids, None, masked), again(ids, None, masked)
     assert torch.equal(ours.head_logits, theirs.head_logits)
     assert torch.equal(ours.late_logits, theirs.late_logits)
-    assert torch.equal(ours.cls, theirs.cls)
+    assert torch.equal(ours.vector, theirs.vector)
     assert not any(parameter.requires_grad for parameter in again.backbone.pooler.parameters())
 
 
@@ -72,19 +73,20 @@ def test_saved_backbone_is_a_drop_in_bert_without_the_head(scratch: Path, tmp_pa
     ids = torch.randint(5, drop_in.config.vocab_size, (3, 8))
     attended = torch.tensor([[True] * 8, [True] * 5 + [False] * 3, [True] * 2 + [False] * 6])
     plain = drop_in.eval()(ids, attention_mask=attended.long()).last_hidden_state[:, 0]
-    torch.testing.assert_close(model.late_cls(ids, attended), plain, rtol=0, atol=1e-6)
-    names = {file.name for file in (tmp_path / "condenser").iterdir()}
+    torch.testing.assert_close(model.represent(ids, attended), plain, rtol=0, atol=1e-6)
+    folder = tmp_path / "condenser"
+    names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     assert names == {
         *("config.json", "model.safetensors", "mlm_head.safetensors", "condenser_head.safetensors"),
-        *("tokenizer.json", "tokenizer_config.json"),
+        *("tokenizer.json", "tokenizer_config.json", *VECTOR_FILES),
     }
 
 
 def test_saving_twice_gives_the_same_bytes(scratch: Path, tmp_path: Path) -> None:
     for number in (1, 2):
         load(scratch, missing_head="random").save(tmp_path / str(number), scratch)
-    for file in (tmp_path / "1").iterdir():
-        assert file.read_bytes() == (tmp_path / "2" / file.name).read_bytes(), file.name
+    for file in (tmp_path / "1").rglob("*.*"):
+        assert file.read_bytes() == (tmp_path / "2" / file.relative_to(tmp_path / "1")).read_bytes(), file
 
 
 def test_warm_start_without_a_head_is_refused_unless_asked_for(scratch: Path) -> None:

@@ -175,7 +175,7 @@ def test_an_encoder_has_the_operations_that_pytorch_counts() -> None:
     with torch.no_grad():
         assert forward == pytest.approx(counted_flops(lambda: retriever(ids, None)), rel=0.001)
         # the first pass of the gradient cache
-        assert forward == pytest.approx(counted_flops(lambda: condenser.late_cls(ids, None)), rel=0.001)
+        assert forward == pytest.approx(counted_flops(lambda: condenser.represent(ids, None)), rel=0.001)
 
 
 @pytest.mark.parametrize("num_head_layers", [1, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from condenser.files import read_json
 from condenser.manifest import Manifest, sealed
 from condenser.pipeline.freshness import Freshness, accept
-from condenser.pipeline.reasons import ReasonFilter
 
 SPEC = {"stage": "tokens", "wildcards": {"dataset": "d"}, "config": {"shards": 1}, "code": {}, "lineage": {}}
 EDITED = {**SPEC, "config": {"shards": 2}}
@@ -89,10 +87,3 @@ def test_what_is_accepted_counts_as_made_so_and_is_told(tmp_path: Path) -> None:
     assert [one["changes"] for one in record["accepted"]] == [["setting shards of tokens: 1 -> 2"]]
     whole = {name: value for name, value in record.items() if name != "sha256"}
     assert sealed(whole) == record
-
-
-def test_snakemakes_reason_is_put_into_words() -> None:
-    reason = "Missing output files: a; Params have changed since last execution: setting shards: 1 -> 2"
-    record = logging.makeLogRecord({"reason": reason})
-    assert ReasonFilter().filter(record)
-    assert record.reason == "Missing output files: a; changed: setting shards: 1 -> 2"  # type: ignore[attr-defined]

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from condenser.config import validated
-from condenser.pipeline.specs import Specs, Stage, differences
+from condenser.pipeline.differences import differences
+from condenser.pipeline.specs import Specs, Stage
 
 Wildcards = dict[str, str]
 
@@ -38,7 +39,7 @@ def specs(
         root=root,
         inputs=lambda stage, wildcards: (inputs or {}).get(stage, []),
         owner=owner,
-        digest_cache=cache,
+        digest_cache=cache or Path("nothing is read"),
     )
     for stage in known:
         made.declare(stage, (stages or {}).get(stage, Stage()))
@@ -84,7 +85,7 @@ def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
     assert made["config"] == {
         "recipe": {
             "lengths": {"passage": 128},
-            "negatives": {"depth": 200, "sample": 30, "positive_in_run": ["bm25"]},
+            "negatives": {"depth": 200, "sample": 30, "positive_in_run": ["bm25"], "margin": None},
         },
         "encode": {"block_rows": 1024},
         "seed": 42,

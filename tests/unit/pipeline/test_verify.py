@@ -14,8 +14,7 @@ import pytest
 import condenser.pipeline.verify as module
 from condenser.files import canonical_json, json_bytes, read_json, sha256_text, write_json
 from condenser.manifest import Manifest
-from condenser.pipeline.current import write_current
-from condenser.pipeline.verify import Finding, verify
+from condenser.pipeline.verify import Finding, verify, write_current
 from workflow_scripts import verify as verify_program
 
 MANIFEST = {"collect": "data", "bm25_index": "bm25/index", "table": "table2.tsv"}
@@ -50,7 +49,9 @@ def place(stage: str, wildcards: dict[str, str]) -> str:
 
 def today(results: Path, **depths: int) -> dict[str, dict[str, Any]]:
     """What the workflow writes for verify."""
-    return read_json(Path(write_current(results, Path("work"), specs=Specs(depths), manifest_of=place)))
+    file = Path("work", "current.json")
+    write_current(results, file, specs=Specs(depths), manifest_of=place)  # type: ignore[arg-type]
+    return read_json(file)
 
 
 def check(results: Path, **depths: int) -> tuple[int, list[Finding]]:
@@ -127,6 +128,30 @@ def test_a_job_the_configuration_no_longer_has_is_stale_and_says_why(results: Pa
     )
 
 
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (LookupError("expected a dataset"), "expected a dataset"),
+        (ValueError("package gone"), "package gone"),
+        (OSError(2, "no corpus"), "[Errno 2] no corpus"),
+        (SystemExit("error: results/d: texts alone"), "error: results/d: texts alone"),  # said by a rule
+    ],
+)
+def test_a_job_that_the_configuration_no_longer_has_is_written_with_the_reason(
+    results: Path, monkeypatch: pytest.MonkeyPatch, failure: BaseException, said: str
+) -> None:
+    def fail(specs: Specs, stage: str, wildcards: dict[str, str]) -> None:
+        raise failure
+
+    (results / "d" / "data.manifest.json").write_text("damaged: verify names it")
+    monkeypatch.setattr(Specs, "spec", fail)
+    assert today(results) == {INDEX: {"error": said}, TABLE: {"error": said}}
+
+
+def test_spec_and_place_of_a_job_that_the_configuration_has_are_written(results: Path) -> None:
+    assert today(results, table=2)[TABLE] == {"spec": spec_of("table", depth=2), "place": TABLE}
+
+
 def test_a_result_of_whose_job_nothing_is_known_today_is_stale(results: Path) -> None:
     assert [finding.kind for finding in verify(results, current={})[1]] == ["stale"] * 3
 
@@ -164,9 +189,9 @@ def test_a_link_to_a_folder_above_it_ends_and_is_named(results: Path, target: st
 def test_a_folder_that_cannot_be_read_is_named_and_the_rest_is_checked(
     results: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(path: Path) -> Any:
-        if path.name == "data":
-            raise PermissionError(13, "Permission denied")
+    def refused(path: str) -> Any:
+        if Path(path).name == "data":
+            raise PermissionError(13, "Permission denied", path)
         return scandir(path)
 
     scandir = os.scandir
@@ -181,7 +206,7 @@ def test_an_input_remade_with_other_bytes_makes_all_below_stale_and_names_what_t
 ) -> None:
     make(results, "collect", b"other")
     assert reasons(check(results)[1]) == {
-        INDEX: "stale: made from results/d/data/in.txt, which was made again since, with other bytes",
+        INDEX: "stale: results/d/data/in.txt was made again, with other bytes",
         TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
     }
     make(results, "bm25_index", bytes(range(256)))  # the same bytes once more: the table stands
@@ -200,7 +225,7 @@ def test_a_damaged_result_makes_all_below_stale(results: Path) -> None:
 def test_a_stale_result_makes_all_below_stale_though_their_own_specs_are_todays(results: Path) -> None:
     found = reasons(check(results, collect=2)[1])
     assert found == {
-        "results/d/data.manifest.json": "stale: changed since: setting depth of collect: 1 -> 2",
+        "results/d/data.manifest.json": "stale: setting depth of collect: 1 -> 2",
         INDEX: "stale: made from results/d/data/in.txt, which is stale",
         TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
     }
@@ -228,7 +253,7 @@ def test_a_result_made_from_a_manifest_is_stale_when_that_is_written_again(resul
     assert check(results) == (3, [])
     record = json.loads(counted.read_bytes())
     counted.write_bytes(sealed({**record, "counts": {"rows": 2}}))
-    assert reasons(check(results)[1]) == {TABLE: f"stale: made from {counted}, which has other bytes now"}
+    assert reasons(check(results)[1]) == {TABLE: f"stale: {counted} has other bytes now"}
 
 
 @pytest.mark.parametrize("copy", ["other", "d.bak", "d/old"])

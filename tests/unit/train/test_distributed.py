@@ -77,11 +77,11 @@ def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: fl
     def with_losses(rows):
         flat = 2 + WIDTH * torch.arange(len(rows))
         output = model(ids[rows], None, flat)
-        return output.cls, {"head": masked_cross_entropy_sum(output.head_logits, ids[rows, 2]) / NUM_SPANS}
+        return output.vector, {"head": masked_cross_entropy_sum(output.head_logits, ids[rows, 2]) / NUM_SPANS}
 
     losses = contrastive_backward(
         [chunks[number] for number in processes.mine(len(chunks))],
-        lambda rows: model.late_cls(ids[rows], None),
+        lambda rows: model.represent(ids[rows], None),
         span_contrastive_loss,
         num_rows={"spans": NUM_SPANS},
         dim=12,

@@ -53,7 +53,7 @@ def cocondenser_gradient(
 
     def encode(rows: Tensor) -> Tensor:
         with context():
-            return model.late_cls(ids[rows], mask[rows])
+            return model.represent(ids[rows], mask[rows])
 
     def encode_with_losses(rows: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
         flat = (columns[rows] + WIDTH * torch.arange(len(rows))[:, None]).flatten()
@@ -61,7 +61,7 @@ def cocondenser_gradient(
             output = model(ids[rows], mask[rows], flat)
         chosen = labels[rows].flatten()
         assert output.late_logits is not None
-        return output.cls, {
+        return output.vector, {
             "head": masked_cross_entropy_sum(output.head_logits, chosen) / NUM_MASKED,
             "late": masked_cross_entropy_sum(output.late_logits, chosen) / NUM_MASKED,
         }
@@ -94,7 +94,7 @@ def plain_gradient(model: Condenser) -> tuple[dict[str, float], dict[str, Tensor
     output = model(ids, mask, flat)
     assert output.late_logits is not None
     losses = {
-        "contrastive": span_contrastive_loss(output.cls),
+        "contrastive": span_contrastive_loss(output.vector),
         "head": nn.functional.cross_entropy(output.head_logits, labels.flatten()),
         "late": nn.functional.cross_entropy(output.late_logits, labels.flatten()),
     }
@@ -152,7 +152,7 @@ def test_with_dropout_kept_graphs_are_those_of_one_backward_call() -> None:
         torch.manual_seed(chunk.seed)
         flat = (columns[chunk.rows] + WIDTH * torch.arange(len(chunk.rows))[:, None]).flatten()
         output = model(ids[chunk.rows], mask[chunk.rows], flat)
-        spans = spans.index_copy(0, chunk.rows, output.cls)
+        spans = spans.index_copy(0, chunk.rows, output.vector)
         for logits in (output.head_logits, output.late_logits):
             total = total + masked_cross_entropy_sum(logits, labels[chunk.rows].flatten()) / NUM_MASKED
     model.zero_grad(set_to_none=True)
