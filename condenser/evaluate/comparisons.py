@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def measured(
             seed=seed,
         )
         found[measure] = Measured(
-            list(cells.values()),
+            [_within_0_and_1(cell) for cell in cells.values()],
             {(int(number), int(reference)): one for (number, reference), one in comparisons.items()},
             num_queries,
         )
@@ -121,16 +121,32 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Meas
 
 def rendered_comparisons(frame: pd.DataFrame) -> str:
     """The lines of `make_comparisons` as text for the terminal, without what is in the file alone."""
-    if frame.empty:
-        return "Nothing to compare."
-    limits = zip(frame["difference"], frame["difference_low"], frame["difference_high"], strict=True)
-    shown = frame[["row", "compared_with", "measure"]].copy()
-    shown["difference"] = [
-        f"{difference:+.4f}" + ("" if pd.isna(low) else f" [{low:+.3f}, {high:+.3f}]")
-        for difference, low, high in limits
+    blocks: list[str] = []
+    for (measure, reference), lines in frame.groupby(["measure", "compared_with"], sort=False):
+        limits = zip(lines["difference"], lines["difference_low"], lines["difference_high"], strict=True)
+        columns: dict[str, Iterable[str]] = {
+            f"{measure}, compared with: {reference}": lines["row"],
+            "difference": [
+                f"{difference:+.4f}" + ("" if pd.isna(low) else f" [{low:+.3f}, {high:+.3f}]")
+                for difference, low, high in limits
+            ],
+            **{"p (Holm)": lines["holm_p_value"], "verdict": lines["verdict"]},
+        }
+        blocks.append("\n".join(aligned({header: [*cells] for header, cells in columns.items()})))
+    return "\n\n".join(blocks) or "Nothing to compare."
+
+
+def aligned(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """A line for the headers and a line for each row, columns two spaces apart.
+
+    >>> aligned({"row": ["BM25", "ours"], "p": ["-", "0.1"]})
+    ['row   p', 'BM25  -', 'ours  0.1']
+    """
+    padded = [
+        [text.ljust(max(map(len, [header, *cells]))) for text in [header, *cells]]
+        for header, cells in columns.items()
     ]
-    shown["p (Holm)"], shown["verdict"] = frame["holm_p_value"], frame["verdict"]
-    return shown.to_string(index=False)
+    return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
 
 
 def row_names(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -159,6 +175,11 @@ def written_p_value(p_value: float) -> str:
     ('0.0312', '2.5e-08')
     """
     return f"{p_value:.4f}" if p_value >= 1e-4 or p_value == 0 else f"{p_value:.1e}"
+
+
+def _within_0_and_1(cell: Cell) -> Cell:
+    """A cell whose interval ends where measures end: an interval for several seeds may reach beyond."""
+    return replace(cell, low=max(cell.low, 0.0), high=min(cell.high, 1.0))
 
 
 def _values(

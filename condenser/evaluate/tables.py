@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from condenser.evaluate.comparisons import Measured, seeds_of, written_p_value
+from condenser.evaluate.comparisons import Measured, aligned, seeds_of, written_p_value
 from condenser.evaluate.measures import parse
 from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
 from condenser.files import atomic_write, read_json
@@ -185,7 +185,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
     backbones = list(dict.fromkeys(measured["backbone"].dropna()))
     lines: list[str] = []
     for with_sd, with_interval in ((True, True), (False, True), (True, False), (False, False)):
-        lines = _aligned(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
+        lines = aligned(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
         if max(map(len, lines)) <= _SCREEN:
             break
     about = f"{one['collection']}: {one['passages']:,} passages, {one['queries']:,} queries"
@@ -197,7 +197,9 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
     elif one["collection"] != _OFFICIAL:
         lines.append("This is not what the papers' table was measured on: do not compare with it.")
     if with_interval:
-        lines.append(f"[low, high] is an interval of {confidence:.4g} probability, from resampled queries.")
+        lines.append(
+            f"[low, high]: {100 * confidence:.4g} % interval of the mean, by resampling the queries."
+        )
     if measured[_START].notna().any():
         lines.append(
             f"than start: by {_measures_of(frame)[0]}, against the row of the untouched model that the row's "
@@ -255,12 +257,3 @@ def _cell(mean: Any, sd: Any, low: Any, high: Any) -> str | None:
 def _fraction(number: float, decimals: int) -> str:
     """A number without the 0 before its point."""
     return re.sub(r"^(-?)0\.", r"\1.", f"{number:.{decimals}f}")
-
-
-def _aligned(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """Lines of a header and cells, two spaces apart."""
-    padded = [
-        [text.ljust(max(map(len, [header, *cells]))) for text in [header, *cells]]
-        for header, cells in columns.items()
-    ]
-    return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]

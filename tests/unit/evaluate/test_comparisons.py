@@ -118,10 +118,24 @@ def test_a_small_p_value_is_not_written_as_nought() -> None:
     ]
 
 
-def test_the_terminal_shows_lines_of_at_most_120_columns(tmp_path: Path) -> None:
-    lines = rendered_comparisons(make_comparisons(ROWS, found(tmp_path))).splitlines()
-    assert len(lines) == 4 and max(map(len, lines)) <= 120
-    assert lines[2].split()[:3] == ["Ours", "BM25", "MRR@10"] and lines[2].endswith("better")
+def test_the_terminal_shows_a_block_for_each_reference_in_at_most_120_columns(tmp_path: Path) -> None:
+    first, second = rendered_comparisons(make_comparisons(ROWS, found(tmp_path))).split("\n\n")
+    assert [line.split("  ")[0] for line in first.splitlines()] == [
+        *("MRR@10, compared with: BM25", "Condenser w/o hard negatives", "Ours"),
+    ]
+    assert second.startswith("MRR@10, compared with: Condenser w/o hard negatives  difference")
+    assert second.endswith("better") and len(second.splitlines()) == 2
+    long = [{**one, "train_queries": 1000} for one in ROWS]
+    lines = rendered_comparisons(make_comparisons(long, found(tmp_path))).splitlines()
+    assert max(map(len, lines)) <= 120
+
+
+def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
+    files = metrics_files(tmp_path)
+    for seed, value in ((1, 0.0), (2, 0.02), (3, 0.3)):  # seeds that differ more than queries
+        edit(files["ours", f"seed{seed}"], **{"MRR@10": [value, *[0.0] * 39]})
+    cells = measured(ROWS, PAIRS, files, measures=["MRR@10"], **SIGNIFICANCE)["MRR@10"].cells
+    assert cells[2].low == 0.0 < cells[2].mean < cells[2].high
 
 
 def test_a_table_with_nothing_to_compare_has_a_header_alone(tmp_path: Path) -> None:
