@@ -57,16 +57,19 @@ def make_table(
 
     Args:
         rows: as `condenser.experiment.table_rows` gives them.
-        metrics: the metrics file of each (system, variant).
+        metrics: the metrics file of each (system, variant); none of a collection without judged queries.
         published: rows of `condenser.evaluate.published`.
 
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
     """
-    values, num_queries = read_metrics(metrics, measures=measures)
-    deepest = max(parse(name).depth for name in measures)
-    depth = min(row["depth"] for row in rows)
-    notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
+    if metrics:
+        values, num_queries = read_metrics(metrics, measures=measures)
+        deepest = max(parse(name).depth for name in measures)
+        depth = min(row["depth"] for row in rows)
+        notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
+    else:
+        values, num_queries, notes = {}, 0, ["no judged queries: not measured"]
     own = {
         "collection": collection_name(
             dataset, source, num_passages=num_passages, num_queries=num_queries, notes=notes
@@ -108,15 +111,15 @@ def make_table(
 def _measured(
     row: Mapping[str, Any], values: Mapping[tuple[str, str], Mapping[str, float]], measures: Sequence[str]
 ) -> dict[str, Any]:
-    of_variants = [values[row["system"], variant] for variant in row["variants"]]
+    of_variants = [values[row["system"], variant] for variant in row["variants"]] if values else []
     seeds = [variant.partition("seed")[2] for variant in row["variants"]]
     shown: dict[str, Any] = {
         **{key: row[key] for key in ("method", "batch_size", "backbone", "train_queries")},
-        "origin": "measured",
+        "origin": "measured" if values else None,
         "seeds": ",".join(seed for seed in seeds if seed) or None,
     }
     for name in measures:
-        shown[name] = fmean(one[name] for one in of_variants)
+        shown[name] = fmean(one[name] for one in of_variants) if values else None
         if len(of_variants) > 1:
             shown[f"{name}_sd"] = stdev(one[name] for one in of_variants)
     return shown
@@ -156,13 +159,13 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
 
 def rendered(frame: pd.DataFrame) -> str:
     """A table as text for the terminal, with a line that says what its figures are of."""
-    measured = frame[frame["origin"] == "measured"].iloc[-1]
+    measured = frame[frame["origin"] != "published"].iloc[-1]
     shown = frame.drop(columns=["collection", "passages", "queries", "seeds"]).astype(object)
     for column in frame.select_dtypes("Float64").columns:
         shown[column] = shown[column].map(lambda number: "-" if pd.isna(number) else f"{number:.4f}")
     text = shown.where(shown.notna(), "-").to_string(index=False)
     about = f"{measured['collection']}: {measured['passages']:,} passages, {measured['queries']:,} queries"
-    if measured["collection"] == _OFFICIAL:
+    if measured["collection"] == _OFFICIAL or not measured["queries"]:
         return f"{text}\n{about}."
     if str(measured["collection"]).startswith(_OFFICIAL):
         return f"{text}\n{about}. This is not what the papers' table was measured on: do not compare with it."

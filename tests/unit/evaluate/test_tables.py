@@ -193,6 +193,23 @@ def test_a_users_own_collection_has_its_own_name(tmp_path: Path) -> None:
     assert set(made(tmp_path, dataset="mine", source="beir")["collection"]) == {"mine"}
 
 
+def test_a_collection_without_judged_queries_has_its_rows_with_empty_cells(tmp_path: Path) -> None:
+    rows = [row("bm25", depth=None), row("ours", depth=None, batch_size=None, variants=["seed1", "seed2"])]
+    values: dict[str, Any] = {"measures": ["MRR@10", "R@1000"], "published": FIGURES, "source": "tsv"}
+    table = make_table(rows, {}, dataset="mine", num_passages=2000, **values)
+    write_table(tmp_path / "t.tsv", table)
+    with (tmp_path / "t.tsv").open() as file:
+        lines = list(csv.DictReader(file, delimiter="\t"))
+    assert [(line["method"], line["seeds"], line["queries"]) for line in lines] == [
+        ("BM25", "", "0"),
+        ("Ours", "1,2", "0"),
+    ]
+    assert {line[name] for line in lines for name in ("MRR@10", "R@1000", "origin")} == {""}
+    about = "mine (no judged queries: not measured)"
+    assert {line["collection"] for line in lines} == {about}
+    assert rendered(table).splitlines()[-1] == f"{about}: 2,000 passages, 0 queries."
+
+
 def test_the_file_has_four_decimals_and_empty_cells(tmp_path: Path) -> None:
     write_table(tmp_path / "table2.tsv", made(tmp_path))
     with (tmp_path / "table2.tsv").open(newline="") as file:
