@@ -180,6 +180,18 @@ def metrics(config: Config, dataset: str) -> dict[str, Any]:
     return {key: value if entry.get(key) is None else entry[key] for key, value in config["metrics"].items()}
 
 
+def is_measured(config: Config, dataset: str) -> bool:
+    """Whether a data set has judged queries to evaluate on."""
+    return config["datasets"][dataset].get("eval_split") is not None
+
+
+def made_from_texts(config: Config, system: str) -> list[str]:
+    """What a system makes of a collection before any query comes, below the results of the data set."""
+    entry = config["systems"][system]
+    made = getattr(kinds.load(SYSTEMS, entry["kind"]), "made_from_texts", None)
+    return made(entry) if made else []
+
+
 def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
     """The rows of a table: system, train size, and the variants whose mean it shows."""
     entry = config["tables"][table]
@@ -257,13 +269,16 @@ def _of_size(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], row: Map
 
 
 def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
-    """What a table says of a system besides its measures; `depth` is that of its runs."""
+    """What a table says of a system besides its measures; `depth` is that of its runs, if it has any."""
     from condenser.objectives.checkpoint import display_name
 
     entry = config["systems"][system]
     shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
     if "initial" in entry:
         shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
+    shown["depth"] = None
+    if not is_measured(config, dataset):
+        return shown
     settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
     shown["depth"] = settings["depth"]["eval"]
     if is_trained(config, system):

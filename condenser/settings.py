@@ -55,24 +55,31 @@ class Texts(Block):
     bad_rows: Literal["strict", "skip"] = "strict"
 
 
-class JudgedTexts(Texts):
-    """A data set with queries and judgements.
+class PartlyJudgedTexts(Texts):
+    """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null.
 
     `recipe` says how retrievers are fine-tuned on it; `measures` and `relevant_grade` replace those of the
     configuration's block `metrics`.
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
-    train_split: Name = "train"
-    eval_split: Name = "dev"
+    train_split: Name | None = "train"
+    eval_split: Name | None = "dev"
     measures: list[str] | None = None
     relevant_grade: Count | None = None
 
     @model_validator(mode="after")
-    def _splits_differ(self) -> JudgedTexts:
-        if self.train_split == self.eval_split:
+    def _splits_differ(self) -> PartlyJudgedTexts:
+        if self.train_split is not None and self.train_split == self.eval_split:
             raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
         return self
+
+
+class JudgedTexts(PartlyJudgedTexts):
+    """A data set with judged queries to train and to evaluate on."""
+
+    train_split: Name = "train"
+    eval_split: Name = "dev"
 
 
 class Model(Block):

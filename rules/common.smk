@@ -92,22 +92,37 @@ wildcard_constraints:
 def data(name):
     """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
     place = f"results/{{dataset}}/data/{name}"
-    if "{train}" not in name:
+    if "{train}" not in name and "{split}" not in name:
         return place
     return lambda wildcards: place.format(
-        dataset=wildcards.dataset, train=split_of(wildcards.dataset, "train_split")
+        dataset=wildcards.dataset,
+        split=known_split(wildcards) if "{split}" in name else None,
+        train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
     )
 
 
 def split_of(dataset, key):
     """The `train_split` or `eval_split` of a data set."""
-    entry = config["datasets"][dataset]
-    if key not in entry:
+    split = config["datasets"][dataset].get(key)
+    if split is None:
         sys.exit(
-            f"error: results/{dataset}: expected a data set with queries and judgements, "
-            f"got one of texts alone (source {entry['source']})."
+            f"error: results/{dataset}: expected a data set with queries and judgements, got one without "
+            f"{key}. Ask for its models, or for a table of systems with train: false."
         )
-    return entry[key]
+    return split
+
+
+def known_split(wildcards):
+    """The split of a job, which its data set must have."""
+    known = sources.splits(config["datasets"][wildcards.dataset])
+    if not known:
+        split_of(wildcards.dataset, "eval_split")
+    if wildcards.split not in known:
+        sys.exit(
+            f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join(known)}), "
+            f"got {wildcards.split}."
+        )
+    return wildcards.split
 
 
 def model_file(dataset, model, name="model.safetensors", *, seed=None):
@@ -197,7 +212,7 @@ def initial_of(wildcards):
 
 
 def initial_file(wildcards):
-    """The weights that a pre-training or a variant of a system starts from."""
+    """The weights that a pre-training or the fine-tuning of a system starts from."""
     if wildcards.get("model") is not None:
         model, seed = experiment.model_of(config, wildcards.model)
         initial = config["models"][model]["initial"]
@@ -217,14 +232,15 @@ def examples_of(wildcards):
 
 def encoder_of(wildcards):
     """The weights of a bi-encoder: its own, or those of the model that it is without fine-tuning."""
-    if experiment.is_trained(config, wildcards.system):
-        return system_file(
-            wildcards.dataset,
-            wildcards.system,
-            wildcards.variant,
-            "model/model.safetensors",
-        )
-    return initial_file(wildcards)
+    return encoder_file(wildcards.dataset, wildcards.system, wildcards.variant)
+
+
+def encoder_file(dataset, system, variant):
+    """The weights of one variant of a bi-encoder."""
+    if experiment.is_trained(config, system):
+        return system_file(dataset, system, variant, "model/model.safetensors")
+    _, seed = experiment.parse_variant(variant)
+    return model_file(dataset, config["systems"][system]["initial"], seed=seed)
 
 
 def texts_with_answers(wildcards):
@@ -255,10 +271,47 @@ def metrics_of_table(wildcards):
     ]
 
 
+def rows_of_table(wildcards):
+    """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
+    dataset = wildcards.dataset
+    if experiment.is_measured(config, dataset):
+        return {"metrics": metrics_of_table(wildcards)}
+    rows = experiment.table_rows(config, dataset, wildcards.table)
+    models = [
+        file
+        for row in rows
+        for variant in row["variants"]
+        for file in made_from_texts(dataset, row["system"], variant)
+    ]
+    return {"models": list(dict.fromkeys(models))}
+
+
+def made_from_texts(dataset, system, variant):
+    """What a variant of a system makes before any query comes, and the systems that it reads from."""
+    made = experiment.made_from_texts(config, system)
+    files = [f"results/{dataset}/{name}" for name in made]
+    if "initial" in config["systems"][system]:
+        files.append(encoder_file(dataset, system, variant))
+    for other in experiment.systems_of(config, system):
+        theirs = experiment.ranking_variant(config, other, variant)
+        files += made_from_texts(dataset, other, theirs)
+    return files
+
+
+def metrics_to_compare(wildcards):
+    """The metrics of a table's rows, which its tests need."""
+    if not experiment.is_measured(config, wildcards.dataset):
+        sys.exit(
+            f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
+            "judged queries, got none. There is nothing to test."
+        )
+    return metrics_of_table(wildcards)
+
+
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant are encoded and searched."""
-    is_train = wildcards.split == split_of(wildcards.dataset, "train_split")
-    return subset_file(wildcards) if is_train else []
+    train_split = config["datasets"][wildcards.dataset].get("train_split")
+    return subset_file(wildcards) if wildcards.split == train_split else []
 
 
 def published_figures(wildcards):

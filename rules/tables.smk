@@ -40,7 +40,7 @@ rule metrics:
 
 rule table:
     input:
-        metrics=metrics_of_table,
+        unpack(rows_of_table),
         counts=data("counts.json"),
         published=published_figures,
     output:
@@ -66,20 +66,25 @@ rule table:
                 )
             ],
         ),
+        rows=lambda wildcards, input: next(
+            f"--{name} {' '.join(map(shlex.quote, input[name]))}"
+            for name in ("metrics", "models")
+            if name in input.keys()
+        ),
         published=lambda wildcards, input: (
             f"--published {shlex.quote(str(input.published))}"
             if input.get("published")
             else ""
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --metrics {input.metrics:q}"
+        "{params.program} --spec {params.spec:q} {params.rows}"
         " --counts {input.counts:q} {params.published} --output {output.table:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
 rule compare:
     input:
-        metrics=metrics_of_table,
+        metrics=metrics_to_compare,
     output:
         tests="results/{dataset}/{table}.tests.tsv",
         manifest="results/{dataset}/{table}.tests.tsv.manifest.json",

@@ -6,8 +6,9 @@
         --manifest results/msmarco/table2.tsv.manifest.json
 
 Reads the metrics of every row and variant, query by query, in the order of the spec's rows, and the counts of
-the collection; with --published the figures of the paper, which stand in the table only beside a run on the
-official collection. Writes the table as TSV and the manifest.
+the collection; with --models instead of --metrics, where no query is judged, the cells of the measures are
+empty; with --published the figures of the paper, which stand in the table only beside a run on the official
+collection. Writes the table as TSV and the manifest.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
-    parser.add_argument("--metrics", type=Path, nargs="+", required=True)
+    of_rows = parser.add_mutually_exclusive_group(required=True)
+    of_rows.add_argument("--metrics", type=Path, nargs="+", default=[])
+    of_rows.add_argument("--models", type=Path, nargs="*", help="what the rows are made of")
     parser.add_argument("--counts", type=Path, required=True)
     parser.add_argument("--published", type=Path, help="a file of condenser/evaluate/published/")
     parser.add_argument("--output", type=Path, required=True)
@@ -35,16 +38,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     config, published = args.spec["config"], [args.published] if args.published else []
     rows = config["table"]["rows"]
     names = [(row["system"], variant) for row in rows for variant in row["variants"]]
-    if len(names) != len(args.metrics):
+    if args.models is None and len(names) != len(args.metrics):
         parser.error(f"--metrics: expected {len(names)} files for the rows, got {len(args.metrics)}")
-    manifest = Manifest(args.manifest, args.spec, inputs=[*args.metrics, args.counts, *published])
+    inputs = [*args.metrics, *(args.models or []), args.counts, *published]
+    manifest = Manifest(args.manifest, args.spec, inputs=inputs)
 
     from condenser.evaluate import published as figures
     from condenser.evaluate import tables
     from condenser.evaluate.comparisons import measured
     from condenser.files import read_json
 
-    metrics, measures = dict(zip(names, args.metrics, strict=True)), config["table"]["measures"]
+    metrics = dict(zip(names, args.metrics, strict=True)) if args.metrics else {}
+    measures = config["table"]["measures"]
     found = measured(
         rows, config["table"]["comparisons"], metrics, measures=measures, **config["significance"]
     )

@@ -55,19 +55,22 @@ def measured(
     Args:
         rows: as `condenser.experiment.table_rows` gives them.
         pairs: numbers of the rows that are compared, the reference second.
-        metrics: the metrics file of each (system, variant).
+        metrics: the metrics file of each (system, variant); none of a collection without judged queries.
         confidence: of the intervals; tests have the level 1 - confidence.
 
     Raises:
         ValueError: a file lacks a measure, or the systems were measured on different queries.
     """
+    nothing = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
+    if not metrics:
+        return dict.fromkeys(measures, nothing)
     per_query = {key: read_json(file)["per_query"] for key, file in metrics.items()}
     found: dict[str, Measured] = {}
     for measure in measures:
         values = [_values(row, per_query, metrics, measure) for row in rows]
         num_queries = values[0].shape[1]
         if num_queries == 0:
-            found[measure] = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
+            found[measure] = nothing
             continue
         cells, comparisons = summaries(
             {str(number): of_row for number, of_row in enumerate(values)},

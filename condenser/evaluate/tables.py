@@ -65,7 +65,7 @@ def make_table(
 
     Args:
         rows: as `condenser.experiment.table_rows` gives them.
-        metrics: the metrics file of each (system, variant).
+        metrics: the metrics file of each (system, variant); none of a collection without judged queries.
         found: of each measure, from `condenser.evaluate.comparisons.measured`.
         starts: of each row, the number of the row of its untouched start; None where there is none.
         published: rows of `condenser.evaluate.published`.
@@ -73,10 +73,13 @@ def make_table(
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
     """
-    values, num_queries = read_metrics(metrics, measures=measures)
-    deepest = max(parse(name).depth for name in measures)
-    depth = min(row["depth"] for row in rows)
-    notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
+    if metrics:
+        values, num_queries = read_metrics(metrics, measures=measures)
+        deepest = max(parse(name).depth for name in measures)
+        depth = min(row["depth"] for row in rows)
+        notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
+    else:
+        values, num_queries, notes = {}, 0, ["no judged queries: not measured"]
     own = {
         "collection": collection_name(
             dataset, source, num_passages=num_passages, num_queries=num_queries, notes=notes
@@ -129,14 +132,14 @@ def make_table(
 def _measured(
     row: Mapping[str, Any], values: Mapping[tuple[str, str], Mapping[str, float]], measures: Sequence[str]
 ) -> dict[str, Any]:
-    of_variants = [values[row["system"], variant] for variant in row["variants"]]
+    of_variants = [values[row["system"], variant] for variant in row["variants"]] if values else []
     shown: dict[str, Any] = {
         **{key: row[key] for key in ("method", "batch_size", "backbone", "train_queries")},
-        "origin": "measured",
+        "origin": "measured" if values else None,
         "seeds": seeds_of(row),
     }
     for name in measures:
-        shown[name] = fmean(one[name] for one in of_variants)
+        shown[name] = fmean(one[name] for one in of_variants) if values else None
         if len(of_variants) > 1:
             shown[f"{name}_sd"] = stdev(one[name] for one in of_variants)
     return shown
@@ -180,7 +183,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
     A cell is the mean over seeds, its standard deviation where there are several, and its interval; what does
     not fit is left to the file. `confidence` is that of the intervals.
     """
-    measured = frame[frame["origin"] == "measured"]
+    measured = frame[frame["origin"] != "published"]
     one = measured.iloc[-1]
     backbones = list(dict.fromkeys(measured["backbone"].dropna()))
     lines: list[str] = []
@@ -192,6 +195,8 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
     if len(backbones) == 1:
         about += f", backbone {backbones[0]}"
     lines.append(f"{about}.")
+    if not one["queries"]:
+        return "\n".join(lines)
     if not str(one["collection"]).startswith(_OFFICIAL):
         lines.append("This is not the papers' collection: do not compare with their figures.")
     elif one["collection"] != _OFFICIAL:

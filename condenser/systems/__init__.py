@@ -12,6 +12,8 @@ It may hold:
 - `systems_of(settings) -> list[str]`: the systems that it names, whose runs or examples it reads; without it
   those are its `negatives`. A system has variants (train size and seed) if it is trained, or if one of these
   has variants, and variants of the seed alone if its `initial` is pre-trained for each seed.
+- `made_from_texts(settings) -> list[str]`: results under `results/<dataset>/` that it makes of the collection
+  before any query. A table makes these and the models of its rows where no query is judged.
 - `cost(job, data) -> work`: what a job of this kind takes, as that of an objective (`condenser.objectives`).
   It serves the stages that have `system` among their settings, such as `train`; `job.stage` tells them apart.
 

@@ -20,6 +20,11 @@ def is_trained(settings: Mapping[str, Any]) -> bool:
     return False
 
 
+def made_from_texts(settings: Mapping[str, Any]) -> list[str]:
+    """The index."""
+    return ["bm25/index"]
+
+
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What a run takes (`condenser.pipeline.costs.stages`): each query is held against every passage."""
     pairs = data.queries(job).count * data.passages(job).count

@@ -140,6 +140,7 @@ TABLE = "tables.table2"
         ("datasets.msmarco.measures", ["MRR"], "datasets.msmarco.measures: expected measures such as "),
         ("datasets.msmarco.query_words", [30, 4], "query_words: expected [least, most], got [30, 4]"),
         ("datasets.msmarco.eval_split", "train", "name two splits"),
+        ("datasets.msmarco.eval_split", None, "datasets.msmarco.eval_split: expected"),
         ("datasets.msmarco", {"source": "msmarco", "eval_split": "test"},
          "datasets.msmarco.eval_split: expected 'train', 'dev' or 'dl19', got 'test'"),
         ("datasets.msmarco", {"source": "msmarco", "train_split": "dl20"},
@@ -211,6 +212,14 @@ def test_what_is_wrong_gives_one_line_with_the_key(
     config: Config, key: str, value: Any, message: str
 ) -> None:
     assert message in refusal(changed(config, key, value))
+
+
+@pytest.mark.parametrize("source", ["beir", "tsv"])
+def test_ones_own_data_may_have_no_split_of_a_kind(config: Config, tmp_path: Path, source: str) -> None:
+    for splits in ({"train_split": None}, {"train_split": None, "eval_split": None}):
+        mine = {"source": source, "path": str(tmp_path), **splits}
+        checked = validated(changed(config, "datasets.mine", mine))["datasets"]["mine"]
+        assert splits.items() <= checked.items()
 
 
 def test_all_models_of_an_objective_may_be_pre_trained_for_each_seed(config: Config) -> None:

@@ -336,6 +336,16 @@ def test_texts_without_queries_have_neither_recipe_nor_depth() -> None:
     assert seen["dataset"] == CONFIG["datasets"]["wiki"]
 
 
+def test_a_table_of_texts_without_queries_has_its_rows_and_neither_depth_nor_batch() -> None:
+    rows = table_rows(CONFIG, "wiki", "plain")
+    assert [(row["method"], row["depth"], row["batch_size"]) for row in rows] == [
+        ("round2", None, None),
+        ("BM25", None, None),
+    ]
+    assert experiment.made_from_texts(CONFIG, "bm25") == ["bm25/index"]
+    assert experiment.made_from_texts(CONFIG, "zero") == []
+
+
 @pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])
 def test_a_name_that_the_configuration_lacks_is_told_with_those_it_has(noun: str) -> None:
     names = ", ".join(CONFIG[f"{noun}s"])

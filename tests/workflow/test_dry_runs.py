@@ -150,7 +150,13 @@ def test_snakemake_says_in_one_line_which_name_is_unknown(root: Path, folder: Pa
 
 @pytest.mark.parametrize(
     "result",
-    ["table2.tsv", "systems/condenser-round1/seed42/run.dev.trec", "systems/bm25/seed42/examples.jsonl"],
+    [
+        "table2.tsv",
+        "systems/condenser-round1/seed42/run.dev.trec",
+        "systems/condenser-zeroshot/untrained/run.dev.trec",
+        "systems/bm25/seed42/examples.jsonl",
+        "systems/bm25/untrained/metrics.dev.json",
+    ],
 )
 def test_texts_without_judgements_are_refused_in_one_line(load: Load, result: str) -> None:
     graph = load({"datasets": {"wiki": {"source": "hub_text", "parts": [{"id": "a/b"}]}}})

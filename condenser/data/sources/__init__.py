@@ -2,8 +2,8 @@
 
 A source NAME is the module `condenser.data.sources.NAME`, found by its file name. It holds:
 
-- `Settings`: a pydantic class of its keys, made from `JudgedTexts`, or from `Texts` for texts without
-  queries (`condenser.settings`);
+- `Settings`: a pydantic class of its keys, made from `JudgedTexts`, from `PartlyJudgedTexts` where a split
+  may be null, or from `Texts` for texts without queries (`condenser.settings`);
 - `raw_files(settings) -> list[str]`: the official files that it reads, by their names in
   `condenser.data.official`; they are downloaded first;
 - `local_files(settings) -> list[Path]`: the user's own files that it reads;
@@ -65,8 +65,9 @@ def packages(settings: Mapping[str, Any]) -> list[str]:
 
 
 def splits(settings: Mapping[str, Any]) -> list[str]:
-    """The splits of a data set: train, then evaluation; none of texts without queries."""
-    return [settings[key] for key in ("train_split", "eval_split") if key in settings]
+    """The splits that a data set has: train, then evaluation; none of texts without queries."""
+    found = (settings.get(key) for key in ("train_split", "eval_split"))
+    return [split for split in found if split is not None]
 
 
 def collected(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def check_local_files(datasets: Mapping[str, Mapping[str, Any]]) -> None:
             if not file.is_file():
                 raise ValueError(
                     f"datasets.{name}.path: expected the file {file}, found none. "
-                    "Add it, or correct the path or the splits."
+                    "Add it, or correct the path or the splits (null for one that there is not)."
                 )
 
 

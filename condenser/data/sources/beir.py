@@ -25,13 +25,14 @@ from condenser.data.parsing import (
     whole_grade,
 )
 from condenser.data.records import Passage, Qrel, Query
+from condenser.data.sources import splits as given_splits
 from condenser.progress import count_lines
-from condenser.settings import JudgedTexts
+from condenser.settings import PartlyJudgedTexts
 
 _HEADER = ("query-id", "corpus-id", "score")
 
 
-class Settings(JudgedTexts):
+class Settings(PartlyJudgedTexts):
     """The folder of the user's files."""
 
     path: str
@@ -43,11 +44,11 @@ def raw_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
-    """The corpus, the queries and the judgements of the two splits, in the folder `path`."""
-    path, splits = Path(settings["path"]), (settings["train_split"], settings["eval_split"])
+    """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
+    path, splits = Path(settings["path"]), given_splits(settings)
     return [
         path / "corpus.jsonl",
-        path / "queries.jsonl",
+        *([path / "queries.jsonl"] if splits else []),
         *(path / "qrels" / f"{split}.tsv" for split in splits),
     ]
 
@@ -57,8 +58,8 @@ def collect(
     raw: Mapping[str, Path],
     *,
     path: str | Path,
-    train_split: str,
-    eval_split: str,
+    train_split: str | None,
+    eval_split: str | None,
     bad_rows: str,
     **_: Any,
 ) -> dict[str, Any]:
@@ -67,14 +68,15 @@ def collect(
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
-    check_splits(train_split, eval_split)
+    splits = [split for split in (train_split, eval_split) if split is not None]
+    check_splits(*splits)
     path = Path(path)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         corpus = path / "corpus.jsonl"
         files.write_collection(files.rows(corpus, _passage), num_rows=count_lines(corpus))
-        splits = (train_split, eval_split)
         qrels = {split: _qrel_rows(path / "qrels" / f"{split}.tsv", files) for split in splits}
-        files.write_splits(qrels, [(splits, files.rows(path / "queries.jsonl", _query))])
+        queries = [(splits, files.rows(path / "queries.jsonl", _query))] if splits else []
+        files.write_splits(qrels, queries)
         return files.counts
 
 

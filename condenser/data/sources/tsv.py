@@ -12,11 +12,12 @@ from typing import Any
 
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import trec_qrel, tsv_passages, tsv_query
+from condenser.data.sources import splits as given_splits
 from condenser.progress import count_lines
-from condenser.settings import JudgedTexts
+from condenser.settings import PartlyJudgedTexts
 
 
-class Settings(JudgedTexts):
+class Settings(PartlyJudgedTexts):
     """The folder of the user's files."""
 
     path: str
@@ -28,8 +29,8 @@ def raw_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
-    """The collection, and queries and judgements of the two splits, in the folder `path`."""
-    path, splits = Path(settings["path"]), (settings["train_split"], settings["eval_split"])
+    """The collection, and queries and judgements of the splits that it has, in the folder `path`."""
+    path, splits = Path(settings["path"]), given_splits(settings)
     return [
         path / "collection.tsv",
         *(path / f"queries.{split}.tsv" for split in splits),
@@ -42,8 +43,8 @@ def collect(
     raw: Mapping[str, Path],
     *,
     path: str | Path,
-    train_split: str,
-    eval_split: str,
+    train_split: str | None,
+    eval_split: str | None,
     bad_rows: str,
     **_: Any,
 ) -> dict[str, Any]:
@@ -52,8 +53,9 @@ def collect(
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
-    check_splits(train_split, eval_split)
-    path, splits = Path(path), (train_split, eval_split)
+    splits = [split for split in (train_split, eval_split) if split is not None]
+    check_splits(*splits)
+    path = Path(path)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         collection = path / "collection.tsv"
         files.write_collection(files.rows(collection, tsv_passages()), num_rows=count_lines(collection))

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from condenser.data import sources
 from condenser.data.official import official_file
 from condenser.pipeline.costs.arithmetic import Chunk, average_batch, padded
 from condenser.pipeline.costs.data import Data
@@ -33,8 +34,7 @@ def download(job: Job, data: Data) -> Work:
 
 def collect(job: Job, data: Data) -> Work:
     settings = job.config["dataset"]
-    splits = [settings[key] for key in ("train_split", "eval_split") if key in settings]
-    texts = [data.passages(job), *(data.queries(job, split) for split in splits)]
+    texts = [data.passages(job), *(data.queries(job, split) for split in sources.splits(settings))]
     written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
     parsed = sum(map(python_bytes, settings.get("packages", ())))
     return {"rows": sum(one.count for one in texts), "source_bytes": parsed, "bytes_on_disk": written}

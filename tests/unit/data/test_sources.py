@@ -324,10 +324,35 @@ def test_official_negatives_are_those_of_the_system_that_a_data_set_names():
 
 def test_texts_without_queries_have_no_splits():
     assert sources.splits({"source": "hub_text", "parts": []}) == []
+    assert sources.splits({"source": "beir", "eval_split": None, "train_split": None}) == []
+    assert sources.splits({"source": "beir", "eval_split": "test", "train_split": None}) == ["test"]
     assert sources.splits({"source": "beir", "eval_split": "test", "train_split": "train"}) == [
         "train",
         "test",
     ]
+
+
+@pytest.mark.parametrize("write", [write_beir, write_tsv])
+def test_a_folder_of_ones_own_may_lack_train_queries_or_all(tmp_path, write):
+    described = write(tmp_path / "in")
+    both = sources.collect(tmp_path / "both", {}, described)
+    one = described | {"train_split": None}
+    for file in set(sources.local_files(described)) - set(sources.local_files(one)):
+        file.unlink()
+    counts = sources.collect(tmp_path / "one", {}, one)
+    assert counts["queries"] == {"dev": both["queries"]["dev"]}
+    none = one | {"eval_split": None}
+    (texts,) = sources.local_files(none)
+    for file in set(sources.local_files(one)) - {texts}:
+        file.unlink()
+    sources.check_local_files({"mine": none})
+    counts = sources.collect(tmp_path / "none", {}, none)
+    assert counts["queries"] == counts["qrels"] == {} and counts["passages"] == both["passages"]
+    made = {name: {file.name for file in (tmp_path / name).iterdir()} for name in ("one", "none")}
+    assert made["none"] == {"collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"}
+    assert made["one"] == made["none"] | {"queries.dev.jsonl", "qrels.dev.tsv"}
+    name = "collection.jsonl"
+    assert (tmp_path / "none" / name).read_bytes() == (tmp_path / "both" / name).read_bytes()
 
 
 def test_the_two_splits_must_differ(tmp_path):

@@ -75,12 +75,13 @@ def made(
     *,
     num_queries: int = 100,
     results: Mapping[tuple[str, str], tuple[float, float]] | None = None,
+    judged: bool = True,
     **changes: Any,
 ) -> pd.DataFrame:
     """A table of rows, with the results above or others by system and variant."""
     files = {}
     for one in rows:
-        for variant in one["variants"]:
+        for variant in one["variants"] if judged else []:
             key = one["system"], variant
             mrr, recall = (results or {}).get(key) or RESULTS[one["system"]]
             file = folder / f"{one['system']}.{variant}.json"
@@ -213,6 +214,22 @@ def test_dl_2019_is_the_official_collection_with_other_queries(tmp_path: Path) -
 
 def test_a_users_own_collection_has_its_own_name(tmp_path: Path) -> None:
     assert set(made(tmp_path, dataset="mine", source="beir")["collection"]) == {"mine"}
+
+
+def test_a_collection_without_judged_queries_has_its_rows_with_empty_cells(tmp_path: Path) -> None:
+    rows = [row("bm25", depth=None), row("ours", depth=None, batch_size=None, variants=["seed1", "seed2"])]
+    table = made(tmp_path, rows, judged=False, dataset="mine", source="tsv", num_passages=2000)
+    write_table(tmp_path / "t.tsv", table)
+    with (tmp_path / "t.tsv").open() as file:
+        lines = list(csv.DictReader(file, delimiter="\t"))
+    assert [(line["method"], line["seeds"], line["queries"]) for line in lines] == [
+        ("BM25", "", "0"),
+        ("Ours", "1,2", "0"),
+    ]
+    assert {line[name] for line in lines for name in ("MRR@10", "R@1000", "origin")} == {""}
+    about = "mine (no judged queries: not measured)"
+    assert {line["collection"] for line in lines} == {about}
+    assert shown(table).splitlines()[-1] == f"{about}: 2,000 passages, 0 queries."
 
 
 def test_the_file_has_four_decimals_and_empty_cells(tmp_path: Path) -> None:
