@@ -92,11 +92,15 @@ wildcard_constraints:
 def data(name):
     """A canonical file of the job's data set; `{train}` stands for the name of its train split."""
     place = f"results/{{dataset}}/data/{name}"
-    if "{train}" not in name:
-        return place
-    return lambda wildcards: place.format(
-        dataset=wildcards.dataset, train=split_of(wildcards.dataset, "train_split")
-    )
+    if "{train}" in name:
+        return lambda wildcards: place.format(
+            dataset=wildcards.dataset, train=split_of(wildcards.dataset, "train_split")
+        )
+    if "{split}" in name:
+        return lambda wildcards: place.format(
+            dataset=wildcards.dataset, split=known_split(wildcards)
+        )
+    return place
 
 
 def split_of(dataset, key):
@@ -108,6 +112,18 @@ def split_of(dataset, key):
             f"got one of texts alone (source {entry['source']})."
         )
     return entry[key]
+
+
+def known_split(wildcards):
+    """The split of a job, if its data set has it."""
+    dataset = wildcards.dataset
+    known = [split_of(dataset, key) for key in ("train_split", "eval_split")]
+    if wildcards.split not in known:
+        sys.exit(
+            f"error: results/{dataset}: expected a split of the data set ({', '.join(known)}), "
+            f"got {wildcards.split}. Ask for one of these, or set eval_split."
+        )
+    return wildcards.split
 
 
 def model_file(dataset, model, name="model.safetensors"):
@@ -217,10 +233,8 @@ def texts_with_answers(wildcards):
     asked = experiment.metrics(config, wildcards.dataset)["measures"]
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
-    return [
-        data(file).format(dataset=wildcards.dataset, split=wildcards.split)
-        for file in ("collection.jsonl", "queries.{split}.jsonl")
-    ]
+    files = ("collection.jsonl", f"queries.{wildcards.split}.jsonl")
+    return [f"results/{wildcards.dataset}/data/{file}" for file in files]
 
 
 def metrics_of_table(wildcards):

@@ -187,7 +187,6 @@ TABLE = "tables.table2"
         (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table2"),
         (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least one seed, got none."),
         (f"{TABLE}.train_queries", [0], f"{TABLE}.train_queries"),
-        ("tables.plan", {"rows": ["bm25"], "measures": ["MRR@10"]}, "tables.plan: expected another name"),
         ("downloads.mirror", "/no/such", "downloads.mirror: expected a folder"),
     ],
 )  # fmt: skip

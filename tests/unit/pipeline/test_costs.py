@@ -34,6 +34,8 @@ from condenser.files import read_json
 from condenser.manifest import Manifest
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.dropout import dropout
+from condenser.model.masked_language import MaskedLanguageModel
+from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, padded
@@ -77,7 +79,8 @@ def planned_jobs(folder: Path, target: str, *arguments: str) -> list[Job]:
     assert done.returncode == 0, done.stdout + done.stderr
     written = (folder / "results" / ".work" / "plan" / target).parent
     (finished,) = written.glob("finished-*.json")
-    jobs = read_jobs(written / "jobs_of_table2.json", finished)
+    (planned,) = written.glob("jobs_of_*.json")
+    jobs = read_jobs(planned, finished)
     for job in jobs:
         if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
             job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
@@ -89,6 +92,15 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
     overlay = str(ROOT / "configs" / "paper.yaml")
     return planned_jobs(
         tmp_path_factory.mktemp("paper"), "msmarco/table2.plan.H200.tsv", "-n", "--configfile", overlay
+    )
+
+
+@pytest.fixture(scope="module")
+def adapt(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+    """The jobs of the table with a model of each objective, at the papers' scale."""
+    overlay = str(ROOT / "configs" / "paper.yaml")
+    return planned_jobs(
+        tmp_path_factory.mktemp("adapt"), "msmarco/adapt.plan.H200.tsv", "-n", "--configfile", overlay
     )
 
 
@@ -164,6 +176,16 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
     shape = shape_of(small_config(), num_head_layers=num_head_layers)
     forward = shape.condenser_flops(Chunk(6, 16, 14), use_late_mlm=use_late_mlm)
     assert 3 * forward == pytest.approx(counted_flops(step), rel=0.02)
+
+
+def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> None:
+    backbone = small_backbone()
+    model = MaskedLanguageModel(backbone, MaskedLanguageHead(backbone.config)).double()
+    ids, masked = torch.randint(0, 40, (6, 16)), torch.randperm(6 * 16)[:14]
+    forward = shape_of(small_config()).mlm_flops(Chunk(6, 16, 14))
+    assert 3 * forward == pytest.approx(
+        counted_flops(lambda: model(ids, None, masked).sum().backward()), rel=0.02
+    )
 
 
 def test_an_encoder_has_the_operations_that_pytorch_counts() -> None:
@@ -371,6 +393,53 @@ def test_cocondenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calcula
     expected = 8 * num_spans * (3 * once + np.mean(hand_encoder(widths)))
     assert paper_plan["pretrain cocondenser"]["flops"] == pytest.approx(expected, rel=0.05)
     assert "with the gradient cache" in paper_plan["pretrain cocondenser"]["assumption"]
+
+
+def in_batches(lengths: np.ndarray, *, of: int, num_groups: int) -> np.ndarray:
+    """Widths [batch, row] of batches that are drawn from these rows."""
+    drawn = np.random.default_rng(8).choice(lengths, (200, of))
+    return np.array([hand_widths(batch, num_groups) for batch in drawn])
+
+
+def test_masked_language_modelling_on_the_collection_agrees_with_a_hand_calculation(
+    adapt: list[Job],
+) -> None:
+    texts = hand_lengths(MEAN_TOKENS, VARIATION)[:5000]
+    blocks = hand_blocks(texts, 24)  # titles are left out
+    widths, masked = in_batches(blocks + 2, of=64, num_groups=64 // 16), 0.15 * np.mean(blocks)
+    a_block = np.mean(hand_encoder(widths)) + masked * (2 * SQUARE + FEED_FORWARD + WORDS)
+    a_block += np.mean(widths * (SQUARE + 2 * 2 * 768 * widths))  # queries of the twelfth layer
+    num_blocks = NUM_PASSAGES * len(blocks) / len(texts)
+    row = plan(adapt, dataset="msmarco")["pretrain mlm"]
+    assert row["flops"] == pytest.approx(3 * num_blocks * a_block, rel=0.05)
+    assert row["tokens"] == pytest.approx(num_blocks * np.mean(blocks + 2), rel=0.05)
+
+
+def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation(adapt: list[Job]) -> None:
+    random, pairs = np.random.default_rng(4), []
+    for left in hand_lengths(MEAN_TOKENS, VARIATION)[:5000]:
+        sentences = []
+        while left > 0:
+            sentences.append(min(left, max(1, round(random.uniform(0.4, 1.6) * 24))))
+            left -= sentences[-1]
+        if len(sentences) > 1:
+            chosen = random.choice(sentences)
+            removed = chosen if random.random() < 0.9 else 0
+            pairs.append([min(chosen, 62), min(sum(sentences) - removed, 126)])
+    a_pair = sum(
+        np.mean(hand_encoder(in_batches(np.array(side) + 2, of=64, num_groups=64 // 32)))
+        for side in zip(*pairs, strict=True)
+    )
+    row = plan(adapt, dataset="msmarco")["pretrain ict"]
+    assert row["flops"] == pytest.approx(3 * NUM_PASSAGES * len(pairs) / 5000 * a_pair, rel=0.05)
+    assert row["assumption"] == "official collection, 75 tokens each"  # the graphs of a batch fit
+
+
+def test_no_objective_lacks_a_cost(adapt: list[Job]) -> None:
+    rows = plan(adapt, dataset="msmarco")
+    trained = {job.config["model"]["objective"] for job in adapt if job.stage == "pretrain"}
+    assert trained == set(kinds.names("objectives")) - {"checkpoint"}
+    assert {row["basis"] for row in rows.values()} <= {"assumed", "counted"}
 
 
 def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calculation(
