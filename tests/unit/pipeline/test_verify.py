@@ -279,10 +279,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "half a surrogate": lambda whole: whole.replace(b'"cpu"', b'"\\ud800"'),
     "no text": lambda whole: whole.replace(b'"cpu"', b'"\xff"'),
     "no outputs": lambda whole: sealed({**json.loads(whole), "outputs": None}),
-    "wildcards that are no texts": lambda whole: sealed(
-        {**json.loads(whole), "spec": {"stage": "collect", "wildcards": {"dataset": [1]}}}
-    ),
-    "no stage": lambda whole: sealed({**json.loads(whole), "spec": {"wildcards": {}}}),
+    "no spec": lambda whole: sealed({k: v for k, v in json.loads(whole).items() if k != "spec"}),
 }
 
 
