@@ -11,6 +11,7 @@ from typing import Any
 
 from condenser.experiment import parse_variant
 from condenser.files import read_json
+from condenser.manifest import SUFFIX
 from condenser.pipeline.costs.arithmetic import Shape
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.tables import Device, Tables
@@ -29,7 +30,7 @@ class Data:
         self.tables, self.device = tables, device
         self.assumptions: list[str] = []
         self._collects = {job.wildcards["dataset"]: job for job in jobs if job.stage == "collect"}
-        self._tokens = [job for job in jobs if job.stage in ("tokens", "query_tokens") and job.finished]
+        self._tokens = [job for job in jobs if job.stage in ("tokens", "query_tokens") and job.manifest]
         self._found = cache(self._find)
 
     def passages(self, job: Job) -> Texts:
@@ -108,7 +109,8 @@ class Data:
         made = [job for job in self._tokens if wanted <= {"split": None, **job.wildcards}.items()]
         made = [job for job in made if job.wildcards["model"] == made[0].wildcards["model"]]
         if made and len(made) == round(1 / made[0].share):
-            return counted_texts([job.prefix for job in made], id_bytes=assumed.id_bytes)
+            prefixes = [str(job.manifest).removesuffix(SUFFIX) for job in made]
+            return counted_texts(prefixes, id_bytes=assumed.id_bytes)
         if collect.counts:
             count = collect.counts["queries"][split] if split else collect.counts["passages"]
             return replace(assumed, count=count, assumption="rows counted, lengths as assumed")

@@ -67,7 +67,7 @@ class Texts:
         return np.minimum(np.diff(self.row_starts) + 2, max_tokens)
 
 
-def counted_texts(prefixes: Sequence[Path], *, id_bytes: float) -> Texts:
+def counted_texts(prefixes: Sequence[str | Path], *, id_bytes: float) -> Texts:
     """Evenly spaced rows of all token shards of a collection."""
     lengths, nums = (
         np.concatenate([load_npy(f"{prefix}.{part}.npy") for prefix in prefixes])
