@@ -60,7 +60,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.files import atomic_write
     from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
-    from condenser.model.dropout import dropout
     from condenser.model.mlm_head import MaskedLanguageHead
     from condenser.model.pretraining import Condenser
     from condenser.model.retriever import Retriever
@@ -71,9 +70,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     make_deterministic(threads=arguments.threads)
     place = choose_device(arguments.device)
     precision = choose_precision(arguments.precision, place)
-    device = measure_device(
-        place, precision=precision, threads=arguments.threads, clock=clock, dropout=dropout
-    )
+    device = measure_device(place, precision=precision, threads=arguments.threads, clock=clock)
     print(
         f"{device.name}: {device.flops_per_s / 1e9:,.0f} GFLOP/s in {precision}, "
         f"{device.host_flops_per_s / 1e9:,.0f} in float32 on the processor, "

@@ -188,7 +188,6 @@ def measure(
     import torch
     from watched_stages import DoesNotFit, run_updates
 
-    from condenser.model.dropout import dropout
     from condenser.pipeline.costs.measure import measure_device
     from condenser.train.machine import training_machine
 
@@ -205,7 +204,7 @@ def measure(
     else:
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     clock = time.perf_counter
-    peak = measure_device(place, precision=kind, threads=threads, clock=clock, dropout=dropout).flops_per_s
+    peak = measure_device(place, precision=kind, threads=threads, clock=clock).flops_per_s
     seconds = np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]
     updates, median = updates[LEFT_OUT:], float(np.median(seconds))
     items, tokens = (float(np.mean(counts)) for counts in zip(*(one[1:3] for one in updates), strict=True))

@@ -307,8 +307,6 @@ def _check_tables(config: dict[str, Any]) -> None:
     known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
     for name, table in config["tables"].items():
         key = f"tables.{name}"
-        if name == "plan":
-            raise ValueError(f"{key}: expected another name, plan.tsv has a use of its own. Rename it.")
         for row in table["rows"]:
             _check_name(f"{key}.rows", row, config["systems"])
         for measure in table["measures"]:

@@ -12,6 +12,7 @@ from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
+from condenser.files import canonical_json
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
 from condenser.pipeline.specs import Stage
@@ -248,10 +249,8 @@ def texts_with_answers(wildcards):
     asked = experiment.metrics(config, wildcards.dataset)["measures"]
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
-    return [
-        data(file).format(dataset=wildcards.dataset, split=wildcards.split)
-        for file in ("collection.jsonl", "queries.{split}.jsonl")
-    ]
+    files = ("collection.jsonl", f"queries.{wildcards.split}.jsonl")
+    return [f"results/{wildcards.dataset}/data/{file}" for file in files]
 
 
 def metrics_of_table(wildcards):
@@ -368,9 +367,8 @@ def spec(stage, *, named=None, fixed=None, **declared):
 
     def of(wildcards, input):
         try:
-            return SPECS.text(
-                stage, {**(fixed or {}), **dict(wildcards.items())}, inputs=list(input)
-            )
+            names = {**(fixed or {}), **dict(wildcards.items())}
+            return canonical_json(SPECS.spec(stage, names, inputs=list(input)))
         except (LookupError, ValueError) as error:
             sys.exit(f"error: {stage}: {error}")
 

@@ -15,7 +15,7 @@ rule verify:
         current=lambda wildcards: write_current(
             Path("results"),
             Path(WORK, "current.json"),
-            specs=SPECS,
+            spec_of=SPECS.spec,
             manifest_of=manifest_of,
         ),
     shell:

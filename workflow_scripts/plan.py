@@ -42,13 +42,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.pipeline.costs.tables import Tables
 
     jobs, tables = read_jobs(arguments.jobs, arguments.finished), Tables(arguments.tables)
-    counted = [job.finished["manifest"] for job in jobs if job.finished]
+    counted = [job.manifest for job in jobs if job.manifest]
     manifest = Manifest(
         arguments.manifest, arguments.spec, inputs=[*sorted(arguments.tables.glob("*.tsv")), *counted]
     )
     if arguments.device == "measure":
         from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus
-        from condenser.model.dropout import dropout
         from condenser.pipeline.costs.measure import measure_device
 
         if compute["device"] != "cpu":
@@ -59,7 +58,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             precision=choose_precision(compute["precision"], place),
             threads=compute["threads"],
             clock=time.perf_counter,
-            dropout=dropout,
         )
     else:
         device = tables.device(arguments.device)

@@ -6,7 +6,7 @@ Source: Lee et al. 2019 (ORQA), the baseline ICT of Condenser, Table 3.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -127,4 +127,18 @@ def training(
         contrast=partial(in_batch_loss, scale=settings["scale"] or model.vector.scale),
         gradient_cache=settings["gradient_cache"],
         memory_gb=settings["memory_gb"],
+    )
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What the training takes (`condenser.pipeline.costs.stages`): an item is a sentence with its text."""
+    settings, texts = job.config["model"], data.passages(job)
+    model, rows = replace(data.shape(job), num_head_layers=0), rows_with_sentences(texts)
+    (_, sentences), contexts = sample_pairs(texts, rows, settings, seed=job.config["seed"], epoch=0)
+    return model.training(
+        settings,
+        [(1, sentences + 2), (1, contexts.lengths + 2)],
+        model.encoder_flops,
+        num_items=texts.weight * len(rows),
+        graph_memory=data.graph_memory(settings, model),
     )

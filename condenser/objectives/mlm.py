@@ -6,6 +6,7 @@ Source: BERT (Devlin et al. 2019) with the Condenser's data: blocks, whole-word 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,4 +74,27 @@ def training(
         mask_probability=settings["mask_probability"],
         loss_weights={"mlm": 1.0},
         losses=losses,
+    )
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What the training takes (`condenser.pipeline.costs.stages`)."""
+    import numpy as np
+
+    from condenser.data.blocks import pack_blocks
+
+    settings, texts = job.config["model"], data.passages(job)
+    model = replace(data.shape(job), num_head_layers=0)
+    blocks = pack_blocks(
+        texts,
+        max_tokens=settings["max_tokens"],
+        short_probability=settings["short_probability"],
+        seed=job.config["seed"],
+    )
+    return model.training(
+        settings,
+        [(1, np.minimum(blocks.lengths, settings["max_tokens"]) + 2)],
+        model.mlm_flops,
+        num_items=texts.weight * len(blocks),
+        mask_probability=settings["mask_probability"],
     )

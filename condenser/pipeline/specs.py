@@ -66,7 +66,8 @@ class Specs:
         self.config, self._root = config, root
         self._inputs, self._owner = inputs, cache(owner)
         self._stages: dict[str, Stage] = {}
-        self._made: dict[str, tuple[dict[str, Any], str, str]] = {}  # by job: its spec, as text, its hash
+        self._specs: dict[str, dict[str, Any]] = {}
+        self._hashes: dict[str, str] = {}
         self._digest_cache, self._shards = digest_cache, experiment.token_shards(config)
 
     def declare(self, stage: str, declared: Stage) -> None:
@@ -81,15 +82,34 @@ class Specs:
         Raises:
             LookupError: the configuration has no such job.
         """
-        return self._make(stage, wildcards, inputs)[0]
-
-    def text(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
-        """The spec as canonical JSON: a rule's one param."""
-        return self._make(stage, wildcards, inputs)[1]
+        key = canonical_json([stage, wildcards])
+        if key not in self._specs:
+            if stage not in self._stages:
+                raise LookupError(f"expected a stage of the workflow, got {stage}.")
+            declared, settings = self._stages[stage], experiment.job_settings(self.config, wildcards)
+            self._check_shard(wildcards)
+            files = self._inputs(stage, wildcards) if inputs is None else inputs
+            packages = [*declared.packages, *declared.more_packages(settings)]
+            program = self._root / "workflow_scripts" / f"{stage}.py"
+            spec: dict[str, Any] = {
+                "stage": stage,
+                "wildcards": wildcards,
+                "config": _picked(settings, declared.settings),
+                "code": code_digests(program, self._root, tuple(declared.modules(settings))),
+                "versions": {name: _version(name) for name in packages},
+                "lineage": self._lineage(wildcards, files),
+            }
+            if contents := self._contents_of([file for file in files if self._owner(file) is None]):
+                spec["contents"] = contents
+            self._specs[key] = spec
+        return self._specs[key]
 
     def hash(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
         """SHA-256 of the spec's canonical JSON."""
-        return self._make(stage, wildcards, inputs)[2]
+        key = canonical_json([stage, wildcards])
+        if key not in self._hashes:
+            self._hashes[key] = sha256_text(canonical_json(self.spec(stage, wildcards, inputs=inputs)))
+        return self._hashes[key]
 
     def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """The jobs that make the inputs of a job, each once."""
@@ -109,32 +129,6 @@ class Specs:
 
         visit((stage, wildcards))
         return list(found.values())
-
-    def _make(
-        self, stage: str, wildcards: dict[str, str], inputs: Sequence[str] | None
-    ) -> tuple[dict[str, Any], str, str]:
-        key = canonical_json([stage, wildcards])
-        if key not in self._made:
-            if stage not in self._stages:
-                raise LookupError(f"expected a stage of the workflow, got {stage}.")
-            declared, settings = self._stages[stage], experiment.job_settings(self.config, wildcards)
-            self._check_shard(wildcards)
-            files = self._inputs(stage, wildcards) if inputs is None else inputs
-            packages = [*declared.packages, *declared.more_packages(settings)]
-            program = self._root / "workflow_scripts" / f"{stage}.py"
-            spec: dict[str, Any] = {
-                "stage": stage,
-                "wildcards": wildcards,
-                "config": _picked(settings, declared.settings),
-                "code": code_digests(program, self._root, tuple(declared.modules(settings))),
-                "versions": {name: _version(name) for name in packages},
-                "lineage": self._lineage(wildcards, files),
-            }
-            if contents := self._contents_of([file for file in files if self._owner(file) is None]):
-                spec["contents"] = contents
-            text = canonical_json(spec)
-            self._made[key] = spec, text, sha256_text(text)
-        return self._made[key]
 
     def _check_shard(self, wildcards: Mapping[str, str]) -> None:
         known = self._shards

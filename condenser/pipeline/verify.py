@@ -11,15 +11,12 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from condenser.files import sha256_file, write_json
 from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest
 from condenser.pipeline.freshness import Freshness
 from condenser.progress import track
-
-if TYPE_CHECKING:
-    from condenser.pipeline.specs import Specs
 
 # No results: records of jobs, in results/ itself, and in the folder of a data set or of the downloads.
 _RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks"}}
@@ -46,7 +43,11 @@ class Finding:
 
 
 def write_current(
-    results: Path, file: Path, *, specs: Specs, manifest_of: Callable[[str, dict[str, str]], str]
+    results: Path,
+    file: Path,
+    *,
+    spec_of: Callable[[str, dict[str, str]], dict[str, Any]],
+    manifest_of: Callable[[str, dict[str, str]], str],
 ) -> str:
     """Write the spec of today, and the place, of the job of every manifest under `results`; gives the file.
 
@@ -61,7 +62,7 @@ def write_current(
         if job is not None:
             stage, wildcards = job["stage"], job["wildcards"]
             try:
-                spec, place = specs.spec(stage, wildcards), manifest_of(stage, wildcards)
+                spec, place = spec_of(stage, wildcards), manifest_of(stage, wildcards)
                 current[str(path)] = {"spec": spec, "place": place}
             except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
                 current[str(path)] = {"error": str(error)}

@@ -204,7 +204,6 @@ TABLE = "tables.table2"
         ("significance.resamples", 999, "significance.resamples: expected greater than or equal to 1000"),
         ("significance.permutations", 1.5, "significance.permutations: expected a valid integer, got 1.5."),
         ("significance.alpha", 0.05, "significance.alpha: unknown key."),
-        ("tables.plan", {"rows": ["bm25"], "measures": ["MRR@10"]}, "tables.plan: expected another name"),
         ("downloads.mirror", "/no/such", "downloads.mirror: expected a folder"),
     ],
 )  # fmt: skip

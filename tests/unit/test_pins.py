@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from graphs import Load
-from source_code import file_of, imports, imports_at_once, tree_of
+from source_code import file_of, imports, tree_of
 
 from condenser import kinds
 
@@ -68,13 +68,11 @@ def packages_imported(root: Path, program: str, kinds_of_specs: set[str]) -> set
     """
     file = root / "workflow_scripts" / f"{program}.py"
     waiting = imports(tree_of(file)) | kinds_of_specs
-    # it compares specs; the functions that make them, and load kinds, run where the workflow does
-    imported = imports_at_once if program == "verify" else imports
     seen: set[str] = set()
     while waiting:
         module = waiting.pop()
         if module not in seen and (code := file_of(module, root)):
-            waiting |= imported(tree_of(code))
+            waiting |= imports(tree_of(code))
         seen.add(module)
     names = {module.split(".")[0] for module in seen}
     third_party = names - set(sys.stdlib_module_names) - {"condenser"}
@@ -137,6 +135,10 @@ def test_a_rules_conda_environment_holds_all_that_its_programs_import_and_its_sp
     assert needed and needed <= packages_in(root / environment), (
         f"{environment} lacks {', '.join(sorted(needed - packages_in(root / environment)))}"
     )
+
+
+def test_the_environment_of_verify_holds_nothing_that_it_does_not_import(root: Path) -> None:
+    assert packages_in(root / "envs" / "verify.yaml") == packages_imported(root, "verify", set())
 
 
 def test_every_program_runs_in_the_environment_of_a_rule(root: Path) -> None:

@@ -136,6 +136,18 @@ def test_a_name_that_the_configuration_lacks_is_said(load: Load, result: str, me
     assert said is None if message is None else said is not None and said.startswith(message)
 
 
+@pytest.mark.parametrize(
+    "name", ["systems/bm25/untrained/run.gone.trec", "tokens/backbone/queries.gone.tokens.npy"]
+)
+def test_a_split_that_the_data_set_lacks_is_said_in_one_line(load: Load, name: str) -> None:
+    with pytest.raises(SystemExit) as refused:
+        load().jobs(f"results/msmarco/{name}")
+    assert refused.value.code == (
+        "error: results/msmarco: expected a split of the data set (train, dev), got gone. "
+        "Ask for one of these, or set eval_split."
+    )
+
+
 def test_snakemake_says_in_one_line_which_name_is_unknown(root: Path, folder: Path) -> None:
     done = snakemake(root, folder, "results/msmarco/table9.tsv")
     assert done.returncode != 0

@@ -196,7 +196,7 @@ def test_verify_finds_damage_what_is_stale_and_what_is_unknown(copy_of_golden: C
     assert said.returncode != 0
     assert "damaged: results/tiny/models/condenser/model.safetensors" in said.stdout
     assert "unknown: results/tiny/stray.npy" in said.stdout
-    stale = "stale: results/tiny/systems/bm25/untrained/run.dev.trec.manifest.json: changed since: "
+    stale = "stale: results/tiny/systems/bm25/untrained/run.dev.trec.manifest.json: "
     assert f"{stale}setting depth of bm25_run: 50 -> 45" in said.stdout
 
 

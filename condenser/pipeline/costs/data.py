@@ -11,6 +11,7 @@ from typing import Any
 
 from condenser.experiment import parse_variant
 from condenser.files import read_json
+from condenser.manifest import SUFFIX
 from condenser.pipeline.costs.arithmetic import Shape
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.tables import Device, Tables
@@ -29,7 +30,7 @@ class Data:
         self.tables, self.device = tables, device
         self.assumptions: list[str] = []
         self._collects = {job.wildcards["dataset"]: job for job in jobs if job.stage == "collect"}
-        self._tokens = [job for job in jobs if job.stage in ("tokens", "query_tokens") and job.finished]
+        self._tokens = [job for job in jobs if job.stage in ("tokens", "query_tokens") and job.manifest]
         self._found = cache(self._find)
 
     def passages(self, job: Job) -> Texts:
@@ -73,15 +74,13 @@ class Data:
 
     def shape(self, job: Job) -> Shape:
         """The model that a job starts from; it has a head only where a pre-training left one."""
-        models = [job]
-        while models[-1].stage != "checkpoint":
-            models.append(_model_above(models[-1]))
-        shape = checkpoint_shape(models[-1].config["model"], self.tables)
-        if job.stage != "pretrain":
-            return shape
-        settings = [model.config.get("model", {}) for model in models[1:]]
-        heads = [(one.get("new_head") or one).get("num_head_layers") for one in settings]
-        return replace(shape, num_head_layers=next(filter(None, heads), 0))
+        model, head = job, 0
+        while model.stage != "checkpoint":
+            model = _models_above(model)[0]
+            settings = model.config.get("model", {})
+            head = head or (settings.get("new_head") or settings).get("num_head_layers") or 0
+        shape = checkpoint_shape(model.config["model"], self.tables)
+        return replace(shape, num_head_layers=head) if job.stage == "pretrain" else shape
 
     def graph_memory(self, settings: Mapping[str, Any], shape: Shape) -> float:
         """Bytes of graphs that a training with `gradient_cache` keeps (`condenser.train.pretrain`)."""
@@ -108,7 +107,8 @@ class Data:
         made = [job for job in self._tokens if wanted <= {"split": None, **job.wildcards}.items()]
         made = [job for job in made if job.wildcards["model"] == made[0].wildcards["model"]]
         if made and len(made) == round(1 / made[0].share):
-            return counted_texts([job.prefix for job in made], id_bytes=assumed.id_bytes)
+            prefixes = [str(job.manifest).removesuffix(SUFFIX) for job in made]
+            return counted_texts(prefixes, id_bytes=assumed.id_bytes)
         if collect.counts:
             count = collect.counts["queries"][split] if split else collect.counts["passages"]
             return replace(assumed, count=count, assumption="rows counted, lengths as assumed")
@@ -127,11 +127,7 @@ def checkpoint_shape(model: Mapping[str, Any], tables: Tables) -> Shape:
     return tables.shape(model["id"] or model["source"])
 
 
-def _model_above(job: Job) -> Job:
-    """The job that makes the model which a job starts from: the nearest among those above it."""
-    waiting = list(job.needs)
-    for need in waiting:  # it grows
-        if need.stage in ("train", "pretrain", "checkpoint"):
-            return need
-        waiting += need.needs
-    raise AssertionError(f"{job.stage} has no model")
+def _models_above(job: Job) -> list[Job]:
+    """The jobs that make the models which a job starts from: among its inputs, else among theirs."""
+    made = [need for need in job.needs if need.stage in ("train", "pretrain", "checkpoint")]
+    return made or [model for need in job.needs for model in _models_above(need)]

@@ -7,13 +7,13 @@ results count and how long they took.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
-from condenser.manifest import SUFFIX, read_manifest
+from condenser.manifest import read_manifest
 from condenser.pipeline.specs import Job as Name
 from condenser.pipeline.specs import Specs
 
@@ -22,25 +22,17 @@ from condenser.pipeline.specs import Specs
 class Job:
     """A job with the settings of its spec, and the jobs that make its inputs.
 
-    `finished` has the `manifest` (its path) and the `counts` of its result if that is up to date, and the
-    `seconds` that it took if they were measured.
+    If its result is up to date, `manifest` is the path of its manifest and `counts` those in it; `seconds`
+    is how long it took, if that was measured.
     """
 
     stage: str
     wildcards: dict[str, str]
     config: dict[str, Any]
     needs: list[Job]
-    finished: Mapping[str, Any]
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        """The counts of its manifest; none where its result is not there."""
-        return self.finished.get("counts", {})
-
-    @property
-    def prefix(self) -> Path:
-        """The common beginning of the names of its result's files."""
-        return Path(self.finished["manifest"].removesuffix(SUFFIX))
+    manifest: str | None = None
+    counts: dict[str, Any] = field(default_factory=dict)
+    seconds: float | None = None
 
     @property
     def share(self) -> float:
@@ -83,7 +75,7 @@ def write_finished(
 
 
 def _finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> dict[str, Any]:
-    """What `Job.finished` has; nothing where the result is missing, damaged, or made by another spec."""
+    """What a `Job` has of its result; nothing where it is missing, damaged, or made by another spec."""
     try:
         record = read_manifest(Path(manifest))
     except ValueError:
@@ -101,5 +93,6 @@ def read_jobs(jobs: Path, finished: Path) -> list[Job]:
     """The jobs of the two files."""
     found: list[Job] = []
     for entry, result in zip(read_json(jobs), read_json(finished), strict=True):
-        found.append(Job(**{**entry, "needs": [found[place] for place in entry["needs"]]}, finished=result))
+        needs = [found[place] for place in entry["needs"]]
+        found.append(Job(**{**entry, **result, "needs": needs}))
     return found

@@ -20,12 +20,7 @@ _BEST_OF_S = 1.5  # long enough that a busy machine has a quiet moment
 
 
 def measure_device(
-    device: torch.device,
-    *,
-    precision: str,
-    threads: int,
-    clock: Callable[[], float],
-    dropout: Callable[[torch.Tensor, float], torch.Tensor],
+    device: torch.device, *, precision: str, threads: int, clock: Callable[[], float]
 ) -> Device:
     """This machine's rates: matrix products in `precision`, elementwise work, float32 on the processor.
 
@@ -35,8 +30,9 @@ def measure_device(
 
     Args:
         clock: seconds: `time.perf_counter`, or `time.process_time` for one thread on a busy machine.
-        dropout: `condenser.model.dropout.dropout`.
     """
+    from condenser.model.dropout import dropout
+
     torch.set_num_threads(threads)
     is_gpu, cpu = device.type == "cuda", torch.device("cpu")
     numbers = torch.randn(_NUMBERS[device.type], device=device)

@@ -85,7 +85,7 @@ def write_plan(rows: Sequence[Row], output: str | Path) -> None:
 def _row(job: Job, data: Data, *, threads: int) -> Row:
     """The row of one job, without its name."""
     data.assumptions.clear()
-    work, seconds, basis = work_of(job, data), job.finished.get("seconds"), "measured"
+    work, seconds, basis = work_of(job, data), job.seconds, "measured"
     row: Row = dict.fromkeys(COLUMNS)
     if seconds is None:
         basis = "unknown" if work is None else "assumed" if data.assumptions else "counted"

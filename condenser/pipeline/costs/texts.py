@@ -67,18 +67,16 @@ class Texts:
         return np.minimum(np.diff(self.row_starts) + 2, max_tokens)
 
 
-def counted_texts(prefixes: Sequence[Path], *, id_bytes: float) -> Texts:
+def counted_texts(prefixes: Sequence[str | Path], *, id_bytes: float) -> Texts:
     """Evenly spaced rows of all token shards of a collection."""
-    parts = ("sentence_lengths", "num_sentences")
-    shards = [[load_npy(f"{prefix}.{part}.npy") for part in parts] for prefix in prefixes]
-    count, first, rows = sum(len(nums) for _, nums in shards), 0, []
-    wanted = even_places(count, min(count, SAMPLE_ROWS))
-    for lengths, nums in shards:
-        ends = np.cumsum(nums, dtype=np.int64)
-        here = wanted[(wanted >= first) & (wanted < first + len(nums))] - first
-        rows += [lengths[ends[row] - nums[row] : ends[row]].tolist() for row in here]
-        first += len(nums)
-    return Texts(rows, count, id_bytes)
+    lengths, nums = (
+        np.concatenate([load_npy(f"{prefix}.{part}.npy") for prefix in prefixes])
+        for part in ("sentence_lengths", "num_sentences")
+    )
+    ends = np.cumsum(nums, dtype=np.int64)
+    places = even_places(len(nums), min(len(nums), SAMPLE_ROWS))
+    rows = [lengths[ends[row] - nums[row] : ends[row]].tolist() for row in places]
+    return Texts(rows, len(nums), id_bytes)
 
 
 def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:

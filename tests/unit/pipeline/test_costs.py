@@ -33,7 +33,8 @@ from condenser.data.tokens import TokenShards, prefix_of
 from condenser.files import read_json
 from condenser.manifest import Manifest
 from condenser.model.devices import Gpu, claim_gpus
-from condenser.model.dropout import dropout
+from condenser.model.masked_language import MaskedLanguageModel
+from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, padded
@@ -77,7 +78,8 @@ def planned_jobs(folder: Path, target: str, *arguments: str) -> list[Job]:
     assert done.returncode == 0, done.stdout + done.stderr
     written = (folder / "results" / ".work" / "plan" / target).parent
     (finished,) = written.glob("finished-*.json")
-    jobs = read_jobs(written / "jobs_of_table2.json", finished)
+    (planned,) = written.glob("jobs_of_*.json")
+    jobs = read_jobs(planned, finished)
     for job in jobs:
         if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
             job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
@@ -89,6 +91,15 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
     overlay = str(ROOT / "configs" / "paper.yaml")
     return planned_jobs(
         tmp_path_factory.mktemp("paper"), "msmarco/table2.plan.H200.tsv", "-n", "--configfile", overlay
+    )
+
+
+@pytest.fixture(scope="module")
+def adapt(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+    """The jobs of the table with a model of each objective, at the papers' scale."""
+    overlay = str(ROOT / "configs" / "paper.yaml")
+    return planned_jobs(
+        tmp_path_factory.mktemp("adapt"), "msmarco/adapt.plan.H200.tsv", "-n", "--configfile", overlay
     )
 
 
@@ -164,6 +175,16 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
     shape = shape_of(small_config(), num_head_layers=num_head_layers)
     forward = shape.condenser_flops(Chunk(6, 16, 14), use_late_mlm=use_late_mlm)
     assert 3 * forward == pytest.approx(counted_flops(step), rel=0.02)
+
+
+def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> None:
+    backbone = small_backbone()
+    model = MaskedLanguageModel(backbone, MaskedLanguageHead(backbone.config)).double()
+    ids, masked = torch.randint(0, 40, (6, 16)), torch.randperm(6 * 16)[:14]
+    forward = shape_of(small_config()).mlm_flops(Chunk(6, 16, 14))
+    assert 3 * forward == pytest.approx(
+        counted_flops(lambda: model(ids, None, masked).sum().backward()), rel=0.02
+    )
 
 
 def test_an_encoder_has_the_operations_that_pytorch_counts() -> None:
@@ -373,6 +394,53 @@ def test_cocondenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calcula
     assert "with the gradient cache" in paper_plan["pretrain cocondenser"]["assumption"]
 
 
+def in_batches(lengths: np.ndarray, *, of: int, num_groups: int) -> np.ndarray:
+    """Widths [batch, row] of batches that are drawn from these rows."""
+    drawn = np.random.default_rng(8).choice(lengths, (200, of))
+    return np.array([hand_widths(batch, num_groups) for batch in drawn])
+
+
+def test_masked_language_modelling_on_the_collection_agrees_with_a_hand_calculation(
+    adapt: list[Job],
+) -> None:
+    texts = hand_lengths(MEAN_TOKENS, VARIATION)[:5000]
+    blocks = hand_blocks(texts, 24)  # titles are left out
+    widths, masked = in_batches(blocks + 2, of=64, num_groups=64 // 16), 0.15 * np.mean(blocks)
+    a_block = np.mean(hand_encoder(widths)) + masked * (2 * SQUARE + FEED_FORWARD + WORDS)
+    a_block += np.mean(widths * (SQUARE + 2 * 2 * 768 * widths))  # queries of the twelfth layer
+    num_blocks = NUM_PASSAGES * len(blocks) / len(texts)
+    row = plan(adapt, dataset="msmarco")["pretrain mlm"]
+    assert row["flops"] == pytest.approx(3 * num_blocks * a_block, rel=0.05)
+    assert row["tokens"] == pytest.approx(num_blocks * np.mean(blocks + 2), rel=0.05)
+
+
+def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation(adapt: list[Job]) -> None:
+    random, pairs = np.random.default_rng(4), []
+    for left in hand_lengths(MEAN_TOKENS, VARIATION)[:5000]:
+        sentences = []
+        while left > 0:
+            sentences.append(min(left, max(1, round(random.uniform(0.4, 1.6) * 24))))
+            left -= sentences[-1]
+        if len(sentences) > 1:
+            chosen = random.choice(sentences)
+            removed = chosen if random.random() < 0.9 else 0
+            pairs.append([min(chosen, 62), min(sum(sentences) - removed, 126)])
+    a_pair = sum(
+        np.mean(hand_encoder(in_batches(np.array(side) + 2, of=64, num_groups=64 // 32)))
+        for side in zip(*pairs, strict=True)
+    )
+    row = plan(adapt, dataset="msmarco")["pretrain ict"]
+    assert row["flops"] == pytest.approx(3 * NUM_PASSAGES * len(pairs) / 5000 * a_pair, rel=0.05)
+    assert row["assumption"] == "official collection, 75 tokens each"  # the graphs of a batch fit
+
+
+def test_no_objective_lacks_a_cost(adapt: list[Job]) -> None:
+    rows = plan(adapt, dataset="msmarco")
+    trained = {job.config["model"]["objective"] for job in adapt if job.stage == "pretrain"}
+    assert trained == set(kinds.names("objectives")) - {"checkpoint"}
+    assert {row["basis"] for row in rows.values()} <= {"assumed", "counted"}
+
+
 def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calculation(
     paper_plan: dict[str, Row],
 ) -> None:
@@ -481,7 +549,7 @@ def made(tiny: list[Job], shards: TokenShards) -> list[Job]:
         if job.stage in ("collect", "tokens", "examples") and job.wildcards.get("system", "bm25") == "bm25":
             number = int(job.wildcards.get("shard", "0")[0])
             manifest = f"{shards.prefixes[number]}.manifest.json"
-            job.finished = {"manifest": manifest, "counts": counts.get(job.stage, {})}
+            job.manifest, job.counts = manifest, counts.get(job.stage, {})
     return tiny
 
 
@@ -500,15 +568,15 @@ def test_counts_take_the_place_of_assumptions(made: list[Job], shards: TokenShar
 
 
 def test_a_collection_with_a_shard_missing_is_not_counted_in_part(made: list[Job]) -> None:
-    only(made, "tokens", shard="1-of-2").finished = {}
+    only(made, "tokens", shard="1-of-2").manifest = None
     rows = plan(made)
     assert rows["tokens backbone"]["basis"] == "assumed"
     assert rows["encode cocondenser-round1 seed42"]["bytes_on_disk"] == pytest.approx(700 * 32 * 4)
 
 
 def test_measured_seconds_take_the_place_of_planned_ones(made: list[Job]) -> None:
-    only(made, "collect").finished["seconds"] = 12.5
-    only(made, "tokens", shard="0-of-2").finished["seconds"] = 100.0
+    only(made, "collect").seconds = 12.5
+    only(made, "tokens", shard="0-of-2").seconds = 100.0
     rows = plan(made)
     assert (rows["collect"]["seconds"], rows["collect"]["basis"]) == (12.5, "measured")
     assert 100 < rows["tokens backbone"]["seconds"] < 110
@@ -630,9 +698,7 @@ def test_no_rates_are_measured_on_the_gpu_of_another_job(
 
 
 def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None:
-    device = measure_device(
-        torch.device("cpu"), precision="fp32", threads=1, clock=time.process_time, dropout=dropout
-    )
+    device = measure_device(torch.device("cpu"), precision="fp32", threads=1, clock=time.process_time)
     # 2 operations on numbers in cache, or one through memory
     assert device.flops_per_s > device.bytes_per_s / 8
     assert device.memory_bytes > 1e8
