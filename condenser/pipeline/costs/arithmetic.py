@@ -8,7 +8,7 @@ products are counted. The rest is below 1 % of them; its time is that of the num
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,9 @@ class Shape:
     vocab_size: int
     max_positions: int
     num_head_layers: int = 0
+    pooling: str = field(
+        default="cls", kw_only=True
+    )  # "mean": the vector of a text needs the last layer at every token
 
     @property
     def num_weights(self) -> int:
@@ -62,7 +65,9 @@ class Shape:
         )
 
     def encoder_flops(self, chunk: Chunk) -> float:
-        """Forward pass of a retriever, or of a gradient cache's first pass: the last layer at [CLS] only."""
+        """Forward pass of a retriever, or the first of a gradient cache: for [CLS] little of the last layer."""
+        if self.pooling == "mean":
+            return self.num_layers * self._layer(chunk)
         at_cls = self._products(chunk.rows, 2, feed_forward=True) + self._attention(chunk.rows, chunk)
         return self._below(self.num_layers, chunk) + at_cls
 
@@ -73,7 +78,8 @@ class Shape:
     def condenser_flops(self, chunk: Chunk, *, use_late_mlm: bool) -> float:
         """Forward pass of a Condenser with the logits of its one or two masked language models."""
         head = self._below(self.num_head_layers, chunk) + self._at_masked(chunk)
-        return self.encoder_flops(chunk) + head + use_late_mlm * self._at_masked(chunk)
+        late = self._logits(chunk) if self.pooling == "mean" else self._at_masked(chunk)
+        return self.encoder_flops(chunk) + head + use_late_mlm * late
 
     def _below(self, num_layers: int, chunk: Chunk) -> float:
         """Some layers, of the last one keys and values alone."""
@@ -86,8 +92,11 @@ class Shape:
     def _at_masked(self, chunk: Chunk) -> float:
         """What a last layer read at masked positions adds to its keys and values, and the logits there."""
         queries = self._products(chunk.tokens, 1) + self._attention(chunk.tokens, chunk)
-        logits = self._products(chunk.masked, 1) + 2 * chunk.masked * self.dim * self.vocab_size
-        return queries + self._products(chunk.masked, 1, feed_forward=True) + logits
+        return queries + self._products(chunk.masked, 1, feed_forward=True) + self._logits(chunk)
+
+    def _logits(self, chunk: Chunk) -> float:
+        """The language model's transform of masked positions, and their products with the vocabulary."""
+        return self._products(chunk.masked, 1) + 2 * chunk.masked * self.dim * self.vocab_size
 
     def _products(self, positions: float, squares: int, *, feed_forward: bool = False) -> float:
         """Products of positions with some [dim, dim] matrices, and with the two of the feed-forward."""

@@ -119,12 +119,14 @@ def checkpoint_shape(model: Mapping[str, Any], tables: Tables) -> Shape:
     """The dimensions of a model of objective `checkpoint`."""
     names = ["num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions"]
     if model["source"] == "scratch":
-        return Shape(*(model[name] or 512 for name in names))  # only max_positions may be null
-    if model["source"] == "folder":
+        shape = Shape(*(model[name] or 512 for name in names))  # only max_positions may be null
+    elif model["source"] == "folder":
         names = ["num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"]
         settings = read_json(Path(model["path"]) / "config.json")
-        return Shape(*(settings[name] for name in [*names, "vocab_size", "max_position_embeddings"]))
-    return tables.shape(model["id"] or model["source"])
+        shape = Shape(*(settings[name] for name in [*names, "vocab_size", "max_position_embeddings"]))
+    else:
+        shape = tables.shape(model["id"] or model["source"])
+    return replace(shape, pooling=model["pooling"] or shape.pooling)
 
 
 def _models_above(job: Job) -> list[Job]:

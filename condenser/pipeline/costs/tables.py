@@ -73,8 +73,8 @@ class Tables:
 
     def shape(self, name: str) -> Shape:
         """The dimensions of a checkpoint of backbones.tsv."""
-        _, *dimensions, _ = self.row("backbones", name).values()
-        return Shape(*map(int, dimensions))
+        _, *dimensions, pooling, _ = self.row("backbones", name).values()
+        return Shape(*map(int, dimensions), pooling=pooling)
 
     def rate(self, stage: str, unit: str, device: Device, *, threads: int) -> float | None:
         """How much of `unit` a stage does in a second; None where rates.tsv does not say.

@@ -36,6 +36,7 @@ from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
+from condenser.model.text_vector import TextVector, read_text_vector
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, padded
 from condenser.pipeline.costs.data import Data
@@ -141,7 +142,7 @@ def changed(jobs: list[Job], stage: str, model: str, **settings: Any) -> list[Jo
 # ---- one forward and backward pass ---------------------------------------------------------------
 
 
-def shape_of(config: BertConfig, *, num_head_layers: int = 0) -> Shape:
+def shape_of(config: BertConfig, *, num_head_layers: int = 0, pooling: str = "cls") -> Shape:
     return Shape(
         config.num_hidden_layers,
         config.hidden_size,
@@ -150,6 +151,7 @@ def shape_of(config: BertConfig, *, num_head_layers: int = 0) -> Shape:
         config.vocab_size,
         config.max_position_embeddings,
         num_head_layers,
+        pooling=pooling,
     )
 
 
@@ -160,11 +162,14 @@ def counted_flops(work: Callable[[], object]) -> int:
     return counter.get_total_flops()
 
 
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
 @pytest.mark.parametrize(("num_head_layers", "use_late_mlm"), [(2, True), (2, False), (1, True)])
 def test_a_condenser_step_has_the_operations_that_pytorch_counts(
-    num_head_layers: int, use_late_mlm: bool
+    num_head_layers: int, use_late_mlm: bool, pooling: Any
 ) -> None:
-    model = small_condenser(num_head_layers=num_head_layers, use_late_mlm=use_late_mlm)
+    model = small_condenser(
+        num_head_layers=num_head_layers, use_late_mlm=use_late_mlm, vector=TextVector(pooling)
+    )
     ids, masked = torch.randint(0, 40, (6, 16)), torch.randperm(6 * 16)[:14]
 
     def step() -> None:
@@ -172,7 +177,7 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
         late = output.late_logits.sum() if output.late_logits is not None else 0.0
         (output.head_logits.sum() + late).backward()
 
-    shape = shape_of(small_config(), num_head_layers=num_head_layers)
+    shape = shape_of(small_config(), num_head_layers=num_head_layers, pooling=pooling)
     forward = shape.condenser_flops(Chunk(6, 16, 14), use_late_mlm=use_late_mlm)
     assert 3 * forward == pytest.approx(counted_flops(step), rel=0.02)
 
@@ -187,9 +192,11 @@ def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> Non
     )
 
 
-def test_an_encoder_has_the_operations_that_pytorch_counts() -> None:
-    retriever, condenser, ids = Retriever(small_backbone()), small_condenser(), torch.randint(0, 40, (5, 16))
-    forward = shape_of(small_config()).encoder_flops(Chunk(5, 16))
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+def test_an_encoder_has_the_operations_that_pytorch_counts(pooling: Any) -> None:
+    vector, ids = TextVector(pooling), torch.randint(0, 40, (5, 16))
+    retriever, condenser = Retriever(small_backbone(), vector), small_condenser(vector=vector)
+    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 16))
     assert 3 * forward == pytest.approx(
         counted_flops(lambda: retriever(ids, None).sum().backward()), rel=0.02
     )
@@ -213,7 +220,8 @@ def test_bert_base_has_its_published_109_million_weights() -> None:
 
 def test_the_embedded_backbone_is_as_the_tables_say() -> None:
     config = BertConfig(**read_json(real_tokenizer_folder() / "config.json"))
-    assert tables.shape("embedded") == shape_of(config)
+    pooling = read_text_vector(real_tokenizer_folder()).pooling
+    assert tables.shape("embedded") == shape_of(config, pooling=pooling)
 
 
 def test_the_plan_decides_on_the_gradient_cache_by_the_estimate_of_the_training() -> None:
