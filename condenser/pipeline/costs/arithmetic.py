@@ -65,7 +65,7 @@ class Shape:
         )
 
     def encoder_flops(self, chunk: Chunk) -> float:
-        """Forward pass of a retriever, or the first of a gradient cache: for [CLS] little of the last layer."""
+        """Forward pass of a retriever, or the first of a gradient cache; [CLS] needs less of a layer."""
         if self.pooling == "mean":
             return self.num_layers * self._layer(chunk)
         at_cls = self._products(chunk.rows, 2, feed_forward=True) + self._attention(chunk.rows, chunk)
