@@ -55,7 +55,9 @@ def test_the_default_is_valid_and_every_value_of_it_comes_back_unchanged(config:
     assert kept(config, validated(config))
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "configs/paper.yaml", "configs/tiny.yaml"])
+@pytest.mark.parametrize(
+    "name", ["config.yaml", *(f"configs/{one}.yaml" for one in ("paper", "tiny", "cls", "seeds"))]
+)
 def test_the_default_is_validated_without_a_change_of_what_is_given(
     root: Path, config: Config, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +75,22 @@ def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(con
     assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (1, 3)
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
+
+
+def test_the_papers_form_is_one_overlay_away(root: Path, config: Config) -> None:
+    """[CLS] and inner product, the papers' weights of the losses, nothing that they do not have."""
+    overlays = {
+        name: yaml.safe_load((root / "configs" / f"{name}.yaml").read_text()) for name in ("cls", "paper")
+    }
+    for overlay in overlays.values():
+        made = validated(experiment.merged(config, overlay))
+        backbone, models = made["models"]["backbone"], made["models"]
+        assert (backbone["pooling"], backbone["normalised"]) == ("cls", False)
+        assert models["condenser"]["hold_weight"] == models["cocondenser"]["hold_weight"] == 0
+        assert models["condenser"]["learning_rate"] == models["cocondenser"]["learning_rate"] == 1e-4
+        assert models["cocondenser"]["mlm_weight"] == models["cocondenser"]["contrastive_weight"] == 1
+        assert made["recipes"]["marco"]["negatives"]["margin"] is None
+        assert models["cocondenser"]["scale"] is made["recipes"]["marco"]["scale"] is None  # 1 for [CLS]
 
 
 def test_a_data_set_that_names_no_recipe_has_the_one_of_all(config: Config) -> None:
