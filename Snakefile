@@ -30,4 +30,4 @@ include: "rules/verify.smk"
 rule all:
     default_target: True
     input:
-        "results/msmarco/table2.tsv",
+        default_tables(workflow.config_settings.overwrite_config, "msmarco", "table2"),

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from condenser import experiment, kinds
-from condenser.config import validated
+from condenser.config import check_keys, validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.files import canonical_json
@@ -19,6 +19,8 @@ from condenser.pipeline.specs import Stage
 from condenser.systems import FOLDER as SYSTEMS
 
 try:
+    for file in dict.fromkeys(map(Path, workflow.configfiles)):
+        check_keys(file)
     config = validated(config)
     sources.check_local_files(config["datasets"])
 except ValueError as error:
@@ -121,7 +123,7 @@ def known_split(wildcards):
     if wildcards.split not in known:
         sys.exit(
             f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join(known)}), "
-            f"got {wildcards.split}."
+            f"got {wildcards.split}. Ask for one of these, or set eval_split."
         )
     return wildcards.split
 
@@ -163,6 +165,17 @@ def subset_file(wildcards):
     if experiment.parse_variant(wildcards.variant)[0] is None:
         return []
     return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
+
+
+def default_tables(overlay, dataset, table):
+    """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
+    spoken_of = overlay.get("datasets") or [dataset]
+    measured = [name for name in spoken_of if experiment.is_measured(config, name)]
+    return [
+        f"results/{of}/{name}.tsv"
+        for of in measured or spoken_of
+        for name in overlay.get("tables") or [table]
+    ]
 
 
 # ---- inputs that depend on the configuration -----------------------------------------------------

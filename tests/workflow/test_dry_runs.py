@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -47,6 +48,24 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path, load
     by_stage = Counter(job.split()[0] for job in load().jobs("results/msmarco/table2.tsv"))
     by_stage["collect_msmarco"] = by_stage.pop("collect")
     assert {name: counted[name] for name in by_stage} == by_stage  # the other tests ask `load` alone
+
+
+@pytest.mark.parametrize(
+    ("overlay", "tables"),
+    [
+        ({"datasets": {"mine": {"source": "pydoc"}}}, ["mine/table2"]),
+        ({"tables": {"few": {"rows": ["bm25"], "measures": ["MRR@10"]}}}, ["msmarco/few"]),
+        (
+            {"datasets": {"msmarco": {}, "wiki": {"source": "hub_text", "parts": [{"id": "a/b"}]}}},
+            ["msmarco/table2"],
+        ),
+        ({"seed": 1}, ["msmarco/table2"]),
+    ],
+)
+def test_without_a_target_the_tables_that_the_overlay_speaks_of_are_made(
+    load: Load, overlay: dict[str, Any], tables: list[str]
+) -> None:
+    assert load(overlay).default_targets() == [f"results/{name}.tsv" for name in tables]
 
 
 def test_the_papers_scale_is_planned_offline_with_its_official_files(root: Path, folder: Path) -> None:
@@ -99,6 +118,13 @@ def test_a_wrong_configuration_is_one_line(load: Load, overlay: str, message: st
         load(yaml.safe_load(overlay))
     said = str(ended.value.code)
     assert said.startswith("error: config: ") and message in said and "\n" not in said
+
+
+def test_a_key_that_an_overlay_gives_twice_is_refused_with_its_line(root: Path, folder: Path) -> None:
+    (folder / "mine.yaml").write_text("seed: 1\nobjectives: {}\nseed: 2\n")
+    done = snakemake(root, folder, "--configfile", "mine.yaml")
+    assert done.returncode != 0 and "Traceback" not in done.stdout
+    assert "mine.yaml:3: seed: expected each key once, got it in line 1 already." in done.stdout
 
 
 def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder: Path) -> None:
