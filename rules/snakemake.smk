@@ -133,9 +133,10 @@ TouchExecutor.run_job = touch_and_accept
 # Snakemake says of a name that the configuration lacks only that no rule makes the file.
 def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
     snakemakes(error, file)
-    unknown = experiment.unknown_name(config, str(file))
-    if unknown is not None:
-        error.args = (f"error: {file}: {unknown}",)
+    unknown = experiment.unknown_name(config, str(file)) or (
+        "expected a file that a stage makes, got another. docs/architecture.md lists them under Places."
+    )
+    error.args = (f"error: {file}: {unknown}",)
 
 
 MissingRuleException.__init__ = name_what_is_unknown

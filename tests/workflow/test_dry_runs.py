@@ -151,6 +151,10 @@ def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder:
             "results/msmarco/systems/bm25/42/run.dev.trec",
             "expected a variant such as seed42, n1000-seed42 or",
         ),
+        (
+            "results/msmarco/systems/cocondenser-round5/seed42/run.dev.trec",
+            "expected a system of the configuration (bm25, ",
+        ),
         ("results/msmarco/models/gpt/model.safetensors", "expected a model of the configuration (backbone, "),
         ("results/msmarco/table2.tsv", None),
         ("results/msmarco/systems/bm25/untrained/run.dev.trec", None),
@@ -180,10 +184,19 @@ def test_snakemake_says_in_one_line_which_name_is_unknown(root: Path, folder: Pa
     lines = [line for line in done.stdout.splitlines() if "table9" in line and "Command" not in line]
     assert len(lines) == 1 and re.fullmatch(
         r"error: results/msmarco/table9\.tsv: expected a table of the configuration \(table2, .*\), "
-        r"got table9\. Add it under tables, or ask for another\.",
+        r"got table9\. Did you mean table2\?",
         lines[0],
     )
     assert "Traceback" not in done.stdout and "input functions" not in done.stdout
+
+
+def test_snakemake_says_where_the_files_stand_that_it_can_make(root: Path, folder: Path) -> None:
+    done = snakemake(root, folder, "results/msmarco/runs/cocondenser-round5.dev.trec")
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1] == (
+        "error: results/msmarco/runs/cocondenser-round5.dev.trec: expected a file that a stage makes, got "
+        "another. docs/architecture.md lists them under Places."
+    )
 
 
 @pytest.mark.parametrize(
