@@ -34,9 +34,15 @@ WORK = "results/.work"
 os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
 # held open until Snakemake ends
-FOLDER_LOCK = (
-    locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
-)
+try:
+    FOLDER_LOCK = (
+        locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
+    )
+except OSError as error:
+    sys.exit(
+        f"error: {error.filename}: {error.strerror}. Snakemake itself writes there, also in a dry run: "
+        "work in a copy of this folder that you may write to, with results/ linked to the original."
+    )
 
 # Settings that change no result are options of the programs, and no part of a spec.
 SAFETY = environment.flags(config["safety"])

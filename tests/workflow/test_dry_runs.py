@@ -199,6 +199,13 @@ def test_snakemake_says_where_the_files_stand_that_it_can_make(root: Path, folde
     )
 
 
+def test_a_folder_that_snakemake_cannot_write_to_is_said_in_one_line(root: Path, folder: Path) -> None:
+    (folder / ".snakemake").touch()  # root may write anywhere else
+    done = snakemake(root, folder, "results/msmarco/table2.tsv")
+    assert done.returncode != 0 and "Traceback" not in done.stdout and "locks.py" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("error: .snakemake: File exists. Snakemake itself writes")
+
+
 @pytest.mark.parametrize(
     "result",
     [
