@@ -10,6 +10,7 @@ configfile: "config.yaml"
 
 
 include: "rules/snakemake.smk"
+include: "rules/configfiles.smk"
 include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/models.smk"

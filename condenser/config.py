@@ -1,8 +1,7 @@
 """The configuration, validated before anything runs.
 
-Nothing here reads a file but the configuration files, for keys that are given twice, and the `config.json`
-of a model that is a folder. Every wrong key, type, range, missing folder or impossible combination gives one
-line: the key, what is allowed, what came.
+Nothing here reads a file but the `config.json` of a model that is a folder. Every wrong key, type, range,
+missing folder or impossible combination gives one line: the key, what is allowed, what came.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-import yaml
 from pydantic import BaseModel, Field, ValidationError
 
 from condenser import experiment, kinds
@@ -136,35 +134,6 @@ class Config(Block):
     metrics: Metrics
     significance: Significance
     tables: dict[Name, Table]
-
-
-def check_keys(file: Path) -> None:
-    """Refuse a key that a configuration file gives twice: YAML would silently drop the first one's settings.
-
-    Raises:
-        ValueError: `file:line: key: ...`.
-    """
-    text = file.read_text(encoding="utf-8").replace("\t", " ")  # JSON may be indented by tabs
-    waiting: list[tuple[str, Any]] = [("", yaml.compose(text, Loader=yaml.SafeLoader))]
-    seen: set[int] = set()  # an anchor may stand in itself
-    while waiting:
-        above, node = waiting.pop()
-        if id(node) in seen or not isinstance(node, yaml.CollectionNode):
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            waiting += [(above, one) for one in node.value]
-            continue
-        line_of: dict[str, int] = {}
-        for name, value in node.value:
-            key, line = f"{above}{name.value}", name.start_mark.line + 1
-            if key in line_of:
-                raise ValueError(
-                    f"{file}:{line}: {key}: expected each key once, got it in line {line_of[key]} already. "
-                    "Put the settings of both under one."
-                )
-            line_of[key] = line
-            waiting.append((f"{key}.", value))
 
 
 def validated(config: Mapping[str, Any]) -> dict[str, Any]:

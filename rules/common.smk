@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from condenser import experiment, kinds
-from condenser.config import check_keys, validated
+from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.files import canonical_json
@@ -19,8 +19,6 @@ from condenser.pipeline.specs import Stage
 from condenser.systems import FOLDER as SYSTEMS
 
 try:
-    for file in dict.fromkeys(map(Path, workflow.configfiles)):
-        check_keys(file)
     config = validated(config)
     sources.check_local_files(config["datasets"])
 except ValueError as error:

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from condenser import experiment, kinds
-from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_keys, validated
+from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, validated
 from condenser.data.sources import msmarco
 from condenser.model.backbone import embedded_folder
 
@@ -307,35 +307,6 @@ def test_an_overlay_that_yaml_takes_is_refused_in_one_line(
 ) -> None:
     said = refusal({**config, **yaml.safe_load(overlay)})
     assert said.startswith(message) and len(said) < 600
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("seed: 1\nshards: 2\nseed: 3\n", ":3: seed: expected each key once, got it in line 1 already."),
-        ("models:\n  a: {seed: 1}\n  b: {seed: 1}\nmodels: {}\n", ":4: models: expected each key once"),
-        ("tables:\n  a:\n    seeds: [1]\n    seeds: [2]\n", ":4: tables.a.seeds: expected each key once"),
-        ("a: [{b: 1}, {b: 2, b: 3}]\n", ":1: a.b: expected each key once"),
-        ('{"seed": 1,\n\t"seed": 2}', ":2: seed: expected each key once"),
-        ("a: &a {b: *a}\nc: *a\n", None),
-        ("", None),
-    ],
-)
-def test_a_key_that_a_file_gives_twice_is_refused_with_its_line(
-    tmp_path: Path, text: str, message: str | None
-) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text(text)
-    if message is None:
-        check_keys(file)
-    else:
-        with pytest.raises(ValueError, match=re.escape(f"{file}{message}")):
-            check_keys(file)
-
-
-def test_no_configuration_file_of_ours_gives_a_key_twice(root: Path) -> None:
-    for file in [root / "config.yaml", *(root / "configs").glob("*.yaml")]:
-        check_keys(file)
 
 
 def test_a_number_that_the_command_line_made_a_text_is_said(config: Config) -> None:

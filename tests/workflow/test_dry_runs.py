@@ -120,11 +120,26 @@ def test_a_wrong_configuration_is_one_line(load: Load, overlay: str, message: st
     assert said.startswith("error: config: ") and message in said and "\n" not in said
 
 
-def test_a_key_that_an_overlay_gives_twice_is_refused_with_its_line(root: Path, folder: Path) -> None:
-    (folder / "mine.yaml").write_text("seed: 1\nobjectives: {}\nseed: 2\n")
-    done = snakemake(root, folder, "--configfile", "mine.yaml")
-    assert done.returncode != 0 and "Traceback" not in done.stdout
-    assert "mine.yaml:3: seed: expected each key once, got it in line 1 already." in done.stdout
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: 1\nshards: 2\nseed: 3\n", ":3: seed: expected each key once, got it in line 1 already."),
+        ("models:\n  a: {seed: 1}\n  b: {seed: 1}\nmodels: {}\n", ":4: models: expected each key once"),
+        ("tables:\n  a:\n    seeds: [1]\n    seeds: [2]\n", ":4: tables.a.seeds: expected each key once"),
+        ("a: [{b: 1}, {b: 2, b: 3}]\n", ":1: a.b: expected each key once"),
+        ('{"seed": 1,\n\t"seed": 2}', ":2: seed: expected each key once"),
+        ("a: &a {b: 1}\nc: *a\n", "error: config: a: unknown key."),
+    ],
+)
+def test_a_key_that_a_file_gives_twice_is_refused_with_its_line(
+    load: Load, tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as refused:
+        load(configfile=str(file))
+    said = str(refused.value.code)
+    assert said.startswith(f"error: config: {file}{message}" if message.startswith(":") else message)
 
 
 def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder: Path) -> None:
