@@ -12,11 +12,10 @@ def check_keys(file):
     Raises:
         ValueError: `file:line: key: ...`.
     """
-    text = file.read_text(encoding="utf-8").replace(
-        "\t", " "
-    )  # JSON may be indented by tabs
+    # JSON may be indented by tabs, which YAML refuses
+    text = file.read_text(encoding="utf-8").replace("\t", " ")
     waiting = [("", yaml.compose(text, Loader=yaml.SafeLoader))]
-    seen = set()  # an anchor may stand in itself
+    seen = set()  # an anchor may stand in many places
     while waiting:
         above, node = waiting.pop()
         if id(node) in seen or not isinstance(node, yaml.CollectionNode):
