@@ -314,8 +314,10 @@ def test_however_large_a_value_is_the_line_is_short(
          "seed: expected less than or equal to 9223372036854775807, got a whole number"),
         ("5: 1", "config[5]: expected keys should be strings, got 5."),
         ("models: {5: {objective: checkpoint}}", "models"),
-        ("models: {a: 5}", "models.a: expected a valid dictionary, got 5."),
-        ("tables: [1]", "tables: expected a valid dictionary, got [1]."),
+        ("models: {a: 5}", "models.a: expected a block of keys, got 5. Indent its keys, or leave it out."),
+        ("tables: [1]", "tables: expected a block of keys, got [1]."),
+        ("models: {condenser: null}", "models.condenser: expected a block of keys, got None."),
+        ("compute: null", "compute: expected a block of keys, got None."),
     ],
 )  # fmt: skip
 def test_an_overlay_that_yaml_takes_is_refused_in_one_line(
@@ -323,6 +325,11 @@ def test_an_overlay_that_yaml_takes_is_refused_in_one_line(
 ) -> None:
     said = refusal({**config, **yaml.safe_load(overlay)})
     assert said.startswith(message) and len(said) < 600
+
+
+def test_a_number_that_the_command_line_made_a_text_is_said(config: Config) -> None:
+    said = refusal(changed(config, "metrics.relevant_grade", "2"))
+    assert said.endswith("Write 2 without quotes, in a file: within braces --config makes it a text.")
 
 
 SCRATCH = {
