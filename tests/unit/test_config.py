@@ -72,7 +72,7 @@ def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(con
     config = changed(config, "models.another", {"objective": "condenser", "initial": "backbone", "epochs": 3})
     models = validated(config)["models"]
     assert models["condenser"]["skip_from"] == models["another"]["skip_from"] == 3
-    assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (1, 3)
+    assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (0.5, 3)
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
 
