@@ -418,7 +418,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     filled = validated(changed(config, "datasets.mine", entry))["datasets"]["mine"]
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
-        "measures": None, "relevant_grade": None,
+        "measures": None, "relevant_grade": None, "documents": None,
     }  # fmt: skip
 
 
@@ -444,6 +444,17 @@ def test_a_vocabulary_from_one_corpus_serves_no_model_of_another(config: Config)
     assert said.startswith("models.backbone.corpus: expected ")
     both = changed(changed(config, "models.cocondenser.corpus", "wiki"), "models.condenser.corpus", "wiki")
     validated(changed(both, "models.backbone.corpus", "wiki"))
+
+
+def test_documents_are_a_data_set_that_names_none_itself(config: Config) -> None:
+    config = changed(config, "datasets.long", {"source": "pydoc_documents"})
+    validated(changed(config, "datasets.msmarco.documents", "long"))
+    said = refusal(changed(config, "datasets.msmarco.documents", "lang"))
+    assert said.startswith("datasets.msmarco.documents: expected one of msmarco, long, got 'lang'. Did you")
+    said = refusal(changed(config, "datasets.msmarco.documents", "msmarco"))
+    assert said.startswith("datasets.msmarco.documents: expected a data set that names no documents itself")
+    said = refusal(changed(config, "datasets.long.documents", "msmarco"))
+    assert said.startswith("datasets.long.documents: unknown key.")
 
 
 def test_whole_epochs_are_one_setting_however_they_are_written(config: Config) -> None:
