@@ -85,6 +85,7 @@ class Recipe(Optimiser):
 class Encode(Block):
     batch_tokens: Annotated[int, Field(ge=512, le=LARGEST)]
     block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
+    separator: Literal["titled", "always"]
 
 
 class Metrics(Block):
