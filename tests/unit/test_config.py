@@ -15,6 +15,7 @@ from condenser import experiment, kinds
 from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, validated
 from condenser.data.sources import msmarco
 from condenser.model.backbone import embedded_folder
+from condenser.train.schedule import num_warmup_steps
 
 Config = dict[str, Any]
 
@@ -64,6 +65,17 @@ def test_the_default_is_validated_without_a_change_of_what_is_given(
     before = copy.deepcopy(given)
     validated(given)
     assert given == before
+
+
+def test_the_papers_configuration_has_the_values_of_the_authors_code(root: Path, config: Config) -> None:
+    paper = experiment.merged(config, yaml.safe_load((root / "configs/paper.yaml").read_text()))
+    checked = validated(paper)
+    assert checked["encode"]["separator"] == "always"
+    assert checked["models"]["cocondenser"]["span_tokens"][1] == 128 - 2
+    assert experiment.home(checked, "cocondenser", "msmarco") == "msmarco-documents"
+    recipe = checked["recipes"]["marco"]
+    assert num_warmup_steps(150_000, warmup_ratio=recipe["warmup_ratio"]) == 0
+    assert recipe["negatives"]["depth"] == 200 and recipe["depth"]["train"] - 200 >= 7  # positives of a query
 
 
 def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(config: Config) -> None:
