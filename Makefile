@@ -18,6 +18,7 @@ READY := .venv/ready
 
 export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
+export PYTHONPATH := $(CURDIR)
 
 .PHONY: help setup test test-slow test-all lint verify faults slurm FORCE
 .DEFAULT_GOAL := help
@@ -27,13 +28,20 @@ help:
 
 setup: $(READY)
 
+# .venv may be a link to the environment of another checkout: that must keep its own package, and have the versions
+# that are pinned here. (Without an index pip succeeds only if there is nothing to install.)
 $(READY): requirements.lock pyproject.toml
+ifneq ($(shell readlink .venv),)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-index --requirement requirements.lock \
+	  || { echo "error: .venv: expected the versions of requirements.lock, which the linked environment lacks. Remove the link."; exit 1; }
+else
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; try make PYTHON=python3.12 ...")'
 	@echo "Setting up .venv (once; some minutes) ..."
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+endif
 
 results/%: $(READY) FORCE
 	@snakemake --cores $(CORES) $@ $(SNAKEMAKE_ARGS)

@@ -10,6 +10,7 @@ configfile: "config.yaml"
 
 
 include: "rules/snakemake.smk"
+include: "rules/configfiles.smk"
 include: "rules/common.smk"
 include: "rules/data.smk"
 include: "rules/models.smk"
@@ -30,4 +31,4 @@ include: "rules/verify.smk"
 rule all:
     default_target: True
     input:
-        "results/msmarco/table2.tsv",
+        default_tables(workflow.config_settings.overwrite_config, "msmarco", "table2"),

@@ -467,6 +467,10 @@ def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
             pass
         else:
             return f"{key}: expected a number, got the text {came!r}. {_how_to_write(came)}{more}"
+    if kind in ("dict_type", "model_type"):
+        return (
+            f"{key}: expected a block of keys, got {_preview(came)}. Indent its keys, or leave it out.{more}"
+        )
     expected = first["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
     expected = expected[:1].lower() + expected[1:]
     if kind == "value_error":
@@ -497,7 +501,7 @@ def _preview(value: Any, *, longest: int = _LONGEST_PREVIEW) -> str:
 def _how_to_write(text: str) -> str:
     mantissa, _, exponent = text.lower().partition("e")
     if not exponent:
-        return f"Write {text} without quotes."
+        return f"Write {text} without quotes, in a file: within braces --config makes it a text."
     mantissa += "" if "." in mantissa else ".0"
     exponent = exponent if exponent[0] in "+-" else f"+{exponent}"
     return f"YAML reads an exponent as a number only with a dot and a sign: write {mantissa}e{exponent}."

@@ -6,6 +6,7 @@ functions; `job_settings` gives the settings of one job.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -341,10 +342,12 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
 
 
 def _unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
-    """The error of a name that the configuration lacks."""
+    """The error of a name that the configuration lacks, with the nearest that it has."""
+    known = list(known)
+    close = difflib.get_close_matches(name[:100], known, n=1)
+    hint = f"Did you mean {close[0]}?" if close else f"Add it under {noun}s, or ask for another."
     return LookupError(
-        f"expected a {noun} of the configuration ({', '.join(known)}), got {name}. "
-        f"Add it under {noun}s, or ask for another."
+        f"expected a {noun} of the configuration ({', '.join(known)}), got {name[:100]}. {hint}"
     )
 
 
@@ -358,10 +361,7 @@ _ASKED_FOR = (  # where names stand in the path of a result
 
 def unknown_name(config: Config, result: str) -> str | None:
     """A sentence on a name in the path of a result that the configuration lacks; None if it has all."""
-    found = next((match for place in _ASKED_FOR if (match := re.fullmatch(place, result))), None)
-    if found is None:
-        return None
-    names = found.groupdict()
+    names = next((match.groupdict() for place in _ASKED_FOR if (match := re.fullmatch(place, result))), {})
     try:
         job_settings(config, names)
     except LookupError as error:

@@ -62,6 +62,8 @@ class Manifest:
                 log.info("%s: was made meanwhile", self._path)
                 sys.exit(0)
             _sweep(self._path)
+        if os.environ.get("RANK", "0") == "0":
+            self._refuse_damaged_inputs()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -83,6 +85,20 @@ class Manifest:
     @cached_property
     def _input_digests(self) -> dict[str, str]:
         return self._digests(self._inputs)
+
+    def _refuse_damaged_inputs(self) -> None:
+        """See that the inputs are as their stages wrote them; the manifest needs their digests in any case.
+
+        Raises:
+            ValueError: the bytes of an input are not those of its own manifest.
+        """
+        for file, digest in _beside(self._path, self._input_digests).items():
+            record = _record_of(file)
+            if record is not None and record.outputs[file] != digest:
+                raise ValueError(
+                    f"{file}: {OTHER_BYTES}, {record.spec.get('stage', 'unknown')}. "
+                    "Delete it and give the same command again, which makes it anew."
+                )
 
     def _is_made(self) -> bool:
         """Whether the result is there, whole and of the same spec."""
@@ -165,6 +181,24 @@ def read_manifest(path: Path) -> Record:
     if not is_whole:
         raise ValueError(OTHER_BYTES)
     return record
+
+
+def _record_of(file: Path) -> Record | None:
+    """The sound manifest that names a file as an output; None of a user's own file.
+
+    It lies beside the file, under its name or the beginning of that, or beside a folder that it is in.
+    """
+    parts = file.name.split(".")
+    beside = [file.with_name(".".join(parts[:end]) + SUFFIX) for end in range(len(parts), 0, -1)]
+    for manifest in [*beside, *(Path(f"{folder}{SUFFIX}") for folder in file.parents)]:
+        if manifest.is_file():
+            try:
+                record = read_manifest(manifest)
+            except ValueError:
+                continue  # the next dry run makes that result again
+            if file in record.outputs:
+                return record
+    return None
 
 
 def sealed(record: dict[str, Any]) -> dict[str, Any]:

@@ -32,9 +32,15 @@ WORK = "results/.work"
 os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
 # held open until Snakemake ends
-FOLDER_LOCK = (
-    locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
-)
+try:
+    FOLDER_LOCK = (
+        locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
+    )
+except OSError as error:
+    sys.exit(
+        f"error: {error.filename}: {error.strerror}. Snakemake itself writes there, also in a dry run: "
+        "work in a copy of this folder that you may write to, with results/ linked to the original."
+    )
 
 # Settings that change no result are options of the programs, and no part of a spec.
 SAFETY = environment.flags(config["safety"])
@@ -121,7 +127,7 @@ def known_split(wildcards):
     if wildcards.split not in known:
         sys.exit(
             f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join(known)}), "
-            f"got {wildcards.split}."
+            f"got {wildcards.split}. Ask for one of these, or set eval_split."
         )
     return wildcards.split
 
@@ -163,6 +169,17 @@ def subset_file(wildcards):
     if experiment.parse_variant(wildcards.variant)[0] is None:
         return []
     return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
+
+
+def default_tables(overlay, dataset, table):
+    """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
+    spoken_of = overlay.get("datasets") or [dataset]
+    measured = [name for name in spoken_of if experiment.is_measured(config, name)]
+    return [
+        f"results/{of}/{name}.tsv"
+        for of in measured or spoken_of
+        for name in overlay.get("tables") or [table]
+    ]
 
 
 # ---- inputs that depend on the configuration -----------------------------------------------------

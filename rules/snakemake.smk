@@ -14,6 +14,7 @@ from snakemake.executors.touch import Executor as TouchExecutor
 from snakemake.io import _IOFile
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser import experiment
 from condenser.pipeline import freshness
@@ -78,12 +79,33 @@ PersistenceBase.params_changed = params_changed
 PersistenceBase.input_changed = input_changed
 
 
-# Snakemake calls changed params whatever the manifests say.
+# Snakemake calls changed params whatever the manifests say. Of a failed job it prints the command and the spec,
+# longer than a screen, and ends with a line that says nothing. So the job's own error comes last instead.
 def in_plain_words(record):
     if isinstance(reason := getattr(record, "reason", None), str):
         said = "Params have changed since last execution: "
         record.reason = reason.replace(said, "changed: ")
+    if getattr(record, "event", None) == LogEvent.JOB_ERROR:
+        ERRORS.extend(filter(None, map(last_error, record.log)))
+        record.input = record.output = record.shellcmd = None
+    if getattr(record, "exception", None) == "RuleException":
+        return "CalledProcessError" not in record.msg
+    if str(record.msg).endswith("At least one job did not complete successfully."):
+        record.msg = "\n".join(dict.fromkeys(ERRORS)) or record.msg
     return True
+
+
+ERRORS = []  # of the failed jobs
+
+
+def last_error(log):
+    """The error with which a program ended, from its log; None where it was killed."""
+    try:
+        lines = Path(log).read_text(errors="replace").splitlines()
+    except OSError:
+        return None
+    errors = ("error: ", "internal error ")
+    return next((line for line in reversed(lines) if line.startswith(errors)), None)
 
 
 logger.addFilter(in_plain_words)
@@ -111,9 +133,10 @@ TouchExecutor.run_job = touch_and_accept
 # Snakemake says of a name that the configuration lacks only that no rule makes the file.
 def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
     snakemakes(error, file)
-    unknown = experiment.unknown_name(config, str(file))
-    if unknown is not None:
-        error.args = (f"error: {file}: {unknown}",)
+    unknown = experiment.unknown_name(config, str(file)) or (
+        "expected a file that a stage makes, got another. docs/architecture.md lists them under Places."
+    )
+    error.args = (f"error: {file}: {unknown}",)
 
 
 MissingRuleException.__init__ = name_what_is_unknown

@@ -1,12 +1,12 @@
 # Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding,
-# or where there is nothing to check.
+# or where there is nothing to check. Writes nothing in results/, which may be others' and read-only.
 
 from condenser.pipeline.verify import write_current
 
 
 rule verify:
     log:
-        "results/logs/verify.log",
+        ".snakemake/verify.log",
     localrule: True
     conda:
         "../envs/verify.yaml"
@@ -14,7 +14,7 @@ rule verify:
         program=program("verify"),
         current=lambda wildcards: write_current(
             Path("results"),
-            Path(WORK, "current.json"),
+            Path(".snakemake", "current.json"),
             spec_of=SPECS.spec,
             manifest_of=manifest_of,
         ),

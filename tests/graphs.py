@@ -104,6 +104,7 @@ class Graph:
                 workflow.tear_down()
                 workflow.sourcecache.runtime_cache.cleanup()
         self.config: dict[str, Any] = own["config"]
+        self._default = workflow.get_rule(workflow.default_target)
         self._rule_of = own["rule_of"]
         self._specs = own["SPECS"]
         self._inputs_of = self._specs._inputs = _once(own["inputs_of"])
@@ -122,6 +123,10 @@ class Graph:
             os.environ.update(environment)
             sys.path[:] = path
             gc.set_threshold(*threshold)
+
+    def default_targets(self) -> list[str]:
+        """What is made without a target."""
+        return [str(file) for file in self._default.expand_input({})[0]]
 
     def job(self, name: str) -> Job:
         """A job that `jobs` gave, as its stage and wildcards."""

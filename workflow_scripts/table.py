@@ -53,6 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     found = measured(
         rows, config["table"]["comparisons"], metrics, measures=measures, **config["significance"]
     )
+    counts = read_json(args.counts)
     table = tables.make_table(
         rows,
         metrics,
@@ -62,7 +63,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         published=figures.read(args.published) if args.published else [],
         dataset=args.spec["wildcards"]["dataset"],
         source=config["dataset"]["source"],
-        num_passages=read_json(args.counts)["passages"],
+        num_passages=counts["passages"],
+        num_shared_queries=sum(counts.get("queries_shared_by_splits", {}).values()),
     )
     tables.write_table(args.output, table)
     print(tables.rendered(table, confidence=config["significance"]["confidence"]))

@@ -33,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     for finding in findings:
         print(finding)
     print(f"{checked} artefacts checked, {len(findings)} findings")
+    if any(finding.kind == "stale" for finding in findings):
+        print("stale by this configuration: give verify every --configfile that the results were made with")
     if findings:
         sys.exit(1)
 

@@ -54,6 +54,7 @@ def make_table(
     dataset: str,
     source: str,
     num_passages: int,
+    num_shared_queries: int,
 ) -> pd.DataFrame:
     """A table of measured and published rows: method, batch size, measures, and what they were measured on.
 
@@ -69,6 +70,7 @@ def make_table(
         found: of each measure, from `condenser.evaluate.comparisons.measured`.
         starts: of each row, the number of the row of its untouched start; None where there is none.
         published: rows of `condenser.evaluate.published`.
+        num_shared_queries: queries of the evaluation that are also train queries.
 
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
@@ -80,6 +82,8 @@ def make_table(
         notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
     else:
         values, num_queries, notes = {}, 0, ["no judged queries: not measured"]
+    if metrics and num_shared_queries:
+        notes.append(f"{num_shared_queries:,} evaluation queries are also train queries")
     own = {
         "collection": collection_name(
             dataset, source, num_passages=num_passages, num_queries=num_queries, notes=notes

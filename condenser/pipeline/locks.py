@@ -21,6 +21,9 @@ def join_folder(snakemake_folder: Path) -> IO[str] | None:
 
     Returns the open file that holds the lock, to be kept open; None where the file system has no locks.
     There, and after a run on another machine, use `snakemake --unlock`.
+
+    Raises:
+        OSError: nothing can be written there.
     """
     snakemake_folder.mkdir(exist_ok=True)
     file = (snakemake_folder / "machines").open("a+")

@@ -10,6 +10,7 @@ The graph is that of the rules: `inputs` and `owner` ask them (`rules/common.smk
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -177,7 +178,8 @@ class Specs:
         key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
         if known.get(key, [None])[0] != state:
             known[key] = [state, sha256_file(file)]
-            write_json(self._digest_cache, known)
+            with contextlib.suppress(OSError):  # results of others, which may be read but not written
+                write_json(self._digest_cache, known)
         return known[key][1]
 
 

@@ -310,26 +310,27 @@ def _backward(
     memory_bytes = _memory_for_graphs(model, device, memory_gb=training.memory_gb)
 
     def with_contrast(texts: MaskedTexts, step: int, loss_scale: float) -> dict[str, float]:
+        fits = training.gradient_cache == "never" or graph_bytes(texts.chunks, model) <= memory_bytes
         figures = {}
 
-        def with_start(own: Tensor, inputs: MaskedRows) -> Tensor:
+        def with_start(own: Tensor, inputs: MaskedRows, *, again: bool) -> Tensor:
             if start is None:
                 return own
-            with torch.no_grad():
-                told = start(inputs)
+            with torch.no_grad():  # the second pass of a gradient cache needs no value, only a gradient
+                told = torch.zeros_like(own) if again else start(inputs)
             return torch.cat([own, told.to(own.dtype)], dim=1)
 
         def encode(inputs: MaskedRows) -> Tensor:
             inputs = inputs.to(device)
             with autocast(device, precision):
-                return with_start(represent(inputs), inputs)
+                return with_start(represent(inputs), inputs, again=False)
 
         def encode_with_losses(inputs: MaskedRows) -> tuple[Tensor, Mapping[str, Tensor]]:
             inputs = inputs.to(device)
             with autocast(device, precision):
                 representations, losses = training.losses(inputs)
                 assert representations is not None, "a contrast is of representations"
-                return with_start(representations, inputs), weighted(losses, texts.num_masked)
+                return with_start(representations, inputs, again=not fits), weighted(losses, texts.num_masked)
 
         def contrastive_loss(**representations: Tensor) -> Tensor:
             total = torch.zeros((), device=device)
@@ -344,7 +345,6 @@ def _backward(
                 total = total + training.hold_weight * loss
             return total
 
-        fits = training.gradient_cache == "never" or graph_bytes(texts.chunks, model) <= memory_bytes
         totals = contrastive_backward(
             texts.chunks,
             encode,

@@ -56,7 +56,9 @@ def test_the_default_is_valid_and_every_value_of_it_comes_back_unchanged(config:
     assert kept(config, validated(config))
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "configs/paper.yaml", "configs/tiny.yaml"])
+@pytest.mark.parametrize(
+    "name", ["config.yaml", *(f"configs/{one}.yaml" for one in ("paper", "tiny", "cls", "seeds"))]
+)
 def test_the_default_is_validated_without_a_change_of_what_is_given(
     root: Path, config: Config, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -85,6 +87,22 @@ def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(con
     assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (1, 3)
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
+
+
+def test_the_papers_form_is_one_overlay_away(root: Path, config: Config) -> None:
+    """[CLS] and inner product, the papers' weights of the losses, nothing that they do not have."""
+    overlays = {
+        name: yaml.safe_load((root / "configs" / f"{name}.yaml").read_text()) for name in ("cls", "paper")
+    }
+    for overlay in overlays.values():
+        made = validated(experiment.merged(config, overlay))
+        backbone, models = made["models"]["backbone"], made["models"]
+        assert (backbone["pooling"], backbone["normalised"]) == ("cls", False)
+        assert models["condenser"]["hold_weight"] == models["cocondenser"]["hold_weight"] == 0
+        assert models["condenser"]["learning_rate"] == models["cocondenser"]["learning_rate"] == 1e-4
+        assert models["cocondenser"]["mlm_weight"] == models["cocondenser"]["contrastive_weight"] == 1
+        assert made["recipes"]["marco"]["negatives"]["margin"] is None
+        assert models["cocondenser"]["scale"] is made["recipes"]["marco"]["scale"] is None  # 1 for [CLS]
 
 
 def test_a_data_set_that_names_no_recipe_has_the_one_of_all(config: Config) -> None:
@@ -308,8 +326,10 @@ def test_however_large_a_value_is_the_line_is_short(
          "seed: expected less than or equal to 9223372036854775807, got a whole number"),
         ("5: 1", "config[5]: expected keys should be strings, got 5."),
         ("models: {5: {objective: checkpoint}}", "models"),
-        ("models: {a: 5}", "models.a: expected a valid dictionary, got 5."),
-        ("tables: [1]", "tables: expected a valid dictionary, got [1]."),
+        ("models: {a: 5}", "models.a: expected a block of keys, got 5. Indent its keys, or leave it out."),
+        ("tables: [1]", "tables: expected a block of keys, got [1]."),
+        ("models: {condenser: null}", "models.condenser: expected a block of keys, got None."),
+        ("compute: null", "compute: expected a block of keys, got None."),
     ],
 )  # fmt: skip
 def test_an_overlay_that_yaml_takes_is_refused_in_one_line(
@@ -317,6 +337,11 @@ def test_an_overlay_that_yaml_takes_is_refused_in_one_line(
 ) -> None:
     said = refusal({**config, **yaml.safe_load(overlay)})
     assert said.startswith(message) and len(said) < 600
+
+
+def test_a_number_that_the_command_line_made_a_text_is_said(config: Config) -> None:
+    said = refusal(changed(config, "metrics.relevant_grade", "2"))
+    assert said.endswith("Write 2 without quotes, in a file: within braces --config makes it a text.")
 
 
 SCRATCH = {

@@ -158,6 +158,30 @@ def test_work_is_kept_apart_by_the_spec_and_by_the_bytes_of_the_inputs(
     assert f"{own}: not resumed, its inputs were others" in caplog.text and own.exists()
 
 
+@pytest.mark.parametrize(
+    ("output", "manifest"),
+    [
+        ("model/query/model.safetensors", "model.manifest.json"),  # a folder
+        ("run.dev.trec", "run.dev.trec.manifest.json"),  # a file
+        ("collection.0-of-2.tokens.npy", "collection.0-of-2.manifest.json"),  # files that begin alike
+    ],
+)
+def test_an_input_that_is_not_as_its_stage_wrote_it_is_refused(
+    tmp_path: Path, output: str, manifest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # paths are relative in a workflow
+    file = Path("results", output)
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"as written")
+    Manifest(Path("results", manifest), {"stage": "merge"}, inputs=[]).write(outputs=[file], counts={})
+    mine = Path("mine.tsv")
+    mine.write_bytes(b"a user's own file has no manifest")
+    Manifest("results/b/table.tsv.manifest.json", {"stage": "table"}, inputs=[file, mine])
+    file.write_bytes(b"as Written")
+    with pytest.raises(ValueError, match=rf"{file}: its bytes are not .* wrote, merge\. Delete it"):
+        Manifest("results/b/table.tsv.manifest.json", {"stage": "table"}, inputs=[file, mine])
+
+
 def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: Started) -> None:
     controller = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
     try:

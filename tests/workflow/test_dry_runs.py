@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -47,6 +48,24 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path, load
     by_stage = Counter(job.split()[0] for job in load().jobs("results/msmarco/table2.tsv"))
     by_stage["collect_msmarco"] = by_stage.pop("collect")
     assert {name: counted[name] for name in by_stage} == by_stage  # the other tests ask `load` alone
+
+
+@pytest.mark.parametrize(
+    ("overlay", "tables"),
+    [
+        ({"datasets": {"mine": {"source": "pydoc"}}}, ["mine/table2"]),
+        ({"tables": {"few": {"rows": ["bm25"], "measures": ["MRR@10"]}}}, ["msmarco/few"]),
+        (
+            {"datasets": {"msmarco": {}, "wiki": {"source": "hub_text", "parts": [{"id": "a/b"}]}}},
+            ["msmarco/table2"],
+        ),
+        ({"seed": 1}, ["msmarco/table2"]),
+    ],
+)
+def test_without_a_target_the_tables_that_the_overlay_speaks_of_are_made(
+    load: Load, overlay: dict[str, Any], tables: list[str]
+) -> None:
+    assert load(overlay).default_targets() == [f"results/{name}.tsv" for name in tables]
 
 
 def test_the_papers_scale_is_planned_offline_with_its_official_files(root: Path, folder: Path) -> None:
@@ -135,6 +154,28 @@ def test_a_wrong_configuration_is_one_line(load: Load, overlay: str, message: st
     assert said.startswith("error: config: ") and message in said and "\n" not in said
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: 1\nshards: 2\nseed: 3\n", ":3: seed: expected each key once, got it in line 1 already."),
+        ("models:\n  a: {seed: 1}\n  b: {seed: 1}\nmodels: {}\n", ":4: models: expected each key once"),
+        ("tables:\n  a:\n    seeds: [1]\n    seeds: [2]\n", ":4: tables.a.seeds: expected each key once"),
+        ("a: [{b: 1}, {b: 2, b: 3}]\n", ":1: a.b: expected each key once"),
+        ('{"seed": 1,\n\t"seed": 2}', ":2: seed: expected each key once"),
+        ("a: &a {b: 1}\nc: *a\n", "error: config: a: unknown key."),
+    ],
+)
+def test_a_key_that_a_file_gives_twice_is_refused_with_its_line(
+    load: Load, tmp_path: Path, text: str, message: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(SystemExit) as refused:
+        load(configfile=str(file))
+    said = str(refused.value.code)
+    assert said.startswith(f"error: config: {file}{message}" if message.startswith(":") else message)
+
+
 def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder: Path) -> None:
     (folder / "overlay.yaml").write_text("models: {condenser: {learning_rates: 1.0}}\n")
     done = snakemake(root, folder, "--configfile", "overlay.yaml")
@@ -158,6 +199,10 @@ def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder:
         (
             "results/msmarco/systems/bm25/42/run.dev.trec",
             "expected a variant such as seed42, n1000-seed42 or",
+        ),
+        (
+            "results/msmarco/systems/cocondenser-round5/seed42/run.dev.trec",
+            "expected a system of the configuration (bm25, ",
         ),
         ("results/msmarco/models/gpt/model.safetensors", "expected a model of the configuration (backbone, "),
         ("results/msmarco/table2.tsv", None),
@@ -188,10 +233,26 @@ def test_snakemake_says_in_one_line_which_name_is_unknown(root: Path, folder: Pa
     lines = [line for line in done.stdout.splitlines() if "table9" in line and "Command" not in line]
     assert len(lines) == 1 and re.fullmatch(
         r"error: results/msmarco/table9\.tsv: expected a table of the configuration \(table2, .*\), "
-        r"got table9\. Add it under tables, or ask for another\.",
+        r"got table9\. Did you mean table2\?",
         lines[0],
     )
     assert "Traceback" not in done.stdout and "input functions" not in done.stdout
+
+
+def test_snakemake_says_where_the_files_stand_that_it_can_make(root: Path, folder: Path) -> None:
+    done = snakemake(root, folder, "results/msmarco/runs/cocondenser-round5.dev.trec")
+    assert done.returncode != 0
+    assert done.stdout.splitlines()[-1] == (
+        "error: results/msmarco/runs/cocondenser-round5.dev.trec: expected a file that a stage makes, got "
+        "another. docs/architecture.md lists them under Places."
+    )
+
+
+def test_a_folder_that_snakemake_cannot_write_to_is_said_in_one_line(root: Path, folder: Path) -> None:
+    (folder / ".snakemake").touch()  # root may write anywhere else
+    done = snakemake(root, folder, "results/msmarco/table2.tsv")
+    assert done.returncode != 0 and "Traceback" not in done.stdout and "locks.py" not in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("error: .snakemake: File exists. Snakemake itself writes")
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,7 @@ def made(
     values: dict[str, Any] = {
         **{"measures": ["MRR@10", "R@1000"], "published": FIGURES, "starts": [None] * len(rows)},
         **{"dataset": "msmarco", "source": "pydoc", "num_passages": 2000, "comparisons": []},
+        **{"num_shared_queries": 0},
         **changes,
     }
     pairs = values.pop("comparisons")
@@ -180,6 +181,13 @@ def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(
     table = made(tmp_path, rows, dataset="tiny", source="beir", num_passages=num_passages)
     assert set(table["collection"]) == {called}
     assert f"\n{called}: {num_passages:,} passages" in shown(table)
+
+
+def test_queries_that_train_and_evaluation_share_are_said_in_table_and_terminal(tmp_path: Path) -> None:
+    table = made(tmp_path, dataset="tiny", source="beir", num_shared_queries=1200)
+    called = "tiny (1,200 evaluation queries are also train queries)"
+    assert set(table["collection"]) == {called} and f"\n{called}: " in shown(table)
+    assert set(official(tmp_path, num_shared_queries=1)["origin"]) == {"measured"}
 
 
 def test_runs_that_are_deep_enough_for_the_measures_of_the_table_are_not_called_short(tmp_path: Path) -> None:
@@ -315,7 +323,7 @@ def test_an_interval_of_queries_that_score_the_same_is_an_empty_cell(tmp_path: P
     found = measured([row("bm25")], [], files, measures=["MRR@10"], **SIGNIFICANCE)
     table = make_table(
         [row("bm25")], files, measures=["MRR@10"], found=found, starts=[None], published=[],
-        dataset="mine", source="beir", num_passages=5,
+        dataset="mine", source="beir", num_passages=5, num_shared_queries=0,
     )  # fmt: skip
     assert table["MRR@10_low"].isna().all()
     assert shown(table).splitlines()[1].split() == ["BM25", "-", ".5000"]

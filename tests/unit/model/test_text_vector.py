@@ -124,6 +124,18 @@ def test_the_embedded_model_is_what_sentence_transformers_makes_of_it(tmp_path: 
     torch.testing.assert_close(torch.from_numpy(loaded.encode(texts)), expected, rtol=0, atol=2e-6)
 
 
+def test_the_embedded_model_has_the_papers_vector_if_asked_and_the_same_weights(tmp_path: Path) -> None:
+    prepare("embedded", tmp_path / "mean")
+    prepare("embedded", tmp_path / "cls", pooling="cls", normalised=False)
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("mean", "cls")]
+    assert weights[0] == weights[1]
+    model = Retriever.load(tmp_path / "cls", dropout=None).eval()
+    ids = torch.randint(1000, 2000, (2, 6))
+    with torch.no_grad():
+        plain = model.backbone(ids).last_hidden_state[:, 0]
+        torch.testing.assert_close(model(ids, None), plain, rtol=0, atol=1e-5)
+
+
 def prepare(source: str, folder: Path, **given: Any) -> dict[str, Any]:
     nothing = {"hub_id": None, "revision": None, "mirror": None, "path": None, "shape": None, "texts": None}
     return prepare_backbone(source, folder, seed=7, **{**nothing, **given})

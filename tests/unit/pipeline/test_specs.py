@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -143,6 +144,9 @@ def test_the_bytes_of_the_users_files_count_and_are_read_once(
     assert contents() != first and read == ["corpus.jsonl"] * 2
     cache.write_text("damaged")
     assert contents() != first and read == ["corpus.jsonl"] * 3
+    shutil.rmtree(cache.parent)
+    cache.parent.write_text("no folder: as where results/ cannot be written to")
+    assert contents() != first and read == ["corpus.jsonl"] * 4
 
 
 @pytest.mark.parametrize(

@@ -369,3 +369,14 @@ def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
         "damaged: results/d/table2.tsv: its bytes are not those that its stage wrote",
         "3 artefacts checked, 1 findings",
     ]
+
+
+def test_the_program_says_what_may_be_missing_where_results_are_stale(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("current.json").write_text("{}")  # as without the overlay that names their data set
+    with pytest.raises(SystemExit, match="1"):
+        verify_program.main(["--results", "results", "--current", "current.json"])
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "stale by this configuration: give verify every --configfile that the results were made with"
+    )
