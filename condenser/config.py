@@ -85,6 +85,7 @@ class Recipe(Optimiser):
 class Encode(Block):
     batch_tokens: Annotated[int, Field(ge=512, le=LARGEST)]
     block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
+    separator: Literal["titled", "always"]
 
 
 class Metrics(Block):
@@ -218,6 +219,13 @@ def _check_datasets(config: dict[str, Any]) -> None:
             )
         if "recipe" in dataset:
             _check_name(f"{key}.recipe", dataset["recipe"], config["recipes"])
+        if documents := dataset.get("documents"):
+            _check_name(f"{key}.documents", documents, config["datasets"])
+            if config["datasets"][documents].get("documents"):
+                raise ValueError(
+                    f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
+                    "Name the data set whose texts the models are to be pre-trained on."
+                )
         _check_measures(f"{key}.measures", dataset.get("measures") or [])
         least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(dataset.get("eval_split"), 1)
         grade = experiment.metrics(config, name)["relevant_grade"]

@@ -18,7 +18,7 @@ from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
 OWN = "collection"
-"""The corpus of a model that is trained on the collection of the data set it is used for."""
+"""The corpus of a model that is trained on the texts of the data set it is used for: see `home`."""
 
 EACH = "each"
 """The seed of a model that is pre-trained once for every seed of a table."""
@@ -55,9 +55,14 @@ def root(config: Config, model: str) -> str:
 
 
 def home(config: Config, model: str, dataset: str) -> str:
-    """The data set in whose results a model lies when it is used for `dataset`: the model's corpus."""
+    """The data set in whose results a model lies when it is used for `dataset`: the model's corpus.
+
+    The corpus `collection` is the data set that `dataset` names as its `documents`, else `dataset` itself.
+    """
     corpus = config["models"][model]["corpus"]
-    return dataset if corpus == OWN else corpus
+    if corpus != OWN:
+        return corpus
+    return config["datasets"][dataset].get("documents") or dataset
 
 
 def is_seeded(config: Config, model: str) -> bool:

@@ -58,11 +58,13 @@ class Texts(Block):
 class PartlyJudgedTexts(Texts):
     """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null.
 
-    `recipe` says how retrievers are fine-tuned on it; `measures` and `relevant_grade` replace those of the
-    configuration's block `metrics`.
+    `recipe` says how retrievers are fine-tuned on it; `documents` names a data set of longer texts that its
+    models are pre-trained on; `measures` and `relevant_grade` replace those of the configuration's block
+    `metrics`.
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
+    documents: Name | None = None  # its own collection
     train_split: Name | None = "train"
     eval_split: Name | None = "dev"
     measures: list[str] | None = None

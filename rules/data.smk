@@ -102,7 +102,7 @@ rule tokens:
         program=program("tokens"),
         spec=spec(
             "tokens",
-            settings=["encode.block_rows"],
+            settings=["encode.block_rows", "encode.separator"],
             packages=["tokenizers", "sentencex"],
         ),
         prefix=lambda wildcards, output: output.tokens.removesuffix(".tokens.npy"),

@@ -1,7 +1,7 @@
 """Tokenise one shard of a collection.
 
     python workflow_scripts/tokens.py \\
-        --spec '{"config": {"encode": {"block_rows": 1024}}, ...}' \\
+        --spec '{"config": {"encode": {"block_rows": 1024, "separator": "titled"}}, ...}' \\
         --collection results/msmarco/data/collection.jsonl --doc-ids results/msmarco/data/doc_ids.txt \\
         --tokenizer results/msmarco/models/backbone --shard 0-of-2 \\
         --output-prefix results/msmarco/tokens/backbone/collection.0-of-2 \\
@@ -9,8 +9,8 @@
 
 Reads the collection, its ids and a model's tokenizer. Writes PREFIX.tokens.npy,
 PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy and the manifest, which counts rows, rows with a
-title, rows without tokens, sentences and tokens. Setting: `encode.block_rows`; shards are cut at multiples
-of it.
+title, rows without tokens, sentences and tokens. Settings: `encode.block_rows`; shards are cut at multiples
+of it. `encode.separator`: `always` puts a [SEP] also before a passage without a title.
 """
 
 from __future__ import annotations
@@ -44,13 +44,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     manifest = Manifest(
         args.manifest, args.spec, inputs=[args.collection, args.doc_ids, args.tokenizer / "tokenizer.json"]
     )
+    settings = args.spec["config"]["encode"]
     counts = tokenise_collection(
         args.collection,
         args.doc_ids,
         args.output_prefix,
         Tokenizer(args.tokenizer),
         shard=args.shard,
-        multiple_of=args.spec["config"]["encode"]["block_rows"],
+        multiple_of=settings["block_rows"],
+        leading_separator=settings["separator"] == "always",
         batch_size=BATCH_ROWS,
     )
     manifest.write(outputs=shard_files(args.output_prefix), counts=counts)

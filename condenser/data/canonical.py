@@ -83,7 +83,8 @@ class CanonicalFiles:
     out, counted, and listed in `rejected.jsonl` (file, line, expected, got).
 
     `counts` has for each file `rows` = `kept` + `rejected` + `without_judgement` (queries that are not
-    used) + `repeated` (judgements that occur again). Blank lines are not rows.
+    used) + `repeated` (judgements that occur again) + `without_text` (documents that a source leaves out).
+    Blank lines are not rows.
 
     Raises:
         ValueError: `bad_rows` is neither "strict" nor "skip".

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _MARCO = "https://msmarco.z22.web.core.windows.net/msmarcoranking"
@@ -25,6 +26,7 @@ OFFICIAL_FILES = {
         OfficialFile(
             f"{_MARCO}/qidpidtriples.train.full.2.tsv.gz", 1_841_693_309, "219083e80a0a751c08b968c2f31a4e0b"
         ),
+        OfficialFile(f"{_MARCO}/msmarco-docs.tsv.gz", 8_446_274_302, "103b19e21ad324d8a5f1ab562425c0b4"),
         OfficialFile(f"{_MARCO}/msmarco-test2019-queries.tsv.gz", 4_276, "eda71eccbe4d251af83150abe065368c"),
         OfficialFile(
             "https://trec.nist.gov/data/deep/2019qrels-pass.txt", 187_092, "2f4be390198da108f6845c822e5ada14"
@@ -43,3 +45,19 @@ def official_file(name: str) -> OfficialFile:
     if name not in OFFICIAL_FILES:
         raise ValueError(f"expected one of the files {', '.join(sorted(OFFICIAL_FILES))}, got {name!r}.")
     return OFFICIAL_FILES[name]
+
+
+def check_official_rows(
+    files: Mapping[str, Mapping[str, int]], names: Iterable[str], official: Mapping[str, int]
+) -> None:
+    """See that each of the files `names` has its official number of rows; `files` has the counts by file.
+
+    Raises:
+        ValueError: one has more or fewer.
+    """
+    for name in names:
+        if files[name]["rows"] != official[name]:
+            raise ValueError(
+                f"{name}: expected the official {official[name]:,} rows, got {files[name]['rows']:,}. "
+                "Delete the download and fetch it again; if that does not help, the file has been changed."
+            )

@@ -2,8 +2,8 @@
 
 A shard is three NPY files behind one prefix. `tokens` holds the tokens of all rows end to end,
 without [CLS] and [SEP] around them; `num_sentences` [row] and `sentence_lengths` [sentence] cut
-them up. Sentence 0 of every row is its title with its [SEP], of length 0 where there is none, so
-that a row read from its start is the passage `title [SEP] text` (coCondenser, A.1).
+them up. Sentence 0 of every row is its title with its [SEP], so that a row read from its start is the
+passage `title [SEP] text` (coCondenser, A.1). Without a title it has length 0, or is [SEP] alone.
 
 Tokens are uint16 unless the vocabulary needs uint32; so are the counts unless one of them does.
 """
@@ -135,9 +135,13 @@ def write_token_shard(
     *,
     batch_size: int,
     split: bool,
+    leading_separator: bool = False,
     num_rows: int | None = None,
 ) -> dict[str, int]:
     """Tokenise (title, text) pairs into the shard behind `prefix`; gives its counts.
+
+    With `leading_separator` a row without a title is `[SEP] text`, as the authors feed it (Tevatron joins
+    title, separator and text whether the title is empty or not); else it is the text alone.
 
     Rows go through the tokenizer `batch_size` at a time and straight to disk, so that memory
     holds one batch and the sentence counts; neither the batch size nor the number of threads
@@ -155,14 +159,17 @@ def write_token_shard(
     ):
         _write_header(file, 0, tokenizer.dtype)
         while batch := list(islice(texts, batch_size)):
-            ids, lengths, nums = _encode_rows(batch, tokenizer, split=split)
+            ids, lengths, nums = _encode_rows(
+                batch, tokenizer, split=split, leading_separator=leading_separator
+            )
             file.write(ids.tobytes())
             all_lengths.append(lengths.astype(np.uint32))
             all_nums.append(nums.astype(np.uint32))
             first = np.cumsum(nums) - nums
+            is_bare = lengths[first] == 1  # [SEP] without a title
             counts["rows"] += len(batch)
-            counts["rows_with_title"] += int(np.count_nonzero(lengths[first]))
-            counts["rows_without_tokens"] += int(np.count_nonzero(np.add.reduceat(lengths, first) == 0))
+            counts["rows_with_title"] += int(np.count_nonzero(lengths[first] > 1))
+            counts["rows_without_tokens"] += int(np.count_nonzero(np.add.reduceat(lengths, first) == is_bare))
             counts["sentences"] += len(lengths) - len(batch)
             counts["tokens"] += len(ids)
             progress.advance(len(batch))
@@ -173,7 +180,7 @@ def write_token_shard(
 
 
 def _encode_rows(
-    batch: Sequence[tuple[str, str]], tokenizer: Tokenizer, *, split: bool
+    batch: Sequence[tuple[str, str]], tokenizer: Tokenizer, *, split: bool, leading_separator: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids end to end, sentence lengths and sentences per row of one batch, titles closed by [SEP]."""
     pieces: list[str] = []
@@ -186,7 +193,7 @@ def _encode_rows(
     ids, lengths = tokenizer.encode_flat(pieces)
     is_title = np.zeros(len(pieces), dtype=bool)
     is_title[np.cumsum(nums) - nums] = True
-    is_closed = is_title & (lengths > 0)
+    is_closed = is_title & (leading_separator | (lengths > 0))
     ids = np.insert(ids, np.cumsum(lengths)[is_closed], tokenizer.sep_id)
     lengths[is_closed] += 1
     kept = is_title | (lengths > 0)
@@ -346,11 +353,13 @@ def tokenise_collection(
     *,
     shard: str,
     multiple_of: int,
+    leading_separator: bool,
     batch_size: int,
 ) -> dict[str, int]:
     """Write one shard of a collection, such as `0-of-2`; gives its counts.
 
-    Shards are cut at multiples of `multiple_of` rows.
+    Shards are cut at multiples of `multiple_of` rows. With `leading_separator` a passage without a title is
+    `[SEP] text`.
 
     Raises:
         ValueError: there is no such shard, or collection and ids do not match line by line.
@@ -377,7 +386,13 @@ def tokenise_collection(
             )
 
     return write_token_shard(
-        texts(), prefix, tokenizer, batch_size=batch_size, split=True, num_rows=end - begin
+        texts(),
+        prefix,
+        tokenizer,
+        batch_size=batch_size,
+        split=True,
+        leading_separator=leading_separator,
+        num_rows=end - begin,
     )
 
 

@@ -2,6 +2,7 @@
 # each token shard, and by exhaustive search a run.
 
 BIENCODERS = experiment.systems_of_kind(config, "biencoder")
+ENCODING = ("encode.batch_tokens", "encode.block_rows")
 
 
 rule encode:
@@ -31,7 +32,7 @@ rule encode:
         program=program("encode"),
         spec=spec(
             "encode",
-            settings=["recipe.lengths.passage", "encode", "compute"],
+            settings=["recipe.lengths.passage", *ENCODING, "compute"],
             packages=TORCH,
         ),
         work=work("encode"),
@@ -70,7 +71,7 @@ rule encode_queries:
         program=program("encode_queries"),
         spec=spec(
             "encode_queries",
-            settings=["recipe.lengths.query", "encode", "compute"],
+            settings=["recipe.lengths.query", *ENCODING, "compute"],
             packages=TORCH,
         ),
         work=work("encode_queries"),

@@ -15,6 +15,7 @@ from condenser import experiment, kinds
 from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, validated
 from condenser.data.sources import msmarco
 from condenser.model.backbone import embedded_folder
+from condenser.train.schedule import num_warmup_steps
 
 Config = dict[str, Any]
 
@@ -66,6 +67,17 @@ def test_the_default_is_validated_without_a_change_of_what_is_given(
     before = copy.deepcopy(given)
     validated(given)
     assert given == before
+
+
+def test_the_papers_configuration_has_the_values_of_the_authors_code(root: Path, config: Config) -> None:
+    paper = experiment.merged(config, yaml.safe_load((root / "configs/paper.yaml").read_text()))
+    checked = validated(paper)
+    assert checked["encode"]["separator"] == "always"
+    assert checked["models"]["cocondenser"]["span_tokens"][1] == 128 - 2
+    assert experiment.home(checked, "cocondenser", "msmarco") == "msmarco-documents"
+    recipe = checked["recipes"]["marco"]
+    assert num_warmup_steps(150_000, warmup_ratio=recipe["warmup_ratio"]) == 0
+    assert recipe["negatives"]["depth"] == 200 and recipe["depth"]["train"] - 200 >= 7  # positives of a query
 
 
 def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(config: Config) -> None:
@@ -443,7 +455,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     filled = validated(changed(config, "datasets.mine", entry))["datasets"]["mine"]
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
-        "measures": None, "relevant_grade": None,
+        "measures": None, "relevant_grade": None, "documents": None,
     }  # fmt: skip
 
 
@@ -469,6 +481,17 @@ def test_a_vocabulary_from_one_corpus_serves_no_model_of_another(config: Config)
     assert said.startswith("models.backbone.corpus: expected ")
     both = changed(changed(config, "models.cocondenser.corpus", "wiki"), "models.condenser.corpus", "wiki")
     validated(changed(both, "models.backbone.corpus", "wiki"))
+
+
+def test_documents_are_a_data_set_that_names_none_itself(config: Config) -> None:
+    config = changed(config, "datasets.long", {"source": "pydoc_documents"})
+    validated(changed(config, "datasets.msmarco.documents", "long"))
+    said = refusal(changed(config, "datasets.msmarco.documents", "lang"))
+    assert said.startswith("datasets.msmarco.documents: expected one of msmarco, long, got 'lang'. Did you")
+    said = refusal(changed(config, "datasets.msmarco.documents", "msmarco"))
+    assert said.startswith("datasets.msmarco.documents: expected a data set that names no documents itself")
+    said = refusal(changed(config, "datasets.long.documents", "msmarco"))
+    assert said.startswith("datasets.long.documents: unknown key.")
 
 
 def test_whole_epochs_are_one_setting_however_they_are_written(config: Config) -> None:

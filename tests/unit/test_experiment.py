@@ -101,6 +101,17 @@ def test_a_model_leads_to_the_checkpoint_it_starts_from_and_to_its_corpus() -> N
     assert experiment.checkpoints(CONFIG) == ["backbone", "own"]
 
 
+def test_models_of_a_data_set_lie_under_the_documents_that_it_names() -> None:
+    config = merged(CONFIG, {"datasets": {"mine": {"documents": "wiki"}}})
+    assert experiment.home(config, "cocondenser", "mine") == experiment.home(config, "own", "mine") == "wiki"
+    assert experiment.home(config, "cocondenser", "wiki") == "wiki"  # as the documents' own jobs see it
+    assert experiment.home(config, "cocondenser", "graded") == "graded"
+    passages = merged(config, {"models": {"cocondenser": {"corpus": "mine"}}})
+    assert experiment.home(passages, "cocondenser", "mine") == "mine"
+    settings = {"dataset": "mine"}
+    assert job_settings(config, settings)["dataset"] == job_settings(CONFIG, settings)["dataset"]
+
+
 def test_the_systems_of_tables_are_their_rows_and_all_whose_negatives_they_learn_from() -> None:
     assert experiment.systems_of_tables(CONFIG) == {"bm25", "zero", "round1", "round2"}
     only = {**CONFIG, "tables": {"one": {"rows": ["round1"]}}}

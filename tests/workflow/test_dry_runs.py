@@ -73,13 +73,47 @@ def test_the_papers_scale_is_planned_offline_with_its_official_files(root: Path,
     assert done.returncode == 0, done.stdout
     counted = jobs(done.stdout)
     assert counted["collect_wikibook"] == 1 and counted["pretrain"] == 2
-    assert counted["tokens"] == 128 and counted["encode"] == 6 * 64
-    for name in ("collectionandqueries.tar.gz", "marco.tar.gz", "qidpidtriples.train.full.2.tsv.gz"):
+    assert counted["tokens"] == 3 * 64 and counted["encode"] == 6 * 64
+    for name in (
+        *("collectionandqueries.tar.gz", "marco.tar.gz", "qidpidtriples.train.full.2.tsv.gz"),
+        "msmarco-docs.tsv.gz",
+    ):
         assert f"results/downloads/{name}" in done.stdout
     assert "results/wikibook/models/condenser/model.safetensors" in done.stdout
+    assert "results/msmarco-documents/models/cocondenser/model.safetensors" in done.stdout
     assert re.search(
         r"input: results/downloads/qidpidtriples.*\n +output: .*bm25/seed42/examples", done.stdout
     )
+
+
+def test_the_papers_cocondenser_reads_documents_or_by_one_line_passages(load: Load) -> None:
+    documents = load(configfile=PAPER)
+    documents.jobs("results/msmarco/table2.tsv")
+    name = "pretrain msmarco-documents cocondenser"
+    files = documents.inputs(name)
+    assert files.count("results/msmarco-documents/data/doc_ids.txt") == 1
+    assert sum(file.startswith("results/msmarco-documents/tokens/backbone/") for file in files) == 64
+    assert "results/wikibook/models/condenser/model.safetensors" in files
+    assert name in documents.parents("train msmarco cocondenser-round1 seed42")
+    assert documents.parents("collect msmarco-documents") == {"download msmarco-docs.tsv.gz"}
+
+    passages = load({"datasets": {"msmarco": {"documents": None}}}, configfile=PAPER)
+    jobs = passages.jobs("results/msmarco/table2.tsv")
+    assert "pretrain msmarco cocondenser" in jobs
+    assert not [job for job in jobs if "msmarco-docs" in job or "msmarco-documents" in job]
+
+
+def test_documents_serve_the_models_alone(load: Load) -> None:
+    graph = load(configfile="configs/documents.yaml")
+    jobs = graph.jobs("results/msmarco/table2.tsv", "results/msmarco/adapt.tsv")
+    assert {job.split()[1] for job in jobs if job.split()[0] in ("pretrain", "checkpoint")} == {"docstrings"}
+    assert {job.split()[1] for job in jobs if job.split()[0] in ("train", "encode", "bm25_index")} == {
+        "msmarco"
+    }
+    assert {job for job in jobs if job.startswith("tokens ")} == {
+        "tokens docstrings backbone 0-of-1", "tokens msmarco backbone 0-of-1",
+    }  # fmt: skip
+    assert graph.jobs("results/msmarco/table2.plan.H200.tsv")
 
 
 def test_no_job_but_those_of_all_shards_has_more_inputs_where_there_are_more_shards(load: Load) -> None:

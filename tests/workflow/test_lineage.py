@@ -35,6 +35,7 @@ USED_BY: dict[str, set[str]] = {
     "datasets.msmarco.relevant_grade": {"metrics *"},
     "datasets.msmarco.*": {"collect *"},
     "sources.pydoc.*": {"collect *"},
+    "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
     "recipes.marco.lengths.query": {"train *", "encode_queries *"},
     "recipes.marco.lengths.passage": {"train *", "encode *"},
@@ -58,6 +59,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
     "encode.batch_tokens": {"encode *", "encode_queries *"},
+    "encode.separator": {"tokens *"},
     "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
     "metrics.*": {"metrics *"},
     "significance.*": {"table *", "compare *"},
@@ -93,6 +95,7 @@ VALUES: dict[str, Any] = {
     "significance.confidence": 0.9,
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
+    "encode.separator": "always",
     "tables.table2.published": None,
     "tables.*.published": "cocondenser_table2",
     "tables.*.train_queries": [100, "all"],
@@ -104,6 +107,7 @@ VALUES: dict[str, Any] = {
 # These name another kind, or need keys beside them: see BY_HAND.
 NOT_ALONE = [
     "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
+    "datasets.msmarco.documents",
     "systems.*.train", "systems.*-zeroshot.negatives",
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
@@ -162,6 +166,8 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
      ALL - {"query_tokens", "bm25_index", "bm25_run"}),
     ({"datasets": {"mine": MINE}, "models": {"cocondenser": {"corpus": "mine"}}},
      ALL - {"query_tokens", "bm25_index", "bm25_run"}),
+    # all models elsewhere; the tokens and queries of its own are those of another folder's tokenizer
+    ({"datasets": {"mine": MINE, "msmarco": {"documents": "mine"}}}, ALL - {"bm25_index", "bm25_run"}),
     # a bi-encoder that is not fine-tuned
     ({"systems": {"condenser-round1": {"train": False, "negatives": []},
                   "condenser-round2": {"negatives": ["bm25"]}}}, TRAINED - {"examples"}),

@@ -34,7 +34,7 @@ from condenser import kinds
 from condenser.files import write_json
 
 FOLDER = "data/sources"
-_NOT_COLLECTED = ("recipe", "measures", "relevant_grade")
+_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade")
 
 
 def load(settings: Mapping[str, Any]) -> ModuleType:

@@ -8,7 +8,7 @@ microsoft.github.io/msmarco and the files' owners.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from condenser.data.archives import extract_tar_members, open_gzip, tar_members
 from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
     Row,
@@ -154,19 +155,8 @@ def collect(
             [((split,), _file_rows(paths[SPLITS[split][0]], tsv_query, files)) for split in splits],
         )
         counts |= files.counts
-        _check_rows(counts["files"], [member, *names], official_rows)
+        check_official_rows(counts["files"], [member, *names], official_rows)
     return counts
-
-
-def _check_rows(
-    files: Mapping[str, Mapping[str, int]], names: Sequence[str], official: Mapping[str, int]
-) -> None:
-    for name in names:
-        if files[name]["rows"] != official[name]:
-            raise ValueError(
-                f"{name}: expected the official {official[name]:,} rows, got {files[name]['rows']:,}. "
-                "Delete the download and fetch it again; if that does not help, the file has been changed."
-            )
 
 
 def _file_rows(path: Path, parse: Any, files: CanonicalFiles) -> Iterator[Row[Any]]:

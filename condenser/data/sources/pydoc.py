@@ -124,14 +124,14 @@ def collect(
         held_out=held_out == "rest",
     )
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        passages = (_row(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
+        passages = (row_of(pair, Passage(pair.place, "", pair.body)) for pair in pairs)
         files.write_collection(passages, num_rows=len(pairs))
         qrels, queries = {}, []
         for split, places in ((train_split, train), (eval_split, evaluation)):
             of_split = [pair for pair in pairs if pair.place in places]
-            qrels[split] = [_row(pair, Qrel(_query_id(pair), pair.place, 1)) for pair in of_split]
+            qrels[split] = [row_of(pair, Qrel(_query_id(pair), pair.place, 1)) for pair in of_split]
             queries.append(
-                ((split,), [_row(pair, Query(_query_id(pair), pair.summary)) for pair in of_split])
+                ((split,), [row_of(pair, Query(_query_id(pair), pair.summary)) for pair in of_split])
             )
         files.write_splits(qrels, queries)
         counts = files.counts
@@ -154,7 +154,8 @@ def _query_id(pair: Docstring) -> str:
     return f"summary:{pair.place}"
 
 
-def _row(pair: Docstring, record: Any) -> Row[Any]:
+def row_of(pair: Docstring, record: Any) -> Row[Any]:
+    """A record with the file and line of its docstring."""
     file, _, line = pair.place.rpartition(":")
     return Row(file, int(line), record)
 

@@ -90,10 +90,10 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
     if files := sources.local_files(settings):
         return _of_own_file(files[0], tables)
     row = tables.row("collections", settings["source"])
-    if settings["source"] == "pydoc":
-        rate = tables.assumption("pydoc_passages_per_mb")
+    if not row["rows"]:  # docstrings
+        rate = tables.assumption(f"{settings['source']}_per_mb")
         count = max(2.0, rate * sum(map(python_bytes, settings["packages"])) / 1e6)
-        return assumed_texts(row, count, why=f"{rate:g} passages per MB of source")
+        return assumed_texts(row, count, why=f"{rate:g} texts per MB of source")
     titled = settings.get("titles") != "none"
     return assumed_texts(row, float(row["rows"]), titled=titled, why="official collection")
 

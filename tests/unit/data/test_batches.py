@@ -121,6 +121,28 @@ def test_a_passage_is_what_transformers_makes_of_title_sep_text(tmp_path):
     assert whole.tolist() == expected["attention_mask"].sum(axis=1).tolist()
 
 
+def test_a_passage_is_title_sep_text_cut_to_126_tokens_also_without_a_title(tmp_path):
+    """As Tevatron's preprocessor feeds it: title, separator and text, tokenised together and cut."""
+    from transformers import AutoTokenizer
+
+    tokenizer, truth = (
+        Tokenizer(real_tokenizer_folder()),
+        AutoTokenizer.from_pretrained(real_tokenizer_folder()),
+    )
+    rows = [("", "Encoders map text. " * 40), ("", "No title here."), ("Title", "Text."), ("", "")]
+    write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, split=True, leading_separator=True)
+    shards = TokenShards([tmp_path / "t"])
+    windows = row_windows(shards, np.arange(4), max_tokens=128)
+    ids, whole = pack_texts(
+        shards, *windows, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id, pad_id=tokenizer.pad_id
+    )
+    for row, (title, text) in enumerate(rows):
+        joined = truth(title + truth.sep_token + text, add_special_tokens=False, verbose=False).input_ids
+        expected = [truth.cls_token_id, *joined[:126], truth.sep_token_id]
+        assert ids[row, : whole[row]].tolist() == expected
+    assert whole.tolist()[0] == 128 and ids[1, :2].tolist() == [tokenizer.cls_id, tokenizer.sep_id]
+
+
 def test_positives_take_turns_from_epoch_to_epoch():
     assert [positive_index(4, 3, seed=42, epoch=epoch) for epoch in range(4)] == [1, 2, 0, 1]
     with pytest.raises(ValueError, match="at least one positive"):

@@ -357,8 +357,12 @@ def test_a_url_cannot_name_a_place_outside_the_mirror():
 
 
 def test_the_official_files_are_those_that_msmarco_needs():
-    assert len(OFFICIAL_FILES) == 5
+    assert len(OFFICIAL_FILES) == 6
     assert official_file("collectionandqueries.tar.gz").num_bytes == 1_057_717_952
+    documents = official_file("msmarco-docs.tsv.gz")
+    assert documents.url.endswith("/msmarcoranking/msmarco-docs.tsv.gz")
+    assert documents.md5 == "103b19e21ad324d8a5f1ab562425c0b4"
+    assert -(-documents.num_bytes // 4096) * 4096 == 8_446_275_584  # blocks on disk, as users list it
     assert [name for name, file in OFFICIAL_FILES.items() if file.md5 is None] == ["marco.tar.gz"]
     assert all(len(file.md5) == 32 for file in OFFICIAL_FILES.values() if file.md5)
     with pytest.raises(ValueError, match=r"expected one of the files .*, got 'passwd'"):

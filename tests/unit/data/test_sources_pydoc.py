@@ -17,6 +17,7 @@ from condenser.data.sources.pydoc import (
     split_places,
     tree_docstrings,
 )
+from condenser.data.sources.pydoc_documents import choose_documents
 
 SETTINGS = {
     "source": "pydoc",
@@ -190,3 +191,39 @@ def test_a_package_that_is_not_installed_is_named():
 def test_an_unknown_held_out_is_refused(tmp_path):
     with pytest.raises(ValueError, match="held_out to be none or rest, got 'dev'"):
         sources.collect(tmp_path, {}, SETTINGS | {"held_out": "dev"})
+
+
+def test_a_document_is_a_whole_body_without_its_summary_and_none_comes_twice():
+    body = " ".join(f"w{i}" for i in range(70))
+    left_out: Counter[str] = Counter()
+    chosen = choose_documents(
+        [
+            Docstring("a:1", "short", body),
+            Docstring("a:2", "Another summary", "too short"),
+            Docstring("a:3", "Equal to the first", body.upper()),
+            Docstring("a:4", "Equal up to its 70 words", body + " more"),
+        ],
+        left_out,
+        least_words=20,
+    )
+    assert [(one.place, one.body) for one in chosen] == [("a:1", body), ("a:4", body + " more")]
+    assert left_out == {"body_short": 1, "equal_body": 1}
+
+
+def test_documents_hold_the_passages_of_the_same_packages_uncut_and_no_summary_of_theirs(made, tmp_path):
+    settings = {"source": "pydoc_documents", "packages": SETTINGS["packages"], "bad_rows": "strict"}
+    counts = sources.collect(tmp_path / "out", {}, {**settings, "least_words": 20})
+    documents = {one.doc_id: one for one in read_passages(tmp_path / "out" / "collection.jsonl")}
+    assert counts["passages"] == len(documents) and counts["queries"] == {}
+    assert counts["docstrings"] == counts["passages"] + sum(
+        counts["left_out"].get(reason, 0) for reason in ("body_short", "equal_body")
+    )
+    folder, _ = made
+    passages = {one.doc_id: one for one in read_passages(folder / "collection.jsonl")}
+    assert passages.keys() - documents.keys() == set()  # equal when cut is not equal when whole
+    assert all(documents[doc_id].text.startswith(one.text) for doc_id, one in passages.items())
+    assert max(len(one.text.split()) for one in documents.values()) > 300
+    found = [pair for package in SETTINGS["packages"] for pair in package_docstrings(package, Counter())]
+    assert {documents[one.place].text for one in found if one.place in documents} == {
+        one.body for one in found if one.place in documents
+    }

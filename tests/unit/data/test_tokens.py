@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from condenser import progress
+from condenser.data.blocks import pack_blocks
 from condenser.data.records import Passage, Query, write_passages, write_queries
 from condenser.data.sentences import _ends_word, split_sentences
 from condenser.data.tokens import (
@@ -143,6 +144,27 @@ def test_rows_without_tokens_stay_and_are_counted(tmp_path, real):
         "tokens": 3,
     }
     assert np.diff(TokenShards([tmp_path / "t"]).row_starts).tolist() == [0, 2, 0, 1]
+
+
+def test_a_separator_before_a_text_without_title_is_no_title_and_no_text(tmp_path, real):
+    rows = [("", ""), ("Title", "Two here. Three"), ("", "\u200b"), ("", "word"), ("", "First. Second.")]
+    counts = write_token_shard(rows, tmp_path / "sep", real, batch_size=2, split=True, leading_separator=True)
+    plain = write_token_shard(rows, tmp_path / "plain", real, batch_size=2, split=True)
+    assert counts == {**plain, "tokens": plain["tokens"] + 4}
+    assert counts["rows_with_title"] == 1 and counts["rows_without_tokens"] == 2
+    shards, without = TokenShards([tmp_path / "sep"]), TokenShards([tmp_path / "plain"])
+    assert shards.title_lengths.tolist() == [1, 2, 1, 1, 1]
+    for row, (title, _) in enumerate(rows):
+        assert row_ids(shards, row) == ([] if title else [real.sep_id]) + row_ids(without, row)
+    # what is pre-trained on lies after the title
+    packed, expected = (
+        pack_blocks(one, max_tokens=126, short_probability=0.0, seed=1) for one in (shards, without)
+    )
+    assert packed.lengths.tolist() == expected.lengths.tolist()
+    assert packed.num_empty_rows == expected.num_empty_rows == 2
+    assert [shards.read(*spans, width=8, fill=0).tolist() for spans in [(packed.starts, packed.lengths)]] == [
+        without.read(expected.starts, expected.lengths, width=8, fill=0).tolist()
+    ]
 
 
 def test_the_batch_size_changes_no_byte(tmp_path, real):
@@ -306,6 +328,7 @@ def test_shards_of_a_collection_hold_every_passage_once(tmp_path, real):
             real,
             shard=f"{shard}-of-3",
             multiple_of=1,
+            leading_separator=False,
             batch_size=2,
         )
     shards = TokenShards(prefixes)
@@ -326,6 +349,7 @@ def test_shards_are_cut_at_multiples_and_hold_the_rows_of_the_whole(tmp_path, re
             real,
             shard=f"{index}-of-{num_shards}",
             multiple_of=4,
+            leading_separator=False,
             batch_size=3,
         )
         assert counts["rows"] == length
@@ -362,6 +386,7 @@ def test_a_collection_that_does_not_match_its_ids_is_refused(tmp_path, real, ids
             real,
             shard="0-of-1",
             multiple_of=1,
+            leading_separator=False,
             batch_size=2,
         )
     assert not any(file.exists() for file in shard_files(tmp_path / "t"))
@@ -387,7 +412,7 @@ def test_the_programs_write_shards_and_manifests(tmp_path):
     write_passages(tmp_path / "c.jsonl", [Passage("a", "Title", "Text. More."), Passage("b", "", "")])
     (tmp_path / "ids.txt").write_text("a\nb\n")
     write_queries(tmp_path / "q.jsonl", [Query("1", "question")])
-    spec = json.dumps({"config": {"encode": {"block_rows": 1024}}})
+    spec = json.dumps({"config": {"encode": {"block_rows": 1024, "separator": "titled"}}})
     common = ["--spec", spec, "--tokenizer", str(real_tokenizer_folder())]
     arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0-of-1"
     arguments += f" --output-prefix {tmp_path}/c.0-of-1 --manifest {tmp_path}/c.json"
@@ -398,6 +423,19 @@ def test_the_programs_write_shards_and_manifests(tmp_path):
     assert manifest["counts"]["rows"] == 2 and manifest["counts"]["rows_without_tokens"] == 1
     assert len(manifest["outputs"]) == 3
     assert json.loads((tmp_path / "q.json").read_text())["counts"]["tokens"] == 1
+
+
+def test_the_program_of_tokens_takes_the_separator_from_the_spec(tmp_path, real):
+    from workflow_scripts import tokens
+
+    write_passages(tmp_path / "c.jsonl", [Passage("a", "", "Text. More.")])
+    (tmp_path / "ids.txt").write_text("a\n")
+    spec = json.dumps({"config": {"encode": {"block_rows": 1024, "separator": "always"}}})
+    common = ["--spec", spec, "--tokenizer", str(real_tokenizer_folder())]
+    arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0-of-1"
+    arguments += f" --output-prefix {tmp_path}/c.0-of-1 --manifest {tmp_path}/c.json"
+    tokens.main([*common, *arguments.split()])
+    assert row_ids(TokenShards([tmp_path / "c.0-of-1"]), 0) == [real.sep_id, *whole_ids("Text. More.")]
 
 
 def test_the_time_left_is_told_by_the_rows_of_the_shard(tmp_path, real, monkeypatch, capsys):
@@ -412,6 +450,7 @@ def test_the_time_left_is_told_by_the_rows_of_the_shard(tmp_path, real, monkeypa
         real,
         shard="1-of-2",
         multiple_of=1,
+        leading_separator=False,
         batch_size=2,
     )
     lines = capsys.readouterr().err.splitlines()

@@ -97,11 +97,11 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
 
 @pytest.fixture(scope="module")
 def adapt(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
-    """The jobs of the table with a model of each objective, at the papers' scale."""
-    overlay = str(ROOT / "configs" / "paper.yaml")
-    return planned_jobs(
-        tmp_path_factory.mktemp("adapt"), "msmarco/adapt.plan.H200.tsv", "-n", "--configfile", overlay
-    )
+    """The jobs of the table with a model of each objective, at the papers' scale, on the passages."""
+    folder, overlay = tmp_path_factory.mktemp("adapt"), str(ROOT / "configs" / "paper.yaml")
+    passages = folder / "passages.yaml"
+    passages.write_text("datasets: {msmarco: {documents: null}}\n")
+    return planned_jobs(folder, "msmarco/adapt.plan.H200.tsv", "-n", "--configfile", overlay, str(passages))
 
 
 @pytest.fixture(scope="module")
@@ -311,6 +311,7 @@ SQUARE = 2 * 768 * 768  # query, key, value or output projection
 FEED_FORWARD = 2 * 2 * 768 * 3072  # up and down
 WORDS = 2 * 768 * 30_522  # logits
 NUM_PASSAGES = 8_841_823
+COCONDENSER = "pretrain msmarco-documents cocondenser"
 MEAN_TOKENS, VARIATION, TITLE_TOKENS = 75, 0.45, 9  # collections.tsv, msmarco
 
 
@@ -387,19 +388,19 @@ def test_condenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calculati
 def test_cocondenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calculation(
     paper_plan: dict[str, Row],
 ) -> None:
-    lengths = hand_lengths(MEAN_TOKENS, VARIATION)
+    lengths = hand_lengths(1520, 1.5)  # of documents: collections.tsv, msmarco_doc
     long_enough = np.repeat(lengths[lengths >= 2 * 16], 2)  # two spans each
     random = np.random.default_rng(2)
     is_short, short = random.random(len(long_enough)) < 0.1, random.integers(16, 81, len(long_enough))
-    asked = np.where(is_short, short, random.integers(80, 129, len(long_enough)))
+    asked = np.where(is_short, short, random.integers(80, 127, len(long_enough)))
     spans = np.minimum(asked, long_enough // 2)  # the two do not overlap
     widths = hand_widths(spans + 2, 4096 // 128)
     once = np.mean(hand_condenser(widths, 0.15 * np.sort(spans)))
     # the graphs of 4,096 spans do not fit together, so every span is encoded once more before
-    num_spans = NUM_PASSAGES * len(long_enough) / len(lengths)
+    num_spans = 3_213_835 * len(long_enough) / len(lengths)
     expected = 8 * num_spans * (3 * once + np.mean(hand_encoder(widths)))
-    assert paper_plan["pretrain cocondenser"]["flops"] == pytest.approx(expected, rel=0.05)
-    assert "with the gradient cache" in paper_plan["pretrain cocondenser"]["assumption"]
+    assert paper_plan[COCONDENSER]["flops"] == pytest.approx(expected, rel=0.05)
+    assert "with the gradient cache" in paper_plan[COCONDENSER]["assumption"]
 
 
 def in_batches(lengths: np.ndarray, *, of: int, num_groups: int) -> np.ndarray:
@@ -468,8 +469,8 @@ def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calcula
     assert train["tokens"] == pytest.approx(3 * examples * (9.5 + 8 * mean), rel=0.02)
     search = paper_plan["search condenser-round1 seed42 train"]
     assert search["flops"] == pytest.approx(502_939 * NUM_PASSAGES * 768 * 2, rel=1e-6)
-    # 64 shards, each with 200 row numbers of 8 bytes and scores of 4 for every train query
-    assert search["bytes_on_disk"] == pytest.approx(64 * 502_939 * 200 * 12, rel=1e-6)
+    # 64 shards, each with 210 row numbers of 8 bytes and scores of 4 for every train query
+    assert search["bytes_on_disk"] == pytest.approx(64 * 502_939 * 210 * 12, rel=1e-6)
 
 
 # ---- the plan ------------------------------------------------------------------------------------
@@ -644,7 +645,7 @@ def test_the_gradient_cache_costs_a_pass_and_saves_memory(paper: list[Job]) -> N
         plan(changed(paper, "pretrain", "cocondenser", gradient_cache=choice), dataset="msmarco")
         for choice in ("always", "never")
     )
-    cached, whole = cached["pretrain cocondenser"], whole["pretrain cocondenser"]
+    cached, whole = cached[COCONDENSER], whole[COCONDENSER]
     assert 1.15 < cached["flops"] / whole["flops"] < 1.34  # a forward pass without the heads, of three with
     assert cached["memory_bytes"] < whole["memory_bytes"] / 5
 

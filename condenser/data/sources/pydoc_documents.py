@@ -1,0 +1,101 @@
+"""Whole docstrings: texts to pre-train on, longer than the passages of `pydoc`.
+
+A document is the body of a docstring, uncut. Its summary is left out, because summaries are queries.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from condenser.data.canonical import CanonicalFiles
+from condenser.data.records import Passage
+from condenser.data.sources.pydoc import Docstring, package_docstrings, row_of
+from condenser.progress import track
+from condenser.settings import Count, Texts
+
+
+class Settings(Texts):
+    """Texts without queries, for pre-training."""
+
+    packages: Annotated[list[str], Field(min_length=1)]
+    least_words: Count
+
+
+def packages(settings: Mapping[str, Any]) -> list[str]:
+    """The packages whose versions decide the texts."""
+    return list(settings["packages"])
+
+
+def raw_files(settings: Mapping[str, Any]) -> list[str]:
+    """None: the packages are installed."""
+    return []
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """None: the versions of the packages belong to the environment."""
+    return []
+
+
+def collect(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    packages: Sequence[str],
+    least_words: int,
+    bad_rows: str,
+    **_: Any,
+) -> dict[str, Any]:
+    """Write the bodies of the docstrings of `packages` as a collection; gives the counts.
+
+    Bodies of fewer than `least_words` words are left out; of equal bodies the first is taken.
+
+    Raises:
+        ValueError: a package is not installed, or no docstring remains.
+    """
+    left_out: Counter[str] = Counter()
+    found = [
+        docstring
+        for package in track(sorted(packages), "docstrings", total=len(packages), unit="packages")
+        for docstring in package_docstrings(package, left_out)
+    ]
+    documents = choose_documents(found, left_out, least_words=least_words)
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        rows = (row_of(one, Passage(one.place, "", one.body)) for one in documents)
+        files.write_collection(rows, num_rows=len(documents))
+        counts = files.counts
+    del counts["files"]  # one entry for each of some thousand source files says nothing
+    words = sum(len(one.body.split()) for one in documents)
+    return counts | {
+        "docstrings": len(found),
+        "left_out": dict(sorted(left_out.items())),
+        "mean_document_words": round(words / len(documents), 1),
+        "packages": {
+            package: importlib.metadata.version(package).split("+")[0] for package in sorted(packages)
+        },
+    }
+
+
+def choose_documents(
+    docstrings: Sequence[Docstring], left_out: Counter[str], *, least_words: int
+) -> list[Docstring]:
+    """The docstrings whose bodies make documents, no body twice.
+
+    `left_out` counts, one reason each: `body_short`, `equal_body`.
+    """
+    documents: list[Docstring] = []
+    bodies = set[str]()
+    for docstring in docstrings:
+        if len(docstring.body.split()) < least_words:
+            left_out["body_short"] += 1
+        elif docstring.body.lower() in bodies:
+            left_out["equal_body"] += 1
+        else:
+            bodies.add(docstring.body.lower())
+            documents.append(docstring)
+    return documents
