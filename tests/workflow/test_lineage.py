@@ -39,6 +39,7 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
     "recipes.marco.lengths.query": {"train *", "encode_queries *"},
     "recipes.marco.lengths.passage": {"train *", "encode *"},
+    "recipes.marco.negatives.margin": {"examples * *-round1 *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
@@ -95,6 +96,10 @@ VALUES: dict[str, Any] = {
     "significance.confidence": 0.9,
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
+    "recipes.marco.negatives.margin": 0.1,
+    "models.backbone.pooling": "cls",
+    "models.backbone.normalised": False,
+    "*.scale": 2.0,
     "encode.separator": "always",
     "tables.table2.published": None,
     "tables.*.published": "cocondenser_table2",
