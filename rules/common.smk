@@ -402,3 +402,9 @@ def work(stage):
 def growing(first):
     """A resource of which a job asks for `first`, and for as much again at each further attempt."""
     return lambda wildcards, attempt: first * attempt
+
+
+def planned_table(wildcards):
+    """The job of a plan's table, and the folder of the files on the jobs behind it."""
+    names = {"dataset": wildcards.dataset, "table": wildcards.table}
+    return ("table", names), Path(WORK, "plan", wildcards.dataset)
