@@ -15,6 +15,7 @@ from pydantic import Field
 
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.records import Passage
+from condenser.data.sources import pydoc
 from condenser.data.sources.pydoc import Docstring, package_docstrings, row_of
 from condenser.progress import track
 from condenser.settings import Count, Texts
@@ -27,19 +28,8 @@ class Settings(Texts):
     least_words: Count
 
 
-def packages(settings: Mapping[str, Any]) -> list[str]:
-    """The packages whose versions decide the texts."""
-    return list(settings["packages"])
-
-
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
-    """None: the packages are installed."""
-    return []
-
-
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
-    """None: the versions of the packages belong to the environment."""
-    return []
+# as there: the texts are those of installed packages
+packages, raw_files, local_files = pydoc.packages, pydoc.raw_files, pydoc.local_files
 
 
 def collect(
