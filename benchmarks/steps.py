@@ -172,10 +172,13 @@ def make_inputs(folder: Path, config: dict[str, Any], stages: Mapping[str, Any],
 
 def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
     """The backbone's dimensions, with the head that a stage gives it."""
+    from condenser.model.text_vector import read_text_vector
     from condenser.pipeline.costs.data import checkpoint_shape
     from condenser.pipeline.costs.tables import Tables
 
-    shape = checkpoint_shape({"source": "folder", "path": folder / "backbone"}, Tables(TABLES))
+    backbone = folder / "backbone"
+    model = {"source": "folder", "path": backbone, "pooling": read_text_vector(backbone).pooling}
+    shape = checkpoint_shape(model, Tables(TABLES))
     head = settings.get("new_head") or settings
     return replace(shape, num_head_layers=head.get("num_head_layers", 0))
 

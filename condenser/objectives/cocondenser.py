@@ -157,7 +157,10 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     return model.training(
         settings,
         [(2, lengths + 2)],
-        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
+        lambda chunk: (
+            model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0)
+            + (settings["hold_weight"] > 0) / 3 * model.encoder_flops(chunk)  # a forward pass of the start
+        ),
         num_items=texts.weight * len(documents),
         mask_probability=settings["mask_probability"],
         graph_memory=data.graph_memory(settings, model),

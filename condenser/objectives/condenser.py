@@ -120,7 +120,11 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     return model.training(
         settings,
         [(1, np.minimum(blocks.lengths, settings["max_tokens"]) + 2)],
-        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
+        lambda chunk: (
+            model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0)
+            # held: forward passes of the start, and of the gradient cache; of three that a chunk counts for
+            + (settings["hold_weight"] > 0) * 2 / 3 * model.encoder_flops(chunk)
+        ),
         num_items=texts.weight * len(blocks),
         mask_probability=settings["mask_probability"],
     )

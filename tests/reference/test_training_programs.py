@@ -181,7 +181,12 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
     """Fine-tuned by `train`, encoded by `encode` and `encode_queries`, all of them or those of a subset."""
     files = prepare(tmp_path, dropout=0.1)
     recipe = {
-        **{"tied": False, "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}, **OPTIMISER},
+        **{
+            "tied": False,
+            "scale": None,
+            "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
+            **OPTIMISER,
+        },
         **{
             name: RETRIEVER[name] for name in ("batch_size", "passages_per_query", "rows_per_chunk", "epochs")
         },

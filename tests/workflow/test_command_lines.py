@@ -38,7 +38,7 @@ def lines(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def words(line: str, folder: Path) -> list[str]:
     """What a shell makes of a line, up to the pipe to its log."""
     command, pipe, log = line.rpartition(" 2>&1 | tee ")
-    assert pipe and re.fullmatch(r"results/\S+\.log", log), line
+    assert pipe and re.fullmatch(r"(results|\.snakemake)/\S+\.log", log), line
     said = subprocess.run(
         ["bash", "-uc", f"python() {{ printf '%s\\0' \"$@\"; }}; {command}"],
         cwd=folder, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True,

@@ -146,7 +146,7 @@ def test_nothing_runs_after_a_move_a_touch_a_comment_a_reordering_or_with_other_
     made.sort(key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for second, path in enumerate(made):  # what was made first is now the newest
         os.utime(path, (second, second))
-    edit(folder, "config.yaml", "seed: 42 ", "# a comment\nseed: 42 ")
+    edit(folder, "config.yaml", "\nseed: 42 ", "\n# a comment\nseed: 42 ")
     loss = folder / "condenser" / "loss" / "contrastive.py"
     loss.write_text(loss.read_text() + "\n# a comment at the end\n")
     overlay = folder / "configs" / "tiny.yaml"
