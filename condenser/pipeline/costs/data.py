@@ -126,7 +126,7 @@ def checkpoint_shape(model: Mapping[str, Any], tables: Tables) -> Shape:
         shape = Shape(*(settings[name] for name in [*names, "vocab_size", "max_position_embeddings"]))
     else:
         shape = tables.shape(model["id"] or model["source"])
-    return replace(shape, pooling=model["pooling"] or shape.pooling)
+    return replace(shape, pooling=model.get("pooling") or shape.pooling)
 
 
 def _models_above(job: Job) -> list[Job]:

@@ -37,7 +37,9 @@ OVERLAY = {
         },
     },
     "objectives": {
-        "condenser": {"skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4},
+        "condenser": {
+            "skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4, "hold_weight": 0,
+        },
         "cocondenser": {
             "min_span_tokens": 8, "span_tokens": [12, 20], "batch_size": 5, "rows_per_chunk": 4,
         },
