@@ -120,7 +120,7 @@ def check_the_source(folder: Path) -> None:
 
 def check_the_recipe(folder: Path, overlay: dict[str, Any]) -> None:
     spec = read_json(folder / f"{TUNED}.manifest.json")["spec"]
-    recipe = {**overlay["recipes"]["gentle"], "passages_per_query": 2}
+    recipe = {"scale": None, **overlay["recipes"]["gentle"], "passages_per_query": 2}
     assert spec["config"]["recipe"] == {key: recipe[key] for key in spec["config"]["recipe"]}
 
 

@@ -143,7 +143,7 @@ def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
         finally:
             kill_all(mark)
         model = folder / "results" / "tiny" / "models" / "cocondenser"
-        models.append({file.name: file.read_bytes() for file in model.iterdir()})
+        models.append({file.name: file.read_bytes() for file in model.rglob("*.*")})
         steps = [json.loads(line)["step"] for line in models[-1]["losses.jsonl"].splitlines()]
         assert steps == list(range(3 * num_steps))
     assert models[0] == models[-1]

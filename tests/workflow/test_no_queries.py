@@ -104,7 +104,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
     assert len(table) == 6 and {row["MRR@10"] + row["R@100"] + row["origin"] for row in table} == {""}
     about = "texts (no judged queries: not measured)"
     assert {(row["collection"], row["passages"], row["queries"]) for row in table} == {(about, "240", "0")}
-    assert f"{about}: 240 passages, 0 queries." in said
+    assert f"{about}: 240 passages, 0 queries" in said
     for name in ("backbone", "mlm", "ict", "condenser", "cocondenser"):
         assert (texts / "models" / name / "model.safetensors").is_file()
     assert (texts / "bm25/index").is_dir() and not (texts / "systems").exists()
