@@ -1,12 +1,19 @@
 # From a collection of texts to the tables of Condenser and coCondenser.
 # README.md says how to use it, docs/architecture.md how it is built.
 
+from pathlib import Path
+
 from snakemake.utils import min_version
 
 min_version("9.27")
 
 
 configfile: "config.yaml"
+
+
+for table in sorted(Path(workflow.basedir, "configs", "tables").glob("*.yaml")):
+
+    configfile: str(table)
 
 
 include: "rules/snakemake.smk"
