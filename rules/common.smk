@@ -79,15 +79,23 @@ def names(chosen):
 
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
-TRAINED = [name for name in config["systems"] if experiment.is_trained(config, name)]
+RANKERS = [name for name in config["systems"] if experiment.ranks(config, name)]
+TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
+SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 
 
 wildcard_constraints:
     dataset=names(config["datasets"]),
     model=names(config["models"]),
     system=names(config["systems"]),
-    table=names(config["tables"]),
+    table=names(
+        dict.fromkeys(
+            table
+            for dataset in config["datasets"]
+            for table in experiment.tables(config, dataset)
+        )
+    ),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",
@@ -171,6 +179,14 @@ def subset_file(wildcards):
     return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
 
 
+def train_items(wildcards):
+    """What a data set trains on: queries, or sentences."""
+    of_sentences = sources.task(config["datasets"][wildcards.dataset])
+    return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(
+        wildcards
+    )
+
+
 def default_tables(overlay, dataset, table):
     """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
     spoken_of = overlay.get("datasets") or [dataset]
@@ -178,7 +194,9 @@ def default_tables(overlay, dataset, table):
     return [
         f"results/{of}/{name}.tsv"
         for of in measured or spoken_of
-        for name in overlay.get("tables") or [table]
+        for name in overlay.get("tables")
+        or config["datasets"].get(of, {}).get("tables")
+        or [table]
     ]
 
 
@@ -274,7 +292,15 @@ def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, in order."""
     split = split_of(wildcards.dataset, "eval_split")
     known = experiment.metrics(config, wildcards.dataset)["measures"]
-    for name in config["tables"][wildcards.table]["measures"]:
+    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
+    for row in table["rows"]:
+        if not experiment.fits(config, row, wildcards.dataset):
+            has = sources.task(config["datasets"][wildcards.dataset])
+            sys.exit(
+                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected rows of systems for "
+                f"{'sentences' if has else 'queries'}, got {row}. Ask for another table."
+            )
+    for name in table["measures"]:
         if name not in known:
             sys.exit(
                 f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
@@ -332,7 +358,8 @@ def subset_of_split(wildcards):
 
 def published_figures(wildcards):
     """The file of published figures that a table names; none for most."""
-    name = config["tables"][wildcards.table]["published"]
+    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
+    name = table["published"]
     return [] if name is None else str(published.file(name))
 
 

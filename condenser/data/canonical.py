@@ -23,16 +23,28 @@ from condenser.data.parsing import (
     check_id,
     check_passage,
     check_query,
+    check_text,
+    headed_rows,
     parse_rows,
     preview,
     text_lines,
 )
-from condenser.data.records import Passage, Qrel, Query, write_passages, write_qrels, write_queries
+from condenser.data.records import (
+    Item,
+    Passage,
+    Qrel,
+    Query,
+    read_items,
+    write_items,
+    write_passages,
+    write_qrels,
+    write_queries,
+)
 from condenser.files import atomic_write
 from condenser.progress import track
 
 Parsed = TypeVar("Parsed")
-Record = TypeVar("Record", Passage, Query, Qrel)
+Record = TypeVar("Record", Passage, Query, Qrel, Item)
 
 _MAX_BITMAP_ID = 1 << 28
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -76,7 +88,8 @@ class IdSet:
 
 class CanonicalFiles:
     """Writes `collection.jsonl`, `doc_ids.txt`, `queries.<split>.jsonl`, `qrels.<split>.tsv` and
-    `rejected.jsonl` of one data set into `folder`.
+    `rejected.jsonl` of one data set into `folder`; of a data set of sentences, `items.<split>.jsonl` instead
+    of queries and judgements.
 
     Use it in a `with` statement: the files appear in the folder if the block ends without an error. With
     `bad_rows` "strict" the first bad row is an error with file and line; with "skip" every bad row is left
@@ -163,6 +176,19 @@ class CanonicalFiles:
         """The rows of an open stream; messages and counts name it `file`."""
         lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
         return parse_rows(file, lines, parse)
+
+    def headed_rows(
+        self,
+        file: str,
+        stream: IO[bytes],
+        cells_of: Callable[[bytes], Sequence[str]],
+        parse: Callable[[Mapping[str, str]], Parsed],
+        *,
+        needed: Sequence[str],
+    ) -> Iterator[Row[Parsed]]:
+        """The rows of an open table with a header (`condenser.data.parsing.headed_rows`)."""
+        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
+        return headed_rows(file, lines, cells_of, parse, needed=needed)
 
     def reject(self, file: str, line: int, unfit: Unfit) -> None:
         """Leave out a bad row.
@@ -261,6 +287,53 @@ class CanonicalFiles:
             )
             self._totals["qrels"][split] = write_qrels(self._ready / f"qrels.{split}.tsv", kept)
         self._count_shared(written)
+
+    def write_items(self, rows: Mapping[str, Iterable[Row[Item]]]) -> None:
+        """Write the good items of every split in their order, and the texts of the first split as collection.
+
+        The id of an item is `<split>-<line>`. In the collection each text stands once. Items of the other
+        splits whose texts the first one has together, too, are counted as `items_shared_by_splits`.
+
+        Raises:
+            ValueError: a split has no items left, or a row is bad and `bad_rows` is "strict".
+        """
+
+        def check(item: Item) -> None:
+            for text in item.texts:
+                check_text("sentence", text)
+
+        def kept(split: str, of_split: Iterable[Row[Item]]) -> Iterator[Item]:
+            for file, line, item in self._fit(track(of_split, split, total=None, unit="rows"), check):
+                self.tally(file)["kept"] += 1
+                yield Item(f"{split}-{line}", item.texts, item.label)
+
+        places = {split: self._ready / f"items.{split}.jsonl" for split in rows}
+        self._totals["items"] = {split: write_items(places[split], kept(split, rows[split])) for split in rows}
+        for split, count in self._totals["items"].items():
+            if not count:
+                raise ValueError(
+                    f"{self._names()}: expected items in the split {split!r}, got none that can be used. "
+                    f"Is it the right file?{self._rejected_advice()}"
+                )
+        first, *others = rows
+        known = {item.texts for item in read_items(places[first])}
+        self._totals["items_shared_by_splits"] = {
+            f"{first}+{other}": sum(item.texts in known for item in read_items(places[other]))
+            for other in others
+        }
+        del known
+        seen: dict[str, None] = {}
+        with atomic_write(self._ready / "doc_ids.txt") as ids:
+
+            def texts() -> Iterator[Passage]:
+                for item in read_items(places[first]):
+                    for number, text in enumerate(item.texts, start=1):
+                        if text not in seen:
+                            seen[text] = None
+                            ids.write(f"{item.item_id}-{number}\n".encode())
+                            yield Passage(f"{item.item_id}-{number}", "", text)
+
+            self._totals["passages"] = write_passages(self._ready / "collection.jsonl", texts())
 
     def _known_passages(self, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int, Qrel]]:
         """The judgements of existing passages; each pair of query and passage occurs once."""

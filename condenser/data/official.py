@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _MARCO = "https://msmarco.z22.web.core.windows.net/msmarcoranking"
+_SBERT = "https://sbert.net/datasets"
 
 
 @dataclass(frozen=True, slots=True)
 class OfficialFile:
-    """One file to download; `md5` is None where its owner publishes none."""
+    """One file to download; `num_bytes` and `md5` are None where its owner publishes none."""
 
     url: str
-    num_bytes: int
+    num_bytes: int | None
     md5: str | None
 
 
@@ -32,6 +33,9 @@ OFFICIAL_FILES = {
             "https://trec.nist.gov/data/deep/2019qrels-pass.txt", 187_092, "2f4be390198da108f6845c822e5ada14"
         ),
         OfficialFile("https://rocketqa.bj.bcebos.com/corpus/marco.tar.gz", 1_140_510_742, None),
+        OfficialFile(f"{_SBERT}/stsbenchmark.tsv.gz", None, None),
+        OfficialFile(f"{_SBERT}/wikipedia-sections-triplets.zip", None, None),
+        OfficialFile(f"{_SBERT}/AllNLI.tsv.gz", None, None),
     )
 }
 

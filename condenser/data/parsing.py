@@ -6,10 +6,11 @@ text "NA" have no special meaning.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Generic, TypeVar
 
@@ -105,6 +106,65 @@ def parse_rows(
             yield Row(file, number, parse(line))
         except Unfit as unfit:
             yield Row(file, number, unfit)
+
+
+def headed_rows(
+    file: str,
+    lines: Iterator[tuple[int, bytes | Unfit]],
+    cells_of: Callable[[bytes], Sequence[str]],
+    parse: Callable[[Mapping[str, str]], Record],
+    *,
+    needed: Sequence[str],
+) -> Iterator[Row[Record]]:
+    """The rows of a table whose first line names its columns, each with as many cells as there are names.
+
+    Raises:
+        ValueError: the first line lacks a name of `needed`, or has one twice.
+    """
+    number, header = next(lines, (1, b""))
+    names = [] if isinstance(header, Unfit) else list(cells_of(header))
+    if not set(needed) <= set(names) or len(set(names)) != len(names):
+        raise Unfit(
+            f"a header with {', '.join(needed)}, each once", preview(", ".join(names)), "Add it as the first line."
+        ).at(file, number)
+
+    def record(line: bytes) -> Record:
+        cells = cells_of(line)
+        if len(cells) != len(names):
+            raise Unfit(
+                f"{len(names)} columns, as in the header",
+                f"{len(cells)} in {preview(decode(line))}",
+                "Is a separator missing, or inside a text?",
+            )
+        return parse(dict(zip(names, cells, strict=True)))
+
+    yield from parse_rows(file, lines, record)
+
+
+def tab_cells(line: bytes) -> list[str]:
+    """The cells of a tab-separated line, in which quotes have no meaning.
+
+    Raises:
+        Unfit: the line is not UTF-8.
+    """
+    return decode(line).split("\t")
+
+
+def csv_cells(line: bytes) -> list[str]:
+    """The cells of one line of CSV with commas, as RFC 4180 quotes them.
+
+    A quote that does not end in its line is a fault: it would swallow the rows below.
+
+    Raises:
+        Unfit: the line is not UTF-8, or its quotes do not fit.
+    """
+    text = decode(line)
+    try:
+        return next(csv.reader([text], strict=True))
+    except (csv.Error, StopIteration) as error:
+        raise Unfit(
+            "one row of CSV in a line", f"{preview(text)} ({error})", "Close its quotes, and double those in a text."
+        ) from None
 
 
 def decode(line: bytes) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from condenser.data.records import Qrel, read_qrels, read_run
+from condenser.data.records import Qrel, read_items, read_qrels, read_run, read_similarities
 from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 
@@ -181,6 +181,43 @@ def evaluate(
             "measures": averages,
             "counts": counts,
             "per_query": {"query_id": list(values), **per_query},
+        },
+    )
+    return counts
+
+
+def evaluate_sentences(
+    similarities_file: Path, items_file: Path, metrics_file: Path, *, system: str, measures: Sequence[str]
+) -> dict[str, int]:
+    """Measure similarities of pairs or triplets, and write the same JSON as `evaluate`; gives the counts.
+
+    Items stand in place of queries. The values of a measure are those of its module (`spearman`: normalised
+    pseudo-values), and their mean is the measure.
+
+    Raises:
+        ValueError: the similarities are not those of the items.
+    """
+    items, found = list(read_items(items_file)), list(read_similarities(similarities_file))
+    item_ids = [item.item_id for item in items]
+    if [item_id for item_id, _ in found] != item_ids:
+        raise ValueError(
+            f"{similarities_file}: expected the items of {items_file}, in their order, got others. "
+            "Make the similarities again."
+        )
+    similarities = np.array([of_item for _, of_item in found], dtype=np.float64)
+    labels = np.array([np.nan if item.label is None else item.label for item in items], dtype=np.float64)
+    values = {name: parse(name).module.values(similarities, labels) for name in measures}
+    counts = {"queries": len(items)}
+    write_json(
+        metrics_file,
+        {
+            "system": system,
+            "measures": {name: fsum(of_items) / len(items) for name, of_items in values.items()},
+            "counts": counts,
+            "per_query": {
+                "query_id": item_ids,
+                **{name: of_items.tolist() for name, of_items in values.items()},
+            },
         },
     )
     return counts

@@ -1,4 +1,4 @@
-"""Systems: whatever ranks passages for a query.
+"""Systems: whatever ranks passages for a query, or tells how similar sentences are.
 
 A kind of system NAME is the module `condenser.systems.NAME` and the rules of `rules/systems/NAME.smk`, both
 found by their names. The module holds:
@@ -14,6 +14,9 @@ It may hold:
   has variants, and variants of the seed alone if its `initial` is pre-trained for each seed.
 - `made_from_texts(settings) -> list[str]`: results under `results/<dataset>/` that it makes of the collection
   before any query. A table makes these and the models of its rows where no query is judged.
+- `TASKS: tuple[str, ...]`: the tasks of the data sets that it is for (`condenser.data.sources`), where it is
+  for sentences. Then it has no `negatives`, its own rules train it, and they make `similarities.<split>.tsv`
+  in place of a run; see `condenser/systems/sentence_encoder.py`.
 - `cost(job, data) -> work`: what a job of this kind takes, as that of an objective (`condenser.objectives`).
   It serves the stages that have `system` among their settings, such as `train`; `job.stage` tells them apart.
 

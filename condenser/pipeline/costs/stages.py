@@ -27,13 +27,15 @@ _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
 _JSON_BYTES = 36  # of a line of JSON, besides text and ids
 
 
-def download(job: Job, data: Data) -> Work:
+def download(job: Job, data: Data) -> Work | None:
     size = official_file(job.wildcards["file"]).num_bytes
-    return {"bytes": size, "bytes_on_disk": size}
+    return None if size is None else {"bytes": size, "bytes_on_disk": size}
 
 
-def collect(job: Job, data: Data) -> Work:
+def collect(job: Job, data: Data) -> Work | None:
     settings = job.config["dataset"]
+    if sources.task(settings):
+        return None
     texts = [data.passages(job), *(data.queries(job, split) for split in sources.splits(settings))]
     written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
     parsed = sum(map(python_bytes, settings.get("packages", ())))
