@@ -260,7 +260,7 @@ def _check_datasets(config: dict[str, Any]) -> None:
 
 
 def _check_recipe_fits(key: str, dataset: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    """Refuse a recipe for retrievers on sentences, one for sentences on queries, and triplets without a margin."""
+    """Refuse a recipe that is not for what a data set has, and triplets without a margin."""
     task, given = sources.task(dataset), dataset["recipe"]
     wanted = Recipe if task is None else SentenceRecipe
     fitting = [
@@ -357,9 +357,7 @@ def _check_systems(config: dict[str, Any]) -> None:
 
 def _check_tables(config: dict[str, Any]) -> None:
     _check_measures("metrics.measures", config["metrics"]["measures"], task=None)
-    known_of = {
-        dataset: experiment.metrics(config, dataset)["measures"] for dataset in config["datasets"]
-    }
+    known_of = {dataset: experiment.metrics(config, dataset)["measures"] for dataset in config["datasets"]}
     of_all = [measure for measures_of in known_of.values() for measure in measures_of]
     of_all = list(dict.fromkeys([*config["metrics"]["measures"], *of_all]))
     found = [(f"tables.{name}", table, None) for name, table in config["tables"].items()]

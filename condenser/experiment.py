@@ -322,7 +322,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     seen: dict[str, Any] = dict(config)
     for noun in ("dataset", "system", "table"):
         if noun in wildcards:
-            known = tables(config, wildcards["dataset"]) if noun == "table" else config[f"{noun}s"]
+            known = config[f"{noun}s"]
+            if noun == "table" and "dataset" in wildcards:
+                known = tables(config, wildcards["dataset"])
             if wildcards[noun] not in known:
                 raise _unknown(noun, wildcards[noun], known)
             seen[noun] = known[wildcards[noun]]
@@ -342,7 +344,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
-        ranked = "negatives" in seen["recipe"]
+        ranked = sources.task(seen["dataset"]) is None
         if ranked and system is not None and not is_trained(config, wildcards["system"]):
             seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})
         if ranked and "split" in wildcards:

@@ -308,7 +308,9 @@ class CanonicalFiles:
                 yield Item(f"{split}-{line}", item.texts, item.label)
 
         places = {split: self._ready / f"items.{split}.jsonl" for split in rows}
-        self._totals["items"] = {split: write_items(places[split], kept(split, rows[split])) for split in rows}
+        self._totals["items"] = {
+            split: write_items(places[split], kept(split, rows[split])) for split in rows
+        }
         for split, count in self._totals["items"].items():
             if not count:
                 raise ValueError(

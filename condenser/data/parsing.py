@@ -125,7 +125,9 @@ def headed_rows(
     names = [] if isinstance(header, Unfit) else list(cells_of(header))
     if not set(needed) <= set(names) or len(set(names)) != len(names):
         raise Unfit(
-            f"a header with {', '.join(needed)}, each once", preview(", ".join(names)), "Add it as the first line."
+            f"a header with {', '.join(needed)}, each once",
+            preview(", ".join(names)),
+            "Add it as the first line.",
         ).at(file, number)
 
     def record(line: bytes) -> Record:
@@ -163,7 +165,9 @@ def csv_cells(line: bytes) -> list[str]:
         return next(csv.reader([text], strict=True))
     except (csv.Error, StopIteration) as error:
         raise Unfit(
-            "one row of CSV in a line", f"{preview(text)} ({error})", "Close its quotes, and double those in a text."
+            "one row of CSV in a line",
+            f"{preview(text)} ({error})",
+            "Close its quotes, and double those in a text.",
         ) from None
 
 

@@ -147,7 +147,7 @@ def make_table(
 
 
 def _is_of(row: Mapping[str, Any], published: Mapping[str, str]) -> bool:
-    """Whether a measured row belongs to a published one: of its method, and of its train size where it has one."""
+    """Whether a measured row has the method of a published one, and its train size where that has one."""
     size = published.get("train_queries") or str(row["train_queries"])
     return row["method"] == published["method"] and size == str(row["train_queries"])
 

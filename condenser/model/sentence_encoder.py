@@ -12,7 +12,9 @@ from transformers.utils import logging as transformers_logging
 from condenser.model.backbone_folder import write_backbone
 
 
-def load_sentence_encoder(folder: str | Path, *, max_tokens: int, device: torch.device) -> SentenceTransformer:
+def load_sentence_encoder(
+    folder: str | Path, *, max_tokens: int, device: torch.device
+) -> SentenceTransformer:
     """The encoder of a Hugging Face folder, with the vector of a text that its `modules.json` says.
 
     Texts are cut to `max_tokens`, specials included. The pooler is frozen, as no loss reads it. What makes a
@@ -31,6 +33,6 @@ def save_sentence_encoder(encoder: SentenceTransformer, initial: str | Path, fol
     write_backbone(encoder[0].auto_model, initial, folder)
 
 
-def _in_float32(module: Any, inputs: Any, features: dict[str, Any]) -> dict[str, Any]:
+def _in_float32(module: Any, inputs: Any, features: Any) -> Any:
     features["token_embeddings"] = features["token_embeddings"].float()
     return features

@@ -32,7 +32,9 @@ def similarities_of(
     """
     texts = sorted({text for item in items for text in item.texts}, key=lambda text: (-len(text), text))
     batches = [texts[begin : begin + batch_rows] for begin in range(0, len(texts), batch_rows)]
-    vectors = np.concatenate([encode(batch) for batch in track(batches, "encoding", total=len(batches), unit="batches")])
+    vectors = np.concatenate(
+        [encode(batch) for batch in track(batches, "encoding", total=len(batches), unit="batches")]
+    )
     row_of = {text: row for row, text in enumerate(texts)}
     for item in items:
         first, *others = (vectors[row_of[text]].astype(np.float64) for text in item.texts)
@@ -87,7 +89,9 @@ def write_model_similarities(
     return {"items": count}, name
 
 
-def write_word_similarities(vectors_file: Path, items_file: Path, output: Path, *, task: str) -> dict[str, int]:
+def write_word_similarities(
+    vectors_file: Path, items_file: Path, output: Path, *, task: str
+) -> dict[str, int]:
     """Write the similarities of all items by the mean of their words' vectors; gives counts.
 
     Words are those of sentence-transformers: between white space, without punctuation around them and in
@@ -104,8 +108,8 @@ def write_word_similarities(vectors_file: Path, items_file: Path, output: Path, 
     vectors, num_left_out = read_word_vectors(vectors_file, words)
     if not vectors:
         raise ValueError(
-            f"{vectors_file}: expected a word and its vector in each line, got none of the words of {items_file}. "
-            "Is it a text file such as GloVe's?"
+            f"{vectors_file}: expected a word and its vector in each line, got none of the words of "
+            f"{items_file}. Is it a text file such as GloVe's?"
         )
     tokenizer = WhitespaceTokenizer(vocab=list(vectors))
     matrix = np.stack(list(vectors.values()))

@@ -1,4 +1,4 @@
-"""An encoder of sentences, fine-tuned on scored pairs, triplets or classified pairs with sentence-transformers.
+"""An encoder of sentences, fine-tuned with sentence-transformers on scored or classified pairs, or triplets.
 
 Source: Reimers and Gurevych 2019 (Sentence-BERT); Condenser, §4.2 and Tables 1 and 2.
 """

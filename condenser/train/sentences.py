@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import torch
-from sentence_transformers import SentenceTransformer, losses
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 
@@ -47,8 +48,8 @@ def sentence_loss(
     """The loss of a task as a module around the encoder, and the type of its labels.
 
     - `similarity`: the mean square of cosine less score / 5.
-    - `triplets`: max(|a - p| - |a - n| + margin, 0) with Euclidean distances. The distances are torch's, which
-      sentence-transformers took at the papers' time: their gradient is finite where two texts are equal.
+    - `triplets`: max(|a - p| - |a - n| + margin, 0) with Euclidean distances. They are torch's, which
+      sentence-transformers took at the papers' time: the gradient is finite where two texts are equal.
     - `inference`: cross-entropy of a linear layer on (u, v, |u - v|), whose weights are drawn by `seed`.
 
     Source: Reimers and Gurevych 2019, §3; Condenser, §4.2.
@@ -107,7 +108,8 @@ def train_sentence_encoder(
                 len(items), batch_size=batch_size, step=step, seed=seed, stream="sentences"
             )
             chosen = [items[place] for place in places.tolist()]
-            features = [encoder.preprocess(list(texts)) for texts in zip(*(one.texts for one in chosen), strict=True)]
+            columns = zip(*(one.texts for one in chosen), strict=True)
+            features = [dict(encoder.preprocess(list(texts))) for texts in columns]
             return Batch(
                 Columns(features, torch.tensor(_labels(chosen, task), dtype=label_type)),
                 epoch,

@@ -9,9 +9,7 @@ def start_of_sentences(wildcards):
     entry = config["systems"][wildcards.system]
     if entry["first_on"] in (None, wildcards.dataset):
         return initial_file(wildcards)
-    return encoder_file(
-        entry["first_on"], wildcards.system, f"seed{config['seed']}"
-    )
+    return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
 
 
 rule train_sentences:

@@ -20,21 +20,39 @@ TARGET = "results/msmarco/table2.tsv"
 TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
     "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
+    "results/stsb/low_data.tsv",
 ]  # fmt: skip
-ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
+ONE_CELL = {  # of four, and of nine
+    "tables": {"low_data": {"train_queries": [250], "seeds": [1]}},
+    "datasets": {"stsb": {"tables": {"low_data": {"train_queries": [500], "seeds": [1]}}}},
+}
 
 # Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
 # {name} is the key's second part.
 USED_BY: dict[str, set[str]] = {
+    "datasets.stsb.tables.*": {"table stsb low_data"},
+    "datasets.stsb.*": {"collect stsb"},
+    "recipes.stsb.max_tokens": {"train_sentences *", "similarities *"},
+    "recipes.stsb.*": {"train_sentences *"},
+    "*.wikisection.*": set(),  # as stsb, no target here
+    "*.nli.*": set(),
+    "systems.backbone-nli-sentences.*": set(),
+    "systems.*-sentences*.label": {"table stsb low_data"},
+    "systems.*-sentences*": {"train_sentences * {name} *", "similarities * {name} *"},
     "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
-    "compute.threads": {"pretrain *", "train *", "encode *", "encode_queries *", "search *"},
-    "compute.*": {"pretrain *", "train *", "encode *", "encode_queries *"},
+    "compute.threads": {
+        *("pretrain *", "train *", "encode *", "encode_queries *", "search *"),
+        *("train_sentences *", "similarities *"),
+    },
+    "compute.*": {
+        *("pretrain *", "train *", "encode *", "encode_queries *", "train_sentences *", "similarities *"),
+    },
     "safety.*": set(),
     "downloads.*": set(),
     "datasets.msmarco.measures": {"metrics *"},
     "datasets.msmarco.relevant_grade": {"metrics *"},
-    "datasets.msmarco.*": {"collect *"},
-    "sources.pydoc.*": {"collect *"},
+    "datasets.msmarco.*": {"collect msmarco"},
+    "sources.pydoc.*": {"collect msmarco"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
     "recipes.marco.lengths.query": {"train *", "encode_queries *"},
@@ -59,7 +77,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
-    "encode.batch_tokens": {"encode *", "encode_queries *"},
+    "encode.batch_tokens": {"encode *", "encode_queries *", "similarities *"},
     "encode.separator": {"tokens *"},
     "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
     "metrics.*": {"metrics *"},
@@ -75,7 +93,14 @@ VALUES: dict[str, Any] = {
     "compute.device": "cpu",
     "compute.precision": "fp32",
     "downloads.mirror": ".",
-    "datasets.msmarco.bad_rows": "skip",
+    "datasets.*.bad_rows": "skip",
+    "datasets.stsb.*_split": "dev",
+    "datasets.wikisection.*_split": "validation",
+    "datasets.*.tables.*.published": None,
+    "datasets.*.tables.*.compare_with": ["backbone-sentences"],
+    "recipes.*.margin": 1.0,
+    "systems.*-sentences*.recipe": {"max_tokens": 100},
+    "systems.*-sentences.first_on": "nli",
     "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
     "datasets.msmarco.relevant_grade": 2,
     "*.held_out": "rest",
@@ -111,8 +136,9 @@ VALUES: dict[str, Any] = {
 
 # These name another kind, or need keys beside them: see BY_HAND.
 NOT_ALONE = [
-    "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
-    "datasets.msmarco.documents",
+    "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.*.recipe",
+    "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
+    "datasets.nli.*", "datasets.*.tables.*.measures", "systems.*-zeroshot.first_on",
     "systems.*.train", "systems.*-zeroshot.negatives",
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),

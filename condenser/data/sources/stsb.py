@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import Field
+
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, csv_cells, preview, tab_cells
@@ -34,7 +36,7 @@ class Settings(Sentences):
     path: str | None = None
     train_split: Split = "train"
     eval_split: Split | None = "test"
-    measures: list[str] | None = ["spearman"]
+    measures: list[str] | None = Field(default_factory=lambda: ["spearman"])
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
@@ -71,7 +73,9 @@ def collect(
     splits = [split for split in (train_split, eval_split) if split is not None]
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         if path is not None:
-            files.write_items({split: files.rows(Path(path, f"stsb-en-{split}.csv"), _csv_pair) for split in splits})
+            files.write_items(
+                {split: files.rows(Path(path, f"stsb-en-{split}.csv"), _csv_pair) for split in splits}
+            )
             return files.counts
         of_split: dict[str, list[Row[Item]]] = {split: [] for split in official_rows}
         for split, row in _official_rows(raw[FILE], files, official_rows):
@@ -80,8 +84,8 @@ def collect(
             if len(of_split[split]) != num_rows:
                 raise ValueError(
                     f"{raw[FILE]}: expected the official {num_rows:,} rows of the split {split}, got "
-                    f"{len(of_split[split]):,}. Delete the download and fetch it again; if that does not help, "
-                    "the file has been changed."
+                    f"{len(of_split[split]):,}. Delete the download and fetch it again; if that does not "
+                    "help, the file has been changed."
                 )
         for split in official_rows.keys() - set(splits):
             files.tally(raw[FILE]).update(rows=len(of_split[split]), of_other_splits=len(of_split[split]))

@@ -1,5 +1,6 @@
-"""Triplets of sentences from Wikipedia: anchor and positive of one section, the negative of another section of
-the same article.
+"""Triplets of sentences from Wikipedia: anchor and positive of one section, the negative of another one.
+
+All three are of one article.
 
 Without `path` it is the archive of sentence-transformers, whose members `train.csv`, `validation.csv` and
 `test.csv` are CSV files with a header; of their columns `Sentence1`, `Sentence2` and `Sentence3` (anchor,
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from condenser.data.archives import open_zip_member
 from condenser.data.canonical import CanonicalFiles
@@ -38,7 +39,7 @@ class Settings(Sentences):
     path: str | None = None
     train_split: Split = "train"
     eval_split: Split | None = "test"
-    measures: list[str] | None = ["accuracy"]
+    measures: list[str] | None = Field(default_factory=lambda: ["accuracy"])
     validation_share: Share
     test_share: Share
     split_seed: Whole
