@@ -204,9 +204,15 @@ def default_tables(overlay, dataset, table):
 
 
 def prefetch_inputs(wildcards):
-    """Official files, texts that are read from a network, and checkpoints of the hub."""
+    """Official files, texts that are read from a network, and checkpoints of the hub.
+
+    Of the data sets of sentences only those that an overlay speaks of.
+    """
     files = set()
+    spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
     for dataset, entry in config["datasets"].items():
+        if sources.task(entry) and dataset not in spoken_of:
+            continue
         raw = [*sources.raw_files(entry)]
         for system in config["systems"]:
             raw += sources.example_files(entry, system)
@@ -288,18 +294,22 @@ def texts_with_answers(wildcards):
     return [f"results/{wildcards.dataset}/data/{file}" for file in files]
 
 
-def metrics_of_table(wildcards):
-    """The metrics of each row of a table and each of its variants, in order."""
-    split = split_of(wildcards.dataset, "eval_split")
-    known = experiment.metrics(config, wildcards.dataset)["measures"]
-    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
-    for row in table["rows"]:
+def check_rows_fit(wildcards):
+    """See that the rows of a table are systems for what its data set has: queries, or sentences."""
+    for row in experiment.tables(config, wildcards.dataset)[wildcards.table]["rows"]:
         if not experiment.fits(config, row, wildcards.dataset):
             has = sources.task(config["datasets"][wildcards.dataset])
             sys.exit(
                 f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected rows of systems for "
                 f"{'sentences' if has else 'queries'}, got {row}. Ask for another table."
             )
+
+
+def metrics_of_table(wildcards):
+    """The metrics of each row of a table and each of its variants, in order."""
+    split = split_of(wildcards.dataset, "eval_split")
+    known = experiment.metrics(config, wildcards.dataset)["measures"]
+    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
     for name in table["measures"]:
         if name not in known:
             sys.exit(
@@ -316,6 +326,7 @@ def metrics_of_table(wildcards):
 def rows_of_table(wildcards):
     """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
     dataset = wildcards.dataset
+    check_rows_fit(wildcards)
     if experiment.is_measured(config, dataset):
         return {"metrics": metrics_of_table(wildcards)}
     rows = experiment.table_rows(config, dataset, wildcards.table)
@@ -347,6 +358,7 @@ def metrics_to_compare(wildcards):
             f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
             "judged queries, got none. There is nothing to test."
         )
+    check_rows_fit(wildcards)
     return metrics_of_table(wildcards)
 
 

@@ -67,9 +67,9 @@ USED_BY: dict[str, set[str]] = {
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
     "systems.condenser-untied.label": set(),
-    "systems.condenser-round1.label": {"* msmarco table2", "table * low_data"},
-    "systems.backbone-round1.label": {"* msmarco table2", "table * low_data"},
-    "systems.backbone-zeroshot.label": {"* msmarco table2", "table * low_data", "table * adapt"},
+    "systems.condenser-round1.label": {"* msmarco table2", "table msmarco low_data"},
+    "systems.backbone-round1.label": {"* msmarco table2", "table msmarco low_data"},
+    "systems.backbone-zeroshot.label": {"* msmarco table2", "table msmarco low_data", "table * adapt"},
     "systems.*-zeroshot.label": {"table * adapt"},
     "systems.*.label": {"* msmarco table2"},
     "systems.bm25.*": {"bm25_run *"},
@@ -98,7 +98,8 @@ VALUES: dict[str, Any] = {
     "datasets.wikisection.*_split": "validation",
     "datasets.*.tables.*.published": None,
     "datasets.*.tables.*.compare_with": ["backbone-sentences"],
-    "recipes.*.margin": 1.0,
+    "recipes.stsb.margin": 1.0,
+    "recipes.nli.margin": 1.0,
     "systems.*-sentences*.recipe": {"max_tokens": 100},
     "systems.*-sentences.first_on": "nli",
     "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
