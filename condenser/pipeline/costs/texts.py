@@ -87,7 +87,7 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
     """
     if settings["source"] == "hub_text":
         return _joined([_part(part, tables) for part in settings["parts"]])
-    if files := sources.local_files(settings):
+    if (files := sources.local_files(settings)) and not sources.task(settings):
         return _of_own_file(files[0], tables)
     row = tables.row("collections", settings["source"])
     if not row["rows"]:  # docstrings
