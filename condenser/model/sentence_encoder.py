@@ -23,14 +23,16 @@ def load_sentence_encoder(
     transformers_logging.disable_progress_bar()
     encoder = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
     encoder.max_seq_length = max_tokens
-    encoder[0].auto_model.pooler.requires_grad_(False)
-    encoder[0].register_forward_hook(_in_float32)
+    transformer: Any = encoder[0]
+    transformer.auto_model.pooler.requires_grad_(False)
+    transformer.register_forward_hook(_in_float32)
     return encoder
 
 
 def save_sentence_encoder(encoder: SentenceTransformer, initial: str | Path, folder: str | Path) -> None:
     """Write a Hugging Face folder, with what `initial` has on tokens and on the text's vector."""
-    write_backbone(encoder[0].auto_model, initial, folder)
+    transformer: Any = encoder[0]
+    write_backbone(transformer.auto_model, initial, folder)
 
 
 def _in_float32(module: Any, inputs: Any, features: Any) -> Any:

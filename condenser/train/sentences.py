@@ -63,6 +63,7 @@ def sentence_loss(
     assert task == "inference", task
     torch.manual_seed(stream_key(seed, "classifier"))
     dim = encoder.get_embedding_dimension()
+    assert dim is not None
     return losses.SoftmaxLoss(encoder, embedding_dimension=dim, num_labels=NUM_CLASSES), torch.int64
 
 
