@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from condenser.config import validated
-from condenser.pipeline.differences import differences
+from condenser.pipeline.freshness import differences
 from condenser.pipeline.specs import Specs, Stage
 
 Wildcards = dict[str, str]
