@@ -395,7 +395,7 @@ def spec(stage, *, named=None, fixed=None, **declared):
 def work(stage):
     """The folder in which a long job keeps partial work, keyed by its spec."""
     return lambda wildcards, input: (
-        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()), inputs=list(input))[:16]}"
+        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
     )
 
 

@@ -64,12 +64,11 @@ class Specs:
             digest_cache: a JSON file that remembers digests of the user's files by path, size and
                 time of change, so that a large collection is read once.
         """
-        self.config, self._root = config, root
+        self.config, self._root, self._digest_cache = config, root, digest_cache
         self._inputs, self._owner = inputs, cache(owner)
         self._stages: dict[str, Stage] = {}
         self._specs: dict[str, dict[str, Any]] = {}
         self._hashes: dict[str, str] = {}
-        self._digest_cache, self._shards = digest_cache, experiment.token_shards(config)
 
     def declare(self, stage: str, declared: Stage) -> None:
         """Say what a stage depends on; its rule does this."""
@@ -88,7 +87,7 @@ class Specs:
             if stage not in self._stages:
                 raise LookupError(f"expected a stage of the workflow, got {stage}.")
             declared, settings = self._stages[stage], experiment.job_settings(self.config, wildcards)
-            self._check_shard(wildcards)
+            _check_shard(wildcards, experiment.token_shards(self.config))
             files = self._inputs(stage, wildcards) if inputs is None else inputs
             packages = [*declared.packages, *declared.more_packages(settings)]
             program = self._root / "workflow_scripts" / f"{stage}.py"
@@ -105,11 +104,11 @@ class Specs:
             self._specs[key] = spec
         return self._specs[key]
 
-    def hash(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
+    def hash(self, stage: str, wildcards: dict[str, str]) -> str:
         """SHA-256 of the spec's canonical JSON."""
         key = canonical_json([stage, wildcards])
         if key not in self._hashes:
-            self._hashes[key] = sha256_text(canonical_json(self.spec(stage, wildcards, inputs=inputs)))
+            self._hashes[key] = sha256_text(canonical_json(self.spec(stage, wildcards)))
         return self._hashes[key]
 
     def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
@@ -121,23 +120,13 @@ class Specs:
         found: dict[str, Job] = {}
 
         def visit(job: Job) -> None:
-            key = canonical_json(job)
-            if key not in found:
-                found[key] = job  # holds the place, so that no job is visited twice
-                for parent in self.needs(*job):
+            for parent in self.needs(*job):
+                if canonical_json(parent) not in found:
                     visit(parent)
-                found[key] = found.pop(key)
+            found[canonical_json(job)] = job
 
         visit((stage, wildcards))
         return list(found.values())
-
-    def _check_shard(self, wildcards: Mapping[str, str]) -> None:
-        known = self._shards
-        if "shard" in wildcards and wildcards["shard"] not in known:
-            raise LookupError(
-                f"expected a shard from {known[0]} to {known[-1]}, got {wildcards['shard']}. "
-                "Ask for one of these, or set shards."
-            )
 
     def _makers(self, files: Sequence[str]) -> list[Job]:
         owners = filter(None, map(self._owner, files))
@@ -175,12 +164,20 @@ class Specs:
             known = {}
         status = file.stat()
         # the system's own time too, which nobody sets back
-        key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-        if known.get(key, [None])[0] != state:
-            known[key] = [state, sha256_file(file)]
+        state = f"{file.absolute()} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+        if state not in known:
+            known[state] = sha256_file(file)
             with contextlib.suppress(OSError):  # results of others, which may be read but not written
                 write_json(self._digest_cache, known)
-        return known[key][1]
+        return known[state]
+
+
+def _check_shard(wildcards: Mapping[str, str], known: Sequence[str]) -> None:
+    if wildcards.get("shard", known[0]) not in known:
+        raise LookupError(
+            f"expected a shard from {known[0]} to {known[-1]}, got {wildcards['shard']}. "
+            "Ask for one of these, or set shards."
+        )
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
