@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from condenser.evaluate import published
 from condenser.pipeline.costs.arithmetic import Shape
 
 Row = dict[str, str]
@@ -37,17 +38,13 @@ class Tables:
         ValueError: a line has more or fewer columns than the header.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self._tables: dict[str, dict[str, Row]] = {name: {} for name in _NUM_KEYS}
-        for name, num_keys in _NUM_KEYS.items():
-            path = Path(folder, f"{name}.tsv")
-            header, *lines = (line.split("\t") for line in path.read_text().splitlines())
-            for number, cells in enumerate(lines, start=2):
-                if len(cells) != len(header):
-                    raise ValueError(
-                        f"{path}:{number}: expected {len(header)} columns, got {len(cells)}. Use tabs."
-                    )
-                self._tables[name][" ".join(cells[:num_keys])] = dict(zip(header, cells, strict=True))
+    def __init__(self, folder: Path) -> None:
+        self._tables = {
+            name: {
+                " ".join(list(row.values())[:num_keys]): row for row in published.read(folder / f"{name}.tsv")
+            }
+            for name, num_keys in _NUM_KEYS.items()
+        }
 
     def row(self, table: str, key: str) -> Row:
         """The row of a table with this key in its first column.

@@ -6,6 +6,7 @@ trainings use make blocks and spans of it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
 from collections.abc import Mapping, Sequence
@@ -86,9 +87,9 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
         ValueError: collections.tsv does not have its source, or a part of it.
     """
     if settings["source"] == "hub_text":
-        return _joined([_part(part, tables) for part in settings["parts"]])
+        return _hub_texts(settings["parts"], tables)
     if files := sources.local_files(settings):
-        return _of_own_file(files[0], tables)
+        return _own_file(files[0], tables)
     row = tables.row("collections", settings["source"])
     if not row["rows"]:  # docstrings
         rate = tables.assumption(f"{settings['source']}_per_mb")
@@ -104,19 +105,18 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     Raises:
         ValueError: collections.tsv does not have the split.
     """
-    name, why = f"{settings['source']}/{split}", f"official split {split}"
-    count = None
+    own = [file for file in sources.local_files(settings) if str(file).endswith(f"{split}.tsv")]
+    if qrels := next((file for file in own if "qrels" in (file.parent.name, file.name[:5])), None):
+        lines = filter(None, map(bytes.split, qrels.read_bytes().splitlines()))
+        count = max(1, len({query for query, *_ in lines} - {b"query-id"}))
+        return assumed_texts(
+            tables.row("collections", "own/queries"), count, why=f"queries of {qrels.name} counted"
+        )
     if settings["source"] == "pydoc":
-        name, why = "pydoc/queries", "queries as configured"
         count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
-    for qrels in sources.local_files(settings):
-        place = str(qrels.relative_to(settings["path"]))
-        if place.startswith("qrels") and place.endswith(f"{split}.tsv"):
-            name, why = "own/queries", f"queries of {qrels.name} counted"
-            judged = {line.split(None, 1)[0] for line in qrels.read_bytes().splitlines() if line.strip()}
-            count = max(1, len(judged - {b"query-id"}))
-    row = tables.row("collections", name)
-    return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
+        return assumed_texts(tables.row("collections", "pydoc/queries"), count, why="queries as configured")
+    row = tables.row("collections", f"{settings['source']}/{split}")
+    return assumed_texts(row, float(row["rows"]), why=f"official split {split}")
 
 
 def python_bytes(package: str) -> int:
@@ -155,17 +155,15 @@ def _in_sentences(lengths: np.ndarray, titles: np.ndarray, *, mean: float) -> li
     return rows
 
 
-def _part(part: Mapping[str, Any], tables: Tables) -> Texts:
-    """A part of the texts of the hub."""
-    name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
-    row = tables.row("collections", name)
-    number = min(float(row["rows"]), part["max_rows"] or np.inf)
-    why = f"{name}: {number:,.0f} texts"
-    return assumed_texts(row, number / joined, why=why, titled=joined == 1, joined=joined)
-
-
-def _joined(texts: Sequence[Texts]) -> Texts:
-    """Several collections as one; each has its share of the sample."""
+def _hub_texts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
+    """Texts of the hub; each part has its share of the sample."""
+    texts: list[Texts] = []
+    for part in parts:
+        name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
+        row = tables.row("collections", name)
+        number = min(float(row["rows"]), part["max_rows"] or np.inf)
+        why = f"{name}: {number:,.0f} texts"
+        texts.append(assumed_texts(row, number / joined, why=why, titled=joined == 1, joined=joined))
     count, rows = sum(one.count for one in texts), []
     for one in texts:
         places = even_places(one.num_rows, max(1, round(SAMPLE_ROWS * one.count / count)))
@@ -173,29 +171,28 @@ def _joined(texts: Sequence[Texts]) -> Texts:
     return Texts(rows, count, texts[0].id_bytes, "; ".join(one.assumption for one in texts))
 
 
-def _of_own_file(path: Path, tables: Tables) -> Texts:
+def _own_file(path: Path, tables: Tables) -> Texts:
     """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
-    count = count_lines(path)
+    count, per_token = count_lines(path), tables.assumption("bytes_per_token")
     with path.open(errors="replace") as file:
-        lines = list(islice(file, 0, None, max(1, count // SAMPLE_ROWS)))
-    if not lines:
+        lines = islice(file, 0, None, max(1, count // SAMPLE_ROWS))
+        texts = [_title_and_text(line, is_json=path.suffix == ".jsonl") for line in lines]
+    if not texts:
         raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
-    per_token, row = tables.assumption("bytes_per_token"), tables.row("collections", "own")
-    texts = [_title_and_text(line, is_json=path.suffix == ".jsonl") for line in lines]
+    row = tables.row("collections", "own")
     titles, lengths = np.rint([[len(text.encode()) / per_token for text in pair] for pair in texts]).T
     mean = float(row["sentence_tokens"])
     sentences = _in_sentences(np.maximum(1, lengths), titles + (titles > 0), mean=mean)
     why = f"{path.name}: lines counted, {per_token:g} bytes per token"
-    return Texts(sentences, max(count, len(lines)), float(row["id_bytes"]), why)
+    return Texts(sentences, max(count, len(texts)), float(row["id_bytes"]), why)
 
 
 def _title_and_text(line: str, *, is_json: bool) -> tuple[str, str]:
     """Of a line of a user's collection. A line that `collect` will refuse counts as a text."""
-    if not is_json:
+    with contextlib.suppress(ValueError, AttributeError):
+        if is_json:
+            record = json.loads(line)
+            return str(record.get("title", "")), str(record.get("text", ""))
         _, *title, text = line.rstrip("\n").split("\t")
         return "".join(title), text
-    try:
-        record = json.loads(line)
-        return str(record.get("title", "")), str(record.get("text", ""))
-    except (ValueError, AttributeError):
-        return "", line
+    return "", line

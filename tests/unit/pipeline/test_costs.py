@@ -43,10 +43,8 @@ from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device
 from condenser.pipeline.costs.plan import Row, job_seconds, make_plan, write_plan
-from condenser.pipeline.costs.stages import encode_batches
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import assumed_texts, counted_texts
-from condenser.retrieve.encode import token_batches
 from condenser.train.gradient_cache import Chunk as TrainingChunk
 from condenser.train.pretrain import MaskedRows, graph_bytes
 
@@ -77,10 +75,8 @@ def planned_jobs(folder: Path, target: str, *arguments: str) -> list[Job]:
     shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
     done = run_workflow(folder, target, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    written = (folder / "results" / ".work" / "plan" / target).parent
-    (finished,) = written.glob("finished-*.json")
-    (planned,) = written.glob("jobs_of_*.json")
-    jobs = read_jobs(planned, finished)
+    (written,) = (folder / "results" / ".work" / "plan" / target).parent.glob("jobs_of_*-*.json")
+    jobs = read_jobs(written)
     for job in jobs:
         if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
             job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
@@ -281,12 +277,6 @@ def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) 
         assert padded(lengths[chunk] + 2) == Chunk(*ids.shape)
     # max(1, round(.45)), round(1.5) to even, 15
     assert padded(np.array([5, 12, 102]), 0.15).masked == 1 + 2 + 15
-
-
-def test_batches_of_encoding_are_cut_as_encoding_cuts_them(shards: TokenShards) -> None:
-    lengths = np.minimum(np.diff(shards.row_starts) + 2, 128)
-    cut = [padded(lengths[batch]) for batch in token_batches(lengths, batch_tokens=2048)]
-    assert encode_batches(np.sort(lengths), 2048) == cut
 
 
 def test_an_average_batch_stands_at_even_quantiles() -> None:
@@ -604,7 +594,7 @@ def test_only_what_todays_spec_made_is_finished(tmp_path: Path) -> None:
     benchmark.write_text("s\th:m:s\tmax_rss\n3.0974\t0:00:03\t77.76\n")
 
     def finished(spec: dict[str, Any]) -> dict[str, Any]:
-        return planned._finished(path, str(benchmark), spec=spec)
+        return planned.finished(path, str(benchmark), spec=spec)
 
     assert finished(spec) == {}
     result.write_text("text")
