@@ -43,7 +43,7 @@ def specs(
         digest_cache=cache or Path("nothing is read"),
     )
     for stage in known:
-        made.declare(stage, (stages or {}).get(stage, Stage()))
+        made.stages[stage] = (stages or {}).get(stage, Stage())
     return made
 
 
