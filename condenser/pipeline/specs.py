@@ -64,7 +64,6 @@ class Specs:
     digest_cache: Path
     stages: dict[str, Stage] = field(default_factory=dict)
     _specs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _hashes: dict[str, str] = field(default_factory=dict)
 
     def spec(
         self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
@@ -79,7 +78,12 @@ class Specs:
             if stage not in self.stages:
                 raise LookupError(f"expected a stage of the workflow, got {stage}.")
             declared, settings = self.stages[stage], experiment.job_settings(self.config, wildcards)
-            _check_shard(wildcards, experiment.token_shards(self.config))
+            shards = experiment.token_shards(self.config)
+            if wildcards.get("shard", shards[0]) not in shards:
+                raise LookupError(
+                    f"expected a shard from {shards[0]} to {shards[-1]}, got {wildcards['shard']}. "
+                    "Ask for one of these, or set shards."
+                )
             files = self.inputs(stage, wildcards) if inputs is None else inputs
             packages = [*declared.packages, *declared.more_packages(settings)]
             program = self.root / "workflow_scripts" / f"{stage}.py"
@@ -98,10 +102,7 @@ class Specs:
 
     def hash(self, stage: str, wildcards: dict[str, str]) -> str:
         """SHA-256 of the spec's canonical JSON."""
-        key = canonical_json([stage, wildcards])
-        if key not in self._hashes:
-            self._hashes[key] = sha256_text(canonical_json(self.spec(stage, wildcards)))
-        return self._hashes[key]
+        return sha256_text(canonical_json(self.spec(stage, wildcards)))
 
     def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """The jobs that make the inputs of a job, each once."""
@@ -162,14 +163,6 @@ class Specs:
             with contextlib.suppress(OSError):  # results of others, which may be read but not written
                 write_json(self.digest_cache, known)
         return known[state]
-
-
-def _check_shard(wildcards: Mapping[str, str], known: Sequence[str]) -> None:
-    if wildcards.get("shard", known[0]) not in known:
-        raise LookupError(
-            f"expected a shard from {known[0]} to {known[-1]}, got {wildcards['shard']}. "
-            "Ask for one of these, or set shards."
-        )
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
