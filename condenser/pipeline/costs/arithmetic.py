@@ -8,7 +8,7 @@ products are counted. The rest is below 1 % of them; its time is that of the num
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Shape:
     vocab_size: int
     max_positions: int
     num_head_layers: int = 0
+    _: KW_ONLY
     pooling: str = "cls"  # "mean": the vector of a text needs the last layer at every token
 
     @property

@@ -57,24 +57,6 @@ def work_of(job: Job, data: Data) -> Work | None:
     return None if cost is None else cost(job, data)
 
 
-def job_seconds(stage: str, work: Work, *, tables: Tables, device: Device, threads: int) -> float:
-    """The time of one job: its start, then each kind of its work at its rate, one after the other.
-
-    Raises:
-        ValueError: rates.tsv has no rate for a kind of work.
-    """
-    total = 0.0
-    for unit, amount in {"jobs": 1, **work}.items():
-        rate = tables.rate(stage, unit, device, threads=threads)
-        if rate is not None:
-            total += amount / rate
-        elif unit not in (*COLUMNS, "note"):
-            raise ValueError(
-                f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. Add it."
-            )
-    return total
-
-
 def write_plan(rows: Sequence[Row], output: str | Path) -> None:
     """Write the rows as TSV."""
     lines = [COLUMNS, *([_cell(name, row[name]) for name in COLUMNS] for row in rows)]
@@ -91,8 +73,7 @@ def _row(job: Job, data: Data, *, threads: int) -> Row:
     if work is None:
         return row
     if job.seconds is None:
-        rates: dict[str, Any] = {"tables": data.tables, "device": data.device, "threads": threads}
-        row["seconds"] = job_seconds(job.stage, work, **rates)
+        row["seconds"] = data.tables.seconds(job.stage, work, data.device, threads=threads)
         row["basis"] = "assumed" if data.assumptions else "counted"
     row |= {column: work.get(column, 0) for column in _AMOUNTS}
     row["flops"] += work.get("host_flops", 0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from condenser.evaluate import published
 from condenser.pipeline.costs.arithmetic import Shape
@@ -12,6 +14,7 @@ Row = dict[str, str]
 _NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3}  # leading columns
 _PEAKS = {"flops": "flops_per_s", "host_flops": "host_flops_per_s"}
 _PEAKS |= {"graph_bytes": "bytes_per_s", "update_bytes": "bytes_per_s"}
+_TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most stages
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,25 @@ class Tables:
         _, *dimensions, pooling, _ = self.row("backbones", name).values()
         return Shape(*map(int, dimensions), pooling=pooling)
 
-    def rate(self, stage: str, unit: str, device: Device, *, threads: int) -> float | None:
-        """How much of `unit` a stage does in a second; None where rates.tsv does not say.
+    def seconds(self, stage: str, work: Mapping[str, Any], device: Device, *, threads: int) -> float:
+        """The time of one job: its start, then each kind of its work at its rate, one after the other.
 
         A row of the stage wins over a row of all stages (`*`). Where a device has a peak rate, the row has
         the share of it that is reached. Other rates grow with the threads they were measured with, if not 0.
+
+        Raises:
+            ValueError: rates.tsv has no rate for a kind of work.
         """
-        for key in (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}"):
-            if row := self._tables["rates"].get(f"{key} {unit}"):
+        total = 0.0
+        for unit, amount in {"jobs": 1, **work}.items():
+            keys = (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}")
+            row = next(filter(None, (self._tables["rates"].get(f"{key} {unit}") for key in keys)), None)
+            if row is not None:
                 peak = getattr(device, _PEAKS[unit]) if unit in _PEAKS else 1.0
-                return float(row["rate"]) * peak * threads / (int(row["threads"]) or threads)
-        return None
+                total += amount / (float(row["rate"]) * peak * threads / (int(row["threads"]) or threads))
+            elif unit not in _TIMELESS:
+                raise ValueError(
+                    f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. "
+                    "Add it."
+                )
+        return total
