@@ -47,8 +47,9 @@ class Data:
         train = self._collects[dataset].config["dataset"]["train_split"]
         split = split or job.wildcards.get("split", train)
         texts, (number, _) = self._texts(dataset, split), parse_variant(job.wildcards.get("variant", ""))
-        is_part = number is not None and split == train
-        return replace(texts, count=min(number, texts.count)) if is_part else texts
+        if number is not None and split == train:
+            texts = replace(texts, count=min(number, texts.count))
+        return texts
 
     def num_examples(self, job: Job) -> float:
         """Examples with negatives that a job of stage `examples` makes, or that a training reads."""
