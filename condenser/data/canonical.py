@@ -254,8 +254,8 @@ class CanonicalFiles:
         if repeated := digests.num_repeated():
             self._totals["repeated_texts"] = repeated
             log.warning(
-                "collection: %s of %s passages have the same title and text as an earlier one. All are kept. "
-                "No system can tell them apart, but only those with a judgement count as relevant.",
+                "collection: passages with the title and text of an earlier one: %s of %s. They are kept: no "
+                "system can tell them apart, yet only those with a judgement count as relevant.",
                 f"{repeated:,}",
                 f"{self._totals['passages']:,}",
             )

@@ -113,13 +113,13 @@ def test_texts_that_occur_again_under_other_ids_are_kept_counted_and_said(tmp_pa
     counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))
     assert (counts["passages"], counts["repeated_texts"]) == (4, 2)
     assert json.loads((tmp_path / "out" / "counts.json").read_text())["repeated_texts"] == 2
-    assert "2 of 4 passages have the same title and text as an earlier one" in caplog.text
+    assert "passages with the title and text of an earlier one: 2 of 4" in caplog.text
 
 
 def test_a_text_under_another_title_is_another_text(tmp_path, caplog):
     rows = "d1\ta\tb c\nd2\ta b\tc\nd3\tA\tb c\n"
     counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))
-    assert "repeated_texts" not in counts and "same title" not in caplog.text
+    assert "repeated_texts" not in counts and "earlier one" not in caplog.text
 
 
 def test_each_file_of_ones_own_must_be_there_before_anything_runs(tmp_path):
