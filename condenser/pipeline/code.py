@@ -91,7 +91,7 @@ def _rendered(node: Any) -> str:
     """
     if isinstance(node, ast.AST):
         inner = []
-        for name in _shown_fields(type(node)):
+        for name in _shown_fields(node._fields):
             value = getattr(node, name, None)
             if isinstance(node, ast.JoinedStr):
                 value = [part for part in node.values if getattr(part, "value", None) != ""]
@@ -104,5 +104,5 @@ def _rendered(node: Any) -> str:
 
 
 @cache  # a dry run renders a hundred thousand nodes
-def _shown_fields(kind: type[ast.AST]) -> list[str]:
-    return sorted(set(kind._fields) - {"kind", "type_comment"})
+def _shown_fields(fields: tuple[str, ...]) -> list[str]:
+    return sorted({*fields} - {"kind", "type_comment"})
