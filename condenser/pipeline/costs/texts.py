@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from condenser.data import sources
-from condenser.files import count_lines, load_npy
+from condenser.data.archives import count_unpacked_lines, open_unpacked
+from condenser.files import load_npy
 from condenser.pipeline.costs.arithmetic import even_places
 from condenser.pipeline.costs.tables import Row, Tables
 
@@ -110,10 +111,13 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
         name, why = "pydoc/queries", "queries as configured"
         count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
     for file in sources.local_files(settings):
-        if "qrels" in (file.parent.name, file.name[:5]) and file.name.endswith(f"{split}.tsv"):
+        if "qrels" in (file.parent.name, file.name[:5]) and file.name.removesuffix(".gz").endswith(
+            f"{split}.tsv"
+        ):
             name, why = "own/queries", f"queries of {file.name} counted"
-            lines = filter(None, map(bytes.split, file.read_bytes().splitlines()))
-            count = max(1, len({query for query, *_ in lines} - {b"query-id"}))
+            with open_unpacked(file) as stream:
+                judged = {line.split(None, 1)[0] for line in stream if line.strip()}
+            count = max(1, len(judged - {b"query-id"}))
     row = tables.row("collections", name)
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
 
@@ -168,10 +172,12 @@ def _hub_texts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
 
 def _own_file(path: Path, tables: Tables) -> Texts:
     """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
-    count, per_token = count_lines(path), tables.assumption("bytes_per_token")
-    with path.open(errors="replace") as file:
-        lines = islice(file, 0, None, max(1, count // SAMPLE_ROWS))
-        texts = [_title_and_text(line, is_json=path.suffix == ".jsonl") for line in lines]
+    count, per_token = count_unpacked_lines(path), tables.assumption("bytes_per_token")
+    with open_unpacked(path) as file:
+        lines = (
+            line.decode(errors="replace") for line in islice(file, 0, None, max(1, count // SAMPLE_ROWS))
+        )
+        texts = [_title_and_text(line, is_json=".jsonl" in path.suffixes) for line in lines]
     if not texts:
         raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
     titles, lengths = np.rint([[len(text.encode()) / per_token for text in pair] for pair in texts]).T
@@ -185,7 +191,7 @@ def _title_and_text(line: str, *, is_json: bool) -> tuple[str, str]:
     with contextlib.suppress(ValueError, AttributeError):
         if is_json:
             record = json.loads(line)
-            return str(record.get("title", "")), str(record.get("text", ""))
-        _, *title, text = line.rstrip("\n").split("\t")
+            return str(record.get("title") or ""), str(record.get("text", ""))
+        _, *title, text = line.rstrip("\r\n").split("\t")
         return "".join(title), text
     return "", line
