@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import platform
+import resource
 import shutil
 import sys
 import time
@@ -45,8 +46,8 @@ class Manifest:
     exits with status 0 where the same result was made meanwhile.
 
     Fields: spec (settings, code digests, versions, lineage), inputs and outputs with their SHA-256,
-    counts, wall time in seconds, device, and the SHA-256 of all that. Only wall time, device and date
-    differ between two runs of the same spec.
+    counts, wall time in seconds, what the process used, device, and the SHA-256 of all that. Only times,
+    memory, device and date differ between two runs of the same spec.
     """
 
     def __init__(self, path: str | Path, spec: dict[str, Any], *, inputs: Sequence[str | Path]) -> None:
@@ -130,6 +131,7 @@ class Manifest:
             "outputs": self._digests([Path(file) for file in outputs]),
             "counts": counts,
             "wall_time_s": round(time.monotonic() - self._began, 3),
+            **_used(),
             "device": device,
             "python": platform.python_version(),
             "machine": platform.machine(),
@@ -199,6 +201,23 @@ def _record_of(file: Path) -> Record | None:
             if file in record.outputs:
                 return record
     return None
+
+
+def _used() -> dict[str, Any]:
+    """Processor time and peak memory of this process; of a training on several GPUs, those of the first one.
+
+    `processes` is the number of processes of the job, one for each GPU.
+    """
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    used: dict[str, Any] = {
+        "processor_s": round(usage.ru_utime + usage.ru_stime, 3),
+        "peak_memory_mb": round(usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)),
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+    }
+    torch = sys.modules.get("torch")  # not every program imports it
+    if torch is not None and torch.cuda.is_initialized():
+        used["peak_gpu_memory_mb"] = round(torch.cuda.max_memory_allocated() / (1 << 20))
+    return used
 
 
 def sealed(record: dict[str, Any]) -> dict[str, Any]:
