@@ -11,7 +11,7 @@ from pathlib import Path
 from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
-from condenser.evaluate import measures, published
+from condenser.evaluate import figures, measures, published
 from condenser.files import canonical_json
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
@@ -88,6 +88,7 @@ wildcard_constraints:
     model=names(config["models"]),
     system=names(config["systems"]),
     table=names(config["tables"]),
+    figure=names(config["figures"]),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",
