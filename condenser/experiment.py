@@ -223,8 +223,8 @@ _SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}
 def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]:
     """A figure's entry with the `rows` that it shows, of its table or of the systems of its panels.
 
-    Besides what `table_rows` gives, each row says if it `is_trained`, and if it `has_sizes`. A kind that
-    reads manifests has no rows.
+    A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
+    `is_trained`, and if it `has_sizes`. A kind that reads manifests has no rows.
     """
     entry = config["figures"][figure]
     kind = kinds.load("evaluate/figures", entry["kind"])
@@ -237,7 +237,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
                 "variants": list(
                     dict.fromkeys(variant(config, system, num_queries="all", seed=seed) for seed in seeds)
                 ),
-                **{key: _shown(config, dataset, system)[key] for key in ("method", "backbone")},
+                **_shown(config, dataset, system),
             }
             for title, systems in entry["panels"].items()
             for system in systems
@@ -246,6 +246,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
         rows = table_rows(config, dataset, entry["table"]) if kind.READS != "manifests" else []
     for row in rows:
         row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
+        del row["batch_size"], row["depth"]
     source = config["datasets"][dataset]["source"]
     return {
         **entry,

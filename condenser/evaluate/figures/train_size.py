@@ -36,7 +36,8 @@ def table(
         files: the table, and the counts of the collection.
 
     Raises:
-        ValueError: the table has no measured rows, or lacks a measure.
+        ValueError: the table has no measured rows, or lacks a measure; or it has a row of all train queries,
+            and the counts do not say how many those are.
     """
     import pandas as pd
 
@@ -58,6 +59,11 @@ def table(
         for row in shown.to_dict("records"):
             size = row.get("train_queries", "all")
             number = of_split if size == "all" else int(size)
+            if number is None and has_sizes[row["method"]]:
+                raise ValueError(
+                    f"{counts}: expected the number of queries of {settings['train_split']}, got none. "
+                    "Give the table numbers as train_queries."
+                )
             lines.append(
                 {
                     "measure": measure,

@@ -211,6 +211,13 @@ def test_published_rows_are_left_out_and_a_table_without_measured_ones_is_refuse
         table_of(settings, [file, counts])
 
 
+def test_all_train_queries_without_a_number_are_refused(tmp_path: Path) -> None:
+    settings, (file, counts) = low_data(tmp_path)
+    write_json(counts, {"queries": {"dev": 60}})
+    with pytest.raises(ValueError, match=r"counts\.json: expected the number of queries of train, got none"):
+        table_of(settings, [file, counts])
+
+
 def test_a_loss_is_the_mean_of_some_updates_and_of_the_seeds(tmp_path: Path) -> None:
     table = table_of(*losses(tmp_path))
     # seed1: (4 + 2) / 2, (3 + 1) / 2, 0.5; seed2: (2 + 2) / 2, (1 + 1) / 2
