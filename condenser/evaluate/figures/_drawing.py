@@ -18,7 +18,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _DASHES = ("-", "--", "-.", ":")
 QUIET = "#767676"  # what is there for orientation
 
-_SETTINGS = {
+_SETTINGS: Any = {
     "svg.hashsalt": "condenser",  # names of clips and markers are random otherwise
     "svg.fonttype": "path",  # the same in every viewer, whatever fonts it has
     "font.family": "DejaVu Sans",  # matplotlib brings it
