@@ -208,3 +208,17 @@ def test_a_program_whose_code_was_edited_since_the_workflow_started_makes_nothin
         ValueError, match=r"condenser\.retrieve\.search: changed since this workflow was started"
     ):
         Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
+
+
+def test_a_manifest_tells_what_its_process_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.delenv("RANK", raising=False)
+    used_before, held = time.process_time(), bytearray(80 << 20)
+    held[:: 1 << 12] = b"x" * len(held[:: 1 << 12])  # every page, so that it is in memory
+    path = tmp_path / "a.manifest.json"
+    Manifest(path, {"stage": "table"}, inputs=[]).write(outputs=[], counts={})
+    record = json.loads(path.read_text())
+    assert used_before - 0.1 <= record["processor_s"] <= time.process_time() + 0.1
+    assert 80 < record["peak_memory_mb"] < 100_000
+    assert record["processes"] == 4
+    assert "peak_gpu_memory_mb" not in record  # no GPU was used
