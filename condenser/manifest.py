@@ -204,14 +204,15 @@ def _record_of(file: Path) -> Record | None:
 
 
 def _used() -> dict[str, Any]:
-    """Processor time and peak memory of this process; of a training on several GPUs, those of the first one.
+    """Processor time of this process and those it started (BM25 runs in one); peak memory of the largest.
 
-    `processes` is the number of processes of the job, one for each GPU.
+    Of a training on several GPUs, those of the first process; `processes` is their number, one for each GPU.
     """
-    usage = resource.getrusage(resource.RUSAGE_SELF)
+    usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
     used: dict[str, Any] = {
-        "processor_s": round(usage.ru_utime + usage.ru_stime, 3),
-        "peak_memory_mb": round(usage.ru_maxrss / (1 << 20 if sys.platform == "darwin" else 1 << 10)),
+        "processor_s": round(sum(usage.ru_utime + usage.ru_stime for usage in usages), 3),
+        "peak_memory_mb": round(max(usage.ru_maxrss for usage in usages) / unit),
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
     }
     torch = sys.modules.get("torch")  # not every program imports it

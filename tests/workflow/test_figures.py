@@ -110,7 +110,7 @@ def test_every_figure_is_made_and_a_job_that_takes_another_time_makes_none_again
     ]
     for row in attention:
         assert 0 < float(row["low"]) <= float(row["entropy_nats"]) <= float(row["high"])
-        assert float(row["entropy_nats"]) < float(row["uniform_nats"])
+        assert float(row["entropy_nats"]) <= float(row["uniform_nats"])
         assert (row["passages"], row["vector"], row["collection"]) == ("50", "cls", "tiny (beir)")
 
     sizes, table = rows_of(results / "by_size.tsv"), rows_of(results / "sizes.tsv")
