@@ -25,8 +25,8 @@ datasets: {stsb: {tables: {low_data: {train_queries: [20], seeds: [1]}}}}
 """
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
-    "results/downloads/2019qrels-pass.txt", "verify", "results/stsb/low_data.tsv",
-    "results/stsb/systems/glove/untrained/metrics.test.json",
+    "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify",
+    "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
 ]  # fmt: skip
 
 
