@@ -98,6 +98,15 @@ def test_nan_fails(root: Path, work: Path) -> None:
     assert done.returncode == 1 and "1 fail: " in done.stdout
 
 
+def test_another_number_of_values_fails(root: Path, work: Path) -> None:
+    file = work / "ours" / "blocks.safetensors"
+    tensors = load_file(file)
+    save_file(tensors | {"x 0.1": tensors["x 0.1"][:2].copy()}, file)
+    done = parity(root, work)
+    assert done.returncode == 1
+    assert done.stdout.rstrip().endswith("1 fail: blocks, same sentences, short ones 10 %, same draws")
+
+
 def test_a_documented_difference_that_is_gone_fails(root: Path, rows: ModuleType, work: Path) -> None:
     (row,) = [row for row in rows.ROWS if "batches_dense" in row.checks]
     change(work, "batches_dense", "x", 1.0)  # theirs trains on the last batch, too
