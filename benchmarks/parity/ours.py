@@ -235,8 +235,8 @@ def gradients(model: Condenser, *, prefix: str = "grad/") -> dict[str, Tensor]:
     """The gradients under the names of the authors' Condenser; removes them from the model."""
     found = {}
     for name, weight in named_as_theirs(model):
-        assert weight.grad is not None, name
-        found[f"{prefix}{name}"] = weight.grad.clone()
+        if weight.grad is not None:
+            found[f"{prefix}{name}"] = weight.grad.clone()
         weight.grad = None
     return found
 
@@ -311,6 +311,13 @@ def cocondenser(setting: Setting) -> None:
             "mlm": mlm,
             **gradients(plain.model),
         },
+    )
+
+    contrast = objective(setting, "cocondenser", COCONDENSER | {"mlm_weight": 0.0})
+    figures = _backward(contrast, processes, precision="fp32")(texts, 0, 1.0)
+    setting.keep(
+        "two_processes",
+        {"contrastive": figures["contrastive"], "mlm": mlm, **gradients(contrast.model)},
     )
 
     cached = objective(setting, "cocondenser", COCONDENSER | {"gradient_cache": "always", "mlm_weight": 2.0})

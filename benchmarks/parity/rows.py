@@ -52,6 +52,15 @@ COCONDENSER = [
         known=(0.8, 1.2),
         why="1 here (eq. 7), about 2 there",
     ),
+    Row("coCondenser, two processes there: contrastive loss", ("two_processes",), "contrastive"),
+    Row("coCondenser, two processes there: gradients of the contrastive loss", ("two_processes",), "grad/*"),
+    Row(
+        "coCondenser, two processes there: MLM losses",
+        ("two_processes",),
+        "mlm",
+        known=(1e-6, 0.5),
+        why="there the mean of the processes' means, here the mean over all masked tokens",
+    ),
 ]
 
 TEXTS = [

@@ -39,7 +39,8 @@ import numpy as np
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.multiprocessing.spawn import spawn
 from torch.utils.data import SequentialSampler
 from transformers import BertConfig, BertModel, BertTokenizer, BertTokenizerFast, TrainingArguments
 
@@ -218,6 +219,36 @@ def cache(side: Side, check: str, chunk_size: int) -> None:
     loss = trainer.training_step(model, dict(batch))
     weight = (loss - contrastive) / mlm
     side.keep(check, {"loss": loss, "mlm weight": weight, **gradients(model)})
+
+
+def two_processes(side: Side) -> None:
+    """Half of the documents in each of two processes; gradients are averaged, as by their DDP."""
+    side.clone_file("Condenser/modeling.py")
+    meeting = side.work / "theirs" / "meeting"
+    meeting.unlink(missing_ok=True)
+    spawn(_one_of_two, args=(side.work, side.authors, side.old, meeting), nprocs=2)
+
+
+def _one_of_two(rank: int, work: Path, authors: Path, old: Path, meeting: Path) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    side = Side(work, authors, old)
+    batch = {name: value.chunk(2)[rank] for name, value in side.tensors("cocondenser").items()}
+    inputs, labels = split_labels(batch)
+    model = side.condenser("CoCondenserForPretraining", per_device_train_batch_size=len(labels) // 2)
+    model.train_args.local_rank = rank
+    states = model.lm(**inputs, output_hidden_states=True).hidden_states[-1][:, 0]
+    contrastive = model.compute_contrastive_loss(model.gather_tensors(states.contiguous())[0])
+    contrastive.backward()
+    found = gradients(model)
+    with torch.no_grad():
+        mlm = model(inputs, labels) - contrastive
+    for value in (*found.values(), mlm):
+        distributed.all_reduce(value)
+        value /= 2
+    if rank == 0:  # the loss is multiplied by the processes because gradients are averaged
+        side.keep("two_processes", {"contrastive": contrastive / 2, "mlm": mlm, **found})
+    distributed.destroy_process_group()
 
 
 def collator(side: Side) -> Any:
@@ -750,6 +781,7 @@ CHECKS: dict[str, Callable[[Side], None]] = {
     "cocondenser": cocondenser,
     "cache_one_chunk": lambda side: cache(side, "cache_one_chunk", 16),
     "cache_three_chunks": lambda side: cache(side, "cache_three_chunks", 6),
+    "two_processes": two_processes,
     "masking": masking,
     "long_blocks": long_blocks,
     "blocks": blocks,
