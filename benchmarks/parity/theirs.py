@@ -224,7 +224,7 @@ def cache(side: Side, check: str, chunk_size: int) -> None:
 def two_processes(side: Side) -> None:
     """Half of the documents in each of two processes; gradients are averaged, as by their DDP."""
     side.clone_file("Condenser/modeling.py")
-    meeting = side.work / "theirs" / "meeting"
+    meeting = (side.work / "theirs" / "meeting").resolve()  # its URL needs a whole path
     meeting.unlink(missing_ok=True)
     spawn(_one_of_two, args=(side.work, side.authors, side.old, meeting), nprocs=2)
 
