@@ -208,7 +208,7 @@ TABLE = "tables.table2"
          "negatives: expected the systems whose negatives it is trained"),
         ("systems.condenser-round1.train", False, "negatives: expected none with train: false"),
         ("systems.condenser-round1.negatives", ["condenser-round2"],
-         ": expected a chain of systems that ends, got condenser-round1 -> condenser-round2 -> "),
+         ": expected a chain that ends, got condenser-round1 -> condenser-round2 -> "),
         ("systems.condenser-round1.recipe", {"batch": 3},
          "systems.condenser-round1.recipe.batch: unknown key."),
         ("systems.condenser-round1.recipe", {"negatives": {"depth": 300}},
