@@ -303,6 +303,12 @@ def _check_systems(config: dict[str, Any]) -> None:
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:
         _refuse_cycles_of_many(name, {one: experiment.systems_of(config, one) for one in systems})
+    for name, system in systems.items():
+        if check := getattr(kinds.load(SYSTEMS, system["kind"]), "check", None):
+            try:
+                check(system, systems)
+            except ValueError as error:
+                raise ValueError(f"systems.{name}.{error}") from None
 
 
 def _check_tables(config: dict[str, Any]) -> None:
@@ -357,6 +363,8 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
                 recipe = experiment.recipe(config, dataset["recipe"], system)
                 rows[f"recipes.{dataset['recipe']}.lengths.passage"] = recipe["lengths"]["passage"]
                 rows[f"recipes.{dataset['recipe']}.lengths.query"] = recipe["lengths"]["query"]
+                if longest_row := getattr(kinds.load(SYSTEMS, system["kind"]), "longest_row", None):
+                    rows[f"recipes.{dataset['recipe']}.lengths of systems.{name}"] = longest_row(recipe)
         for model in chain[:-1]:
             settings = config["models"][model]
             objective = kinds.load(OBJECTIVES, settings["objective"])
