@@ -168,6 +168,35 @@ class Shape:
             "note": "with the gradient cache" if is_cached else "",
         }
 
+    def inference(
+        self, lengths: np.ndarray, num_rows: float, *, batch_tokens: int, block_rows: int
+    ) -> dict[str, Any]:
+        """The work of one forward pass of each of `num_rows` rows, in blocks of sorted rows.
+
+        `lengths` is a sample of theirs, with specials.
+        """
+        block = average_batch(lengths, min(block_rows, max(1, round(num_rows))))
+        batches, num_blocks = encode_batches(block, batch_tokens), num_rows / len(block)
+        # graphs are not kept, and a forward pass is a third of a training's
+        graphs = [self.graph_numbers([batch]) for batch in batches]
+        return {
+            "tokens": num_rows * lengths.mean(),
+            "flops": num_blocks * sum(map(self.encoder_flops, batches)),
+            "graph_bytes": num_blocks * 4 * sum(graphs) / 3,
+            "layers": num_blocks * len(batches) * self.num_layers / 3,
+            "memory_bytes": 4 * self.num_weights + 4 * max(graphs) / self.num_layers,
+        }
+
+
+def encode_batches(block: np.ndarray, batch_tokens: int) -> list[Chunk]:
+    """A block of rows, shortest first, cut from its longest row on into batches of so many padded tokens."""
+    batches = []
+    while len(block):
+        size = max(1, batch_tokens // padded(block[-1:]).width)
+        batches.append(padded(block[-size:]))
+        block = block[:-size]
+    return batches
+
 
 def even_places(count: int, number: int) -> np.ndarray:
     """Places of `number` of `count` things, int64, at even distances."""
