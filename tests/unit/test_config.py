@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ Config = dict[str, Any]
 
 @pytest.fixture
 def config(root: Path) -> Config:
-    return yaml.safe_load((root / "config.yaml").read_text())
+    """config.yaml and the papers' tables, as the Snakefile reads them."""
+    files = [root / "config.yaml", *sorted((root / "configs" / "tables").glob("*.yaml"))]
+    return reduce(experiment.merged, (yaml.safe_load(file.read_text()) for file in files))
 
 
 def changed(config: Config, key: str, value: Any) -> Config:
@@ -436,6 +439,50 @@ def test_a_systems_own_recipe_counts_for_the_longest_row(config: Config) -> None
     assert "at least 200 positions for" in said and "lengths.passage" in said
 
 
+RERANKER = {
+    "kind": "crossencoder",
+    "initial": "backbone",
+    "negatives": ["bm25"],
+    "candidates": "bm25",
+    "depth": 9,
+}
+
+
+def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(config: Config) -> None:
+    given = changed(config, "systems.reranked", RERANKER)
+    given = changed(given, "tables", {"one": {"rows": ["reranked"], "measures": ["MRR@10"]}})
+    validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": 160}))
+    said = refusal(changed(given, "models.backbone", {**SCRATCH, "max_positions": 159}))
+    assert "at least 160 positions for recipes.marco.lengths of systems.reranked (a row of 159 tokens" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("candidates", "bm26", "systems.one.candidates: expected one of bm25, condenser-round1"),
+        ("candidates", "both", "expected a chain of systems that ends, got "),
+        ("negatives", [], "systems.one.negatives: expected list should have at least 1 item"),
+        ("depth", 0, "systems.one.depth: expected greater than or equal to 1, got 0."),
+        (
+            "depth",
+            7,
+            "systems.both.of: expected systems that rerank the same hits, got one with depth 7 and two ",
+        ),
+        ("train", False, "systems.one.train: unknown key."),
+    ],
+)
+def test_what_rerankers_cannot_be_is_refused(config: Config, key: str, value: Any, line: str) -> None:
+    for name, entry in (
+        ("one", RERANKER),
+        ("two", RERANKER),
+        ("both", {"kind": "ensemble", "of": ["one", "two"]}),
+    ):
+        config = changed(config, f"systems.{name}", entry)
+    validated(config)
+    assert line in refusal(changed(config, f"systems.one.{key}", value))
+    assert "systems.both.of: expected " in refusal(changed(config, "systems.both.of", ["one"]))
+
+
 def test_the_embedded_backbone_has_the_layers_and_positions_it_is_held_to() -> None:
     settings = json.loads((embedded_folder() / "config.json").read_text())
     assert settings["num_hidden_layers"] == EMBEDDED_LAYERS
@@ -460,7 +507,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
 
 
 NUMBER = re.compile(r"(?<![\w.@-])\d+(\.\d+)?([eE][+-]?\d+)?(?![\w.])")
-SOURCE = re.compile(r"\b(Cond|v1|coC|C|D|T|BERT|Pyserini|MS MARCO|TREC|ours|scaled)\b")
+SOURCE = re.compile(r"\b(Cond|v1|coC|C|D|T|R|BERT|Pyserini|MS MARCO|TREC|ours|scaled)\b")
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "configs/paper.yaml"])

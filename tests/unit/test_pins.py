@@ -85,7 +85,11 @@ def specs(load: Load) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for configfile in (None, "configs/paper.yaml"):
         graph = load(configfile=configfile)
-        for target in ("results/msmarco/table2.tsv", "results/msmarco/subsets/n10-seed1.txt"):
+        for target in (
+            "results/msmarco/table2.tsv",
+            "results/msmarco/table3.tsv",
+            "results/msmarco/subsets/n10-seed1.txt",
+        ):
             for job in graph.jobs(target):
                 found.setdefault(job.split()[0], []).append(graph.spec(job))
     return found

@@ -19,6 +19,7 @@ from condenser.experiment import merged
 TARGET = "results/msmarco/table2.tsv"
 TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
+    "results/msmarco/table3.tsv",
     "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
 ]  # fmt: skip
 ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
@@ -27,8 +28,8 @@ ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # o
 # {name} is the key's second part.
 USED_BY: dict[str, set[str]] = {
     "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
-    "compute.threads": {"pretrain *", "train *", "encode *", "encode_queries *", "search *"},
-    "compute.*": {"pretrain *", "train *", "encode *", "encode_queries *"},
+    "compute.threads": {"pretrain *", "train *", "encode *", "encode_queries *", "search *", "rerank *"},
+    "compute.*": {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *"},
     "safety.*": set(),
     "downloads.*": set(),
     "datasets.msmarco.measures": {"metrics *"},
@@ -36,10 +37,10 @@ USED_BY: dict[str, set[str]] = {
     "datasets.msmarco.*": {"collect *"},
     "sources.pydoc.*": {"collect *"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
-    "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
-    "recipes.marco.lengths.query": {"train *", "encode_queries *"},
-    "recipes.marco.lengths.passage": {"train *", "encode *"},
-    "recipes.marco.negatives.margin": {"examples * *-round1 *"},  # of runs of fine-tuned systems
+    "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
+    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *"},
+    "recipes.marco.lengths.passage": {"train *", "encode *", "rerank *"},
+    "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
@@ -53,15 +54,18 @@ USED_BY: dict[str, set[str]] = {
     "systems.backbone-round1.label": {"* msmarco table2", "table * low_data"},
     "systems.backbone-zeroshot.label": {"* msmarco table2", "table * low_data", "table * adapt"},
     "systems.*-zeroshot.label": {"table * adapt"},
+    "systems.rerank-*.label": {"table * table3"},
+    "systems.cocondenser-round2.label": {"* msmarco table2", "table * table3"},
     "systems.*.label": {"* msmarco table2"},
     "systems.bm25.*": {"bm25_run *"},
     "systems.*-zeroshot.initial": {"encode * {name} *", "encode_queries * {name} *"},
     "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
+    "systems.rerank-ensemble.of": {"ensemble *"},
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
-    "encode.batch_tokens": {"encode *", "encode_queries *"},
+    "encode.batch_tokens": {"encode *", "encode_queries *", "rerank *"},
     "encode.separator": {"tokens *"},
-    "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
+    "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *", "rerank *"},
     "metrics.*": {"metrics *"},
     "significance.*": {"table *", "compare *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
@@ -89,10 +93,13 @@ VALUES: dict[str, Any] = {
     "systems.*-zeroshot.recipe": {"lengths": {"query": 24}},
     "systems.*.recipe": {"learning_rate": 1.0e-3},
     "systems.backbone-*.initial": "condenser",
+    "systems.rerank-backbone.initial": "condenser",
     "systems.*.initial": "backbone",
     "systems.condenser-round1.negatives": ["cocondenser-round1"],
     "systems.*-round1.negatives": ["condenser-round1"],
     "systems.condenser-untied.negatives": ["condenser-round1"],
+    "systems.rerank-*.negatives": ["bm25"],
+    "systems.rerank-ensemble.of": ["rerank-condenser", "rerank-backbone"],
     "significance.confidence": 0.9,
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
@@ -106,6 +113,8 @@ VALUES: dict[str, Any] = {
     "tables.*.train_queries": [100, "all"],
     "tables.*.seeds": [1, 2],
     "tables.adapt.compare_with": ["bm25"],
+    "tables.table3.compare_with": ["rerank-backbone"],
+    "tables.table3.measures": ["nDCG@10"],
     "tables.*.compare_with": ["backbone-round1"],
 }
 
@@ -114,6 +123,7 @@ NOT_ALONE = [
     "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
     "datasets.msmarco.documents",
     "systems.*.train", "systems.*-zeroshot.negatives",
+    "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
 ]  # fmt: skip
