@@ -87,6 +87,15 @@ def row_windows(
     return starts, np.minimum(shards.row_starts[rows + 1] - starts, max_tokens - 2)
 
 
+def padded_width(num_tokens: int) -> int:
+    """Tokens of a row with padding.
+
+    >>> padded_width(8), padded_width(9)
+    (8, 16)
+    """
+    return -(-num_tokens // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+
+
 def pack_texts(
     shards: TokenShards,
     starts: Int[np.ndarray, " row"],
@@ -101,7 +110,7 @@ def pack_texts(
     Only the lengths distinguish padding from text, as a text may contain the pad token.
     """
     whole = lengths + 2
-    width = -(-int(whole.max(initial=2)) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+    width = padded_width(int(whole.max(initial=2)))
     ids = np.full((len(starts), width), pad_id, dtype=np.int64)
     ids[:, 0] = cls_id
     ids[:, 1:-1] = shards.read(starts, lengths, width=width - 2, fill=pad_id)
@@ -158,7 +167,7 @@ def pack_pairs(
     behind it, 0 elsewhere. Only `pairs.lengths` distinguish padding from text.
     """
     whole, second = pairs.lengths[:, None], pairs.query_lengths[:, None] + 2  # ends; where passages begin
-    width = -(-int(whole.max(initial=PAIR_SPECIALS)) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+    width = padded_width(int(whole.max(initial=PAIR_SPECIALS)))
     columns = np.arange(width)
     ids = np.full((len(whole), width), pad_id, dtype=np.int64)
     ids[:, 0] = cls_id

@@ -14,7 +14,14 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from condenser.data.batches import length_chunks, num_steps, pack_pairs, pair_windows, step_items
+from condenser.data.batches import (
+    length_chunks,
+    num_steps,
+    pack_pairs,
+    padded_width,
+    pair_windows,
+    step_items,
+)
 from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer
 from condenser.files import atomic_folder
@@ -97,6 +104,12 @@ def train_crossencoder(
             queries=queries,
         )
         model = CrossEncoder.start(initial, seed=seed)
+        num_positions, longest = model.bert.config.max_position_embeddings, query_length + passage_length - 1
+        if padded_width(longest) > num_positions:
+            raise ValueError(
+                f"{initial}: expected positions for a query and a passage ({longest} tokens with specials), "
+                f"got {num_positions}. Lower lengths of the recipe, or take another backbone."
+            )
         model.to(processes.device).train()
         memory = StepMemory(model, keeps_graphs=keep_graphs)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from condenser import experiment, kinds
-from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, validated
+from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_longest_row, validated
 from condenser.data.sources import msmarco
 from condenser.model.backbone import embedded_folder
 from condenser.train.schedule import num_warmup_steps
@@ -23,9 +22,11 @@ Config = dict[str, Any]
 
 @pytest.fixture
 def config(root: Path) -> Config:
-    """config.yaml and the papers' tables, as the Snakefile reads them."""
-    files = [root / "config.yaml", *sorted((root / "configs" / "tables").glob("*.yaml"))]
-    return reduce(experiment.merged, (yaml.safe_load(file.read_text()) for file in files))
+    """As the workflow reads it: config.yaml and the papers' other tables."""
+    whole: Config = {}
+    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
+        whole = experiment.merged(whole, yaml.safe_load(file.read_text()))
+    return whole
 
 
 def changed(config: Config, key: str, value: Any) -> Config:
@@ -451,9 +452,18 @@ RERANKER = {
 def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(config: Config) -> None:
     given = changed(config, "systems.reranked", RERANKER)
     given = changed(given, "tables", {"one": {"rows": ["reranked"], "measures": ["MRR@10"]}})
-    validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": 160}))
-    said = refusal(changed(given, "models.backbone", {**SCRATCH, "max_positions": 159}))
-    assert "at least 160 positions for recipes.marco.lengths of systems.reranked (a row of 159 tokens" in said
+    for positions in (160, 159):
+        checked = validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": positions}))
+        if positions == 160:
+            check_longest_row(checked, "msmarco", "reranked")
+            continue
+        expected = (
+            "^models.backbone.max_positions: expected at least 160 positions for recipes.marco.lengths of "
+            r"systems.reranked \(a row of 159 tokens .*, got 159\. "
+        )
+        with pytest.raises(ValueError, match=expected):
+            check_longest_row(checked, "msmarco", "reranked")
+    check_longest_row(validated(given), "msmarco", "reranked")  # the embedded backbone
 
 
 @pytest.mark.parametrize(

@@ -55,15 +55,13 @@ def test_an_ensemble_reads_the_runs_of_its_members_and_trains_nothing(graph: Gra
     job = "ensemble msmarco rerank-ensemble seed42 dev"
     assert graph.parents(job) == {f"rerank msmarco {name} seed42 dev" for name in RERANKERS}
     assert not experiment.is_trained(graph.config, "rerank-ensemble")
-    assert experiment.run_depth(graph.config, "msmarco", "rerank-ensemble", purpose="eval") == 20
 
 
-def test_a_tables_rows_are_as_deep_as_their_runs(graph: Graph) -> None:
+def test_a_run_is_as_deep_as_what_it_sorts_anew(graph: Graph) -> None:
+    depths = [experiment.run_depth(graph.config, "msmarco", name, purpose="eval") for name in SYSTEMS]
+    assert depths == [1000, 20, 20, 20]
     rows = experiment.table_rows(graph.config, "msmarco", "table3")
-    assert [(row["system"], row["depth"]) for row in rows] == [
-        ("cocondenser-round2", 1000), *((name, 20) for name in SYSTEMS[1:])
-    ]  # fmt: skip
-    assert {row["variants"][0] for row in rows} == {"seed42"}
+    assert [(row["system"], row["variants"]) for row in rows] == [(name, ["seed42"]) for name in SYSTEMS]
 
 
 @pytest.mark.parametrize("key", ["depth", "candidates"])
@@ -105,6 +103,16 @@ def test_at_the_papers_scale_a_thousand_hits_are_reranked(load: Load) -> None:
     assert config["depth"] == 1000
     recipe = graph.spec("train msmarco rerank-condenser seed42")["config"]["recipe"]
     assert (recipe["batch_size"], recipe["passages_per_query"], recipe["learning_rate"]) == (4, 8, 1e-5)
+
+
+def test_a_backbone_of_few_positions_serves_all_but_rerankers(load: Load) -> None:
+    shape = {"vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2, "intermediate_size": 64}
+    graph = load({"models": {"backbone": {"source": "scratch", **shape, "max_positions": 136}}})
+    graph.jobs("results/msmarco/table2.tsv")
+    with pytest.raises(
+        SystemExit, match=r"models.backbone.max_positions: expected at least 160 positions for "
+    ):
+        graph.jobs(TABLE)
 
 
 @pytest.mark.workflow

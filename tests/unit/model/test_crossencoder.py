@@ -170,6 +170,13 @@ def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, tmp_p
     torch.testing.assert_close(torch.tensor(theirs), expected[:, 0], rtol=1e-5, atol=1e-5)
 
 
+def test_texts_that_have_no_positions_together_are_refused_before_the_first_step(
+    files: Files, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"a query and a passage \(65 tokens with specials\), got 64"):
+        train("crossencoder", files, tmp_path / "out", query_length=12, passage_length=54)
+
+
 def test_a_folder_without_the_layer_for_scores_is_refused(files: Files) -> None:
     with pytest.raises(ValueError, match=r"model.safetensors: expected a cross-encoder, got a BERT without"):
         CrossEncoder.load(files.backbone)
