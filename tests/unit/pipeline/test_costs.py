@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
 import shutil
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from own_collections import write_beir, write_tsv
 from runs import environment
 from small_models import small_backbone, small_condenser, small_config
 from token_shards import hand_made_shards, real_tokenizer_folder
@@ -26,6 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig
 
 from condenser import kinds
+from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
 from condenser.data.spans import span_documents
@@ -45,7 +48,7 @@ from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device
 from condenser.pipeline.costs.plan import Row, job_seconds, make_plan, write_plan
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.costs.texts import assumed_texts, counted_texts
+from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
 from condenser.retrieve.encode import token_batches
 from condenser.train.gradient_cache import Chunk as TrainingChunk
 from condenser.train.pretrain import MaskedRows, graph_bytes
@@ -554,6 +557,21 @@ def test_lines_of_a_users_own_collection_are_counted(tiny: list[Job]) -> None:
     assert queries["bytes_on_disk"] == pytest.approx(len(judged) * 32 * 4)
     assert rows["tokens backbone"]["basis"] == "assumed"
     assert "corpus.jsonl" in rows["tokens backbone"]["assumption"]
+
+
+@pytest.mark.parametrize("write", [write_tsv, write_beir])
+def test_a_gzip_collection_is_assumed_as_the_plain_one_is(tmp_path: Path, write: Callable[..., dict]) -> None:
+    settings, tables = write(tmp_path), Tables(TABLES)
+
+    def assumed() -> list[tuple]:
+        samples = [assumed_passages(settings, tables), assumed_queries(settings, "train", tables)]
+        return [(sample.sentences, sample.count) for sample in samples]
+
+    plain = assumed()
+    for file in sources.local_files(settings):
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert assumed() == plain
 
 
 @pytest.fixture
