@@ -20,6 +20,7 @@ KINDS = ["condenser", "cocondenser", "retriever", "untied", "crossencoder"]
 NUM_EPOCHS = 2
 # weights whose gradients are rounding alone, without and with a passage encoder: see test_training_steps
 ROUNDING = ("key.bias",), ("key.bias", "encoder.layer.2.output.LayerNorm.bias")
+SHIFT = "classifier.bias"  # of a cross-encoder, likewise: it adds the same number to all scores of a query
 
 
 @pytest.fixture(scope="module")
@@ -102,5 +103,5 @@ def test_several_processes_give_the_losses_and_weights_of_one(
         for file in ["model.safetensors"] + ["query/model.safetensors"] * (kind == "untied"):
             weights, others = (load_file(folder[kind] / file) for folder in (one, several))
             for name, weight in weights.items():
-                if not name.endswith(ROUNDING[kind == "untied"]):
+                if not name.endswith((*ROUNDING[kind == "untied"], SHIFT)):
                     torch.testing.assert_close(weight, others[name], rtol=1e-2, atol=5e-4)
