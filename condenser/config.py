@@ -274,7 +274,7 @@ def _check_models(config: dict[str, Any]) -> None:
         if "initial" not in model and model["source"] == "folder":
             _layers_and_positions(model, key)
     for name in models:
-        _refuse_cycles(f"models.{name}.initial", name, lambda one: models[one].get("initial"))
+        _refuse_cycles(f"models.{name}.initial", name, lambda one: filter(None, [models[one].get("initial")]))
         *above, checkpoint = experiment.chain(config, name)
         if models[checkpoint]["source"] != "scratch":
             continue
@@ -302,7 +302,7 @@ def _check_systems(config: dict[str, Any]) -> None:
                 changed = _checked(Recipe, changed, key=f"{key}.recipe").model_dump()
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:
-        _refuse_cycles_of_many(name, {one: experiment.systems_of(config, one) for one in systems})
+        _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
     for name, system in systems.items():
         if check := getattr(kinds.load(SYSTEMS, system["kind"]), "check", None):
             try:
@@ -457,25 +457,16 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _refuse_cycles(key: str, start: str, above: Callable[[str], str | None]) -> None:
-    seen, one = [start], above(start)
-    while one is not None:
-        if one in seen:
-            raise ValueError(f"{key}: expected a chain that ends, got {' -> '.join([*seen, one])}.")
-        seen.append(one)
-        one = above(one)
+def _refuse_cycles(key: str, start: str, above: Callable[[str], Iterable[str]]) -> None:
+    """Refuse a name that leads back to itself through the names that it starts or reads from."""
 
+    def visit(path: list[str]) -> None:
+        for one in above(path[-1]):
+            if one in path:
+                raise ValueError(f"{key}: expected a chain that ends, got {' -> '.join([*path, one])}.")
+            visit([*path, one])
 
-def _refuse_cycles_of_many(start: str, above: Mapping[str, list[str]]) -> None:
-    def visit(one: str, path: tuple[str, ...]) -> None:
-        if one in path:
-            raise ValueError(
-                f"systems.{start}: expected a chain of systems that ends, got {' -> '.join([*path, one])}."
-            )
-        for other in above[one]:
-            visit(other, (*path, one))
-
-    visit(start, ())
+    visit([start])
 
 
 def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:

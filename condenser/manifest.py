@@ -17,7 +17,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -93,7 +93,7 @@ class Manifest:
             ValueError: the bytes of an input are not those of its own manifest.
         """
         for file, digest in _beside(self._path, self._input_digests).items():
-            record = _record_of(file)
+            record = record_of(file)
             if record is not None and record.outputs[file] != digest:
                 raise ValueError(
                     f"{file}: {OTHER_BYTES}, {record.spec.get('stage', 'unknown')}. "
@@ -102,13 +102,9 @@ class Manifest:
 
     def _is_made(self) -> bool:
         """Whether the result is there, whole and of the same spec."""
-        try:
-            record = read_manifest(self._path)
-        except ValueError:
-            return False
-        files = record.outputs.items()
-        return record.spec == self._spec and all(
-            file.is_file() and sha256_file(file) == digest for file, digest in files
+        record = sound_record(self._path)
+        return (record is not None and record.spec == self._spec) and all(
+            file.is_file() and sha256_file(file) == digest for file, digest in record.outputs.items()
         )
 
     def write(
@@ -183,7 +179,15 @@ def read_manifest(path: Path) -> Record:
     return record
 
 
-def _record_of(file: Path) -> Record | None:
+def sound_record(path: Path) -> Record | None:
+    """The manifest at `path`; None where it cannot be read, or is not as a stage wrote it."""
+    try:
+        return read_manifest(path)
+    except ValueError:
+        return None
+
+
+def record_of(file: Path, read: Callable[[Path], Record | None] = sound_record) -> Record | None:
     """The sound manifest that names a file as an output; None of a user's own file.
 
     It lies beside the file, under its name or the beginning of that, or beside a folder that it is in.
@@ -191,13 +195,9 @@ def _record_of(file: Path) -> Record | None:
     parts = file.name.split(".")
     beside = [file.with_name(".".join(parts[:end]) + SUFFIX) for end in range(len(parts), 0, -1)]
     for manifest in [*beside, *(Path(f"{folder}{SUFFIX}") for folder in file.parents)]:
-        if manifest.is_file():
-            try:
-                record = read_manifest(manifest)
-            except ValueError:
-                continue  # the next dry run makes that result again
-            if file in record.outputs:
-                return record
+        record = read(manifest) if manifest.is_file() else None
+        if record is not None and file in record.outputs:
+            return record
     return None
 
 

@@ -1,5 +1,6 @@
 # Shared by all rules: the validated configuration, the graph, the specs, and where results lie.
 
+import functools
 import gc
 import json
 import os
@@ -360,6 +361,7 @@ def manifest_of(stage, wildcards):
     return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
 
 
+@functools.cache
 def owner_of(file):
     """The job that makes a file: its stage and wildcards; None of the user's own files."""
     for name, (stage, fixed) in RULES.items():
@@ -380,7 +382,7 @@ SPECS = specs.Specs(
 def spec(stage, *, named=None, fixed=None, **declared):
     """The param that decides reruns, the canonical spec of the job; declares what its stage depends on."""
     RULES[named or stage] = stage, fixed or {}
-    SPECS.declare(stage, Stage(**declared))
+    SPECS.stages[stage] = Stage(**declared)
 
     def of(wildcards, input):
         try:
@@ -395,7 +397,7 @@ def spec(stage, *, named=None, fixed=None, **declared):
 def work(stage):
     """The folder in which a long job keeps partial work, keyed by its spec."""
     return lambda wildcards, input: (
-        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()), inputs=list(input))[:16]}"
+        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
     )
 
 

@@ -212,7 +212,7 @@ TABLE = "tables.table2"
          "negatives: expected the systems whose negatives it is trained"),
         ("systems.condenser-round1.train", False, "negatives: expected none with train: false"),
         ("systems.condenser-round1.negatives", ["condenser-round2"],
-         ": expected a chain of systems that ends, got condenser-round1 -> condenser-round2 -> "),
+         ": expected a chain that ends, got condenser-round1 -> condenser-round2 -> "),
         ("systems.condenser-round1.recipe", {"batch": 3},
          "systems.condenser-round1.recipe.batch: unknown key."),
         ("systems.condenser-round1.recipe", {"negatives": {"depth": 300}},
@@ -470,7 +470,7 @@ def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(conf
     ("key", "value", "line"),
     [
         ("candidates", "bm26", "systems.one.candidates: expected one of bm25, condenser-round1"),
-        ("candidates", "both", "expected a chain of systems that ends, got "),
+        ("candidates", "both", "expected a chain that ends, got "),
         ("negatives", [], "systems.one.negatives: expected list should have at least 1 item"),
         ("depth", 0, "systems.one.depth: expected greater than or equal to 1, got 0."),
         (

@@ -25,13 +25,13 @@ MAY_IMPORT = {
     "systems": {"systems"},
     "experiment": {"data", "systems"},
     "config": {"experiment", "data", "evaluate", "objectives", "systems"},
-    "pipeline": {"pipeline", "experiment", "data", "objectives", "systems"},
+    "pipeline": {"pipeline", "experiment", "data", "evaluate", "objectives", "systems"},
 }
 MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},
     "systems": {"data", "model", "loss", "train", "retrieve"},
     "experiment": {"objectives"},  # of a checkpoint, what it is called and read from
-    "pipeline": {"model"},  # dropout, by which the plan measures a machine
+    "pipeline": {"model", "retrieve"},  # dropout, by which the plan measures a machine; batches of encoding
     "manifest": {"pipeline"},  # digests of the code that runs
 }
 
