@@ -165,11 +165,8 @@ class Shape:
 
         `lengths` is a sample of theirs, with specials.
         """
-        from condenser.retrieve.encode import token_batches
-
         block = average_batch(lengths, min(block_rows, max(1, round(num_rows))))
-        batches = [padded(block[rows]) for rows in token_batches(block, batch_tokens=batch_tokens)]
-        num_blocks = num_rows / len(block)
+        batches, num_blocks = inference_batches(block, batch_tokens=batch_tokens), num_rows / len(block)
         # graphs are not kept, and a forward pass is a third of a training's
         graphs = [self.graph_numbers([batch]) for batch in batches]
         return {
@@ -179,6 +176,13 @@ class Shape:
             "layers": num_blocks * len(batches) * self.num_layers / 3,
             "memory_bytes": 4 * self.num_weights + 4 * max(graphs) / self.num_layers,
         }
+
+
+def inference_batches(lengths: np.ndarray, *, batch_tokens: int) -> list[Chunk]:
+    """Rows of these lengths in the batches of a forward pass."""
+    from condenser.retrieve.encode import token_batches
+
+    return [padded(lengths[rows]) for rows in token_batches(lengths, batch_tokens=batch_tokens)]
 
 
 def even_places(count: int, number: int) -> np.ndarray:
