@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from condenser import experiment, kinds
 from condenser.data import sources
-from condenser.evaluate import measures, published
+from condenser.evaluate import figures, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
@@ -26,6 +26,7 @@ from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
+_TAKEN_FIGURES = ("data",)  # whose manifest lies where a figure's would
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 _LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
@@ -135,6 +136,7 @@ class Config(Block):
     metrics: Metrics
     significance: Significance
     tables: dict[Name, Table]
+    figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
 
 def validated(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,6 +155,7 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
         ("datasets", "source", sources.FOLDER, "sources"),
         ("models", "objective", OBJECTIVES, "objectives"),
         ("systems", "kind", SYSTEMS, ""),
+        ("figures", "kind", figures.FOLDER, ""),
     ):
         of_kinds = checked[defaults] if defaults else {}
         _check_defaults(of_kinds, folder, defaults)
@@ -168,6 +171,7 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     _check_models(checked)
     _check_systems(checked)
     _check_tables(checked)
+    _check_figures(checked)
     _check_rows_fit(checked)
     if checked["downloads"]["mirror"] is not None and not _is(Path(checked["downloads"]["mirror"]).is_dir):
         path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
@@ -335,6 +339,23 @@ def _check_tables(config: dict[str, Any]) -> None:
             )
         for reference in table["compare_with"] or []:
             _check_name(f"{key}.compare_with", reference, table["rows"])
+
+
+def _check_figures(config: dict[str, Any]) -> None:
+    for name, figure in config["figures"].items():
+        key = f"figures.{name}"
+        if name in config["tables"] or name in _TAKEN_FIGURES:
+            raise ValueError(f"{key}: expected another name, {name} is that of another result. Rename it.")
+        if "table" in figure:
+            _check_name(f"{key}.table", figure["table"], config["tables"])
+        for measure in figure.get("measures") or []:
+            _check_name(f"{key}.measures", measure, config["tables"][figure["table"]]["measures"])
+        for title, systems in figure.get("panels", {}).items():
+            encoders = experiment.systems_of_kind(config, "biencoder")
+            for system in systems:
+                _check_name(f"{key}.panels.{title}", system, encoders)
+        if figure.get("seeds") == []:
+            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
 
 
 def _check_measures(key: str, names: Iterable[str]) -> None:

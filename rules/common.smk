@@ -12,7 +12,7 @@ from pathlib import Path
 from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
-from condenser.evaluate import measures, published
+from condenser.evaluate import figures, measures, published
 from condenser.files import canonical_json
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
@@ -89,6 +89,7 @@ wildcard_constraints:
     model=names(config["models"]),
     system=names(config["systems"]),
     table=names(config["tables"]),
+    figure=names(config["figures"]),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",
@@ -335,6 +336,33 @@ def published_figures(wildcards):
     """The file of published figures that a table names; none for most."""
     name = config["tables"][wildcards.table]["published"]
     return [] if name is None else str(published.file(name))
+
+
+def files_of_figure(wildcards):
+    """What a figure is drawn from, by what its kind reads, in the order of its rows."""
+    dataset = wildcards.dataset
+    settings = experiment.figure_settings(config, dataset, wildcards.figure)
+    kind = figures.load(settings)
+    if kind.READS == "variants":
+        files = [
+            system_file(dataset, row["system"], variant, name)
+            for row, variant, name in figures.variant_files(settings)
+        ]
+    elif kind.READS == "table":
+        folder = f"results/{dataset}"
+        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
+    else:
+        names = {"dataset": dataset, "table": settings["table"]}
+        *behind, _ = SPECS.jobs_behind("table", names)
+        files = [manifest_of(*job) for job in behind]
+    return files
+
+
+def published_beside_figure(wildcards):
+    """The file of published numbers of a kind of figure; none for most."""
+    kind = figures.load(config["figures"][wildcards.figure])
+    # relative, so that a moved checkout has the same inputs
+    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
 
 
 # ---- the graph, read off the rules ---------------------------------------------------------------

@@ -421,11 +421,17 @@ def test_the_longest_row_is_padded_and_must_fit_the_positions(config: Config, tm
 
 
 def test_a_backbone_is_held_to_the_rows_of_the_tables_alone(config: Config) -> None:
-    without_spans = changed(config, "tables", {"one": {"rows": ["condenser-round1"], "measures": ["MRR@10"]}})
+    without_spans = changed(
+        changed(config, "figures", {}),
+        "tables",
+        {"one": {"rows": ["condenser-round1"], "measures": ["MRR@10"]}},
+    )
     validated(changed(without_spans, "models.backbone", {**SCRATCH, "max_positions": 128}))
     said = refusal(changed(without_spans, "models.backbone", {**SCRATCH, "max_positions": 127}))
     assert "at least 128 positions for" in said
-    untrained = changed(config, "tables", {"one": {"rows": ["zero"], "measures": ["MRR@10"]}})
+    untrained = changed(
+        changed(config, "figures", {}), "tables", {"one": {"rows": ["zero"], "measures": ["MRR@10"]}}
+    )
     untrained["systems"]["zero"] = {"kind": "biencoder", "initial": "backbone", "train": False}
     untrained["recipes"]["marco"]["lengths"] = {"query": 64, "passage": 64}
     small = {**SCRATCH, "num_layers": 2, "max_positions": 64}
@@ -450,7 +456,7 @@ RERANKER = {
 
 
 def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(config: Config) -> None:
-    given = changed(config, "systems.reranked", RERANKER)
+    given = changed(changed(config, "figures", {}), "systems.reranked", RERANKER)
     given = changed(given, "tables", {"one": {"rows": ["reranked"], "measures": ["MRR@10"]}})
     for positions in (160, 159):
         checked = validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": positions}))
@@ -571,3 +577,36 @@ def test_every_kind_declares_settings_that_refuse_unknown_keys(folder: str) -> N
 def test_a_kind_that_is_not_there_is_said() -> None:
     with pytest.raises(ValueError, match=r"expected one of beir, .*, got 'bier'\."):
         kinds.load("data/sources", "bier")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"table": "table2"}, "figures.mine.kind: missing. It names the kind: attention_entropy, costs, "),
+        ({"kind": "pie", "table": "table2"}, "figures.mine.kind: expected one of attention_entropy, costs, "),
+        ({"kind": "costs", "table": "table3"}, "figures.mine.table: expected one of "),
+        ({"kind": "costs", "table": "table2", "size": 3},
+         "figures.mine.size: unknown key. Known: kind, table."),
+        ({"kind": "train_size", "table": "table2", "measures": ["R@5"]},
+         "figures.mine.measures: expected one of MRR@10, R@1000, got 'R@5'."),
+        ({"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 0},
+         "figures.mine.updates: expected greater than or equal to 1, got 0."),
+        ({"kind": "attention_entropy", "panels": {"A": ["bm25"]}, "passages": 5, "seed": 1},
+         "figures.mine.panels.A: expected one of condenser-round1, "),
+        ({"kind": "attention_entropy", "panels": {"A": ["condenser-round1"]},
+          "passages": 5, "seed": 1, "seeds": []},
+         "figures.mine.seeds: expected at least one seed, got none."),
+    ],
+)  # fmt: skip
+def test_a_figure_that_cannot_be_drawn_is_refused(
+    config: Config, entry: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        validated({**config, "figures": {"mine": entry}})
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["table2", "data"])
+def test_a_figure_whose_files_would_be_another_results_is_refused(config: Config, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^figures.{name}: expected another name"):
+        validated({**config, "figures": {name: {"kind": "costs", "table": "table2"}}})

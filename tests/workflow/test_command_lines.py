@@ -20,8 +20,9 @@ pytestmark = pytest.mark.workflow
 # all rules with a program: a variant of fewer queries, an official file, a plan, the check of all results
 OVERLAY = "tables: {table2: {train_queries: [20, all]}}\n"
 TARGETS = [
-    TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv", "results/tiny/table3.tsv",
-    "results/downloads/2019qrels-pass.txt", "verify",
+    TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
+    "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "results/tiny/table3.tsv",
+    "verify",
 ]  # fmt: skip
 
 
