@@ -584,7 +584,7 @@ def test_a_kind_that_is_not_there_is_said() -> None:
     [
         ({"table": "table2"}, "figures.mine.kind: missing. It names the kind: attention_entropy, costs, "),
         ({"kind": "pie", "table": "table2"}, "figures.mine.kind: expected one of attention_entropy, costs, "),
-        ({"kind": "costs", "table": "table3"}, "figures.mine.table: expected one of "),
+        ({"kind": "costs", "table": "tabel3"}, "figures.mine.table: expected one of "),
         ({"kind": "costs", "table": "table2", "size": 3},
          "figures.mine.size: unknown key. Known: kind, table."),
         ({"kind": "train_size", "table": "table2", "measures": ["R@5"]},
