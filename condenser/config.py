@@ -357,6 +357,12 @@ def _check_systems(config: dict[str, Any]) -> None:
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
+    for name, system in systems.items():
+        if check := getattr(kinds.load(SYSTEMS, system["kind"]), "check", None):
+            try:
+                check(system, systems)
+            except ValueError as error:
+                raise ValueError(f"systems.{name}.{error}") from None
 
 
 def _check_tables(config: dict[str, Any]) -> None:
@@ -456,14 +462,38 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
             key, tokens = objective.longest_row(settings)
             rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
         longest = max(rows, key=lambda key: rows[key])
-        width = -(-rows[longest] // _PADDED_TO) * _PADDED_TO
-        if width > num_positions:
-            key = "max_positions" if root["source"] == "scratch" else "path"
-            raise ValueError(
-                f"models.{chain[-1]}.{key}: expected at least {width} positions for {longest} (a row of "
-                f"{rows[longest]} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
-                f"{num_positions}. Shorten the texts, or take another backbone."
-            )
+        _refuse_long_row(longest, rows[longest], chain[-1], root, num_positions=num_positions)
+
+
+def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> None:
+    """See that the longest row of a system, as its kind says, fits the positions of its backbone.
+
+    Jobs of such a system ask, and not `validated`: a backbone of fewer positions may serve all other systems.
+
+    Raises:
+        ValueError: it does not.
+    """
+    entry, recipe = config["systems"][system], config["datasets"][dataset]["recipe"]
+    backbone = experiment.root(config, entry["initial"])
+    root = config["models"][backbone]
+    if shape := _layers_and_positions(root, f"models.{backbone}"):
+        longest_row = kinds.load(SYSTEMS, entry["kind"]).longest_row
+        tokens = longest_row(experiment.recipe(config, recipe, entry))
+        key = f"recipes.{recipe}.lengths of systems.{system}"
+        _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
+
+
+def _refuse_long_row(
+    key: str, tokens: int, backbone: str, root: Mapping[str, Any], *, num_positions: int
+) -> None:
+    width = -(-tokens // _PADDED_TO) * _PADDED_TO
+    if width > num_positions:
+        of_backbone = "max_positions" if root["source"] == "scratch" else "path"
+        raise ValueError(
+            f"models.{backbone}.{of_backbone}: expected at least {width} positions for {key} (a row of "
+            f"{tokens} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
+            f"{num_positions}. Shorten the texts, or take another backbone."
+        )
 
 
 def _layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] | None:

@@ -146,6 +146,19 @@ def has_seeds(config: Config, system: str) -> bool:
     )
 
 
+def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int:
+    """Hits a query, at most, in the runs of a system; `purpose` is "train" or "eval" (`depth` of a recipe).
+
+    A system that sorts the hits of others anew has no more than they have.
+    """
+    entry = config["systems"][system]
+    depths: list[int] = [recipe(config, config["datasets"][dataset]["recipe"], entry)["depth"][purpose]]
+    if reorders := getattr(kinds.load(SYSTEMS, entry["kind"]), "reorders", None):
+        depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
+        depths.append(entry.get("depth", depths[0]))
+    return min(depths)
+
+
 def systems_of_kind(config: Config, kind: str) -> list[str]:
     """The systems of one kind."""
     return [name for name, system in config["systems"].items() if system["kind"] == kind]
@@ -343,7 +356,7 @@ def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
         return shown
     settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
     of_sentences = sources.task(config["datasets"][dataset]) is not None
-    shown["depth"] = 0 if of_sentences else settings["depth"]["eval"]
+    shown["depth"] = 0 if of_sentences else run_depth(config, dataset, system, purpose="eval")
     if is_trained(config, system):
         shown["batch_size"] = settings["batch_size"] * settings.get("passages_per_query", 1)
     return shown
@@ -377,9 +390,10 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if seed is not None:
         seen["seed"], seen["train_queries"] = seed, num_queries
     if "system" in seen:
-        seen["system"] = {
-            key: value for key, value in seen["system"].items() if key not in ("label", "recipe")
-        }
+        hidden = {"label", "recipe"}
+        if "split" not in wildcards:
+            hidden.update(getattr(kinds.load(SYSTEMS, seen["system"]["kind"]), "OF_RUNS", ()))
+        seen["system"] = {key: value for key, value in seen["system"].items() if key not in hidden}
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
@@ -388,7 +402,12 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
             seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})
         if ranked and "split" in wildcards:
             is_train = wildcards["split"] == seen["dataset"]["train_split"]
-            seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
+            purpose = "train" if is_train else "eval"
+            seen["depth"] = (
+                seen["recipe"]["depth"][purpose]
+                if system is None
+                else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
+            )
     if "dataset" in seen:
         seen["metrics"] = metrics(config, wildcards["dataset"])
         seen["dataset"] = sources.collected(seen["dataset"])

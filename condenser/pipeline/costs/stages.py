@@ -15,7 +15,6 @@ from typing import Any
 
 from condenser.data import sources
 from condenser.data.official import official_file
-from condenser.pipeline.costs.arithmetic import average_batch, padded
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.texts import python_bytes
@@ -74,24 +73,14 @@ def examples(job: Job, data: Data) -> Work:
 
 def encode(job: Job, data: Data) -> Work:
     """Blocks of rows, each cut into batches of like lengths."""
-    from condenser.retrieve.encode import token_batches
-
     settings, shape, texts = job.config["encode"], data.shape(job), data.texts(job)
     (max_tokens,) = job.config["recipe"]["lengths"].values()
-    lengths = texts.cut(max_tokens)
-    block = average_batch(lengths, min(settings["block_rows"], max(1, round(texts.count))))
-    batches = [padded(block[rows]) for rows in token_batches(block, batch_tokens=settings["batch_tokens"])]
-    num_rows = texts.count * job.share
-    num_blocks = num_rows / len(block)
-    graphs = [shape.graph_numbers([batch]) for batch in batches]  # which are not kept: a third of the passes
-    return {
-        "tokens": num_rows * lengths.mean(),
-        "flops": num_blocks * sum(map(shape.encoder_flops, batches)),
-        "graph_bytes": num_blocks * 4 * sum(graphs) / 3,
-        "layers": num_blocks * len(batches) * shape.num_layers / 3,
-        "bytes_on_disk": 4 * num_rows * shape.dim,
-        "memory_bytes": 4 * shape.num_weights + 4 * max(graphs) / shape.num_layers,
-    }
+    rows = texts.count * job.share
+    block_rows = min(settings["block_rows"], max(1, round(texts.count)))
+    work = shape.inference(
+        texts.cut(max_tokens), rows, batch_tokens=settings["batch_tokens"], block_rows=block_rows
+    )
+    return {**work, "bytes_on_disk": 4 * rows * shape.dim}
 
 
 encode_queries = encode
