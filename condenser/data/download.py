@@ -40,7 +40,7 @@ def download(
     url: str,
     path: Path,
     *,
-    num_bytes: int,
+    num_bytes: int | None,
     md5: str | None,
     mirror: Path | None,
     retries: int,
@@ -54,6 +54,8 @@ def download(
     break the connection, or change the file between two attempts. The caller sees to it that no other
     process downloads to `path` at the same time.
 
+    Where `num_bytes` is None, the file has the length that the server or the mirror gives it.
+
     Raises:
         ValueError: the server refuses the file, or no attempt gives a file of `num_bytes` bytes with this
             MD5 (None: unknown).
@@ -63,7 +65,7 @@ def download(
     for candidate in mirror_places(url, mirror) if mirror else []:
         if candidate.is_file():
             _copy(candidate, path, num_bytes=num_bytes, md5=md5)
-            return done | {"from": "mirror", "attempts": 0, "resumed": 0}
+            return done | {"bytes": path.stat().st_size, "from": "mirror", "attempts": 0, "resumed": 0}
     part = _Part(path, url)
     for attempt in range(1, retries + 2):
         try:
@@ -74,11 +76,12 @@ def download(
             reason = str(fault)
         else:
             part.finish()
-            return done | {"from": "network", "attempts": attempt, "resumed": part.num_resumed}
+            received = {"bytes": path.stat().st_size, "from": "network"}
+            return done | received | {"attempts": attempt, "resumed": part.num_resumed}
         if attempt <= retries:
             time.sleep(min(wait_s * 2 ** (attempt - 1), _LONGEST_WAIT_S))
     raise ValueError(
-        f"{url}: expected {num_bytes:,} bytes within {retries + 1} attempts, got {reason}. "
+        f"{url}: expected {_shown(num_bytes)} bytes within {retries + 1} attempts, got {reason}. "
         "What was received is kept: run again, or set downloads.mirror to a folder that contains the file."
     )
 
@@ -127,10 +130,18 @@ class _Part:
         self._state_path.unlink(missing_ok=True)
 
 
-def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
+def _shown(num_bytes: int | None) -> str:
+    """A length for a message."""
+    return "all" if num_bytes is None else f"{num_bytes:,}"
+
+
+def _receive(part: _Part, *, num_bytes: int | None, timeout_s: float) -> bool:
     """Append to the part what is missing; returns whether it begins with bytes of an earlier attempt."""
     begin, validator = part.received()
-    if begin >= num_bytes:
+    if num_bytes is None:
+        part.discard()  # what is missing cannot be known
+        begin, validator = 0, None
+    elif begin >= num_bytes:
         return True
     headers = dict(_HEADERS)
     if begin and validator:
@@ -139,7 +150,7 @@ def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
         with requests.get(part.url, headers=headers, stream=True, timeout=timeout_s) as response:
             begin = _accepted_begin(response, part, begin, validator, num_bytes=num_bytes)
             length = response.headers.get("Content-Length", "")
-            if length.isdecimal() and begin + int(length) != num_bytes:
+            if num_bytes is not None and length.isdecimal() and begin + int(length) != num_bytes:
                 part.discard()
                 raise _changed(
                     part, f"expected {num_bytes:,} bytes, got the offer of {begin + int(length):,}"
@@ -159,13 +170,13 @@ def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
 
 
 def _accepted_begin(
-    response: requests.Response, part: _Part, begin: int, validator: str | None, *, num_bytes: int
+    response: requests.Response, part: _Part, begin: int, validator: str | None, *, num_bytes: int | None
 ) -> int:
     """The position in the file of the first byte of a response."""
     status = response.status_code
     if status == 200:
         return 0
-    if status == 206 and begin:
+    if status == 206 and begin and num_bytes is not None:
         offered = response.headers.get("Content-Range", "")
         is_rest = re.fullmatch(rf"bytes {begin}-{num_bytes - 1}/(\*|{num_bytes})", offered) is not None
         if is_rest and _validator(response.headers) == validator:
@@ -189,16 +200,16 @@ def _validator(headers: Mapping[str, str]) -> str | None:
     return tag if tag and not tag.startswith("W/") else headers.get("Last-Modified")
 
 
-def _reason(error: Exception, part: _Part, num_bytes: int) -> str:
+def _reason(error: Exception, part: _Part, num_bytes: int | None) -> str:
     """How many bytes were received, and the innermost cause of a client's error."""
     cause = error.args[0] if error.args else error
     text = str(getattr(cause, "reason", cause)).rpartition(": ")[2]
-    return f"{part.received()[0]:,} of {num_bytes:,} bytes, then {type(error).__name__} ({text[:200]})"
+    return f"{part.received()[0]:,} of {_shown(num_bytes)} bytes, then {type(error).__name__} ({text[:200]})"
 
 
-def _check(part: _Part, *, num_bytes: int, md5: str | None, was_resumed: bool) -> None:
+def _check(part: _Part, *, num_bytes: int | None, md5: str | None, was_resumed: bool) -> None:
     found = part.path.stat().st_size
-    if found < num_bytes:
+    if num_bytes is not None and found < num_bytes:
         raise _Interrupted(f"{found:,} bytes")
     if mismatch := _mismatch(part.path, num_bytes=num_bytes, md5=md5):
         part.discard()
@@ -207,9 +218,9 @@ def _check(part: _Part, *, num_bytes: int, md5: str | None, was_resumed: bool) -
         raise _changed(part, mismatch)
 
 
-def _mismatch(file: Path, *, num_bytes: int, md5: str | None) -> str | None:
+def _mismatch(file: Path, *, num_bytes: int | None, md5: str | None) -> str | None:
     """`expected ..., got ...` if a file does not have the right length and MD5."""
-    if (length := file.stat().st_size) != num_bytes:
+    if num_bytes is not None and (length := file.stat().st_size) != num_bytes:
         return f"expected {num_bytes:,} bytes, got {length:,}"
     if md5 is not None:
         with file.open("rb") as stream:
@@ -226,7 +237,7 @@ def _changed(part: _Part, mismatch: str) -> ValueError:
     )
 
 
-def _copy(source: Path, path: Path, *, num_bytes: int, md5: str | None) -> None:
+def _copy(source: Path, path: Path, *, num_bytes: int | None, md5: str | None) -> None:
     """Copy a file of the mirror, and check the copy."""
     with source.open("rb") as read, atomic_write(path) as write:
         shutil.copyfileobj(read, write, _CHUNK_BYTES)

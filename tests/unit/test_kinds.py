@@ -12,7 +12,7 @@ from condenser import kinds
 from condenser.data import sources
 from condenser.evaluate import measures
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import JudgedTexts, Model, Pretraining, System, Texts
+from condenser.settings import Model, PartlyJudgedTexts, Pretraining, System, Texts
 from condenser.systems import FOLDER as SYSTEMS
 
 FOLDERS = [sources.FOLDER, OBJECTIVES, SYSTEMS, measures.FOLDER]
@@ -57,7 +57,7 @@ def test_a_source_holds_what_its_folder_says(name: str) -> None:
     assert all(callable(getattr(source, needed)) for needed in ("raw_files", "local_files", "collect"))
     assert hasattr(source, "example_files") == hasattr(source, "make_examples")
     if hasattr(source, "example_files"):
-        assert issubclass(source.Settings, JudgedTexts)
+        assert issubclass(source.Settings, PartlyJudgedTexts)
 
 
 @pytest.mark.parametrize("name", kinds.names(OBJECTIVES))

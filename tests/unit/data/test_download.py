@@ -17,6 +17,7 @@ import pytest
 
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
+from condenser.data.sources import dpr, msmarco_doc
 from tests.small_files import small_files
 
 CONTENT = random.Random(1).randbytes(300_000)
@@ -114,7 +115,12 @@ def server() -> Iterator[Server]:
 
 
 def fetch(
-    server: Server, path: Path, *, retries: int = 3, md5: str | None = MD5, num_bytes: int = len(CONTENT)
+    server: Server,
+    path: Path,
+    *,
+    retries: int = 3,
+    md5: str | None = MD5,
+    num_bytes: int | None = len(CONTENT),
 ):
     return download(
         server.url,
@@ -356,14 +362,49 @@ def test_a_url_cannot_name_a_place_outside_the_mirror():
         assert place.is_relative_to("/mirror") and ".." not in place.parts
 
 
-def test_the_official_files_are_those_that_msmarco_needs():
-    assert len(OFFICIAL_FILES) == 6
+@pytest.mark.parametrize("script", [[Behaviour(cut_after=70_000), Behaviour()], [Behaviour(length=False)]])
+def test_a_file_of_a_length_that_nobody_publishes_is_as_long_as_the_server_says(server, tmp_path, script):
+    server.script = list(script)
+    path = tmp_path / "out" / "file.bin"
+    done = fetch(server, path, num_bytes=None, md5=None)
+    assert (done["bytes"], done["attempts"], done["resumed"]) == (len(CONTENT), len(script), 0)
+    assert all("Range" not in request for request in server.requests)  # what is missing cannot be known
+    assert_only(path)
+
+
+def test_a_mirrors_file_of_unknown_length_is_copied_as_it_is(tmp_path):
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "file.bin").write_bytes(CONTENT[:999])
+    done = download(
+        "http://127.0.0.1/folder/file.bin", tmp_path / "out" / "file.bin", num_bytes=None, md5=None,
+        mirror=tmp_path / "mirror", retries=0, timeout_s=0.1,
+    )  # fmt: skip
+    assert (done["bytes"], done["from"]) == (999, "mirror")
+
+
+def test_the_official_files_are_those_that_the_sources_need():
+    needed = {
+        *("collectionandqueries.tar.gz", "marco.tar.gz", "qidpidtriples.train.full.2.tsv.gz"),
+        *(msmarco_doc.DOCUMENTS, *(name for files in msmarco_doc.SPLITS.values() for name in files)),
+        *(
+            "2019qrels-pass.txt",
+            dpr.PASSAGES,
+            *(name for files in dpr.FILES.values() for name in files.values()),
+        ),
+    }
+    assert set(OFFICIAL_FILES) == needed
     assert official_file("collectionandqueries.tar.gz").num_bytes == 1_057_717_952
     documents = official_file("msmarco-docs.tsv.gz")
     assert documents.url.endswith("/msmarcoranking/msmarco-docs.tsv.gz")
     assert documents.md5 == "103b19e21ad324d8a5f1ab562425c0b4"
     assert -(-documents.num_bytes // 4096) * 4096 == 8_446_275_584  # blocks on disk, as users list it
-    assert [name for name, file in OFFICIAL_FILES.items() if file.md5 is None] == ["marco.tar.gz"]
+    without_md5 = {name for name, file in OFFICIAL_FILES.items() if file.md5 is None}
+    without_length = {name for name, file in OFFICIAL_FILES.items() if file.num_bytes is None}
+    assert without_md5 - without_length == {"marco.tar.gz"}
+    assert all(".qa.csv" in name or "squad1" in name for name in without_length) and len(without_length) == 7
+    assert official_file("psgs_w100.tsv.gz").url == (
+        "https://dl.fbaipublicfiles.com/dpr/wikipedia_split/psgs_w100.tsv.gz"
+    )
     assert all(len(file.md5) == 32 for file in OFFICIAL_FILES.values() if file.md5)
     with pytest.raises(ValueError, match=r"expected one of the files .*, got 'passwd'"):
         official_file("passwd")
