@@ -35,6 +35,8 @@ def test_overlays_of_a_page_are_valid(root: Path, tmp_path: Path, page: Path) ->
     if page.name == "extending.md":
         pytest.skip("its blocks need its files: test_extending.py")
     below = yaml.safe_load((root / "config.yaml").read_text())
+    for table in sorted((root / "configs" / "tables").glob("*.yaml")):  # as the Snakefile does
+        below = merged(below, yaml.safe_load(table.read_text()))
     for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S):
         overlay = yaml.safe_load(re.sub(r"\.\./my/collection|/data/mirror", str(tmp_path), block))
         validated(merged(below, overlay))

@@ -36,6 +36,7 @@ USED_BY: dict[str, set[str]] = {
     "datasets.msmarco.*": {"collect *"},
     "sources.pydoc.*": {"collect *"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
+    "recipes.dpr.*": set(),  # of data sets for question answering
     "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
     "recipes.marco.lengths.query": {"train *", "encode_queries *"},
     "recipes.marco.lengths.passage": {"train *", "encode *"},
@@ -96,7 +97,7 @@ VALUES: dict[str, Any] = {
     "significance.confidence": 0.9,
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
-    "recipes.marco.negatives.margin": 0.1,
+    "recipes.*.negatives.margin": 0.1,
     "models.backbone.pooling": "cls",
     "models.backbone.normalised": False,
     "*.scale": 2.0,
