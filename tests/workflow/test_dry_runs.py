@@ -141,12 +141,15 @@ def test_documents_are_planned_offline_with_their_official_files(
     assert graph.jobs("results/msmarco_doc/table8.plan.H200.tsv")
 
 
-def test_the_default_fetches_nothing_for_question_answering(load: Load) -> None:
-    assert not [job for job in load().jobs("prefetch") if job.startswith("download")]
-    fetched = {job for job in load(configfile=PAPER).jobs("prefetch") if job.startswith("download")}
-    assert not [job for job in fetched if "psgs" in job or "biencoder" in job]
-    with_qa = {job for job in load(QA, configfile=PAPER).jobs("prefetch") if job.startswith("download")}
-    assert {"download biencoder-nq-train.json.gz", "download trivia-test.qa.csv.gz"} <= with_qa - fetched
+@pytest.mark.parametrize(("overlays", "is_fetched"), [([PAPER], False), ([PAPER, "configs/qa.yaml"], True)])
+def test_files_of_question_answering_are_fetched_with_their_overlay_alone(
+    root: Path, folder: Path, overlays: list[str], is_fetched: bool
+) -> None:
+    done = snakemake(root, folder, "prefetch", "--configfile", *(str(root / one) for one in overlays))
+    assert done.returncode == 0, done.stdout
+    assert "results/downloads/msmarco-docs.tsv.gz" in done.stdout
+    for name in ("psgs_w100.tsv.gz", "biencoder-nq-train.json.gz", "trivia-test.qa.csv.gz"):
+        assert (f"results/downloads/{name}" in done.stdout) is is_fetched
 
 
 def test_documents_serve_the_models_alone(load: Load) -> None:
