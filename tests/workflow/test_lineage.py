@@ -98,6 +98,7 @@ VALUES: dict[str, Any] = {
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
     "recipes.*.negatives.margin": 0.1,
+    "recipes.dpr.negatives.positive_in_run": ["bm25"],
     "models.backbone.pooling": "cls",
     "models.backbone.normalised": False,
     "*.scale": 2.0,

@@ -17,9 +17,11 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from condenser.data.archives import open_unpacked
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import Row, Unfit, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
+from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import Count, Name, PartlyJudgedTexts, Whole
 
@@ -68,7 +70,7 @@ def raw_files(settings: Mapping[str, Any]) -> list[str]:
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
     """The file of each split, or the one of both, in the folder `path`."""
     names = [settings["one_file"]] if settings["one_file"] else given_splits(settings)
-    return [Path(settings["path"], f"{name}-v1.1.json") for name in names]
+    return [plain_or_packed(Path(settings["path"], f"{name}-v1.1.json")) for name in names]
 
 
 def collect(
@@ -96,7 +98,7 @@ def collect(
     check_splits(*splits)
     found = _Found([], {split: [] for split in splits}, {split: [] for split in splits})
     for name in [one_file] if one_file else splits:
-        file = Path(path, f"{name}-v1.1.json")
+        file = plain_or_packed(Path(path, f"{name}-v1.1.json"))
         articles = _articles(file)
         of_articles = dict.fromkeys(range(len(articles)), name)
         if one_file and train_split and eval_split and held_out_articles:
@@ -133,8 +135,10 @@ def held_out_places(file: Path, articles: list[Any], *, count: int, seed: int) -
 
 def _articles(file: Path) -> list[Any]:
     """The articles of a file, which is read as a whole: SQuAD's have some 30 MB."""
+    with open_unpacked(file) as stream:
+        content = stream.read()
     try:
-        articles = json_object(file.read_bytes()).get("data")
+        articles = json_object(content).get("data")
         if not isinstance(articles, list):
             raise Unfit('a list in "data"', preview(articles), "Is it SQuAD's JSON?")
     except Unfit as unfit:

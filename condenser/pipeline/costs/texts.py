@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from condenser.data import sources
-from condenser.files import count_lines, load_npy
+from condenser.data.archives import count_unpacked_lines, open_unpacked
+from condenser.files import load_npy
 from condenser.pipeline.costs.arithmetic import even_places
 from condenser.pipeline.costs.tables import Row, Tables
 
@@ -117,9 +118,10 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
         count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
     for qrels in sources.local_files(settings):
         place = str(qrels.relative_to(settings["path"]))
-        if place.startswith("qrels") and place.endswith(f"{split}.tsv"):
+        if place.startswith("qrels") and place.removesuffix(".gz").endswith(f"{split}.tsv"):
             name, why = "own/queries", f"queries of {qrels.name} counted"
-            judged = {line.split(None, 1)[0] for line in qrels.read_bytes().splitlines() if line.strip()}
+            with open_unpacked(qrels) as stream:
+                judged = {line.split(None, 1)[0] for line in stream if line.strip()}
             count = max(1, len(judged - {b"query-id"}))
     row = tables.row("collections", name)
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
@@ -137,9 +139,11 @@ def _squad_questions(settings: Mapping[str, Any], split: str) -> float:
 
 def _count_in(files: Sequence[Path], key: str) -> float:
     """How often a key stands in JSON files."""
-    return float(
-        max(1, sum(len(re.findall(rf'"{key}"\s*:', file.read_text(errors="replace"))) for file in files))
-    )
+    count = 0
+    for file in files:
+        with open_unpacked(file) as stream:
+            count += len(re.findall(rf'"{key}"\s*:'.encode(), stream.read()))
+    return float(max(1, count))
 
 
 def python_bytes(package: str) -> int:
@@ -198,13 +202,14 @@ def _joined(texts: Sequence[Texts]) -> Texts:
 
 def _of_own_file(path: Path, tables: Tables) -> Texts:
     """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
-    count = count_lines(path)
-    with path.open(errors="replace") as file:
-        lines = list(islice(file, 0, None, max(1, count // SAMPLE_ROWS)))
+    count = count_unpacked_lines(path)
+    with open_unpacked(path) as file:
+        rows = islice(file, 0, None, max(1, count // SAMPLE_ROWS))
+        lines = [row.decode(errors="replace") for row in rows]
     if not lines:
         raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
     per_token, row = tables.assumption("bytes_per_token"), tables.row("collections", "own")
-    texts = [_title_and_text(line, is_json=path.suffix == ".jsonl") for line in lines]
+    texts = [_title_and_text(line, is_json=".jsonl" in path.suffixes) for line in lines]
     titles, lengths = np.rint([[len(text.encode()) / per_token for text in pair] for pair in texts]).T
     mean = float(row["sentence_tokens"])
     sentences = _in_sentences(np.maximum(1, lengths), titles + (titles > 0), mean=mean)
@@ -215,10 +220,10 @@ def _of_own_file(path: Path, tables: Tables) -> Texts:
 def _title_and_text(line: str, *, is_json: bool) -> tuple[str, str]:
     """Of a line of a user's collection. A line that `collect` will refuse counts as a text."""
     if not is_json:
-        _, *title, text = line.rstrip("\n").split("\t")
+        _, *title, text = line.rstrip("\r\n").split("\t")
         return "".join(title), text
     try:
         record = json.loads(line)
-        return str(record.get("title", "")), str(record.get("text", ""))
+        return str(record.get("title") or ""), str(record.get("text", ""))
     except (ValueError, AttributeError):
         return "", line

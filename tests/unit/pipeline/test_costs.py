@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import os
 import shutil
@@ -18,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from own_collections import write_beir, write_tsv
 from runs import environment
 from small_models import small_backbone, small_condenser, small_config
 from token_shards import hand_made_shards, real_tokenizer_folder
@@ -26,8 +29,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig
 
 from condenser import kinds
+from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
+from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards, prefix_of
 from condenser.files import read_json
@@ -45,7 +50,7 @@ from condenser.pipeline.costs.measure import measure_device
 from condenser.pipeline.costs.plan import Row, job_seconds, make_plan, write_plan
 from condenser.pipeline.costs.stages import encode_batches
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.costs.texts import assumed_texts, counted_texts
+from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
 from condenser.retrieve.encode import token_batches
 from condenser.train.gradient_cache import Chunk as TrainingChunk
 from condenser.train.pretrain import MaskedRows, graph_bytes
@@ -556,6 +561,21 @@ def test_lines_of_a_users_own_collection_are_counted(tiny: list[Job]) -> None:
     assert "corpus.jsonl" in rows["tokens backbone"]["assumption"]
 
 
+@pytest.mark.parametrize("write", [write_tsv, write_beir])
+def test_a_gzip_collection_is_assumed_as_the_plain_one_is(tmp_path: Path, write: Callable[..., dict]) -> None:
+    settings, tables = write(tmp_path), Tables(TABLES)
+
+    def assumed() -> list[tuple]:
+        samples = [assumed_passages(settings, tables), assumed_queries(settings, "train", tables)]
+        return [(sample.sentences, sample.count) for sample in samples]
+
+    plain = assumed()
+    for file in sources.local_files(settings):
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert assumed() == plain
+
+
 @pytest.fixture
 def made(tiny: list[Job], shards: TokenShards) -> list[Job]:
     """The tiny jobs, when collection, tokens and BM25's examples have been made."""
@@ -717,3 +737,23 @@ def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None
     # 2 operations on numbers in cache, or one through memory
     assert device.flops_per_s > device.bytes_per_s / 8
     assert device.memory_bytes > 1e8
+
+
+def test_squad_is_counted_in_its_files_and_one_file_is_shared_by_articles(tmp_path: Path) -> None:
+    questions = [{"id": str(number), "question": "q", "answers": [{"text": "a"}]} for number in range(6)]
+    paragraphs = [{"context": "a text", "qas": questions[:3]}, {"context": "another", "qas": questions[3:]}]
+    data = {"data": [{"title": str(number), "paragraphs": paragraphs} for number in range(4)]}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps(data))
+    given = {"source": "squad", "path": str(tmp_path), "one_file": "dev", "held_out_articles": 1}
+    settings = squad.Settings(**given, eval_split="test").model_dump()
+    assert assumed_passages(settings, tables).count == 8
+    assert assumed_queries(settings, "test", tables).count == 6
+    assert assumed_queries(settings, "train", tables).count == 18
+
+
+def test_the_questions_of_dprs_sets_are_known_by_set_and_split() -> None:
+    for name, files in dpr.FILES.items():
+        settings = dpr.Settings(source="dpr", name=name, eval_split="test").model_dump()
+        assert assumed_passages(settings, tables).count == dpr.OFFICIAL_ROWS[dpr.PASSAGES]
+        for split in files:
+            assert assumed_queries(settings, split, tables).count > 3000
