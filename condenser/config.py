@@ -26,6 +26,7 @@ from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
+_BY_ANSWER = "hits"  # the measure that looks for answers
 _TAKEN_FIGURES = ("data",)  # whose manifest lies where a figure's would
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
@@ -67,6 +68,7 @@ class Negatives(Block):
     sample: Count
     positive_in_run: list[Name]
     margin: NotNegative | None = None
+    without_answers: bool = False
 
 
 class Recipe(Optimiser):
@@ -386,8 +388,11 @@ def _check_tables(config: dict[str, Any]) -> None:
                     f"{key}.rows: expected systems for the sentences of {dataset}, got {row}, a {kind}. "
                     "Take a system of the kind sentence_encoder."
                 )
+        # measures by answer are those of data sets with answers, and asked of them alone
+        by_answer = [name for name in table["measures"] if name.partition("@")[0] == _BY_ANSWER]
+        _check_measures(f"{key}.measures", by_answer, task=None)
         for measure in table["measures"]:
-            _check_name(f"{key}.measures", measure, known)
+            _check_name(f"{key}.measures", measure, [*known, *by_answer])
         if table["published"] is not None:
             _check_name(f"{key}.published", table["published"], published.names())
         if table["seeds"] == []:

@@ -307,6 +307,19 @@ def check_rows_fit(wildcards):
             )
 
 
+def texts_of_negatives(wildcards):
+    """The passages, where those of a run that hold an answer are no negatives."""
+    dataset = config["datasets"][wildcards.dataset]
+    recipe = experiment.recipe(
+        config, dataset["recipe"], config["systems"][wildcards.system]
+    )
+    if not recipe["negatives"].get("without_answers") or sources.example_files(
+        dataset, wildcards.system
+    ):
+        return []
+    return f"results/{wildcards.dataset}/data/collection.jsonl"
+
+
 def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, in order."""
     split = split_of(wildcards.dataset, "eval_split")

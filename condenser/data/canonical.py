@@ -13,7 +13,7 @@ import re
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -120,7 +120,8 @@ class CanonicalFiles:
     out, counted, and listed in `rejected.jsonl` (file, line, expected, got).
 
     `counts` has for each file `rows` = `kept` + `rejected` + `without_judgement` (queries that are not
-    used) + `repeated` (judgements that occur again) + `without_text` (documents that a source leaves out).
+    used) + `repeated` (judgements that occur again) + what a source leaves out, `without_text`,
+    `of_documents_without_text` (judgements) and `without_positives` (questions).
     Blank lines are not rows. `repeated_texts` counts the passages that have the title and text of an earlier
     one under another id; they are kept.
 
@@ -215,7 +216,7 @@ class CanonicalFiles:
         lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
         return headed_rows(file, lines, cells_of, parse, needed=needed)
 
-    def reject(self, file: str, line: int, unfit: Unfit) -> None:
+    def reject(self, file: str, line: int | str, unfit: Unfit) -> None:
         """Leave out a bad row.
 
         Raises:
@@ -229,7 +230,7 @@ class CanonicalFiles:
 
     def _fit(
         self, rows: Iterable[Row[Record]], check: Callable[[Record], None]
-    ) -> Iterator[tuple[str, int, Record]]:
+    ) -> Iterator[tuple[str, int | str, Record]]:
         """File, line and record of each row that passes `check`; the other rows are rejected."""
         for row in rows:
             self.tally(row.file)["rows"] += 1
@@ -290,11 +291,14 @@ class CanonicalFiles:
         self,
         qrels: Mapping[str, Iterable[Row[Qrel]]],
         queries: Sequence[tuple[Sequence[str], Iterable[Row[Query]]]],
+        *,
+        answered: Collection[str] = (),
     ) -> None:
         """Write the judged queries and the judgements of every split; call it after `write_collection`.
 
         `queries` pairs the splits of each file with its rows (BEIR has one file for all splits). A query
-        is written to the splits that judge it; a query that no split judges is counted.
+        is written to the splits that judge it; a query that no split judges is counted. In the splits
+        `answered` the answers of a query judge it: it needs no judgement, and no passage must be relevant.
 
         Raises:
             ValueError: a split has no queries left or no relevant passage, or a row is bad and `bad_rows`
@@ -305,15 +309,21 @@ class CanonicalFiles:
         written: dict[str, dict[str, Query]] = {split: {} for split in qrels}
         for splits, rows in queries:
             with self._not_empty("queries", splits):
-                self._sort_queries(rows, {split: judged[split] for split in splits}, written)
+                of_splits = {split: judged[split] for split in splits}
+                self._sort_queries(rows, of_splits, answered, written)
         for split, rows_of_split in judgements.items():
             kept = list(self._known_queries(rows_of_split, written[split]))
-            if not kept:
+            if split in answered and not written[split]:
+                raise ValueError(
+                    f"{self._names()}: expected queries with answers in the split {split!r}, got none."
+                    f" Is it the right file?{self._rejected_advice()}"
+                )
+            if split not in answered and not kept:
                 raise ValueError(
                     f"{self._names()}: expected queries with judgements in the split {split!r}, got none. "
                     f"Do the ids of queries and judgements agree?{self._rejected_advice()}"
                 )
-            if all(qrel.grade <= 0 for qrel in kept):
+            if split not in answered and all(qrel.grade <= 0 for qrel in kept):
                 raise ValueError(
                     f"{rows_of_split[0][0]}: expected a judgement above grade 0 in the split {split!r}, got "
                     "none. Grades are 0 (not relevant), 1, 2, ..."
@@ -390,7 +400,7 @@ class CanonicalFiles:
                 "Add them, or set train_split or eval_split to null if there are none."
             )
 
-    def _known_passages(self, split: str, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int, Qrel]]:
+    def _known_passages(self, split: str, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int | str, Qrel]]:
         """The judgements of existing passages; each pair of query and passage occurs once."""
         grades: dict[tuple[str, str], int] = {}
 
@@ -426,6 +436,7 @@ class CanonicalFiles:
         self,
         rows: Iterable[Row[Query]],
         judged: Mapping[str, set[str]],
+        answered: Collection[str],
         written: Mapping[str, dict[str, Query]],
     ) -> None:
         """Add each query of one file to the splits that judge it."""
@@ -439,13 +450,17 @@ class CanonicalFiles:
                 )
 
         for file, _, query in self._fit(rows, check):
-            of_splits = [split for split, ids in judged.items() if query.query_id in ids]
+            of_splits = [
+                split
+                for split, ids in judged.items()
+                if query.query_id in ids or (split in answered and query.answers)
+            ]
             self.tally(file)["kept" if of_splits else "without_judgement"] += 1
             for split in of_splits:
                 written[split][query.query_id] = query
 
     def _known_queries(
-        self, rows: Iterable[tuple[str, int, Qrel]], queries: Mapping[str, Query]
+        self, rows: Iterable[tuple[str, int | str, Qrel]], queries: Mapping[str, Query]
     ) -> Iterator[Qrel]:
         """The judgements whose query is written."""
         for file, line, qrel in rows:

@@ -6,7 +6,7 @@ query that the run misses counts 0, a query of the run without judgements counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from math import fsum
@@ -150,19 +150,26 @@ def evaluate(
     measures: Sequence[str],
     relevant_grade: int,
     has_answer: Callable[[str, str], bool] | None = None,
+    answered: Collection[str] = (),
 ) -> dict[str, int]:
     """Measure a run file and write means, counts and every query's values as JSON; gives the counts.
 
-    `per_query` holds columns of equal length, in the order of the qrels: `query_id` and the measures.
+    `per_query` holds columns of equal length: `query_id` and the measures. The judged queries are those of
+    the qrels, in their order, then those of `answered`, which their answers judge.
 
     Raises:
-        ValueError: nothing is relevant, so that every measure would be 0 whatever the run.
+        ValueError: nothing is relevant, so that every measure by judgements would be 0 whatever the run.
     """
     grades = grades_of(read_qrels(qrels_file))
-    if all(grade < relevant_grade for of_query in grades.values() for grade in of_query.values()):
+    for query_id in answered:
+        grades.setdefault(query_id, {})
+    by_answers = all(parse(name).needs_answers for name in measures)
+    if not by_answers and all(
+        grade < relevant_grade for of_query in grades.values() for grade in of_query.values()
+    ):
         raise ValueError(
             f"{qrels_file}: expected a passage of grade {relevant_grade} or more, got none. "
-            "Lower metrics.relevant_grade, or complete the judgements."
+            "Lower metrics.relevant_grade, complete the judgements, or take measures by answer (hits@20)."
         )
     values, counts = measure_run(
         read_rankings(run_file),

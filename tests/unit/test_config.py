@@ -226,6 +226,7 @@ TABLE = "tables.table2"
         (f"{TABLE}.rows", ["condenser-round3"], f"{TABLE}.rows: expected one of bm25, condenser-round1"),
         (f"{TABLE}.rows", [], f"{TABLE}.rows: expected list should have at least 1 item"),
         (f"{TABLE}.measures", ["MRR@7"], f"{TABLE}.measures: expected one of MRR@10, "),
+        (f"{TABLE}.measures", ["hits@x"], f"{TABLE}.measures: expected measures such as "),
         (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table2"),
         (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least one seed, got none."),
         (f"{TABLE}.train_queries", [0], f"{TABLE}.train_queries"),
@@ -385,6 +386,27 @@ def test_dl_2019_is_taken_with_its_own_least_grade(config: Config) -> None:
 def test_a_table_may_show_a_measure_that_one_data_set_alone_has(config: Config) -> None:
     config = changed(config, "datasets.msmarco.measures", ["MRR@10", "R@1000", "MRR@7"])
     assert validated(changed(config, "tables.table2.measures", ["MRR@7"]))
+
+
+def test_a_table_may_have_measures_by_answer_which_only_some_data_sets_have(config: Config) -> None:
+    assert validated(changed(config, "tables.table2.measures", ["hits@7"]))
+
+
+def test_question_answering_and_documents_are_overlays_of_the_papers(root: Path, config: Config) -> None:
+    for name in ("configs/tables/qa.yaml", "configs/paper.yaml", "configs/qa.yaml"):
+        config = experiment.merged(config, yaml.safe_load((root / name).read_text()))
+    checked = validated(config)
+    recipe, datasets = checked["recipes"]["dpr"], checked["datasets"]
+    assert (recipe["tied"], recipe["batch_size"], recipe["passages_per_query"]) == (False, 128, 2)
+    assert (recipe["epochs"], recipe["learning_rate"], recipe["max_grad_norm"]) == (40, 1e-5, 2.0)
+    assert recipe["lengths"] == {"query": 256, "passage": 256} and recipe["negatives"]["without_answers"]
+    for name in ("nq", "tqa"):
+        assert datasets[name]["name"] == name and datasets[name]["recipe"] == "dpr"
+        assert experiment.home(checked, "cocondenser", name) == "wikipedia"  # pre-trained once for both
+        assert experiment.metrics(checked, name)["measures"] == ["hits@5", "hits@20", "hits@100"]
+    assert experiment.home(checked, "cocondenser", "msmarco_doc") == "msmarco-documents"
+    assert datasets["msmarco-documents"]["train_split"] is datasets["msmarco-documents"]["eval_split"] is None
+    assert "MRR@100" in experiment.metrics(checked, "msmarco_doc")["measures"]
 
 
 def backbone_folder(path: Path, **settings: Any) -> dict[str, Any]:

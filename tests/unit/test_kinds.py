@@ -12,7 +12,7 @@ from condenser import kinds
 from condenser.data import sources
 from condenser.evaluate import figures, measures
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import Figure, JudgedTexts, Model, Pretraining, Sentences, System, Texts
+from condenser.settings import Figure, Model, PartlyJudgedTexts, Pretraining, Sentences, System, Texts
 from condenser.systems import FOLDER as SYSTEMS
 
 FOLDERS = [sources.FOLDER, OBJECTIVES, SYSTEMS, measures.FOLDER, figures.FOLDER]
@@ -58,7 +58,7 @@ def test_a_source_holds_what_its_folder_says(name: str) -> None:
     assert hasattr(source, "example_files") == hasattr(source, "make_examples")
     assert hasattr(source, "TASK") == issubclass(source.Settings, Sentences)
     if hasattr(source, "example_files"):
-        assert issubclass(source.Settings, JudgedTexts)
+        assert issubclass(source.Settings, PartlyJudgedTexts)
 
 
 @pytest.mark.parametrize("name", kinds.names(OBJECTIVES))

@@ -55,6 +55,7 @@ USED_BY: dict[str, set[str]] = {
     "datasets.msmarco.*": {"collect msmarco"},
     "sources.pydoc.*": {"collect msmarco"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
+    "recipes.dpr.*": set(),  # of data sets for question answering
     "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
     "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *"},
     "recipes.marco.lengths.passage": {"train *", "encode *", "attention_entropy *", "rerank *"},
@@ -145,7 +146,8 @@ VALUES: dict[str, Any] = {
     "significance.confidence": 0.9,
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
-    "recipes.marco.negatives.margin": 0.1,
+    "recipes.*.negatives.margin": 0.1,
+    "recipes.dpr.negatives.positive_in_run": ["bm25"],
     "models.backbone.pooling": "cls",
     "models.backbone.normalised": False,
     "*.scale": 2.0,

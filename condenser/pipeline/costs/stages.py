@@ -64,9 +64,8 @@ def bm25_index(job: Job, data: Data) -> Work:
 def examples(job: Job, data: Data) -> Work:
     """From a run, or from official files that are read as a whole."""
     files = [need.wildcards["file"] for need in job.needs if need.stage == "download"]
-    read = (
-        {"raw_bytes": sum(official_file(name).num_bytes or 0 for name in files)} if files else data.run(job)
-    )
+    raw_bytes = sum(official_file(name).num_bytes or 0 for name in files)  # 0: published nowhere
+    read = {"raw_bytes": raw_bytes} if files else data.run(job)
     an_example = data.passages(job).id_bytes * (1 + job.config["recipe"]["negatives"]["sample"])
     return {**read, "bytes_on_disk": data.num_examples(job) * an_example}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import os
 import shutil
@@ -31,6 +32,7 @@ from condenser import kinds
 from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
+from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards, prefix_of
 from condenser.files import read_json
@@ -750,3 +752,23 @@ def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None
     # 2 operations on numbers in cache, or one through memory
     assert device.flops_per_s > device.bytes_per_s / 8
     assert device.memory_bytes > 1e8
+
+
+def test_squad_is_counted_in_its_files_and_one_file_is_shared_by_articles(tmp_path: Path) -> None:
+    questions = [{"id": str(number), "question": "q", "answers": [{"text": "a"}]} for number in range(6)]
+    paragraphs = [{"context": "a text", "qas": questions[:3]}, {"context": "another", "qas": questions[3:]}]
+    data = {"data": [{"title": str(number), "paragraphs": paragraphs} for number in range(4)]}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps(data))
+    given = {"source": "squad", "path": str(tmp_path), "one_file": "dev", "held_out_articles": 1}
+    settings = squad.Settings(**given, eval_split="test").model_dump()
+    assert assumed_passages(settings, tables).count == 8
+    assert assumed_queries(settings, "test", tables).count == 6
+    assert assumed_queries(settings, "train", tables).count == 18
+
+
+def test_the_questions_of_dprs_sets_are_known_by_set_and_split() -> None:
+    for name, files in dpr.FILES.items():
+        settings = dpr.Settings(source="dpr", name=name, eval_split="test").model_dump()
+        assert assumed_passages(settings, tables).count == dpr.OFFICIAL_ROWS[dpr.PASSAGES]
+        for split in files:
+            assert assumed_queries(settings, split, tables).count > 3000
