@@ -10,15 +10,15 @@ import difflib
 import math
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from condenser import experiment, kinds
 from condenser.data import sources
-from condenser.evaluate import measures, published
+from condenser.evaluate import columns, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
@@ -103,17 +103,31 @@ class Significance(Block):
     seed: Whole
 
 
+def _list_of_names(value: Any) -> Any:
+    """One name is a list of one, null an empty list."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
 class Table(Block):
-    """Rows are systems; each comes once for every train size, as the mean over the seeds."""
+    """Rows are systems; each comes once for every train size, as the mean over the seeds.
+
+    `measures` are columns (`condenser.evaluate.columns`); those of the data sets and evaluation sets in
+    `optional` are left out where the configuration lacks these. `by_dataset` replaces keys for single data
+    sets.
+    """
 
     rows: Annotated[list[Name], Field(min_length=1)]
     measures: Annotated[list[str], Field(min_length=1)]
-    published: str | None = None
+    optional: Annotated[list[Name], Field(default_factory=list)]
+    published: Annotated[  # of several files the first with a figure
+        list[str], BeforeValidator(_list_of_names), Field(default_factory=list)
+    ]
     train_queries: Annotated[
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
     ]
     seeds: list[Whole] | None = None  # the configuration's seed
     compare_with: list[Name] | None = None  # the untouched starts of its rows, else its first row
+    by_dataset: Annotated[dict[Name, dict[str, Any]], Field(default_factory=dict)]
 
 
 class Config(Block):
@@ -226,14 +240,22 @@ def _check_datasets(config: dict[str, Any]) -> None:
                     f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
                     "Name the data set whose texts the models are to be pre-trained on."
                 )
-        _check_measures(f"{key}.measures", dataset.get("measures") or [])
-        least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(dataset.get("eval_split"), 1)
-        grade = experiment.metrics(config, name)["relevant_grade"]
-        if grade < least:
+        if dataset.get("other_eval_splits") and not sources.has_more_splits(dataset):
             raise ValueError(
-                f"{key}.relevant_grade: expected at least {least} for eval_split {dataset['eval_split']}, "
-                f"got {grade}. Lower grades are not relevant there."
+                f"{key}.other_eval_splits: expected none, the source {dataset['source']} makes one "
+                f"evaluation set, got {', '.join(dataset['other_eval_splits'])}. Leave the key out."
             )
+        for number, split in enumerate(sources.eval_splits(dataset)):
+            of_split = f"{key}.other_eval_splits.{split}" if number else key
+            metrics = experiment.metrics(config, name, split)
+            block = dataset["other_eval_splits"][split] if number else dataset
+            _check_measures(f"{of_split}.measures", block.get("measures") or [])
+            least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(split, 1)
+            if metrics["relevant_grade"] < least:
+                raise ValueError(
+                    f"{of_split}.relevant_grade: expected at least {least} for the evaluation set {split}, "
+                    f"got {metrics['relevant_grade']}. Lower grades are not relevant there."
+                )
     for name, recipe in config["recipes"].items():
         _check_recipe(f"recipes.{name}", recipe, config)
 
@@ -309,26 +331,60 @@ def _check_tables(config: dict[str, Any]) -> None:
     _check_measures("metrics.measures", config["metrics"]["measures"])
     known = [
         measure
-        for dataset in config["datasets"]
-        for measure in experiment.metrics(config, dataset)["measures"]
+        for dataset, settings in config["datasets"].items()
+        for split in sources.eval_splits(settings)
+        for measure in experiment.metrics(config, dataset, split)["measures"]
     ]
     known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
     for name, table in config["tables"].items():
         key = f"tables.{name}"
-        for row in table["rows"]:
-            _check_name(f"{key}.rows", row, config["systems"])
-        for measure in table["measures"]:
+        _check_table(key, table, config, known=known)
+        for dataset, entry in table["by_dataset"].items():
+            if "by_dataset" in entry:
+                raise ValueError(f"{key}.by_dataset.{dataset}.by_dataset: unknown key.")
+            of = f"{key}.by_dataset.{dataset}"
+            whole = _checked(Table, {**table, **entry, "by_dataset": {}}, key=of).model_dump()
+            _check_table(of, whole, config, known=known if dataset in config["datasets"] else None)
+            table["by_dataset"][dataset] = {part: whole[part] for part in entry}
+
+
+def _check_table(
+    key: str, table: Mapping[str, Any], config: dict[str, Any], *, known: Sequence[str] | None
+) -> None:
+    """`known` are the measures of all data sets; None for a table of a data set that there is not."""
+    for row in table["rows"]:
+        _check_name(f"{key}.rows", row, config["systems"])
+    for name in table["measures"]:
+        *above, measure = name.split("/")
+        if not above and known is not None:
             _check_name(f"{key}.measures", measure, known)
-        if table["published"] is not None:
-            _check_name(f"{key}.published", table["published"], published.names())
-        if table["seeds"] == []:
-            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
-        if table["compare_with"] == []:
-            raise ValueError(
-                f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
-            )
-        for reference in table["compare_with"] or []:
-            _check_name(f"{key}.compare_with", reference, table["rows"])
+        _check_measures(f"{key}.measures", [measure])
+        if above:
+            _check_column(f"{key}.measures", name, config, optional=table["optional"])
+    for name in table["published"]:
+        _check_name(f"{key}.published", name, published.names())
+    if table["seeds"] == []:
+        raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+    if table["compare_with"] == []:
+        raise ValueError(
+            f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
+        )
+    for reference in table["compare_with"] or []:
+        _check_name(f"{key}.compare_with", reference, table["rows"])
+
+
+def _check_column(key: str, name: str, config: dict[str, Any], *, optional: Sequence[str]) -> None:
+    """Refuse a column that no data set's table could have."""
+    refused: ValueError | None = None
+    for own in config["datasets"]:
+        try:
+            columns.parse(name, own=own, datasets=config["datasets"], optional=optional)
+        except ValueError as error:
+            refused = refused or error
+        else:
+            return
+    if refused is not None:
+        raise ValueError(f"{key}: {refused}")
 
 
 def _check_measures(key: str, names: Iterable[str]) -> None:

@@ -22,7 +22,11 @@ Config = dict[str, Any]
 
 @pytest.fixture
 def config(root: Path) -> Config:
-    return yaml.safe_load((root / "config.yaml").read_text())
+    """As the workflow reads it: config.yaml and the papers' other tables."""
+    whole: Config = {}
+    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
+        whole = experiment.merged(whole, yaml.safe_load(file.read_text()))
+    return whole
 
 
 def changed(config: Config, key: str, value: Any) -> Config:
@@ -176,7 +180,19 @@ TABLE = "tables.table2"
         ("datasets.msmarco", {"source": "msmarco", "train_split": "dl20"},
          "datasets.msmarco.train_split: expected 'train', 'dev' or 'dl19', got 'dl20'"),
         ("datasets.msmarco", {"source": "msmarco", "eval_split": "dl19"},
-         "datasets.msmarco.relevant_grade: expected at least 2 for eval_split dl19, got 1."),
+         "datasets.msmarco.relevant_grade: expected at least 2 for the evaluation set dl19, got 1."),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl19": {"measures": ["nDCG@10"]}}},
+         "datasets.msmarco.other_eval_splits.dl19.relevant_grade: expected at least 2 for the"),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl20": {}}},
+         "datasets.msmarco.other_eval_splits.dl20"),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dev": {}}},
+         "other_eval_splits: 'dev' is a split already: name another"),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl19": {"measures": ["nDCG"]}}},
+         "datasets.msmarco.other_eval_splits.dl19.measures: expected measures such as"),
+        ("datasets.msmarco.other_eval_splits", {"other": {}},
+         "datasets.msmarco.other_eval_splits: expected none, the source pydoc makes one evaluation set"),
+        ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},
+         "other_eval_splits: expected none without eval_split, the main one"),
         # models
         ("models.backbone", {"objective": "checkpoint", "source": "folder", "path": "/no/such"},
          "models.backbone.path: expected a Hugging Face folder"),
@@ -222,7 +238,16 @@ TABLE = "tables.table2"
         (f"{TABLE}.rows", ["condenser-round3"], f"{TABLE}.rows: expected one of bm25, condenser-round1"),
         (f"{TABLE}.rows", [], f"{TABLE}.rows: expected list should have at least 1 item"),
         (f"{TABLE}.measures", ["MRR@7"], f"{TABLE}.measures: expected one of MRR@10, "),
-        (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table2"),
+        (f"{TABLE}.measures", ["MRR@10", "dl19/nDCG@10"],
+         f"{TABLE}.measures: dl19/nDCG@10: expected a data set or evaluation set (msmarco, dev), got dl19."),
+        (f"{TABLE}.measures", ["MRR@10", "msmarc/MRR@10"], "got msmarc. Did you mean msmarco?"),
+        (f"{TABLE}.measures", ["MRR@10", "msmarco/MRR"], f"{TABLE}.measures: expected measures such as"),
+        (f"{TABLE}.by_dataset", {"nq": {"rows": ["bm52"]}}, f"{TABLE}.by_dataset.nq.rows: expected one of"),
+        (f"{TABLE}.by_dataset", {"nq": {"row": ["bm25"]}}, f"{TABLE}.by_dataset.nq.row: unknown key"),
+        (f"{TABLE}.by_dataset", {"nq": {"by_dataset": {}}}, f"{TABLE}.by_dataset.nq.by_dataset: unknown key"),
+        (f"{TABLE}.by_dataset", {"msmarco": {"measures": ["hits@3"]}},
+         f"{TABLE}.by_dataset.msmarco.measures: expected one of MRR@10"),
+        (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table1"),
         (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least one seed, got none."),
         (f"{TABLE}.train_queries", [0], f"{TABLE}.train_queries"),
         (f"{TABLE}.compare_with", [], f"{TABLE}.compare_with: expected at least one system, got none."),
@@ -455,7 +480,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     filled = validated(changed(config, "datasets.mine", entry))["datasets"]["mine"]
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
-        "measures": None, "relevant_grade": None, "documents": None,
+        "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
     }  # fmt: skip
 
 

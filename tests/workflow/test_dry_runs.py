@@ -86,6 +86,17 @@ def test_the_papers_scale_is_planned_offline_with_its_official_files(root: Path,
     )
 
 
+def test_all_tables_are_planned_offline_by_snakemake_itself(root: Path, folder: Path) -> None:
+    tables = ("table1", "table2", "table7", "low_data", "full_train")
+    targets = [f"results/msmarco/{table}.tsv" for table in tables]
+    (folder / "overlay.yaml").write_text("shards: 1\n")  # the rest is the papers' scale
+    done = snakemake(root, folder, *targets, "--configfile", str(root / PAPER), "overlay.yaml")
+    assert done.returncode == 0, done.stdout
+    counted = jobs(done.stdout)
+    assert counted["table"] == 5 and counted["pretrain"] == 4  # Condenser, continued, coCondenser, ICT
+    assert "results/downloads/2019qrels-pass.txt" in done.stdout
+
+
 def test_the_papers_cocondenser_reads_documents_or_by_one_line_passages(load: Load) -> None:
     documents = load(configfile=PAPER)
     documents.jobs("results/msmarco/table2.tsv")

@@ -49,6 +49,9 @@ USED_BY: dict[str, set[str]] = {
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
     "systems.condenser-untied.label": set(),
+    "systems.ict-round1.label": set(),
+    "systems.condenser-ct-*.label": set(),
+    "systems.backbone-round2*.label": set(),
     "systems.condenser-round1.label": {"* msmarco table2", "table * low_data"},
     "systems.backbone-round1.label": {"* msmarco table2", "table * low_data"},
     "systems.backbone-zeroshot.label": {"* msmarco table2", "table * low_data", "table * adapt"},
@@ -66,6 +69,8 @@ USED_BY: dict[str, set[str]] = {
     "significance.*": {"table *", "compare *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
+    "tables.*.by_dataset.*": set(),  # of other data sets
+    "tables.*.optional": set(),  # the configuration has none of them
     "tables.*.published": {"table * {name}"},
     "tables.*": {"* msmarco {name}"},
 }
@@ -83,6 +88,7 @@ VALUES: dict[str, Any] = {
     "models.*.seed": 7,
     "models.cocondenser.initial": "backbone",
     "models.cocondenser.new_head": {"num_head_layers": 2, "skip_from": 3},
+    "models.condenser-ct.initial": "backbone",
     "models.ict.initial": "condenser",
     "models.mlm.initial": "condenser",
     "*.gradient_cache": "always",
@@ -101,6 +107,10 @@ VALUES: dict[str, Any] = {
     "models.backbone.normalised": False,
     "*.scale": 2.0,
     "encode.separator": "always",
+    "tables.*.by_dataset.*.measures": ["hits@20"],
+    "tables.*.by_dataset.*.published": ["v1_table4"],
+    "tables.*.by_dataset": {"msmarco": {"measures": ["MRR@100"]}},
+    "tables.*.optional": ["nq", "dl19", "tqa"],
     "tables.table2.published": None,
     "tables.*.published": "cocondenser_table2",
     "tables.*.train_queries": [100, "all"],
@@ -112,7 +122,7 @@ VALUES: dict[str, Any] = {
 # These name another kind, or need keys beside them: see BY_HAND.
 NOT_ALONE = [
     "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
-    "datasets.msmarco.documents",
+    "datasets.msmarco.documents", "datasets.msmarco.other_eval_splits",
     "systems.*.train", "systems.*-zeroshot.negatives",
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
