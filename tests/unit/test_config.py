@@ -184,7 +184,7 @@ TABLE = "tables.table2"
         ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl19": {"measures": ["nDCG@10"]}}},
          "datasets.msmarco.other_eval_splits.dl19.relevant_grade: expected at least 2 for the"),
         ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl20": {}}},
-         "datasets.msmarco.other_eval_splits.dl20"),
+         "datasets.msmarco.other_eval_splits: expected splits out of train, dev, dl19, got 'dl20'."),
         ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dev": {}}},
          "other_eval_splits: 'dev' is a split already: name another"),
         ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl19": {"measures": ["nDCG"]}}},

@@ -116,6 +116,7 @@ VALUES: dict[str, Any] = {
     "tables.*.train_queries": [100, "all"],
     "tables.*.seeds": [1, 2],
     "tables.adapt.compare_with": ["bm25"],
+    "tables.table1.compare_with": ["bm25"],
     "tables.*.compare_with": ["backbone-round1"],
 }
 

@@ -1,4 +1,4 @@
-"""The papers' tables: planned offline at their scale, and made on tiny collections with columns of another one."""
+"""The papers' tables: planned offline at their scale, and made on two tiny collections."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def test_each_table_is_planned_offline_at_the_papers_scale(
     assert columns(graph, "msmarco", table) == expected
     assert "download 2019qrels-pass.txt" in jobs  # dev and DL 2019 are collected together
     assert any(job.endswith(" dl19") for job in jobs) == ("dl19/nDCG@10" in expected)
-    assert all(
-        Path(file).is_file() for file in graph.inputs(f"table msmarco {table}")[-1:]
-    )  # published figures
+    assert Path(graph.inputs(f"table msmarco {table}")[-1]).is_file()  # published figures
 
 
 def test_the_labels_of_the_papers_scale_are_those_of_the_published_methods(load: Load) -> None:
@@ -206,8 +204,7 @@ def test_table_7_and_a_table_with_columns_of_a_second_collection_are_made_to_the
             value = read_json(results / file)["measures"][measure]
             assert row[column] == f"{value:.4f}"
             assert float(row[f"{column}_low"]) <= round(value, 4) <= float(row[f"{column}_high"])
-    # the same collection and judgements: the very same figures, which MRR@10 of tiny is too
-    assert all(row["MRR@10"] == row["second/MRR@10"] for row in rows[:1])
+    assert rows[0]["MRR@10"] == rows[0]["second/MRR@10"]  # BM25 on the same collection and judgements
     num_late = len({one.query_id for one in read_qrels(results / "second/data/qrels.late.tsv")})
     assert f"second/late/nDCG@10: second, 240 passages, {num_late} queries" in rows[0]["other_columns"]
     counts = read_json(results / "second/data/counts.json")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import field_validator
 
 from condenser.data.archives import extract_tar_members, open_gzip, tar_members
 from condenser.data.canonical import CanonicalFiles, check_splits
@@ -30,7 +31,7 @@ from condenser.data.records import Passage
 from condenser.data.sources import splits as given_splits
 from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
 from condenser.data.triples import make_triple_examples
-from condenser.settings import EvaluationSet, JudgedTexts, Name
+from condenser.settings import JudgedTexts, Name
 
 ARCHIVE = "collectionandqueries.tar.gz"
 TRIPLES = "qidpidtriples.train.full.2.tsv.gz"
@@ -67,9 +68,15 @@ class Settings(JudgedTexts):
 
     train_split: Split = "train"
     eval_split: Split = "dev"
-    other_eval_splits: dict[Split, EvaluationSet] | None = None
     titles: Literal["rocketqa", "none"] = "rocketqa"
     triples: Name | None = None
+
+    @field_validator("other_eval_splits")
+    @classmethod
+    def _splits_are_official(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        if unknown := [split for split in given or {} if split not in SPLITS]:
+            raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}")
+        return given
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
