@@ -21,6 +21,7 @@ from condenser.files import atomic_write, read_json
 _COUNTS = ("batch_size", "passages", "queries")
 _START, _START_P = "compared_with_start", "compared_with_start_p"
 _PUBLISHED, _DIFFERENCE = "published", "difference"
+_BETWEEN = " | "  # parts of `other_columns`, which have semicolons themselves
 _SCREEN = 120  # columns of a terminal
 
 
@@ -201,7 +202,7 @@ def _other_columns(
         parts.append(f"{names}: {of.name}, {of.num_passages:,} passages, {of.num_queries:,} queries")
     if left_out:
         parts.append(f"{', '.join(left_out)}: left out, the configuration has no such data")
-    return "; ".join(parts) or None
+    return _BETWEEN.join(parts) or None
 
 
 def _measured(
@@ -300,7 +301,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
         about += f", backbone {backbones[0]}"
     lines.append(f"{about}.")
     if "other_columns" in frame:
-        lines += [f"{part}." for part in one["other_columns"].split("; ")]
+        lines += [f"{part}." for part in one["other_columns"].split(_BETWEEN)]
     if not one["queries"]:
         return "\n".join(lines)
     names = [official.name for official in OFFICIAL.values()]

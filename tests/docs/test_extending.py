@@ -152,7 +152,7 @@ def check_the_measure_and_the_table(folder: Path) -> None:
     assert [row["method"] for row in rows] == ["BM25", "SimCSE without fine-tuning", "BM25 and SimCSE fused"]
     assert list(rows[0])[:6] == ["method", "batch_size", "MRR@10", "P@5", "mine/R@100", "origin"]
     assert {row["other_columns"] for row in rows} == {
-        "mine/R@100: mine (runs of 50), 240 passages, 48 queries; "
+        "mine/R@100: mine (runs of 50), 240 passages, 48 queries | "
         "dl19/nDCG@10: left out, the configuration has no such data"
     }
     for row, system in zip(rows, ("bm25", "simcse-zeroshot", "fusion"), strict=True):

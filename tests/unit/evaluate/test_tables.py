@@ -4,7 +4,7 @@ import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -515,17 +515,20 @@ def test_columns_of_other_evaluation_sets_have_their_own_queries_and_say_so(tmp_
         "msmarco": {"passages": 300, "queries": {"dev": 100, "dl19": 43}},
         "nq": {"passages": 70, "queries": {"test": 20}},
     }
-    table = with_other_columns(tmp_path, [DL19, NQ], counts, left_out=["tqa/hits@5"])
+    table = with_other_columns(tmp_path, [DL19, replace(NQ, depth=4)], counts, left_out=["tqa/hits@5"])
     assert table.columns.tolist()[2:5] == ["MRR@10", "dl19/nDCG@10", "nq/hits@5"]
     assert table["nq/hits@5"].tolist() == pytest.approx([0.7, 0.7])
     assert (table["dl19/nDCG@10_low"] < 0.6).all() and (table["dl19/nDCG@10_high"] > 0.6).all()
     assert set(table["queries"]) == {100} and set(table["passages"]) == {300}
     assert set(table["other_columns"]) == {
-        "dl19/nDCG@10: MS MARCO (not the official passages and queries), 300 passages, 43 queries; "
-        "nq/hits@5: nq (not the official passages and queries), 70 passages, 20 queries; "
+        "dl19/nDCG@10: MS MARCO (not the official passages and queries), 300 passages, 43 queries | "
+        "nq/hits@5: nq (not the official passages and queries; runs of 4), 70 passages, 20 queries | "
         "tqa/hits@5: left out, the configuration has no such data"
     }
-    assert "\ntqa/hits@5: left out, the configuration has no such data.\n" in shown(table)
+    assert (
+        "; runs of 4), 70 passages, 20 queries.\ntqa/hits@5: left out, the configuration has no such data.\n"
+        in shown(table)
+    )
     of_few, of_many = (table[f"{name}_high"] - table[f"{name}_low"] for name in ("nq/hits@5", "MRR@10"))
     assert (of_few > of_many).all()
 
