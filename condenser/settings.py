@@ -55,7 +55,7 @@ class Texts(Block):
     bad_rows: Literal["strict", "skip"] = "strict"
 
 
-class EvaluationSet(Block):
+class EvalSplit(Block):
     """A further evaluation set of a data set; its keys replace those of the data set."""
 
     measures: Annotated[list[str], Field(min_length=1)] | None = None
@@ -76,7 +76,7 @@ class PartlyJudgedTexts(Texts):
     eval_split: Name | None = "dev"
     measures: list[str] | None = None
     relevant_grade: Count | None = None
-    other_eval_splits: dict[Name, EvaluationSet] | None = None
+    other_eval_splits: dict[Name, EvalSplit] | None = None
 
     @model_validator(mode="after")
     def _splits_differ(self) -> PartlyJudgedTexts:
