@@ -205,7 +205,7 @@ def test_further_evaluation_sets_are_collected_and_what_they_share_is_counted(tm
     in_beir = {"qrels/late.tsv": HEADER + "q2\td1\t1\nq1\td2\t1\n"}
     of_tsv, of_beir = write_tsv(tmp_path / "tsv", **more), write_beir(tmp_path / "beir", **in_beir)
     for settings, shared in (
-        (of_tsv, {"dev+late": 1}),
+        (of_tsv, {"late+train": 1}),
         (of_beir, {"dev+late": 1, "late+train": 1}),
     ):
         settings["other_eval_splits"] = ["late"]
