@@ -203,7 +203,8 @@ def test_table_7_and_a_table_with_columns_of_a_second_collection_are_made_to_the
         ):
             value = read_json(results / file)["measures"][measure]
             assert row[column] == f"{value:.4f}"
-            assert float(row[f"{column}_low"]) <= round(value, 4) <= float(row[f"{column}_high"])
+            if row[f"{column}_low"]:  # empty where all queries score the same
+                assert float(row[f"{column}_low"]) <= round(value, 4) <= float(row[f"{column}_high"])
     assert rows[0]["MRR@10"] == rows[0]["second/MRR@10"]  # BM25 on the same collection and judgements
     num_late = len({one.query_id for one in read_qrels(results / "second/data/qrels.late.tsv")})
     assert f"second/late/nDCG@10: second, 240 passages, {num_late} queries" in rows[0]["other_columns"]
