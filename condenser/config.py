@@ -18,7 +18,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from condenser import experiment, kinds
 from condenser.data import sources
-from condenser.evaluate import columns, measures, published
+from condenser.evaluate import columns, figures, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
@@ -26,6 +26,7 @@ from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
+_TAKEN_FIGURES = ("data",)  # whose manifest lies where a figure's would
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 _LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
@@ -149,6 +150,7 @@ class Config(Block):
     metrics: Metrics
     significance: Significance
     tables: dict[Name, Table]
+    figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
 
 def validated(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +169,7 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
         ("datasets", "source", sources.FOLDER, "sources"),
         ("models", "objective", OBJECTIVES, "objectives"),
         ("systems", "kind", SYSTEMS, ""),
+        ("figures", "kind", figures.FOLDER, ""),
     ):
         of_kinds = checked[defaults] if defaults else {}
         _check_defaults(of_kinds, folder, defaults)
@@ -182,6 +185,7 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     _check_models(checked)
     _check_systems(checked)
     _check_tables(checked)
+    _check_figures(checked)
     _check_rows_fit(checked)
     if checked["downloads"]["mirror"] is not None and not _is(Path(checked["downloads"]["mirror"]).is_dir):
         path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
@@ -296,7 +300,7 @@ def _check_models(config: dict[str, Any]) -> None:
         if "initial" not in model and model["source"] == "folder":
             _layers_and_positions(model, key)
     for name in models:
-        _refuse_cycles(f"models.{name}.initial", name, lambda one: models[one].get("initial"))
+        _refuse_cycles(f"models.{name}.initial", name, lambda one: filter(None, [models[one].get("initial")]))
         *above, checkpoint = experiment.chain(config, name)
         if models[checkpoint]["source"] != "scratch":
             continue
@@ -324,7 +328,7 @@ def _check_systems(config: dict[str, Any]) -> None:
                 changed = _checked(Recipe, changed, key=f"{key}.recipe").model_dump()
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:
-        _refuse_cycles_of_many(name, {one: experiment.systems_of(config, one) for one in systems})
+        _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
 
 
 def _check_tables(config: dict[str, Any]) -> None:
@@ -385,6 +389,23 @@ def _check_column(key: str, name: str, config: dict[str, Any], *, optional: Sequ
             return
     if refused is not None:
         raise ValueError(f"{key}: {refused}")
+
+
+def _check_figures(config: dict[str, Any]) -> None:
+    for name, figure in config["figures"].items():
+        key = f"figures.{name}"
+        if name in config["tables"] or name in _TAKEN_FIGURES:
+            raise ValueError(f"{key}: expected another name, {name} is that of another result. Rename it.")
+        if "table" in figure:
+            _check_name(f"{key}.table", figure["table"], config["tables"])
+        for measure in figure.get("measures") or []:
+            _check_name(f"{key}.measures", measure, config["tables"][figure["table"]]["measures"])
+        for title, systems in figure.get("panels", {}).items():
+            encoders = experiment.systems_of_kind(config, "biencoder")
+            for system in systems:
+                _check_name(f"{key}.panels.{title}", system, encoders)
+        if figure.get("seeds") == []:
+            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
 
 
 def _check_measures(key: str, names: Iterable[str]) -> None:
@@ -483,25 +504,16 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _refuse_cycles(key: str, start: str, above: Callable[[str], str | None]) -> None:
-    seen, one = [start], above(start)
-    while one is not None:
-        if one in seen:
-            raise ValueError(f"{key}: expected a chain that ends, got {' -> '.join([*seen, one])}.")
-        seen.append(one)
-        one = above(one)
+def _refuse_cycles(key: str, start: str, above: Callable[[str], Iterable[str]]) -> None:
+    """Refuse a name that leads back to itself through the names that it starts or reads from."""
 
+    def visit(path: list[str]) -> None:
+        for one in above(path[-1]):
+            if one in path:
+                raise ValueError(f"{key}: expected a chain that ends, got {' -> '.join([*path, one])}.")
+            visit([*path, one])
 
-def _refuse_cycles_of_many(start: str, above: Mapping[str, list[str]]) -> None:
-    def visit(one: str, path: tuple[str, ...]) -> None:
-        if one in path:
-            raise ValueError(
-                f"systems.{start}: expected a chain of systems that ends, got {' -> '.join([*path, one])}."
-            )
-        for other in above[one]:
-            visit(other, (*path, one))
-
-    visit(start, ())
+    visit([start])
 
 
 def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:

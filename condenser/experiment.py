@@ -276,6 +276,45 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
     return rows
 
 
+_SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}
+
+
+def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]:
+    """A figure's entry with the `rows` that it shows, of its table or of the systems of its panels.
+
+    A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
+    `is_trained`, and if it `has_sizes`. A kind that reads manifests has no rows.
+    """
+    entry = config["figures"][figure]
+    kind = kinds.load("evaluate/figures", entry["kind"])
+    if "panels" in entry:
+        seeds = [config["seed"]] if entry["seeds"] is None else entry["seeds"]
+        rows = [
+            {
+                "panel": title,
+                "system": system,
+                "variants": list(
+                    dict.fromkeys(variant(config, system, num_queries="all", seed=seed) for seed in seeds)
+                ),
+                **_shown(config, dataset, system),
+            }
+            for title, systems in entry["panels"].items()
+            for system in systems
+        ]
+    else:
+        rows = table_rows(config, dataset, entry["table"]) if kind.READS != "manifests" else []
+    for row in rows:
+        row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
+        del row["batch_size"]
+    source = config["datasets"][dataset]["source"]
+    return {
+        **entry,
+        "rows": [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None],
+        "collection": dataset if dataset == source else f"{dataset} ({source})",
+        "train_split": config["datasets"][dataset].get("train_split"),
+    }
+
+
 def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str | None:
     """Of `systems`, the one that ranks with the very checkpoint that a system's chain of models begins with.
 
@@ -350,14 +389,14 @@ def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
 def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]:
     """The configuration as one job sees it.
 
-    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system` and `table` of the job's
-    wildcards, its `seed`, and `depth`, the number of hits per query in runs of its split.
+    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system`, `table` and `figure` of
+    the job's wildcards, its `seed`, and `depth`, the number of hits per query in runs of its split.
 
     Raises:
-        LookupError: the configuration has no such data set, model, system or table.
+        LookupError: the configuration has no such data set, model, system, table or figure.
     """
     seen: dict[str, Any] = dict(config)
-    for noun in ("dataset", "system", "table"):
+    for noun in ("dataset", "system", "table", "figure"):
         if noun in wildcards:
             if wildcards[noun] not in config[f"{noun}s"]:
                 raise _unknown(noun, wildcards[noun], config[f"{noun}s"])
@@ -396,6 +435,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
             "published": table_entry(config, wildcards["dataset"], wildcards["table"])["published"],
             **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
+    if "figure" in seen:
+        seen["figure"] = figure_settings(config, wildcards["dataset"], wildcards["figure"])
     return seen
 
 
@@ -412,6 +453,7 @@ def _unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
 _ASKED_FOR = (  # where names stand in the path of a result
     r"results/(?P<dataset>[^/]+)/systems/(?P<system>[^/]+)/(?P<variant>[^/]+)/.*",
     r"results/(?P<dataset>[^/]+)/models/(?P<model>[^/]+)/.*",
+    r"results/(?P<dataset>[^/]+)/(?P<figure>[^/]+)\.svg",
     r"results/(?P<dataset>[^/]+)/(?P<table>[^/]+)\.tsv",
     r"results/(?P<dataset>[^/]+)/.*",
 )

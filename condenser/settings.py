@@ -118,6 +118,12 @@ class Pretraining(Model, Optimiser):
     epochs: Epochs
 
 
+class Figure(Block):
+    """The keys of every figure."""
+
+    kind: Name
+
+
 class System(Block):
     """The keys of every system; `label` is its name in tables."""
 

@@ -1,5 +1,6 @@
 # Shared by all rules: the validated configuration, the graph, the specs, and where results lie.
 
+import functools
 import gc
 import json
 import os
@@ -11,7 +12,7 @@ from pathlib import Path
 from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
-from condenser.evaluate import columns, measures, published
+from condenser.evaluate import columns, figures, measures, published
 from condenser.files import canonical_json
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
@@ -88,6 +89,7 @@ wildcard_constraints:
     model=names(config["models"]),
     system=names(config["systems"]),
     table=names(config["tables"]),
+    figure=names(config["figures"]),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",
@@ -350,6 +352,33 @@ def published_figures(wildcards):
     return [str(published.file(name)) for name in entry["published"]]
 
 
+def files_of_figure(wildcards):
+    """What a figure is drawn from, by what its kind reads, in the order of its rows."""
+    dataset = wildcards.dataset
+    settings = experiment.figure_settings(config, dataset, wildcards.figure)
+    kind = figures.load(settings)
+    if kind.READS == "variants":
+        files = [
+            system_file(dataset, row["system"], variant, name)
+            for row, variant, name in figures.variant_files(settings)
+        ]
+    elif kind.READS == "table":
+        folder = f"results/{dataset}"
+        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
+    else:
+        names = {"dataset": dataset, "table": settings["table"]}
+        *behind, _ = SPECS.jobs_behind("table", names)
+        files = [manifest_of(*job) for job in behind]
+    return files
+
+
+def published_beside_figure(wildcards):
+    """The file of published numbers of a kind of figure; none for most."""
+    kind = figures.load(config["figures"][wildcards.figure])
+    # relative, so that a moved checkout has the same inputs
+    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
+
+
 # ---- the graph, read off the rules ---------------------------------------------------------------
 
 RULES = {}  # name -> stage, and the wildcards that the name stands for
@@ -374,6 +403,7 @@ def manifest_of(stage, wildcards):
     return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
 
 
+@functools.cache
 def owner_of(file):
     """The job that makes a file: its stage and wildcards; None of the user's own files."""
     for name, (stage, fixed) in RULES.items():
@@ -394,7 +424,7 @@ SPECS = specs.Specs(
 def spec(stage, *, named=None, fixed=None, **declared):
     """The param that decides reruns, the canonical spec of the job; declares what its stage depends on."""
     RULES[named or stage] = stage, fixed or {}
-    SPECS.declare(stage, Stage(**declared))
+    SPECS.stages[stage] = Stage(**declared)
 
     def of(wildcards, input):
         try:
@@ -409,7 +439,7 @@ def spec(stage, *, named=None, fixed=None, **declared):
 def work(stage):
     """The folder in which a long job keeps partial work, keyed by its spec."""
     return lambda wildcards, input: (
-        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()), inputs=list(input))[:16]}"
+        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
     )
 
 

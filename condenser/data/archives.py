@@ -1,4 +1,4 @@
-"""Streams from gzip files and from the members of tar.gz archives.
+"""Streams from plain and gzip files, and from the members of tar.gz archives.
 
 Every stream is read to the end of the archive, where gzip keeps its checksum: a damaged or shortened
 archive is always noticed.
@@ -20,6 +20,7 @@ from condenser.files import atomic_write
 
 _DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError)
 _CHUNK_BYTES = 1 << 20
+_GZIP_BEGIN = b"\x1f\x8b"  # no text in UTF-8 begins so
 
 
 @contextmanager
@@ -29,7 +30,7 @@ def _damage_named(path: str | Path) -> Iterator[None]:
     except _DAMAGE as error:
         raise ValueError(
             f"{path}: expected a complete archive, got a damaged or shortened one ({error}). "
-            "Delete it and download it again."
+            "Put a whole copy in its place, or delete it to download it again."
         ) from error
 
 
@@ -56,6 +57,29 @@ def open_gzip(path: str | Path) -> Iterator[IO[bytes]]:
     """
     with gzip.open(path) as inner:
         yield io.BufferedReader(_Stream(inner, path), _CHUNK_BYTES)
+
+
+@contextmanager
+def open_unpacked(path: str | Path) -> Iterator[IO[bytes]]:
+    """The bytes of a file, unpacked if it is gzip: its content decides, not its name.
+
+    Raises:
+        ValueError: a gzip file is damaged or shortened (raised while it is read).
+    """
+    with Path(path).open("rb") as file:
+        is_gzip = file.read(len(_GZIP_BEGIN)) == _GZIP_BEGIN
+        if not is_gzip:
+            file.seek(0)
+            yield file
+            return
+    with open_gzip(path) as stream:
+        yield stream
+
+
+def count_unpacked_lines(path: str | Path) -> int:
+    """The number of line feeds in a file, unpacked if it is gzip."""
+    with open_unpacked(path) as stream:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: stream.read(_CHUNK_BYTES), b""))
 
 
 def tar_members(path: str | Path, names: Collection[str]) -> Iterator[tuple[str, IO[bytes]]]:

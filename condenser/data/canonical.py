@@ -6,16 +6,22 @@ judgements name existing queries and passages. The files appear together, after 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 import re
 import tempfile
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, TypeVar
 
+import numpy as np
+
+from condenser.data.archives import open_unpacked
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
     Row,
@@ -33,6 +39,8 @@ from condenser.progress import track
 
 Parsed = TypeVar("Parsed")
 Record = TypeVar("Record", Passage, Query, Qrel)
+
+log = logging.getLogger("condenser")
 
 _MAX_BITMAP_ID = 1 << 28
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -74,6 +82,22 @@ class IdSet:
         return self._count
 
 
+class TextDigests:
+    """Counts texts that occur again, with eight bytes of memory for each text."""
+
+    def __init__(self) -> None:
+        self._digests = array("Q")
+
+    def add(self, title: str, text: str) -> None:
+        """Add a passage. Two different ones count as equal with a chance of 2^-64."""
+        digest = hashlib.blake2b(f"{title}\0{text}".encode(), digest_size=8).digest()  # neither contains NUL
+        self._digests.frombytes(digest)
+
+    def num_repeated(self) -> int:
+        """The number of passages whose title and text an earlier one has."""
+        return len(self._digests) - len(np.unique(np.frombuffer(self._digests, dtype=np.uint64)))
+
+
 class CanonicalFiles:
     """Writes `collection.jsonl`, `doc_ids.txt`, `queries.<split>.jsonl`, `qrels.<split>.tsv` and
     `rejected.jsonl` of one data set into `folder`.
@@ -84,7 +108,8 @@ class CanonicalFiles:
 
     `counts` has for each file `rows` = `kept` + `rejected` + `without_judgement` (queries that are not
     used) + `repeated` (judgements that occur again) + `without_text` (documents that a source leaves out).
-    Blank lines are not rows.
+    Blank lines are not rows. `repeated_texts` counts the passages that have the title and text of an earlier
+    one under another id; they are kept.
 
     Raises:
         ValueError: `bad_rows` is neither "strict" nor "skip".
@@ -153,8 +178,8 @@ class CanonicalFiles:
         return self._tallies.setdefault(self._names_of(file)[0], Counter(rows=0, kept=0, rejected=0))
 
     def rows(self, path: str | Path, parse: Callable[[bytes], Parsed]) -> Iterator[Row[Parsed]]:
-        """The rows of a file, parsed by `parse`."""
-        with Path(path).open("rb") as stream:
+        """The rows of a file, plain or gzip, parsed by `parse`."""
+        with open_unpacked(path) as stream:
             yield from self.stream_rows(str(path), stream, parse)
 
     def stream_rows(
@@ -209,6 +234,7 @@ class CanonicalFiles:
                     "unique passage ids", f"{preview(passage.doc_id)} again", "Remove one of the two rows."
                 )
 
+        digests = TextDigests()
         with atomic_write(self._ready / "doc_ids.txt") as ids:
 
             def kept() -> Iterator[Passage]:
@@ -216,6 +242,7 @@ class CanonicalFiles:
                 for file, _, passage in self._fit(counted, check):
                     ids.write(passage.doc_id.encode() + b"\n")
                     self.tally(file)["kept"] += 1
+                    digests.add(passage.title, passage.text)
                     yield passage
 
             self._totals["passages"] = write_passages(self._ready / "collection.jsonl", kept())
@@ -223,6 +250,14 @@ class CanonicalFiles:
             raise ValueError(
                 f"{self._names()}: expected passages, got none that can be used. Is it the right file?"
                 f"{self._rejected_advice()}"
+            )
+        if repeated := digests.num_repeated():
+            self._totals["repeated_texts"] = repeated
+            log.warning(
+                "collection: passages with the title and text of an earlier one: %s of %s. They are kept: no "
+                "system can tell them apart, yet only those with a judgement count as relevant.",
+                f"{repeated:,}",
+                f"{self._totals['passages']:,}",
             )
 
     def write_splits(
@@ -239,11 +274,12 @@ class CanonicalFiles:
             ValueError: a split has no queries left or no relevant passage, or a row is bad and `bad_rows`
                 is "strict".
         """
-        judgements = {split: self._known_passages(rows) for split, rows in qrels.items()}
+        judgements = {split: self._known_passages(split, rows) for split, rows in qrels.items()}
         judged = {split: {qrel.query_id for _, _, qrel in rows} for split, rows in judgements.items()}
         written: dict[str, dict[str, Query]] = {split: {} for split in qrels}
         for splits, rows in queries:
-            self._sort_queries(rows, {split: judged[split] for split in splits}, written)
+            with self._not_empty("queries", splits):
+                self._sort_queries(rows, {split: judged[split] for split in splits}, written)
         for split, rows_of_split in judgements.items():
             kept = list(self._known_queries(rows_of_split, written[split]))
             if not kept:
@@ -262,7 +298,24 @@ class CanonicalFiles:
             self._totals["qrels"][split] = write_qrels(self._ready / f"qrels.{split}.tsv", kept)
         self._count_shared(written)
 
-    def _known_passages(self, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int, Qrel]]:
+    @contextmanager
+    def _not_empty(self, what: str, splits: Sequence[str]) -> Iterator[None]:
+        """See that the files that are read inside the block have rows.
+
+        Raises:
+            ValueError: they have none.
+        """
+        before = set(self._tallies)
+        yield
+        read = self._tallies.keys() - before
+        if read and not any(self._tallies[name]["rows"] for name in read):
+            names = " and ".join(map(repr, splits))
+            raise ValueError(
+                f"{', '.join(sorted(read))}: expected {what} of the split {names}, got a file without any. "
+                "Add them, or set train_split or eval_split to null if there are none."
+            )
+
+    def _known_passages(self, split: str, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int, Qrel]]:
         """The judgements of existing passages; each pair of query and passage occurs once."""
         grades: dict[tuple[str, str], int] = {}
 
@@ -285,12 +338,13 @@ class CanonicalFiles:
                 )
 
         kept = []
-        for file, line, qrel in self._fit(rows, check):
-            if (qrel.query_id, qrel.doc_id) in grades:
-                self.tally(file)["repeated"] += 1
-            else:
-                grades[qrel.query_id, qrel.doc_id] = qrel.grade
-                kept.append((file, line, qrel))
+        with self._not_empty("judgements", [split]):
+            for file, line, qrel in self._fit(rows, check):
+                if (qrel.query_id, qrel.doc_id) in grades:
+                    self.tally(file)["repeated"] += 1
+                else:
+                    grades[qrel.query_id, qrel.doc_id] = qrel.grade
+                    kept.append((file, line, qrel))
         return kept
 
     def _sort_queries(

@@ -15,7 +15,7 @@ from condenser.progress import Progress, count_lines
 COUNTS = (
     "queries",
     "without_positives",
-    "without_run",
+    "without_hits",
     "without_positive_in_run",
     "without_negatives",
     "without_negatives_by_margin",
@@ -51,6 +51,7 @@ def make_examples(
     Source: coCondenser, A.1; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever).
 
     The run is read once, one query at a time, so it must be in the queries' order.
+    `without_hits` counts the queries for which the system found nothing.
     Of the counts, `queries` is the sum of the six that follow it; the last four are of examples.
 
     Raises:
@@ -77,7 +78,7 @@ def make_examples(
             if not judged:
                 counts["without_positives"] += 1
             elif not ranked:
-                counts["without_run"] += 1
+                counts["without_hits"] += 1
             elif positive_in_run and best is None:
                 counts["without_positive_in_run"] += 1
             elif not unjudged:
@@ -95,9 +96,11 @@ def make_examples(
                 yield TrainExample(query_id, tuple(judged), tuple(top[index] for index in drawn))
         if counts["examples"] == 0:
             reasons = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+            advice = "Do run, queries and judgements belong together?"
+            if 0 < counts["without_hits"] == counts["queries"] - counts["without_positives"]:
+                advice = "None of these queries found a passage: do queries and passages share any words?"
             raise ValueError(
-                f"{run}: expected a train query with positives and negatives, got none ({reasons}). "
-                "Do run, queries and judgements belong together?"
+                f"{run}: expected a train query with positives and negatives, got none ({reasons}). {advice}"
             )
 
     write_examples(output, examples())

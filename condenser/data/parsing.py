@@ -185,7 +185,10 @@ def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:
                 f"only {preview(sorted(record))}",
                 "Add it, or rename the field that contains it.",
             )
-        raise Unfit(f'a string in "{key}"', preview(value), "Put it in quotation marks.")
+        advice = "Add a text, or remove the row." if value is None else "Put it in quotation marks."
+        if isinstance(value, list | dict):
+            advice = "Write it as one text."
+        raise Unfit(f'a string in "{key}"', "null" if value is None else preview(value), advice)
     return value
 
 

@@ -78,6 +78,7 @@ class Tokenizer:
 
     Attributes:
         cls_id, sep_id, pad_id, mask_id, vocab_size: whole numbers.
+        unk_id: of a word that no pieces make up, or of more than 100 characters; -1 where there is none.
         is_continuation: bool [vocab], pieces that continue a word.
         random_ids: ids that may stand for a masked token: all but the special ones.
     """
@@ -101,6 +102,7 @@ class Tokenizer:
                 f"{type(self._backend.model).__name__} with ids {specials}. Choose a BERT backbone."
             )
         self.cls_id, self.sep_id, self.pad_id, self.mask_id = specials
+        self.unk_id = -1 if whole.unk_token_id is None else whole.unk_token_id
         vocabulary = self._backend.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
         self.is_continuation: Bool[np.ndarray, " vocab"] = np.zeros(self.vocab_size, dtype=bool)
@@ -146,12 +148,13 @@ def write_token_shard(
     Rows go through the tokenizer `batch_size` at a time and straight to disk, so that memory
     holds one batch and the sentence counts; neither the batch size nor the number of threads
     (RAYON_NUM_THREADS) changes a byte. With `split` false the whole text is one sentence.
-    Sentences without tokens are left out; a row without tokens stays, and is counted. `num_rows`, where
-    it is known beforehand, is for the time left that is shown.
+    Sentences without tokens are left out; a row without tokens stays, and is counted, as are the words that
+    became [UNK]. `num_rows`, where it is known beforehand, is for the time left that is shown.
     """
     tokens_file, lengths_file, nums_file = shard_files(prefix)
     all_lengths, all_nums = [np.zeros(0, np.uint32)], [np.zeros(0, np.uint32)]
-    counts = dict.fromkeys(("rows", "rows_with_title", "rows_without_tokens", "sentences", "tokens"), 0)
+    names = ("rows", "rows_with_title", "rows_without_tokens", "sentences", "tokens", "unknown_words")
+    counts = dict.fromkeys(names, 0)
     texts = iter(texts)
     with (
         atomic_write(tokens_file) as file,
@@ -172,6 +175,7 @@ def write_token_shard(
             counts["rows_without_tokens"] += int(np.count_nonzero(np.add.reduceat(lengths, first) == is_bare))
             counts["sentences"] += len(lengths) - len(batch)
             counts["tokens"] += len(ids)
+            counts["unknown_words"] += int(np.count_nonzero(ids == tokenizer.unk_id))
             progress.advance(len(batch))
         _write_header(file, counts["tokens"], tokenizer.dtype)
         save_npy(lengths_file, _smallest(np.concatenate(all_lengths)))

@@ -133,7 +133,7 @@ def _from_checkpoint(
 def _from_scratch(
     folder: str | Path, *, shape: Mapping[str, int], texts: Iterable[str], vector: TextVector, seed: int
 ) -> dict[str, Any]:
-    words = learn_wordpieces(texts, vocab_size=shape["vocab_size"])
+    words, num_too_long = learn_wordpieces(texts, vocab_size=shape["vocab_size"])
     if shape["hidden_size"] % shape["num_heads"]:
         raise ValueError(
             f"backbone: expected hidden_size to be a multiple of num_heads, "
@@ -152,7 +152,8 @@ def _from_scratch(
     with atomic_folder(folder) as partial:
         save_tokenizer(wordpiece_tokenizer(words, max_length=config.max_position_embeddings), partial)
         _write(model, _new_head(config, seed=seed), vector, partial)
-    return _counts(model, "scratch", vector, pooler="new", mlm_head="new")
+    counts = _counts(model, "scratch", vector, pooler="new", mlm_head="new")
+    return {**counts, "words_too_long_to_learn": num_too_long}
 
 
 def _new_head(config: BertConfig, *, seed: int) -> MaskedLanguageHead:

@@ -18,8 +18,9 @@ ALPHABET = 1000
 """Characters kept at most, the most frequent; the others become [UNK]. BERT's own list has about 1,000."""
 
 
-def learn_wordpieces(texts: Iterable[str], *, vocab_size: int) -> list[str]:
-    """At most `vocab_size` word pieces of uncased texts, special words first.
+def learn_wordpieces(texts: Iterable[str], *, vocab_size: int) -> tuple[list[str], int]:
+    """At most `vocab_size` word pieces of uncased texts, special words first; and how many words of the
+    texts were too long to learn from.
 
     The trainer numbers pieces in the order in which it meets them, which changes between runs, and
     breaks ties by number. So it is given every character, alone and continuing a word, in a fixed
@@ -30,9 +31,12 @@ def learn_wordpieces(texts: Iterable[str], *, vocab_size: int) -> list[str]:
     """
     normalizer, splitter = BertNormalizer(lowercase=True), BertPreTokenizer()
     counts: Counter[str] = Counter()
+    num_too_long = 0
     for text in texts:
         words = splitter.pre_tokenize_str(normalizer.normalize_str(text))
-        counts.update(word for word, _ in words if len(word) <= MAX_WORD_CHARACTERS)
+        short = [word for word, _ in words if len(word) <= MAX_WORD_CHARACTERS]
+        num_too_long += len(words) - len(short)
+        counts.update(short)
     characters: Counter[str] = Counter()
     for word, count in counts.items():
         for character in word:
@@ -63,4 +67,4 @@ def learn_wordpieces(texts: Iterable[str], *, vocab_size: int) -> list[str]:
     learner.pre_tokenizer = WhitespaceSplit()
     learner.train_from_iterator(repeated(), trainer)
     numbers = learner.get_vocab()
-    return sorted(numbers, key=lambda word: numbers[word])
+    return sorted(numbers, key=lambda word: numbers[word]), num_too_long

@@ -8,6 +8,7 @@ without comments and docstrings. It is the same in every version of Python.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ PACKAGE = "condenser"
 WITHOUT_EFFECT = frozenset(
     f"{PACKAGE}.{name}" for name in ("progress", "program", "manifest", "settings", "kinds")
 )
+
+
+_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # fields of a statement that hold statements
 
 
 @cache  # every job asks
@@ -52,7 +56,7 @@ def _read(file: Path) -> tuple[str, list[str]]:
     """The digest of a file, and the names of ours in its import statements: modules, and what they hold."""
     tree = ast.parse(file.read_bytes(), filename=str(file))
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if ast.get_docstring(node, clean=False) is not None:
                 node.body = node.body[1:] or [ast.Pass()]
@@ -69,6 +73,16 @@ def _read(file: Path) -> tuple[str, list[str]]:
     return sha256_text(_rendered(tree))[:12], ours
 
 
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The module, its statements and theirs: imports and docstrings are not inside expressions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in _BLOCKS:
+            waiting += getattr(node, name, ())
+
+
 def _rendered(node: Any) -> str:
     """A syntax tree as text that is the same in every version of Python.
 
@@ -76,15 +90,19 @@ def _rendered(node: Any) -> str:
     Python 3.12 ends a format with an empty text, and `repr` escapes what its Unicode does not know.
     """
     if isinstance(node, ast.AST):
-        fields = dict(ast.iter_fields(node))
-        if isinstance(node, ast.JoinedStr):
-            fields["values"] = [part for part in node.values if getattr(part, "value", None) != ""]
-        inner = ",".join(
-            f"{name}={_rendered(value)}"
-            for name, value in sorted(fields.items())
-            if value is not None and value != [] and name not in ("kind", "type_comment")
-        )
-        return f"{type(node).__name__}({inner})"
+        inner = []
+        for name in _shown_fields(node._fields):
+            value = getattr(node, name, None)
+            if isinstance(node, ast.JoinedStr):
+                value = [part for part in node.values if getattr(part, "value", None) != ""]
+            if value is not None and value != []:
+                inner.append(f"{name}={_rendered(value)}")
+        return f"{type(node).__name__}({','.join(inner)})"
     if isinstance(node, list):
         return f"[{','.join(map(_rendered, node))}]"
     return ascii(node)
+
+
+@cache  # a dry run renders a hundred thousand nodes
+def _shown_fields(fields: tuple[str, ...]) -> list[str]:
+    return sorted({*fields} - {"kind", "type_comment"})

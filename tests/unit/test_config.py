@@ -224,7 +224,7 @@ TABLE = "tables.table2"
          "negatives: expected the systems whose negatives it is trained"),
         ("systems.condenser-round1.train", False, "negatives: expected none with train: false"),
         ("systems.condenser-round1.negatives", ["condenser-round2"],
-         ": expected a chain of systems that ends, got condenser-round1 -> condenser-round2 -> "),
+         ": expected a chain that ends, got condenser-round1 -> condenser-round2 -> "),
         ("systems.condenser-round1.recipe", {"batch": 3},
          "systems.condenser-round1.recipe.batch: unknown key."),
         ("systems.condenser-round1.recipe", {"negatives": {"depth": 300}},
@@ -539,3 +539,36 @@ def test_every_kind_declares_settings_that_refuse_unknown_keys(folder: str) -> N
 def test_a_kind_that_is_not_there_is_said() -> None:
     with pytest.raises(ValueError, match=r"expected one of beir, .*, got 'bier'\."):
         kinds.load("data/sources", "bier")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"table": "table2"}, "figures.mine.kind: missing. It names the kind: attention_entropy, costs, "),
+        ({"kind": "pie", "table": "table2"}, "figures.mine.kind: expected one of attention_entropy, costs, "),
+        ({"kind": "costs", "table": "table3"}, "figures.mine.table: expected one of "),
+        ({"kind": "costs", "table": "table2", "size": 3},
+         "figures.mine.size: unknown key. Known: kind, table."),
+        ({"kind": "train_size", "table": "table2", "measures": ["R@5"]},
+         "figures.mine.measures: expected one of MRR@10, R@1000, got 'R@5'."),
+        ({"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 0},
+         "figures.mine.updates: expected greater than or equal to 1, got 0."),
+        ({"kind": "attention_entropy", "panels": {"A": ["bm25"]}, "passages": 5, "seed": 1},
+         "figures.mine.panels.A: expected one of condenser-round1, "),
+        ({"kind": "attention_entropy", "panels": {"A": ["condenser-round1"]},
+          "passages": 5, "seed": 1, "seeds": []},
+         "figures.mine.seeds: expected at least one seed, got none."),
+    ],
+)  # fmt: skip
+def test_a_figure_that_cannot_be_drawn_is_refused(
+    config: Config, entry: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        validated({**config, "figures": {"mine": entry}})
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["table2", "data"])
+def test_a_figure_whose_files_would_be_another_results_is_refused(config: Config, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^figures.{name}: expected another name"):
+        validated({**config, "figures": {name: {"kind": "costs", "table": "table2"}}})

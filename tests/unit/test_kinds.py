@@ -10,12 +10,12 @@ import pytest
 
 from condenser import kinds
 from condenser.data import sources
-from condenser.evaluate import measures
+from condenser.evaluate import figures, measures
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import JudgedTexts, Model, Pretraining, System, Texts
+from condenser.settings import Figure, JudgedTexts, Model, Pretraining, System, Texts
 from condenser.systems import FOLDER as SYSTEMS
 
-FOLDERS = [sources.FOLDER, OBJECTIVES, SYSTEMS, measures.FOLDER]
+FOLDERS = [sources.FOLDER, OBJECTIVES, SYSTEMS, measures.FOLDER, figures.FOLDER]
 ALL = [(folder, name) for folder in FOLDERS for name in kinds.names(folder)]
 
 
@@ -86,12 +86,22 @@ def test_every_measure_has_a_name_of_its_own() -> None:
     assert len(set(names)) == len(names) and not any("@" in name for name in names)
 
 
+@pytest.mark.parametrize("name", kinds.names(figures.FOLDER))
+def test_a_figure_holds_what_its_folder_says(name: str) -> None:
+    figure = kinds.load(figures.FOLDER, name)
+    assert issubclass(figure.Settings, Figure)
+    assert figure.READS in ("variants", "table", "manifests")
+    assert callable(figure.table) and callable(figure.picture)
+    assert hasattr(figure, "file_of") == (figure.READS == "variants")
+    assert "table" in figure.Settings.model_fields or figure.READS == "variants"
+
+
 def test_all_kinds_are_read_without_torch(root: Path) -> None:
     """Snakemake reads them for every job of a cluster, where importing torch takes seconds."""
     program = (
         "import sys; from condenser import config, kinds\n"
         f"for folder, name in {ALL!r}: kinds.load(folder, name)\n"
-        "found = {'torch', 'transformers', 'pandas', 'datasets', 'faiss'} & set(sys.modules)\n"
+        "found = {'torch', 'transformers', 'pandas', 'matplotlib', 'datasets', 'faiss'} & set(sys.modules)\n"
         "assert not found, found"
     )
     done = subprocess.run(

@@ -20,15 +20,19 @@ TARGET = "results/msmarco/table2.tsv"
 TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
     "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
+    *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
 ]  # fmt: skip
 ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
 
 # Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
 # {name} is the key's second part.
+COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *"}
+ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 USED_BY: dict[str, set[str]] = {
     "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
-    "compute.threads": {"pretrain *", "train *", "encode *", "encode_queries *", "search *"},
-    "compute.*": {"pretrain *", "train *", "encode *", "encode_queries *"},
+    "compute.threads": {*COMPUTED, "search *", "attention_entropy *"},
+    "compute.device": {*COMPUTED, "attention_entropy *"},
+    "compute.precision": COMPUTED,
     "safety.*": set(),
     "downloads.*": set(),
     "datasets.msmarco.measures": {"metrics *"},
@@ -38,7 +42,7 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
     "recipes.marco.lengths.query": {"train *", "encode_queries *"},
-    "recipes.marco.lengths.passage": {"train *", "encode *"},
+    "recipes.marco.lengths.passage": {"train *", "encode *", "attention_entropy *"},
     "recipes.marco.negatives.margin": {"examples * *-round1 *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
@@ -49,30 +53,43 @@ USED_BY: dict[str, set[str]] = {
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
     "systems.condenser-untied.label": set(),
-    "systems.ict-round1.label": set(),
     "systems.condenser-ct-*.label": set(),
     "systems.backbone-round2*.label": set(),
-    "systems.condenser-round1.label": {"* msmarco table2", "table * low_data"},
-    "systems.backbone-round1.label": {"* msmarco table2", "table * low_data"},
-    "systems.backbone-zeroshot.label": {"* msmarco table2", "table * low_data", "table * adapt"},
-    "systems.*-zeroshot.label": {"table * adapt"},
-    "systems.*.label": {"* msmarco table2"},
+    "systems.ict-round1.label": {"figure * attention_entropy"},
+    "systems.condenser-round1.label": {"* msmarco table2", "table * low_data", *ROUND_1},
+    "systems.cocondenser-round1.label": {"* msmarco table2", *ROUND_1},
+    "systems.backbone-round1.label": {"* msmarco table2", "table * low_data", *ROUND_1},
+    "systems.backbone-zeroshot.label": {
+        "* msmarco table2",
+        "table * low_data",
+        "table * adapt",
+        "figure * attention_entropy",
+    },
+    "systems.mlm-zeroshot.label": {"table * adapt"},
+    "systems.*-zeroshot.label": {"table * adapt", "figure * attention_entropy"},
+    "systems.*.label": {"* msmarco table2", "figure * loss_curve"},
     "systems.bm25.*": {"bm25_run *"},
-    "systems.*-zeroshot.initial": {"encode * {name} *", "encode_queries * {name} *"},
+    "systems.*-zeroshot.initial": {
+        "encode * {name} *",
+        "encode_queries * {name} *",
+        "attention_entropy * {name} *",
+    },
     "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
-    "encode.batch_tokens": {"encode *", "encode_queries *"},
+    "encode.batch_tokens": {"encode *", "encode_queries *", "attention_entropy *"},
     "encode.separator": {"tokens *"},
     "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
     "metrics.*": {"metrics *"},
-    "significance.*": {"table *", "compare *"},
+    "significance.*": {"table *", "compare *", "figure *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
     "tables.*.by_dataset.*": set(),  # of other data sets
     "tables.*.optional": set(),  # the configuration has none of them
     "tables.*.published": {"table * {name}"},
+    "tables.table2.rows": {"* msmarco table2", "figure * costs"},
     "tables.*": {"* msmarco {name}"},
+    "figures.*": {"figure * {name}"},
 }
 
 # Another value, where `another` gives one that is refused or none.
@@ -118,6 +135,9 @@ VALUES: dict[str, Any] = {
     "tables.adapt.compare_with": ["bm25"],
     "tables.table1.compare_with": ["bm25"],
     "tables.*.compare_with": ["backbone-round1"],
+    "figures.*.table": "table7",
+    "figures.*.measures": ["MRR@10"],
+    "figures.*.seeds": [1],
 }
 
 # These name another kind, or need keys beside them: see BY_HAND.
@@ -246,7 +266,7 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "significance", "tables"),
+    *("systems", "shards", "encode", "metrics", "significance", "tables", "figures"),
 ]
 
 

@@ -91,6 +91,12 @@ def collected(settings: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def plain_or_packed(file: Path) -> Path:
+    """A user's file, or the same with `.gz` behind its name where that one alone is there."""
+    packed = file.with_name(f"{file.name}.gz")
+    return packed if packed.is_file() and not file.exists() else file
+
+
 def check_local_files(datasets: Mapping[str, Mapping[str, Any]]) -> None:
     """See that the user's own files of all data sets are there, before anything runs.
 

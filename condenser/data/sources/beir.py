@@ -1,8 +1,8 @@
 """A collection of one's own in BEIR's layout.
 
 `corpus.jsonl` (`_id`, `text`, optional `title`), `queries.jsonl` (`_id`, `text`, optional
-`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated). Other fields
-are ignored. Source of the layout: Thakur et al. 2021, BEIR.
+`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated), each also
+as `.gz`. Other fields are ignored. Source of the layout: Thakur et al. 2021, BEIR.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from condenser.data.archives import count_unpacked_lines, open_unpacked
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
@@ -25,8 +26,8 @@ from condenser.data.parsing import (
     whole_grade,
 )
 from condenser.data.records import Passage, Qrel, Query
+from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
-from condenser.progress import count_lines
 from condenser.settings import PartlyJudgedTexts
 
 _HEADER = ("query-id", "corpus-id", "score")
@@ -46,11 +47,8 @@ def raw_files(settings: Mapping[str, Any]) -> list[str]:
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
     """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
     path, splits = Path(settings["path"]), given_splits(settings)
-    return [
-        path / "corpus.jsonl",
-        *([path / "queries.jsonl"] if splits else []),
-        *(path / "qrels" / f"{split}.tsv" for split in splits),
-    ]
+    files = ["corpus.jsonl", *(["queries.jsonl"] if splits else []), *map(_qrels_of, splits)]
+    return [plain_or_packed(path / file) for file in files]
 
 
 def collect(
@@ -73,16 +71,20 @@ def collect(
     check_splits(*splits)
     path = Path(path)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        corpus = path / "corpus.jsonl"
-        files.write_collection(files.rows(corpus, _passage), num_rows=count_lines(corpus))
-        qrels = {split: _qrel_rows(path / "qrels" / f"{split}.tsv", files) for split in splits}
-        queries = [(splits, files.rows(path / "queries.jsonl", _query))] if splits else []
-        files.write_splits(qrels, queries)
+        corpus = plain_or_packed(path / "corpus.jsonl")
+        files.write_collection(files.rows(corpus, _passage), num_rows=count_unpacked_lines(corpus))
+        qrels = {split: _qrel_rows(plain_or_packed(path / _qrels_of(split)), files) for split in splits}
+        queries = plain_or_packed(path / "queries.jsonl")
+        files.write_splits(qrels, [(splits, files.rows(queries, _query))] if splits else [])
         return files.counts
 
 
+def _qrels_of(split: str) -> str:
+    return f"qrels/{split}.tsv"
+
+
 def _qrel_rows(path: Path, files: CanonicalFiles) -> Iterator[Row[Qrel]]:
-    with path.open("rb") as stream:
+    with open_unpacked(path) as stream:
         lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=files.tally(path))
         number, header = next(lines, (1, b""))
         if isinstance(header, Unfit):
@@ -101,7 +103,7 @@ def _passage(line: bytes) -> Passage:
     record = json_object(line)
     return Passage(
         text_field(record, "_id", absent=None),
-        text_field(record, "title", absent=""),
+        "" if record.get("title") is None else text_field(record, "title", absent=""),
         text_field(record, "text", absent=None),
     )
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import field_validator
 
-from condenser.data.archives import extract_tar_members, open_gzip, tar_members
+from condenser.data.archives import extract_tar_members, tar_members
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
@@ -160,20 +160,12 @@ def collect(
         paths = extract_tar_members(raw[ARCHIVE], in_archive, files.scratch)
         paths |= {name: raw[name] for name in names if name not in paths}
         files.write_splits(
-            {split: _file_rows(paths[SPLITS[split][1]], trec_qrel, files) for split in splits},
-            [((split,), _file_rows(paths[SPLITS[split][0]], tsv_query, files)) for split in splits],
+            {split: files.rows(paths[SPLITS[split][1]], trec_qrel) for split in splits},
+            [((split,), files.rows(paths[SPLITS[split][0]], tsv_query)) for split in splits],
         )
         counts |= files.counts
         check_official_rows(counts["files"], [member, *names], official_rows)
     return counts
-
-
-def _file_rows(path: Path, parse: Any, files: CanonicalFiles) -> Iterator[Row[Any]]:
-    if path.suffix != ".gz":
-        yield from files.rows(path, parse)
-        return
-    with open_gzip(path) as stream:
-        yield from files.stream_rows(str(path), stream, parse)
 
 
 def _plain_rows(archive: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:

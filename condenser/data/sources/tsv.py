@@ -1,7 +1,8 @@
 """A collection of one's own in MS MARCO's plain form.
 
 `collection.tsv` (`id<tab>text`, or `id<tab>title<tab>text` all through), `queries.<split>.tsv`
-(`id<tab>text`), `qrels.<split>.tsv` (`query_id 0 doc_id grade`, by tabs or spaces). No headers.
+(`id<tab>text`), `qrels.<split>.tsv` (`query_id 0 doc_id grade`, by tabs or spaces), each also as
+`.gz`. No headers.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from condenser.data.archives import count_unpacked_lines
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import trec_qrel, tsv_passages, tsv_query
+from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
-from condenser.progress import count_lines
 from condenser.settings import PartlyJudgedTexts
 
 
@@ -31,11 +33,8 @@ def raw_files(settings: Mapping[str, Any]) -> list[str]:
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
     """The collection, and queries and judgements of the splits that it has, in the folder `path`."""
     path, splits = Path(settings["path"]), given_splits(settings)
-    return [
-        path / "collection.tsv",
-        *(path / f"queries.{split}.tsv" for split in splits),
-        *(path / f"qrels.{split}.tsv" for split in splits),
-    ]
+    tables = [f"{table}.{split}.tsv" for table in ("queries", "qrels") for split in splits]
+    return [plain_or_packed(path / file) for file in ("collection.tsv", *tables)]
 
 
 def collect(
@@ -56,12 +55,15 @@ def collect(
     """
     splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
     check_splits(*splits)
-    path = Path(path)
+
+    def file(name: str) -> Path:
+        return plain_or_packed(Path(path, name))
+
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        collection = path / "collection.tsv"
-        files.write_collection(files.rows(collection, tsv_passages()), num_rows=count_lines(collection))
+        num_rows = count_unpacked_lines(file("collection.tsv"))
+        files.write_collection(files.rows(file("collection.tsv"), tsv_passages()), num_rows=num_rows)
         files.write_splits(
-            {split: files.rows(path / f"qrels.{split}.tsv", trec_qrel) for split in splits},
-            [((split,), files.rows(path / f"queries.{split}.tsv", tsv_query)) for split in splits],
+            {split: files.rows(file(f"qrels.{split}.tsv"), trec_qrel) for split in splits},
+            [((split,), files.rows(file(f"queries.{split}.tsv"), tsv_query)) for split in splits],
         )
         return files.counts

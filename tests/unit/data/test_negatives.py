@@ -84,7 +84,7 @@ def test_every_query_is_accounted_for(tmp_path):
     assert counts == {
         "queries": 6,
         "without_positives": 2,
-        "without_run": 1,
+        "without_hits": 1,
         "without_positive_in_run": 1,
         "without_negatives": 1,
         "without_negatives_by_margin": 0,
@@ -168,6 +168,14 @@ def test_a_query_in_two_pieces_is_refused(tmp_path):
 def test_a_run_that_leaves_no_example_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"got none \(queries 1, without_positives 1\)"):
         made(tmp_path, {"q": ["a"]}, {"r": {"a": 1}})
+
+
+def test_queries_that_find_nothing_are_told_from_a_run_that_is_not_theirs(tmp_path):
+    judged = {"q": {"p": 1}, "r": {"p": 1}}
+    with pytest.raises(ValueError, match=r"\(queries 2, without_hits 2\)\. None of these queries found"):
+        made(tmp_path, {}, judged, queries=["q", "r"])
+    with pytest.raises(ValueError, match=r"without_hits 1, without_negatives 1\)\. Do run, queries"):
+        made(tmp_path, {"q": ["p"]}, judged, queries=["q", "r"])
 
 
 def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -59,6 +60,66 @@ def test_carriage_returns_at_line_ends_are_no_part_of_texts_ids_or_grades(tmp_pa
                 assert (tmp_path / "from crlf" / file.name).read_bytes() == file.read_bytes()
         for tally in counts["files"].values():
             assert tally["carriage_returns"] >= tally["rows"]  # BEIR's headers are no rows
+
+
+def packed(settings: dict, *, rename: bool) -> None:
+    """Make each file of a data set gzip, under its own name or with `.gz` behind it."""
+    for file in sources.local_files(settings):
+        content = gzip.compress(file.read_bytes())
+        file.unlink()
+        (file.with_name(f"{file.name}.gz") if rename else file).write_bytes(content)
+
+
+@pytest.mark.parametrize("rename", [True, False])
+@pytest.mark.parametrize("write", [write_tsv, write_beir])
+def test_gzip_files_are_read_as_plain_ones_whatever_their_names(tmp_path, write, rename):
+    plain, gzipped = write(tmp_path / "plain"), write(tmp_path / "gzipped")
+    packed(gzipped, rename=rename)
+    sources.check_local_files({"mine": gzipped})
+    assert [file.suffix == ".gz" for file in sources.local_files(gzipped)] == [rename] * len(
+        sources.local_files(plain)
+    )
+    sources.collect(tmp_path / "from plain", {}, plain)
+    sources.collect(tmp_path / "from gzip", {}, gzipped)
+    for file in (tmp_path / "from plain").iterdir():
+        if file.name != "counts.json":
+            assert (tmp_path / "from gzip" / file.name).read_bytes() == file.read_bytes()
+
+
+def test_of_a_plain_and_a_gzip_file_the_plain_one_is_read(tmp_path):
+    settings = write_tsv(tmp_path / "in")
+    (tmp_path / "in" / "collection.tsv.gz").write_bytes(gzip.compress(b"d1\tan old text\n"))
+    counts = sources.collect(tmp_path / "out", {}, settings)
+    assert counts["passages"] == 3 and "collection.tsv" in counts["files"]
+
+
+def test_a_shortened_gzip_file_is_an_error_that_names_it(tmp_path):
+    described = write_beir(tmp_path / "in")
+    packed(described, rename=True)
+    file = tmp_path / "in" / "corpus.jsonl.gz"
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=r"corpus\.jsonl\.gz: expected a complete archive"):
+        sources.collect(tmp_path / "out", {}, described)
+
+
+def test_a_title_that_is_null_is_no_title(tmp_path):
+    rows = '{"_id": "d1", "title": null, "text": "one"}\n{"_id": "d2", "text": "two"}\n'
+    sources.collect(tmp_path / "out", {}, write_beir(tmp_path / "in", **{"corpus.jsonl": rows}))
+    assert [passage.title for passage in read_passages(tmp_path / "out" / "collection.jsonl")] == ["", ""]
+
+
+def test_texts_that_occur_again_under_other_ids_are_kept_counted_and_said(tmp_path, caplog):
+    rows = "d1\tsame\nd2\tsame\nd3\tother\nd4\tsame\n"
+    counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))
+    assert (counts["passages"], counts["repeated_texts"]) == (4, 2)
+    assert json.loads((tmp_path / "out" / "counts.json").read_text())["repeated_texts"] == 2
+    assert "passages with the title and text of an earlier one: 2 of 4" in caplog.text
+
+
+def test_a_text_under_another_title_is_another_text(tmp_path, caplog):
+    rows = "d1\ta\tb c\nd2\ta b\tc\nd3\tA\tb c\n"
+    counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))
+    assert "repeated_texts" not in counts and "earlier one" not in caplog.text
 
 
 def test_each_file_of_ones_own_must_be_there_before_anything_runs(tmp_path):
@@ -122,7 +183,8 @@ BAD = [
         {"collection_tsv": "d1\ta\n".encode("utf-16")},
         "collection.tsv:1: expected UTF-8 text, got the byte 0xff",
     ),
-    ({"collection_tsv": b"\x1f\x8b\x08\0\n"}, "collection.tsv:1: expected UTF-8 text, got the byte 0x8b"),
+    ({"collection_tsv": b"\x1f\x8b\x08\0\n"}, "collection.tsv: expected a complete archive, got a damaged"),
+    ({"collection_tsv": b"\x28\xb5\x2f\xfd\n"}, "collection.tsv:1: expected UTF-8 text, got the byte 0xb5"),
     (
         {"queries_train_tsv": "q1\ta\tb\n"},
         "queries.train.tsv:1: expected 2 tab-separated columns (id, text), got 3",
@@ -131,7 +193,7 @@ BAD = [
         {"queries_train_tsv": "q 1\ta\n"},
         "queries.train.tsv:1: expected a query id without white space, got 'q 1'",
     ),
-    ({"queries_train_tsv": ""}, "qrels.train.tsv:1: expected the id of a query that was kept, got 'q1'"),
+    ({"queries_train_tsv": "q2\ta\n"}, "qrels.train.tsv:1: expected the id of a query that was kept, got"),
     (
         {"qrels_train_tsv": "q1 0 d1 1 bm25\n"},
         "qrels.train.tsv:1: expected 4 columns (query_id 0 doc_id grade), got 5",
@@ -154,7 +216,6 @@ BAD = [
     ({"qrels_train_tsv": "q1\td1\t1\n"}, "qrels.train.tsv:1: expected 4 columns"),
     ({"queries_train_tsv": "q1\ta\nq1\tb\n"}, "queries.train.tsv:2: expected unique query ids"),
     ({"queries_train_tsv": "q1\t\n"}, "queries.train.tsv:1: expected a query text that is not empty"),
-    ({"qrels_dev_tsv": "\n"}, "expected queries with judgements in the split 'dev', got none"),
 ]
 
 
@@ -267,6 +328,22 @@ BAD_BEIR = [
     ),
     ("qrels/dev.tsv", f"{HEADER}q2\td2\t0\n", " expected a judgement above grade 0 in the split 'dev'"),
 ]
+EMPTY = [
+    (write_beir, "qrels/dev.tsv", HEADER, "dev.tsv: expected judgements of the split 'dev', got a file"),
+    (write_beir, "queries.jsonl", "", "queries.jsonl: expected queries of the split 'train' and 'dev',"),
+    (write_tsv, "qrels_train_tsv", "", "qrels.train.tsv: expected judgements of the split 'train', "),
+    (write_tsv, "queries_dev_tsv", "\n\n", "queries.dev.tsv: expected queries of the split 'dev', got "),
+]
+
+
+@pytest.mark.parametrize("bad_rows", ["strict", "skip"])
+@pytest.mark.parametrize(("write", "file", "content", "message"), EMPTY)
+def test_a_file_of_a_split_without_rows_is_named(tmp_path, write, file, content, message, bad_rows):
+    described = write(tmp_path / "in", **{file: content}) | {"bad_rows": bad_rows}
+    with pytest.raises(ValueError, match=r"^[^\n]+ to null if there are none\.$") as caught:
+        sources.collect(tmp_path / "out", {}, described)
+    assert str(caught.value).startswith(message)
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(("file", "content", "message"), BAD_BEIR)
@@ -282,7 +359,9 @@ def test_a_bad_row_of_a_beir_folder_ends_the_work_in_the_same_way(tmp_path, file
     [
         ('{"_id": 5, "text": "a"}', 'a string in "_id", got 5'),
         ('{"id": "5", "text": "a"}', 'a field "_id"'),
-        ('{"_id": "5", "text": null}', 'a string in "text", got None'),
+        ('{"_id": "5", "text": null}', 'a string in "text", got null. Add a text, or remove the row.'),
+        ('{"_id": "5", "text": ["a"]}', "a string in \"text\", got ['a']. Write it as one text."),
+        ('{"_id": "5", "title": 7, "text": "a"}', 'a string in "title", got 7. Put it in quotation marks.'),
         ('{"_id": "5", "text": "a\\ud800"}', "in valid Unicode"),
         ("<html>", "one JSON object"),
     ],

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -142,8 +143,32 @@ def test_rows_without_tokens_stay_and_are_counted(tmp_path, real):
         "rows_without_tokens": 2,
         "sentences": 1,
         "tokens": 3,
+        "unknown_words": 0,
     }
     assert np.diff(TokenShards([tmp_path / "t"]).row_starts).tolist() == [0, 2, 0, 1]
+
+
+def test_words_that_become_unk_are_counted_however_long_they_are(tmp_path, real):
+    texts = [("T" * 101, "a word"), ("", f"known {'x' * 300_000} words, and \U0001f9ff.")]
+    counts = write_token_shard(texts, tmp_path / "t", real, batch_size=2, split=True)
+    assert counts["unknown_words"] == 3
+    assert counts["tokens"] < 20
+
+
+@pytest.mark.parametrize(
+    "part", ["x", "word ", "Word. ", "a.", "(", "https://a.b/", "\u4e2d", "A. ", "\n", "\u00a0b", '"Who? ']
+)
+def test_the_time_of_a_text_grows_with_its_length_and_no_faster(tmp_path, real, part):
+    """Of sixteen times the text, a step that compares all pairs of characters takes 256 times as long."""
+
+    def seconds(size: int) -> float:
+        began = time.process_time()
+        text = part * (size // len(part))
+        write_token_shard([("", text)], tmp_path / "t", real, batch_size=1, split=True)
+        return time.process_time() - began
+
+    seconds(10_000)
+    assert seconds(320_000) < 64 * max(0.01, seconds(20_000))
 
 
 def test_a_separator_before_a_text_without_title_is_no_title_and_no_text(tmp_path, real):

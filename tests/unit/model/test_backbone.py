@@ -555,7 +555,8 @@ def test_scratch_learns_words_and_draws_weights_alike_in_every_process(tmp_path:
 
 
 def test_scratch_backbone_is_a_bert_that_knows_its_collection(tmp_path: Path) -> None:
-    counts = prepare("scratch", tmp_path / "ours", shape=SHAPE, texts=iter(TEXTS))
+    counts = prepare("scratch", tmp_path / "ours", shape=SHAPE, texts=iter([*TEXTS, "z" * 300_000]))
+    assert counts["words_too_long_to_learn"] == 1
     assert counts["pooler"] == counts["mlm_head"] == "new" and counts["layers"] == 2
     model, outcome = AutoModel.from_pretrained(tmp_path / "ours", output_loading_info=True)
     assert not any(outcome.values()), outcome
@@ -591,15 +592,16 @@ def test_a_tokenizer_from_scratch_names_a_class_that_transformers_4_knows(tmp_pa
 @pytest.mark.parametrize("long_word", ["ab" * 150_000, "x" * 101, "é" * 101, "[" + "pq" * 60])
 def test_a_word_that_becomes_unk_in_any_case_does_not_change_the_vocabulary(long_word: str) -> None:
     """Learning from a word of 300,000 letters took a minute."""
-    words = learn_wordpieces([*TEXTS, "[ x é"], vocab_size=120)
-    assert learn_wordpieces([*TEXTS, f"{long_word} [ {long_word} x é"], vocab_size=120) == words
+    words, num_too_long = learn_wordpieces([*TEXTS, "[ x é"], vocab_size=120)
+    assert num_too_long == 0
+    assert learn_wordpieces([*TEXTS, f"{long_word} [ {long_word} x é"], vocab_size=120) == (words, 2)
     assert wordpiece_tokenizer(words, max_length=16).tokenize(long_word)[-1] == "[UNK]"
 
 
 def test_the_longest_word_that_bert_splits_is_learnt_from() -> None:
     word = "q" * 100
-    assert "q" not in learn_wordpieces([*TEXTS, f"q{word} q{word}"], vocab_size=300)
-    words = learn_wordpieces([*TEXTS, f"{word} {word}"], vocab_size=300)
+    assert "q" not in learn_wordpieces([*TEXTS, f"q{word} q{word}"], vocab_size=300)[0]
+    words, _ = learn_wordpieces([*TEXTS, f"{word} {word}"], vocab_size=300)
     assert word in words
     assert wordpiece_tokenizer(words, max_length=16).tokenize(word) == [word]
 

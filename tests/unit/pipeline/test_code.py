@@ -40,6 +40,22 @@ def test_modules_are_found_through_others_and_inside_functions(checkout: Path) -
     assert set(digests(checkout)) == expected
 
 
+@pytest.mark.parametrize(
+    "block",
+    [
+        "try:\n    {}\nfinally:\n    pass",
+        "try:\n    pass\nexcept OSError:\n    {}",
+        "try:\n    pass\nexcept* OSError:\n    pass\nelse:\n    {}",
+        "while x:\n    pass\nelse:\n    {}",
+        "match x:\n    case 1:\n        {}",
+        "class A:\n    async def f(self):\n        async with x:\n            {}",
+    ],
+)
+def test_an_import_is_found_in_every_kind_of_block(checkout: Path, block: str) -> None:
+    found = edit(checkout, "workflow_scripts/tool.py", block.format("import condenser.data.other"))
+    assert "condenser.data.other" in found
+
+
 def test_a_comment_a_docstring_and_blank_lines_change_nothing(checkout: Path) -> None:
     before = digests(checkout)
     after = edit(

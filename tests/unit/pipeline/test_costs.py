@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import os
 import shutil
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from own_collections import write_beir, write_tsv
 from runs import environment
 from small_models import small_backbone, small_condenser, small_config
 from token_shards import hand_made_shards, real_tokenizer_folder
@@ -26,6 +28,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from transformers import BertConfig
 
 from condenser import kinds
+from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
 from condenser.data.spans import span_documents
@@ -42,11 +45,9 @@ from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, pad
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device
-from condenser.pipeline.costs.plan import Row, job_seconds, make_plan, write_plan
-from condenser.pipeline.costs.stages import encode_batches
+from condenser.pipeline.costs.plan import Row, make_plan, write_plan
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.costs.texts import assumed_texts, counted_texts
-from condenser.retrieve.encode import token_batches
+from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
 from condenser.train.gradient_cache import Chunk as TrainingChunk
 from condenser.train.pretrain import MaskedRows, graph_bytes
 
@@ -77,10 +78,8 @@ def planned_jobs(folder: Path, target: str, *arguments: str) -> list[Job]:
     shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
     done = run_workflow(folder, target, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    written = (folder / "results" / ".work" / "plan" / target).parent
-    (finished,) = written.glob("finished-*.json")
-    (planned,) = written.glob("jobs_of_*.json")
-    jobs = read_jobs(planned, finished)
+    (written,) = (folder / "results" / ".work" / "plan" / target).parent.glob("jobs_of_*-*.json")
+    jobs = read_jobs(written)
     for job in jobs:
         if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
             job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
@@ -283,20 +282,14 @@ def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) 
     assert padded(np.array([5, 12, 102]), 0.15).masked == 1 + 2 + 15
 
 
-def test_batches_of_encoding_are_cut_as_encoding_cuts_them(shards: TokenShards) -> None:
-    lengths = np.minimum(np.diff(shards.row_starts) + 2, 128)
-    cut = [padded(lengths[batch]) for batch in token_batches(lengths, batch_tokens=2048)]
-    assert encode_batches(np.sort(lengths), 2048) == cut
-
-
 def test_an_average_batch_stands_at_even_quantiles() -> None:
     assert average_batch(np.array([7, 1, 5, 3]), 4).tolist() == [1, 3, 5, 7]
     assert average_batch(np.array([7, 1, 5, 3]), 2).tolist() == [3, 7]
 
 
 def test_assumed_texts_have_the_mean_and_spread_asked_for() -> None:
-    row = {"tokens": "40", "variation": "0.5", "sentence_tokens": "20", "title_tokens": "9", "id_bytes": "8"}
-    texts = assumed_texts(row, 5000, why="", titled=True, joined=2)
+    row = {"tokens": "80", "variation": "0.5", "sentence_tokens": "20", "title_tokens": "9", "id_bytes": "8"}
+    texts = assumed_texts(row, 5000, why="")
     lengths = [sum(row[1:]) for row in texts.sentences]
     assert texts.count == 5000 and set(texts.title_lengths) == {9}
     assert statistics.mean(lengths) == pytest.approx(80, rel=0.01)
@@ -556,6 +549,21 @@ def test_lines_of_a_users_own_collection_are_counted(tiny: list[Job]) -> None:
     assert "corpus.jsonl" in rows["tokens backbone"]["assumption"]
 
 
+@pytest.mark.parametrize("write", [write_tsv, write_beir])
+def test_a_gzip_collection_is_assumed_as_the_plain_one_is(tmp_path: Path, write: Callable[..., dict]) -> None:
+    settings, tables = write(tmp_path), Tables(TABLES)
+
+    def assumed() -> list[tuple]:
+        samples = [assumed_passages(settings, tables), assumed_queries(settings, "train", tables)]
+        return [(sample.sentences, sample.count) for sample in samples]
+
+    plain = assumed()
+    for file in sources.local_files(settings):
+        file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        file.unlink()
+    assert assumed() == plain
+
+
 @pytest.fixture
 def made(tiny: list[Job], shards: TokenShards) -> list[Job]:
     """The tiny jobs, when collection, tokens and BM25's examples have been made."""
@@ -604,7 +612,7 @@ def test_only_what_todays_spec_made_is_finished(tmp_path: Path) -> None:
     benchmark.write_text("s\th:m:s\tmax_rss\n3.0974\t0:00:03\t77.76\n")
 
     def finished(spec: dict[str, Any]) -> dict[str, Any]:
-        return planned._finished(path, str(benchmark), spec=spec)
+        return planned.finished(path, str(benchmark), spec=spec)
 
     assert finished(spec) == {}
     result.write_text("text")
@@ -629,12 +637,12 @@ def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
     rates += ["encode host hits 4 2", "encode host rows 4 0"]  # hits: twice as many on four threads
     lines = ["stage kind unit rate threads source", *(f"{line} here" for line in rates)]
     (tmp_path / "rates.tsv").write_text("\n".join(lines).replace(" ", "\t") + "\n")
-    options: dict[str, Any] = {"device": replace(THAT_MACHINE, flops_per_s=100.0), "threads": 4}
+    rated, device = Tables(tmp_path), replace(THAT_MACHINE, flops_per_s=100.0)
     work = {"flops": 100.0, "layers": 30.0, "hits": 16.0, "rows": 2.0, "tokens": 5.0, "note": "no work"}
-    seconds = job_seconds("encode", work, tables=Tables(tmp_path), **options)
+    seconds = rated.seconds("encode", work, device, threads=4)
     assert seconds == pytest.approx(1 / 2 + 100 / 50 + 30 / 10 + 16 / 8 + 2 / 4)
     with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of stage merge on a cpu"):
-        job_seconds("merge", {"hits": 1.0}, tables=Tables(tmp_path), **options)
+        rated.seconds("merge", {"hits": 1.0}, device, threads=4)
 
 
 def test_a_late_loss_of_no_weight_spares_its_logits(paper: list[Job]) -> None:
