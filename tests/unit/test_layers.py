@@ -25,12 +25,14 @@ MAY_IMPORT = {
     "systems": {"systems"},
     "experiment": {"data", "systems"},
     "config": {"experiment", "data", "evaluate", "objectives", "systems"},
-    "pipeline": {"pipeline", "experiment", "data", "objectives", "systems"},
+    "live": {"live", "data"},
+    "pipeline": {"pipeline", "experiment", "data", "objectives", "systems", "live"},
 }
 MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},
     "systems": {"data", "model", "loss", "train", "retrieve"},
     "experiment": {"objectives"},  # of a checkpoint, what it is called and read from
+    "live": {"model", "retrieve"},
     "pipeline": {"model"},  # dropout, by which the plan measures a machine
     "manifest": {"pipeline"},  # digests of the code that runs
 }
@@ -72,7 +74,7 @@ from condenser import kinds
 from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
-from condenser.pipeline import environment, freshness, locks, specs, verify
+from condenser.pipeline import environment, freshness, known, locks, specs, verify
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)

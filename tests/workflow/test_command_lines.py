@@ -21,7 +21,7 @@ pytestmark = pytest.mark.workflow
 OVERLAY = "tables: {table2: {train_queries: [20, all]}}\n"
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
-    "results/downloads/2019qrels-pass.txt", "verify",
+    "results/downloads/2019qrels-pass.txt", "verify", "ask",
 ]  # fmt: skip
 
 
