@@ -54,6 +54,7 @@ def listen(port: int | None) -> socket.socket:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             opened.bind((ADDRESS, one))
+            opened.listen()  # before the address is shown
             return opened
         except (OSError, OverflowError) as error:
             opened.close()
@@ -77,6 +78,7 @@ def serve(known: Known, opened: socket.socket, *, on_start: Callable[[str], None
                 ws="none",
                 lifespan="off",
                 log_config=None,
+                log_level="warning",
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,

@@ -243,7 +243,5 @@ def test_a_taken_port_that_was_asked_for_is_refused_and_the_usual_one_gives_way(
             listen(other.getsockname()[1])
     with pytest.raises(ValueError, match="65535"):
         listen(70000)
-    with listen(None) as first:
-        first.listen()
-        with listen(None) as second:
-            assert second.getsockname()[1] not in (0, USUAL_PORT, first.getsockname()[1])
+    with listen(None) as first, listen(None) as second:
+        assert second.getsockname()[1] not in (0, USUAL_PORT, first.getsockname()[1])
