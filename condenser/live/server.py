@@ -114,8 +114,8 @@ def application(known: Known, *, port: int, searching: ThreadPoolExecutor) -> AS
             answer = await loop.run_in_executor(searching, opened.answer, asked, query, depth)
         except _TooLarge as error:
             return JSONResponse({"error": str(error)}, status_code=413)
-        except NotReady as error:
-            return JSONResponse({"error": error.reason, "command": error.command}, status_code=409)
+        except NotReady as error:  # that is an answer: a browser would log another status as a fault
+            return JSONResponse({"error": error.reason, "command": error.command})
         except ValueError as error:
             return JSONResponse({"error": str(error)}, status_code=400)
         except Exception:  # a defect of ours: the page says so, and the server goes on

