@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, help="of the page; else 8017, or a free one")
     args = parser.parse_args(argv)
     os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here needs a network
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to trainings
 
     from condenser.live.systems import Known, OpenSystems
 
