@@ -53,7 +53,7 @@ def write_inputs(
         if mean_tokens is None:
             texts = assumed_passages(config["datasets"][corpus], tables)
         else:
-            asked = {"tokens": str(mean_tokens), "variation": str(variation)}
+            asked = {"tokens": str(mean_tokens), "variation": str(variation), "title_tokens": "0"}
             texts = assumed_texts(tables.row("collections", "msmarco") | asked, 1, why="--tokens")
         num_rows = _rows_needed(stage, settings, counts[stage])
         write_random_tokens(folder, f"{stage}.0-of-1", texts, num_rows, random)

@@ -14,10 +14,11 @@ import json
 import logging
 import os
 import platform
+import resource
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,8 +46,8 @@ class Manifest:
     exits with status 0 where the same result was made meanwhile.
 
     Fields: spec (settings, code digests, versions, lineage), inputs and outputs with their SHA-256,
-    counts, wall time in seconds, device, and the SHA-256 of all that. Only wall time, device and date
-    differ between two runs of the same spec.
+    counts, wall time in seconds, what the process used, device, and the SHA-256 of all that. Only times,
+    memory, device and date differ between two runs of the same spec.
     """
 
     def __init__(self, path: str | Path, spec: dict[str, Any], *, inputs: Sequence[str | Path]) -> None:
@@ -93,7 +94,7 @@ class Manifest:
             ValueError: the bytes of an input are not those of its own manifest.
         """
         for file, digest in _beside(self._path, self._input_digests).items():
-            record = _record_of(file)
+            record = record_of(file)
             if record is not None and record.outputs[file] != digest:
                 raise ValueError(
                     f"{file}: {OTHER_BYTES}, {record.spec.get('stage', 'unknown')}. "
@@ -102,13 +103,9 @@ class Manifest:
 
     def _is_made(self) -> bool:
         """Whether the result is there, whole and of the same spec."""
-        try:
-            record = read_manifest(self._path)
-        except ValueError:
-            return False
-        files = record.outputs.items()
-        return record.spec == self._spec and all(
-            file.is_file() and sha256_file(file) == digest for file, digest in files
+        record = sound_record(self._path)
+        return (record is not None and record.spec == self._spec) and all(
+            file.is_file() and sha256_file(file) == digest for file, digest in record.outputs.items()
         )
 
     def write(
@@ -130,6 +127,7 @@ class Manifest:
             "outputs": self._digests([Path(file) for file in outputs]),
             "counts": counts,
             "wall_time_s": round(time.monotonic() - self._began, 3),
+            **_used(),
             "device": device,
             "python": platform.python_version(),
             "machine": platform.machine(),
@@ -183,7 +181,15 @@ def read_manifest(path: Path) -> Record:
     return record
 
 
-def _record_of(file: Path) -> Record | None:
+def sound_record(path: Path) -> Record | None:
+    """The manifest at `path`; None where it cannot be read, or is not as a stage wrote it."""
+    try:
+        return read_manifest(path)
+    except ValueError:
+        return None
+
+
+def record_of(file: Path, read: Callable[[Path], Record | None] = sound_record) -> Record | None:
     """The sound manifest that names a file as an output; None of a user's own file.
 
     It lies beside the file, under its name or the beginning of that, or beside a folder that it is in.
@@ -191,14 +197,28 @@ def _record_of(file: Path) -> Record | None:
     parts = file.name.split(".")
     beside = [file.with_name(".".join(parts[:end]) + SUFFIX) for end in range(len(parts), 0, -1)]
     for manifest in [*beside, *(Path(f"{folder}{SUFFIX}") for folder in file.parents)]:
-        if manifest.is_file():
-            try:
-                record = read_manifest(manifest)
-            except ValueError:
-                continue  # the next dry run makes that result again
-            if file in record.outputs:
-                return record
+        record = read(manifest) if manifest.is_file() else None
+        if record is not None and file in record.outputs:
+            return record
     return None
+
+
+def _used() -> dict[str, Any]:
+    """Processor time of this process and those it started (BM25 runs in one); peak memory of the largest.
+
+    Of a training on several GPUs, those of the first process; `processes` is their number, one for each GPU.
+    """
+    usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    used: dict[str, Any] = {
+        "processor_s": round(sum(usage.ru_utime + usage.ru_stime for usage in usages), 3),
+        "peak_memory_mb": round(max(usage.ru_maxrss for usage in usages) / unit),
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+    }
+    torch = sys.modules.get("torch")  # not every program imports it
+    if torch is not None and torch.cuda.is_initialized():
+        used["peak_gpu_memory_mb"] = round(torch.cuda.max_memory_allocated() / (1 << 20))
+    return used
 
 
 def sealed(record: dict[str, Any]) -> dict[str, Any]:

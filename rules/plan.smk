@@ -2,8 +2,8 @@
 # table2.plan.<device>.tsv by those of a row of devices.tsv.
 #
 # The settings of the table's jobs are a file among the inputs, so that the spec depends on them. Their finished
-# results are not: `verify` would call a plan stale as soon as a job has run. They are the param `counted`, which
-# Snakemake compares with its own record (rules/snakemake.smk).
+# results are not: `verify` would call a plan stale as soon as a job has run. The file that has these too is the
+# param `counted`, which Snakemake compares with its own record (rules/snakemake.smk).
 
 from condenser import objectives
 from condenser.pipeline.costs import jobs as planned
@@ -45,15 +45,15 @@ rule plan:
             ],
         ),
         device=lambda wildcards: wildcards.on.removeprefix(".") or "measure",
-        counted=lambda wildcards: planned.write_finished(
+        counted=lambda wildcards: planned.write_jobs(
             *planned_table(wildcards),
             specs=SPECS,
-            manifest_of=manifest_of,
-            benchmark_of=lambda stage, of: (
-                None if wildcards.on else rule_of(stage, of).expand_benchmark(of)
+            places_of=lambda stage, of: (
+                manifest_of(stage, of),
+                None if wildcards.on else rule_of(stage, of).expand_benchmark(of),
             ),
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --jobs {input.jobs:q} --finished {params.counted:q}"
+        "{params.program} --spec {params.spec:q} --jobs {params.counted:q}"
         " --device {params.device:q} --tables {params.tables:q} --output {output.plan:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

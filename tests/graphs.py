@@ -107,7 +107,7 @@ class Graph:
         self._default = workflow.get_rule(workflow.default_target)
         self._rule_of = own["rule_of"]
         self._specs = own["SPECS"]
-        self._inputs_of = self._specs._inputs = _once(own["inputs_of"])
+        self._inputs_of = self._specs.inputs = _once(own["inputs_of"])
         self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
         self.wildcards: dict[str, Job] = {}
 

@@ -1,8 +1,8 @@
 """Work out what each job of a table takes, without running any.
 
     python workflow_scripts/plan.py --spec '{"config": {"compute": {"threads": 2, ...}}, ...}' \\
-        --jobs results/.work/plan/msmarco/jobs_of_table2.json --device H200 \\
-        --finished results/.work/plan/msmarco/finished-0123.json --tables condenser/pipeline/costs/tables \\
+        --jobs results/.work/plan/msmarco/jobs_of_table2-0123.json --device H200 \\
+        --tables condenser/pipeline/costs/tables \\
         --output results/msmarco/table2.plan.H200.tsv --manifest ....plan.H200.tsv.manifest.json
 
 Reads the table's jobs with their settings, what is finished of them and its token shards, the tables of rates
@@ -28,8 +28,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
-    parser.add_argument("--jobs", type=Path, required=True, help="the table's jobs, from the rule plan")
-    parser.add_argument("--finished", type=Path, required=True, help="what is made of them, from the rule")
+    parser.add_argument(
+        "--jobs", type=Path, required=True, help="the table's jobs and results, from the rule"
+    )
     parser.add_argument("--device", required=True, help="a name in devices.tsv, or measure")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
     parser.add_argument("--output", type=Path, required=True)
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.pipeline.costs.plan import make_plan, write_plan
     from condenser.pipeline.costs.tables import Tables
 
-    jobs, tables = read_jobs(arguments.jobs, arguments.finished), Tables(arguments.tables)
+    jobs, tables = read_jobs(arguments.jobs), Tables(arguments.tables)
     counted = [job.manifest for job in jobs if job.manifest]
     manifest = Manifest(
         arguments.manifest, arguments.spec, inputs=[*sorted(arguments.tables.glob("*.tsv")), *counted]

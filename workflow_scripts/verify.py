@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--results", type=Path, required=True, help="the folder of all results")
     parser.add_argument(
-        "--current", type=Path, required=True, help="the specs of today by manifest, from the rule verify"
+        "--current", type=Path, required=True, help="what changed by manifest, from the rule verify"
     )
     arguments = parser.parse_args(argv)
 

@@ -1,4 +1,4 @@
-"""Whether a result is up to date, by its manifest.
+"""Whether a result is up to date, by its manifest, and what changed if it is not.
 
 Snakemake's own records in `.snakemake/` may be lost, or speak of another result that lay in the same place.
 The manifest lies beside the result and moves with it. It holds the spec that the result was made by, and the
@@ -8,21 +8,29 @@ digests of the inputs that it was made from.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from condenser.files import read_json, write_json
-from condenser.manifest import SUFFIX, Record, read_manifest, sealed
-from condenser.pipeline.differences import differences
+from condenser.files import canonical_json, read_json, write_json
+from condenser.manifest import record_of, sealed, sound_record
+
+_SAID = {  # by part of a spec; what was edited stands before what follows from it, other parts before all
+    "config": "setting {name} of {stage}: {old} -> {new}",
+    "code": "module {name}",
+    "versions": "package {name}: {old} -> {new}",
+    "contents": "file {name}",
+    "lineage": "above it: {name}",
+}
 
 
 class Freshness:
     """The manifests of a results folder, each read once: valid for one look at all results."""
 
     def __init__(self) -> None:
-        self._record, self._digests_in = cache(_sound_record), cache(self._read_digests)
+        self._record = cache(sound_record)
+        self._maker = cache(lambda file: record_of(file, self._record))
 
     def changes(self, manifest: Path, outputs: Iterable[str], spec: dict[str, Any]) -> list[str]:
         """Why the result is out of date, in words; empty where it is up to date, or does not exist.
@@ -38,37 +46,44 @@ class Freshness:
         record = self._record(manifest)
         if record is None:
             return [f"{manifest} is damaged"]
-        return (
-            differences(record.spec, spec)
-            or _missing_in_part(record)
-            or [
-                f"{file} was made again, with other bytes"
-                for file, digest in record.inputs.items()
-                if self._digest_now(file) not in (None, digest)
-            ]
+        if changed := differences(record.spec, spec):
+            return changed
+        missing = [file for file in record.outputs if not file.exists()]
+        if 0 < len(missing) < len(record.outputs):  # not cleared away as a whole
+            return [f"{file} is missing" for file in missing]
+        return [
+            f"{file} was made again, with other bytes"
+            for file, digest in record.inputs.items()
+            if (maker := self._maker(file)) is not None and maker.outputs[file] != digest
+        ]
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What changed between two specs of one job, most telling first.
+
+    Values differ as their JSON does, which is what a spec is compared by: 2 is not 2.0, and a key that
+    is absent is not one that is null.
+    """
+    before, now, order = _leaves(old), _leaves(new), ["", *_SAID]
+    changed = {leaf for leaf in {*before, *now} if before.get(leaf) != now.get(leaf)}
+    return [
+        _SAID.get(part, "{name}: {old} -> {new}").format(
+            name=name,
+            stage=new.get("stage", ""),
+            old=before.get((part, name), "absent"),
+            new=now.get((part, name), "absent"),
         )
-
-    def _digest_now(self, file: Path) -> str | None:
-        """The digest of an input by the manifest of the result that it belongs to now, if there is one."""
-        return next(filter(None, (self._digests_in(folder).get(file) for folder in file.parents)), None)
-
-    def _read_digests(self, folder: Path) -> dict[Path, str]:
-        """What the manifests of a folder say of all outputs."""
-        records = filter(None, map(self._record, folder.glob(f"*{SUFFIX}")))
-        return {file: digest for record in records for file, digest in record.outputs.items()}
+        for part, name in sorted(changed, key=lambda leaf: (order.index(leaf[0]), leaf[1]))
+    ]
 
 
-def _sound_record(manifest: Path) -> Record | None:
-    try:
-        return read_manifest(manifest)
-    except ValueError:
-        return None
-
-
-def _missing_in_part(record: Record) -> list[str]:
-    """The files that a result lacks; none where it was cleared away as a whole."""
-    missing = [file for file in record.outputs if not file.exists()]
-    return [f"{file} is missing" for file in missing] if len(missing) < len(record.outputs) else []
+def _leaves(value: Any, *above: str) -> dict[tuple[str, str], str]:
+    """The values of a spec as JSON, by part (empty for a value without parts) and dotted name within it."""
+    part, *names = above or ("",)
+    if isinstance(value, Mapping) and (not above or (part in _SAID and (value or not names))):
+        inner = (_leaves(item, *above, name) for name, item in value.items())
+        return {leaf: text for leaves in inner for leaf, text in leaves.items()}
+    return {(part, ".".join(names)) if part in _SAID else ("", part): canonical_json(value)}
 
 
 def accept(manifest: Path, spec: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser import experiment, kinds
+from condenser.data import sources
 from condenser.files import write_json
 from condenser.live.searchers import FOLDER
 from condenser.pipeline.freshness import Freshness
@@ -52,9 +53,8 @@ def write_known(
         entry = config["systems"][system]
         folder = results / dataset / "systems" / system
         usual = experiment.variant(config, system, num_queries="all", seed=config["seed"])
-        settings = experiment.job_settings(config, {"dataset": dataset, "system": system})
-        if isinstance(settings["recipe"], str):  # texts without queries name none
-            settings["recipe"] = experiment.recipe(config, settings["recipe"], entry)
+        recipe = config["datasets"][dataset].get("recipe") or config["recipe"]  # texts alone name none
+        settings = {**config, "system": entry, "recipe": experiment.recipe(config, recipe, entry)}
         found: dict[str, Any] = {
             "kind": entry["kind"],
             "label": entry["label"] or system,
@@ -91,9 +91,14 @@ def write_known(
         dataset: {
             "collection": str(results / dataset / "data" / "collection.jsonl"),
             "doc_ids": str(results / dataset / "data" / "doc_ids.txt"),
-            "systems": {system: described(dataset, system) for system in config["systems"]},
+            "systems": {
+                system: described(dataset, system)
+                for system in config["systems"]
+                if experiment.ranks(config, system)
+            },
         }
-        for dataset in config["datasets"]
+        for dataset, entry in config["datasets"].items()
+        if sources.task(entry) is None  # sentences have no passages
     }
     write_json(file, known)
     return str(file)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -43,37 +43,27 @@ class Stage:
     more_packages: Callable[[Settings], list[str]] = lambda settings: []
 
 
+@dataclass
 class Specs:
-    """The specs of all jobs of one validated configuration."""
+    """The specs of all jobs of one validated configuration.
 
-    def __init__(
-        self,
-        config: Mapping[str, Any],
-        *,
-        root: Path,
-        inputs: Callable[[str, dict[str, str]], Sequence[str]],
-        owner: Callable[[str], Job | None],
-        digest_cache: Path,
-    ) -> None:
-        """
-        Args:
-            config: from `condenser.config.validated`.
-            root: the folder with `condenser/` and `workflow_scripts/`.
-            inputs: the input files of a job.
-            owner: the job that makes a file; None for the user's own.
-            digest_cache: a JSON file that remembers digests of the user's files by path, size and
-                time of change, so that a large collection is read once.
-        """
-        self.config, self._root = config, root
-        self._inputs, self._owner = inputs, cache(owner)
-        self._stages: dict[str, Stage] = {}
-        self._specs: dict[str, dict[str, Any]] = {}
-        self._hashes: dict[str, str] = {}
-        self._digest_cache, self._shards = digest_cache, experiment.token_shards(config)
+    Attributes:
+        config: from `condenser.config.validated`.
+        root: the folder with `condenser/` and `workflow_scripts/`.
+        inputs: the input files of a job.
+        owner: the job that makes a file; None for the user's own.
+        digest_cache: a JSON file that remembers digests of the user's files by path, size and time of
+            change, so that a large collection is read once.
+        stages: what each stage depends on; its rule says so.
+    """
 
-    def declare(self, stage: str, declared: Stage) -> None:
-        """Say what a stage depends on; its rule does this."""
-        self._stages[stage] = declared
+    config: Mapping[str, Any]
+    root: Path
+    inputs: Callable[[str, dict[str, str]], Sequence[str]]
+    owner: Callable[[str], Job | None]
+    digest_cache: Path
+    stages: dict[str, Stage] = field(default_factory=dict)
+    _specs: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def spec(
         self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
@@ -85,62 +75,54 @@ class Specs:
         """
         key = canonical_json([stage, wildcards])
         if key not in self._specs:
-            if stage not in self._stages:
+            if stage not in self.stages:
                 raise LookupError(f"expected a stage of the workflow, got {stage}.")
-            declared, settings = self._stages[stage], experiment.job_settings(self.config, wildcards)
-            self._check_shard(wildcards)
-            files = self._inputs(stage, wildcards) if inputs is None else inputs
+            declared, settings = self.stages[stage], experiment.job_settings(self.config, wildcards)
+            shards = experiment.token_shards(self.config)
+            if wildcards.get("shard", shards[0]) not in shards:
+                raise LookupError(
+                    f"expected a shard from {shards[0]} to {shards[-1]}, got {wildcards['shard']}. "
+                    "Ask for one of these, or set shards."
+                )
+            files = self.inputs(stage, wildcards) if inputs is None else inputs
             packages = [*declared.packages, *declared.more_packages(settings)]
-            program = self._root / "workflow_scripts" / f"{stage}.py"
+            program = self.root / "workflow_scripts" / f"{stage}.py"
             spec: dict[str, Any] = {
                 "stage": stage,
                 "wildcards": wildcards,
                 "config": _picked(settings, declared.settings),
-                "code": code_digests(program, self._root, tuple(declared.modules(settings))),
+                "code": code_digests(program, self.root, tuple(declared.modules(settings))),
                 "versions": {name: _version(name) for name in packages},
                 "lineage": self._lineage(wildcards, files),
             }
-            if contents := self._contents_of([file for file in files if self._owner(file) is None]):
+            if contents := self._contents_of([file for file in files if self.owner(file) is None]):
                 spec["contents"] = contents
             self._specs[key] = spec
         return self._specs[key]
 
-    def hash(self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None) -> str:
+    def hash(self, stage: str, wildcards: dict[str, str]) -> str:
         """SHA-256 of the spec's canonical JSON."""
-        key = canonical_json([stage, wildcards])
-        if key not in self._hashes:
-            self._hashes[key] = sha256_text(canonical_json(self.spec(stage, wildcards, inputs=inputs)))
-        return self._hashes[key]
+        return sha256_text(canonical_json(self.spec(stage, wildcards)))
 
     def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """The jobs that make the inputs of a job, each once."""
-        return self._makers(self._inputs(stage, wildcards))
+        return self._makers(self.inputs(stage, wildcards))
 
     def jobs_behind(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """A job and all that it needs, each once, what is needed first."""
         found: dict[str, Job] = {}
 
         def visit(job: Job) -> None:
-            key = canonical_json(job)
-            if key not in found:
-                found[key] = job  # holds the place, so that no job is visited twice
-                for parent in self.needs(*job):
+            for parent in self.needs(*job):
+                if canonical_json(parent) not in found:
                     visit(parent)
-                found[key] = found.pop(key)
+            found[canonical_json(job)] = job
 
         visit((stage, wildcards))
         return list(found.values())
 
-    def _check_shard(self, wildcards: Mapping[str, str]) -> None:
-        known = self._shards
-        if "shard" in wildcards and wildcards["shard"] not in known:
-            raise LookupError(
-                f"expected a shard from {known[0]} to {known[-1]}, got {wildcards['shard']}. "
-                "Ask for one of these, or set shards."
-            )
-
     def _makers(self, files: Sequence[str]) -> list[Job]:
-        owners = filter(None, map(self._owner, files))
+        owners = filter(None, map(self.owner, files))
         return list({canonical_json(job): job for job in owners}.values())
 
     def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
@@ -170,17 +152,17 @@ class Specs:
     def _digest(self, file: Path) -> str:
         """SHA-256 of a user's file, read again only where its size or a time of change is another."""
         try:
-            known = read_json(self._digest_cache)
+            known = read_json(self.digest_cache)
         except (OSError, ValueError):
             known = {}
         status = file.stat()
         # the system's own time too, which nobody sets back
-        key, state = str(file.absolute()), [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
-        if known.get(key, [None])[0] != state:
-            known[key] = [state, sha256_file(file)]
+        state = f"{file.absolute()} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+        if state not in known:
+            known[state] = sha256_file(file)
             with contextlib.suppress(OSError):  # results of others, which may be read but not written
-                write_json(self._digest_cache, known)
-        return known[key][1]
+                write_json(self.digest_cache, known)
+        return known[state]
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 The check needs the manifests alone, so it also works where `.snakemake/` is lost. Paths are compared as they
 are written, so that a folder may be a link to another disk. The workflow writes what the configuration of
-today says of each result (`write_current`); `verify` compares, in another process.
+today says of each result (`write_current`); `verify` hashes the files, in another process.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from condenser.files import sha256_file, write_json
-from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest
+from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest, sound_record
 from condenser.pipeline.freshness import Freshness
 from condenser.progress import track
 
@@ -22,7 +23,7 @@ from condenser.progress import track
 _RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks"}}
 
 Current = Mapping[str, Mapping[str, Any]]
-"""By manifest: `spec` and `place` of its job today, or `error`."""
+"""By manifest: its `place`, and the `changes` that make its result stale by itself."""
 
 
 @dataclass(frozen=True)
@@ -49,23 +50,19 @@ def write_current(
     spec_of: Callable[[str, dict[str, str]], dict[str, Any]],
     manifest_of: Callable[[str, dict[str, str]], str],
 ) -> str:
-    """Write the spec of today, and the place, of the job of every manifest under `results`; gives the file.
-
-    A job that the configuration no longer has stands there with the reason.
-    """
-    current: dict[str, dict[str, Any]] = {}
-    for path in _walk(results, []):
-        try:
-            job = read_manifest(path).spec if path.name.endswith(SUFFIX) else None
-        except ValueError:
+    """Write what the configuration of today says of every manifest under `results`; gives the file."""
+    current, freshness = {}, Freshness()
+    for path in filter(_is_manifest, _walk(results)):
+        if (record := sound_record(path)) is None:
             continue  # verify says so itself
-        if job is not None:
-            stage, wildcards = job["stage"], job["wildcards"]
-            try:
-                spec, place = spec_of(stage, wildcards), manifest_of(stage, wildcards)
-                current[str(path)] = {"spec": spec, "place": place}
-            except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
-                current[str(path)] = {"error": str(error)}
+        stage, wildcards = record.spec["stage"], record.spec["wildcards"]
+        try:
+            place, spec = manifest_of(stage, wildcards), spec_of(stage, wildcards)
+            changes = freshness.changes(path, [], spec)
+        except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
+            place = str(path)
+            changes = [f"the configuration no longer has the job {stage} {wildcards} ({error})"]
+        current[str(path)] = {"place": place, "changes": changes}
     write_json(file, current)
     return str(file)
 
@@ -80,64 +77,50 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
     Raises:
         ValueError: there is nothing to check.
     """
-    results = Path(os.path.normpath(results))
-    findings: list[Finding] = []
-    files = _walk(results, findings)
-    if not files and not findings:
+    results, unreadable = Path(os.path.normpath(results)), list[OSError]()
+    files = _walk(results, on_error=unreadable.append)
+    if not files:
         raise ValueError(f"{results}: expected results to check, found none. Is this the right folder?")
+    findings = [Finding("damaged", Path(error.filename), _unread(error)) for error in unreadable]
     records: dict[Path, Record] = {}
+    for path in filter(_is_manifest, files):
+        try:
+            record = read_manifest(path)
+        except ValueError as error:
+            findings.append(Finding("damaged", path, str(error)))
+            continue
+        place = os.path.normpath(current[str(path)]["place"]) if str(path) in current else str(path)
+        if place == str(path):
+            records[path] = record
+        else:
+            findings.append(Finding("unknown", path, f"expected at {place}"))
+    outputs = {file: digest for record in records.values() for file, digest in record.outputs.items()}
     for path in files:
-        if path.name.endswith(SUFFIX):
-            try:
-                record = read_manifest(path)
-            except ValueError as error:
-                findings.append(Finding("damaged", path, str(error)))
-                continue
-            place = os.path.normpath(current.get(str(path), {}).get("place", path))
-            if place == str(path):
-                records[path] = record
-            else:
-                findings.append(Finding("unknown", path, f"expected at {place}"))
-    bad: dict[Path, str] = {}  # files that nothing may be made from, and why
-    known = {output for record in records.values() for output in record.outputs}
-    for path in files:
-        if not path.name.endswith(SUFFIX) and path not in known:
-            bad[path] = "is of unknown origin"
+        if not _is_manifest(path) and path not in outputs:
             findings.append(Finding("unknown", path, "no sound manifest in its place names it"))
-    for record in track(records.values(), "verify", total=len(records), unit="manifests"):
-        for path, digest in record.outputs.items():
-            if fault := _fault(path, digest):
-                bad[path] = "is damaged"
-                findings.append(Finding("damaged", path, fault))
-    stale = _stale(records, bad, current)
-    findings.extend(Finding("stale", path, reason) for path, reason in stale.items())
-    return len(known), findings
+    for path, digest in track(outputs.items(), "verify", total=len(outputs), unit="files"):
+        if fault := _fault(path, digest):
+            findings.append(Finding("damaged", path, fault))
+    bad = {finding.path: finding.kind.replace("unknown", "of unknown origin") for finding in findings}
+    return len(outputs), [*findings, *_stale(records, bad, current)]
 
 
-def _walk(results: Path, findings: list[Finding]) -> list[Path]:
-    """All files below `results` that are results, also those in linked folders.
-
-    What cannot be walked is added to `findings`.
-    """
-
-    def unreadable(error: OSError) -> None:
-        if results.exists():
-            findings.append(Finding("damaged", Path(error.filename), f"cannot be read ({error.strerror})"))
-
-    found, inside = [], {str(results): [os.path.realpath(results)]}  # by folder: it and those it lies in
-    for folder, folders, files in os.walk(results, onerror=unreadable, followlinks=True):
-        above, depth = inside.pop(folder), len(Path(folder).relative_to(results).parts)
-        records = _RECORDS.get(depth, set())
-        names, folders[:] = set(folders) - records, []
-        for name in names:
-            path = Path(folder, name)
-            if (real := os.path.realpath(path)) in above:
-                findings.append(Finding("unknown", path, "links to a folder that it lies in"))
-            else:
-                folders.append(name)
-                inside[str(path)] = [*above, real]
+def _walk(results: Path, *, on_error: Callable[[OSError], object] | None = None) -> list[Path]:
+    """All files below `results` that are results, also those in linked folders."""
+    found = []
+    for folder, folders, files in os.walk(results, onerror=on_error, followlinks=True):
+        records = _RECORDS.get(len(Path(folder).relative_to(results).parts), set())
+        folders[:] = set(folders) - records
         found += [Path(folder, name) for name in files if name not in records | {".snakemake_timestamp"}]
     return sorted(found)
+
+
+def _is_manifest(path: Path) -> bool:
+    return path.name.endswith(SUFFIX)
+
+
+def _unread(error: OSError) -> str:
+    return f"cannot be read ({error.strerror})"
 
 
 def _fault(path: Path, digest: str) -> str | None:
@@ -147,35 +130,27 @@ def _fault(path: Path, digest: str) -> str | None:
     except FileNotFoundError:
         return "is missing"
     except OSError as error:
-        return f"cannot be read ({error.strerror})"
+        return _unread(error)
 
 
-def _stale(records: Mapping[Path, Record], bad: dict[Path, str], current: Current) -> dict[Path, str]:
-    """Why each stale result is stale, by manifest: by itself, or by an input, however far above.
+def _stale(records: Mapping[Path, Record], bad: Mapping[Path, str], current: Current) -> list[Finding]:
+    """The stale results, by manifest: by themselves, or by an input, however far above.
 
-    `bad` has the files that make what is made from them stale, with the reason; stale outputs join them.
+    `bad` has the files that make what is made from them stale, with the reason.
     """
-    freshness, stale = Freshness(), {}
-    for path, record in records.items():
-        today = current.get(str(path), {})
-        if "spec" in today:
-            reasons = freshness.changes(path, [], today["spec"])
-        else:
-            stage, wildcards, why = record.spec["stage"], record.spec["wildcards"], today.get("error")
-            reasons = [f"the configuration no longer has the job {stage} {wildcards} ({why})"]
-        for file, digest in record.inputs.items():  # a plan is made from manifests themselves
-            if file.name.endswith(SUFFIX) and file.exists() and _fault(file, digest):
+    maker = {output: path for path, record in records.items() for output in record.outputs}
+
+    @cache
+    def reason(path: Path) -> str:
+        """Why a result is stale; empty where it is not."""
+        inputs, today = records[path].inputs, current.get(str(path))
+        reasons = list(today["changes"]) if today else ["was written after the check began"]
+        for file, digest in inputs.items():  # a plan is made from manifests themselves
+            if _is_manifest(file) and file.exists() and _fault(file, digest):
                 reasons.append(f"{file} has other bytes now")
-        if reasons:
-            stale[path] = "; ".join(reasons)
-    while True:
-        bad = {output: "is stale" for path in stale for output in records[path].outputs} | bad
-        causes = ((path, next(filter(bad.get, record.inputs), None)) for path, record in records.items())
-        found = {
-            path: f"made from {cause}, which {bad[cause]}"
-            for path, cause in causes
-            if cause and path not in stale
-        }
-        if not found:
-            return stale
-        stale |= found
+        for file in [] if reasons else inputs:
+            if file in bad or (file in maker and reason(maker[file])):
+                return f"made from {file}, which is {bad.get(file, 'stale')}"
+        return "; ".join(reasons)
+
+    return [Finding("stale", path, reason(path)) for path in records if reason(path)]

@@ -23,16 +23,16 @@ MAY_IMPORT = {
     "evaluate": {"evaluate", "data"},
     "objectives": {"objectives"},
     "systems": {"systems"},
-    "experiment": {"data", "systems"},
+    "experiment": {"data", "evaluate", "systems"},
     "config": {"experiment", "data", "evaluate", "objectives", "systems"},
     "live": {"live", "data", "model", "retrieve"},
-    "pipeline": {"pipeline", "experiment", "data", "objectives", "systems", "live"},
+    "pipeline": {"pipeline", "experiment", "data", "evaluate", "objectives", "systems", "live"},
 }
 MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},
     "systems": {"data", "model", "loss", "train", "retrieve"},
     "experiment": {"objectives"},  # of a checkpoint, what it is called and read from
-    "pipeline": {"model"},  # dropout, by which the plan measures a machine
+    "pipeline": {"model", "retrieve"},  # dropout, by which the plan measures a machine; batches of encoding
     "manifest": {"pipeline"},  # digests of the code that runs
 }
 
@@ -74,7 +74,7 @@ from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.pipeline import environment, freshness, known, locks, specs, verify
-for folder in ("data/sources", "objectives", "systems", "evaluate/measures"):
+for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)
 config = validated(yaml.safe_load(Path("config.yaml").read_text()))
@@ -90,6 +90,7 @@ def test_reading_the_configuration_imports_nothing_that_takes_long(root: Path) -
         "torch",
         "transformers",
         "pandas",
+        "matplotlib",
         "scipy",
         "sklearn",
         "faiss",

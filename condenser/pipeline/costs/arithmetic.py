@@ -8,7 +8,7 @@ products are counted. The rest is below 1 % of them; its time is that of the num
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -49,9 +49,8 @@ class Shape:
     vocab_size: int
     max_positions: int
     num_head_layers: int = 0
-    pooling: str = field(
-        default="cls", kw_only=True
-    )  # "mean": the vector of a text needs the last layer at every token
+    _: KW_ONLY
+    pooling: str = "cls"  # "mean": the vector of a text needs the last layer at every token
 
     @property
     def num_weights(self) -> int:
@@ -66,45 +65,35 @@ class Shape:
 
     def encoder_flops(self, chunk: Chunk) -> float:
         """Forward pass of a retriever, or the first of a gradient cache; [CLS] needs less of a layer."""
-        if self.pooling == "mean":
-            return self.num_layers * self._layer(chunk)
-        at_cls = self._products(chunk.rows, 2, feed_forward=True) + self._attention(chunk.rows, chunk)
-        return self._below(self.num_layers, chunk) + at_cls
+        pooled = chunk.tokens if self.pooling == "mean" else chunk.rows
+        return self._layers(self.num_layers, chunk, pooled, pooled)
 
     def mlm_flops(self, chunk: Chunk) -> float:
         """Forward pass of a masked language model: the last layer and the logits at masked positions only."""
-        return self._below(self.num_layers, chunk) + self._at_masked(chunk)
+        return self._layers(self.num_layers, chunk, chunk.tokens, chunk.masked) + self._logits(chunk)
 
     def condenser_flops(self, chunk: Chunk, *, use_late_mlm: bool) -> float:
         """Forward pass of a Condenser with the logits of its one or two masked language models."""
-        head = self._below(self.num_head_layers, chunk) + self._at_masked(chunk)
-        late = self._logits(chunk) if self.pooling == "mean" else self._at_masked(chunk)
+        head = self._layers(self.num_head_layers, chunk, chunk.tokens, chunk.masked) + self._logits(chunk)
+        late = self._logits(chunk)
+        if self.pooling == "cls":  # the encoder has the last layer's keys and values already
+            late += self._layer(chunk, 0, chunk.tokens, chunk.masked)
         return self.encoder_flops(chunk) + head + use_late_mlm * late
 
-    def _below(self, num_layers: int, chunk: Chunk) -> float:
-        """Some layers, of the last one keys and values alone."""
-        return (num_layers - 1) * self._layer(chunk) + self._products(chunk.tokens, 2)
+    def _layers(self, number: int, chunk: Chunk, queries: float, outputs: float) -> float:
+        """Some layers; the last one has queries and outputs at so many positions only."""
+        whole = self._layer(chunk, chunk.tokens, chunk.tokens, chunk.tokens)
+        return (number - 1) * whole + self._layer(chunk, chunk.tokens, queries, outputs)
 
-    def _layer(self, chunk: Chunk) -> float:
-        """A layer at every position: queries, keys, values, output and feed-forward."""
-        return self._products(chunk.tokens, 4, feed_forward=True) + self._attention(chunk.tokens, chunk)
-
-    def _at_masked(self, chunk: Chunk) -> float:
-        """What a last layer read at masked positions adds to its keys and values, and the logits there."""
-        queries = self._products(chunk.tokens, 1) + self._attention(chunk.tokens, chunk)
-        return queries + self._products(chunk.masked, 1, feed_forward=True) + self._logits(chunk)
+    def _layer(self, chunk: Chunk, keys: float, queries: float, outputs: float) -> float:
+        """Keys and values; queries, which attend to their whole row; outputs with feed-forward."""
+        squares = (2 * keys + queries + outputs) * self.dim**2
+        attention = 2 * queries * chunk.width * self.dim
+        return 2 * (squares + attention + 2 * outputs * self.dim * self.feed_forward)
 
     def _logits(self, chunk: Chunk) -> float:
         """The language model's transform of masked positions, and their products with the vocabulary."""
-        return self._products(chunk.masked, 1) + 2 * chunk.masked * self.dim * self.vocab_size
-
-    def _products(self, positions: float, squares: int, *, feed_forward: bool = False) -> float:
-        """Products of positions with some [dim, dim] matrices, and with the two of the feed-forward."""
-        return 2 * positions * (squares * self.dim**2 + feed_forward * 2 * self.dim * self.feed_forward)
-
-    def _attention(self, positions: float, chunk: Chunk) -> float:
-        """Scores and weighted values of these positions, each of which attends to its whole row."""
-        return 2 * 2 * positions * chunk.width * self.dim
+        return 2 * chunk.masked * self.dim * (self.dim + self.vocab_size)
 
     def graph_numbers(self, chunks: Sequence[Chunk]) -> float:
         """Numbers that the graphs of these chunks keep for the backward pass.
@@ -141,7 +130,8 @@ class Shape:
                 do not depend on each other, and each has its backward pass at once.
             num_encoders: 2 where queries and passages have an encoder each.
         """
-        batch_size, epochs = min(settings["batch_size"], max(1, round(num_items))), settings["epochs"]
+        whole_items, epochs = max(1, round(num_items)), settings["epochs"]
+        batch_size = min(settings["batch_size"], whole_items)
         batches = [average_batch(lengths, count * batch_size) for count, lengths in rows]
         chunks = [
             padded(batch[chunk], mask_probability)
@@ -156,7 +146,7 @@ class Shape:
             flops += sum(map(self.encoder_flops, chunks))
             passes += self.num_layers / num_layers / TRAINING_PASSES
         num_batches = epochs * num_items / batch_size  # a shorter last one counts as a part
-        steps = num_steps(max(1, round(num_items)), batch_size=batch_size, epochs=epochs)
+        steps = num_steps(whole_items, batch_size=batch_size, epochs=epochs)
         return {
             "tokens": epochs * num_items * sum(count * lengths.mean() for count, lengths in rows),
             "flops": num_batches * flops,
@@ -167,6 +157,32 @@ class Shape:
             "memory_bytes": 16 * num_weights + held,  # weights, gradients and two moments
             "note": "with the gradient cache" if is_cached else "",
         }
+
+    def inference(
+        self, lengths: np.ndarray, num_rows: float, *, batch_tokens: int, block_rows: int
+    ) -> dict[str, Any]:
+        """The work of one forward pass of each of `num_rows` rows, in blocks of sorted rows.
+
+        `lengths` is a sample of theirs, with specials.
+        """
+        block = average_batch(lengths, min(block_rows, max(1, round(num_rows))))
+        batches, num_blocks = inference_batches(block, batch_tokens=batch_tokens), num_rows / len(block)
+        # graphs are not kept, and a forward pass is a third of a training's
+        graphs = [self.graph_numbers([batch]) for batch in batches]
+        return {
+            "tokens": num_rows * lengths.mean(),
+            "flops": num_blocks * sum(map(self.encoder_flops, batches)),
+            "graph_bytes": num_blocks * 4 * sum(graphs) / 3,
+            "layers": num_blocks * len(batches) * self.num_layers / 3,
+            "memory_bytes": 4 * self.num_weights + 4 * max(graphs) / self.num_layers,
+        }
+
+
+def inference_batches(lengths: np.ndarray, *, batch_tokens: int) -> list[Chunk]:
+    """Rows of these lengths in the batches of a forward pass."""
+    from condenser.retrieve.encode import token_batches
+
+    return [padded(lengths[rows]) for rows in token_batches(lengths, batch_tokens=batch_tokens)]
 
 
 def even_places(count: int, number: int) -> np.ndarray:

@@ -35,7 +35,7 @@ class Data:
 
     def passages(self, job: Job) -> Texts:
         """The passages of a job's data set."""
-        return self._noted(self._found(job.wildcards["dataset"], None))
+        return self._texts(job.wildcards["dataset"], None)
 
     def texts(self, job: Job) -> Texts:
         """What a job works on: the passages, of which it may have a shard, else the queries of its split."""
@@ -46,10 +46,10 @@ class Data:
         dataset = job.wildcards["dataset"]
         train = self._collects[dataset].config["dataset"]["train_split"]
         split = split or job.wildcards.get("split", train)
-        texts, (number, _) = self._found(dataset, split), parse_variant(job.wildcards.get("variant", ""))
+        texts, (number, _) = self._texts(dataset, split), parse_variant(job.wildcards.get("variant", ""))
         if number is not None and split == train:
             texts = replace(texts, count=min(number, texts.count))
-        return self._noted(texts)
+        return texts
 
     def num_examples(self, job: Job) -> float:
         """Examples with negatives that a job of stage `examples` makes, or that a training reads."""
@@ -94,12 +94,13 @@ class Data:
         """Bytes of texts, without their ids."""
         return texts.num_tokens * self.tables.assumption("bytes_per_token")
 
-    def _noted(self, texts: Texts) -> Texts:
+    def _texts(self, dataset: str, split: str | None) -> Texts:
+        """The passages of a data set, or the queries of a split; notes what they rest on."""
+        texts = self._found(dataset, split)
         self.assumptions += filter(None, [texts.assumption])
         return texts
 
     def _find(self, dataset: str, split: str | None) -> Texts:
-        """The passages of a data set, or the queries of a split."""
         collect, tables = self._collects[dataset], self.tables
         settings = collect.config["dataset"]
         assumed = assumed_queries(settings, split, tables) if split else assumed_passages(settings, tables)

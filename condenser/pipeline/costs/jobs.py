@@ -1,8 +1,4 @@
-"""The jobs of a table, as the workflow writes them to two files for the plan.
-
-One file has the jobs with their settings; the plan's spec depends on it. The other has what their finished
-results count and how long they took.
-"""
+"""The jobs of a table, as the workflow writes them to a file for the plan."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
-from condenser.manifest import read_manifest
+from condenser.manifest import sound_record
 from condenser.pipeline.specs import Job as Name
 from condenser.pipeline.specs import Specs
 
@@ -40,47 +36,37 @@ class Job:
         return 1 / int(self.wildcards.get("shard", "0-of-1").split("-")[-1])
 
 
-def write_jobs(target: Name, folder: Path, *, specs: Specs) -> str:
-    """Write a job and those behind it, with their settings; gives the file, which the table names."""
-    names = specs.jobs_behind(*target)
-    places = {canonical_json(name): place for place, name in enumerate(names)}
-    entries = [
-        {
-            "stage": name[0],
-            "wildcards": name[1],
-            "config": specs.spec(*name)["config"],
-            "needs": sorted(places[canonical_json(need)] for need in specs.needs(*name)),
-        }
-        for name in names
-    ]
-    file = folder / f"jobs_of_{target[1]['table']}.json"
-    write_json(file, entries)
-    return str(file)
-
-
-def write_finished(
+def write_jobs(
     target: Name,
     folder: Path,
     *,
     specs: Specs,
-    manifest_of: Callable[[str, dict[str, str]], str],
-    benchmark_of: Callable[[str, dict[str, str]], str | None],
+    places_of: Callable[[str, dict[str, str]], tuple[str, str | None]] | None = None,
 ) -> str:
-    """Write what is finished of the same jobs; gives the file, which its content names."""
+    """Write a job and those behind it with their settings, what is needed first; gives the file.
+
+    Args:
+        places_of: the manifest of a job, and its benchmark, if it is of this machine. With it the file also
+            has what is finished, and its name follows from its content.
+    """
     names = specs.jobs_behind(*target)
-    results = [_finished(manifest_of(*name), benchmark_of(*name), spec=specs.spec(*name)) for name in names]
-    file = folder / f"finished-{sha256_text(canonical_json(results))[:16]}.json"
-    write_json(file, results)
+    places = {canonical_json(name): place for place, name in enumerate(names)}
+    jobs = []
+    for name in names:
+        stage, wildcards, spec = *name, specs.spec(*name)
+        needs = sorted(places[canonical_json(need)] for need in specs.needs(*name))
+        job = {"stage": stage, "wildcards": wildcards, "config": spec["config"], "needs": needs}
+        jobs.append(job | (finished(*places_of(*name), spec=spec) if places_of else {}))
+    told = f"-{sha256_text(canonical_json(jobs))[:16]}" if places_of else ""
+    file = folder / f"jobs_of_{target[1]['table']}{told}.json"
+    write_json(file, jobs)
     return str(file)
 
 
-def _finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> dict[str, Any]:
+def finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> dict[str, Any]:
     """What a `Job` has of its result; nothing where it is missing, damaged, or made by another spec."""
-    try:
-        record = read_manifest(Path(manifest))
-    except ValueError:
-        return {}
-    if record.spec != spec or not all(file.exists() for file in record.outputs):
+    record = sound_record(Path(manifest))
+    if record is None or record.spec != spec or not all(file.exists() for file in record.outputs):
         return {}
     found: dict[str, Any] = {"manifest": manifest, "counts": record.counts}
     if benchmark and Path(benchmark).is_file():
@@ -89,10 +75,9 @@ def _finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> 
     return found
 
 
-def read_jobs(jobs: Path, finished: Path) -> list[Job]:
-    """The jobs of the two files."""
-    found: list[Job] = []
-    for entry, result in zip(read_json(jobs), read_json(finished), strict=True):
-        needs = [found[place] for place in entry["needs"]]
-        found.append(Job(**{**entry, **result, "needs": needs}))
-    return found
+def read_jobs(path: Path) -> list[Job]:
+    """The jobs of a file."""
+    jobs: list[Job] = []
+    for job in read_json(path):
+        jobs.append(Job(**job | {"needs": [jobs[place] for place in job["needs"]]}))
+    return jobs

@@ -49,30 +49,12 @@ def make_plan(
 
 def work_of(job: Job, data: Data) -> Work | None:
     """The amounts of a job's work (`condenser.pipeline.costs.stages`); None where its kind has no `cost`."""
-    cost = getattr(stages, job.stage, None)
-    if cost is None and "model" in job.config:
-        cost = getattr(kinds.load(OBJECTIVES, job.config["model"]["objective"]), "cost", None)
-    elif cost is None and "system" in job.config:
-        cost = getattr(kinds.load(SYSTEMS, job.config["system"]["kind"]), "cost", None)
+    kind = None
+    for folder, noun, key in ((SYSTEMS, "system", "kind"), (OBJECTIVES, "model", "objective")):
+        if noun in job.config:
+            kind = kinds.load(folder, job.config[noun][key])
+    cost = getattr(stages, job.stage, None) or getattr(kind, "cost", None)
     return None if cost is None else cost(job, data)
-
-
-def job_seconds(stage: str, work: Work, *, tables: Tables, device: Device, threads: int) -> float:
-    """The time of one job: its start, then each kind of its work at its rate, one after the other.
-
-    Raises:
-        ValueError: rates.tsv has no rate for a kind of work.
-    """
-    total = 0.0
-    for unit, amount in {"jobs": 1, **work}.items():
-        rate = tables.rate(stage, unit, device, threads=threads)
-        if rate is not None:
-            total += amount / rate
-        elif unit not in (*COLUMNS, "note"):
-            raise ValueError(
-                f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. Add it."
-            )
-    return total
 
 
 def write_plan(rows: Sequence[Row], output: str | Path) -> None:
@@ -85,24 +67,18 @@ def write_plan(rows: Sequence[Row], output: str | Path) -> None:
 def _row(job: Job, data: Data, *, threads: int) -> Row:
     """The row of one job, without its name."""
     data.assumptions.clear()
-    work, seconds, basis = work_of(job, data), job.seconds, "measured"
-    row: Row = dict.fromkeys(COLUMNS)
-    if seconds is None:
-        basis = "unknown" if work is None else "assumed" if data.assumptions else "counted"
-    if work is not None:
-        row |= {column: work.get(column, 0) for column in _AMOUNTS}
-        row["flops"] += work.get("host_flops", 0)
-        row["memory_bytes"] += data.tables.assumption("process_bytes")
-        if seconds is None:
-            seconds = job_seconds(job.stage, work, tables=data.tables, device=data.device, threads=threads)
-    said = _each_once([*data.assumptions, (work or {}).get("note")])
-    return row | {
-        "jobs": 1,
-        "seconds": seconds,
-        "device": data.device.name,
-        "basis": basis,
-        "assumption": said,
-    }
+    work = work_of(job, data)
+    row: Row = dict.fromkeys(COLUMNS) | {"jobs": 1, "device": data.device.name, "seconds": job.seconds}
+    row |= {"basis": "unknown" if job.seconds is None else "measured", "assumption": ""}
+    if work is None:
+        return row
+    if job.seconds is None:
+        row["seconds"] = data.tables.seconds(job.stage, work, data.device, threads=threads)
+        row["basis"] = "assumed" if data.assumptions else "counted"
+    row |= {column: work.get(column, 0) for column in _AMOUNTS}
+    row["flops"] += work.get("host_flops", 0)
+    row["memory_bytes"] += data.tables.assumption("process_bytes")
+    return row | {"assumption": _each_once([*data.assumptions, work.get("note")])}
 
 
 def _sum(name: str, rows: Sequence[Row]) -> Row:

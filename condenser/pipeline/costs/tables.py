@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from condenser.evaluate import published
 from condenser.pipeline.costs.arithmetic import Shape
 
 Row = dict[str, str]
 _NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3}  # leading columns
 _PEAKS = {"flops": "flops_per_s", "host_flops": "host_flops_per_s"}
 _PEAKS |= {"graph_bytes": "bytes_per_s", "update_bytes": "bytes_per_s"}
+_TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most stages
 
 
 @dataclass(frozen=True)
@@ -37,17 +41,13 @@ class Tables:
         ValueError: a line has more or fewer columns than the header.
     """
 
-    def __init__(self, folder: str | Path) -> None:
-        self._tables: dict[str, dict[str, Row]] = {name: {} for name in _NUM_KEYS}
-        for name, num_keys in _NUM_KEYS.items():
-            path = Path(folder, f"{name}.tsv")
-            header, *lines = (line.split("\t") for line in path.read_text().splitlines())
-            for number, cells in enumerate(lines, start=2):
-                if len(cells) != len(header):
-                    raise ValueError(
-                        f"{path}:{number}: expected {len(header)} columns, got {len(cells)}. Use tabs."
-                    )
-                self._tables[name][" ".join(cells[:num_keys])] = dict(zip(header, cells, strict=True))
+    def __init__(self, folder: Path) -> None:
+        self._tables = {
+            name: {
+                " ".join(list(row.values())[:num_keys]): row for row in published.read(folder / f"{name}.tsv")
+            }
+            for name, num_keys in _NUM_KEYS.items()
+        }
 
     def row(self, table: str, key: str) -> Row:
         """The row of a table with this key in its first column.
@@ -76,14 +76,25 @@ class Tables:
         _, *dimensions, pooling, _ = self.row("backbones", name).values()
         return Shape(*map(int, dimensions), pooling=pooling)
 
-    def rate(self, stage: str, unit: str, device: Device, *, threads: int) -> float | None:
-        """How much of `unit` a stage does in a second; None where rates.tsv does not say.
+    def seconds(self, stage: str, work: Mapping[str, Any], device: Device, *, threads: int) -> float:
+        """The time of one job: its start, then each kind of its work at its rate, one after the other.
 
         A row of the stage wins over a row of all stages (`*`). Where a device has a peak rate, the row has
         the share of it that is reached. Other rates grow with the threads they were measured with, if not 0.
+
+        Raises:
+            ValueError: rates.tsv has no rate for a kind of work.
         """
-        for key in (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}"):
-            if row := self._tables["rates"].get(f"{key} {unit}"):
+        total = 0.0
+        for unit, amount in {"jobs": 1, **work}.items():
+            keys = (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}")
+            row = next(filter(None, (self._tables["rates"].get(f"{key} {unit}") for key in keys)), None)
+            if row is not None:
                 peak = getattr(device, _PEAKS[unit]) if unit in _PEAKS else 1.0
-                return float(row["rate"]) * peak * threads / (int(row["threads"]) or threads)
-        return None
+                total += amount / (float(row["rate"]) * peak * threads / (int(row["threads"]) or threads))
+            elif unit not in _TIMELESS:
+                raise ValueError(
+                    f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. "
+                    "Add it."
+                )
+        return total

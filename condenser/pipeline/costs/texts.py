@@ -6,8 +6,10 @@ trainings use make blocks and spans of it.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -87,16 +89,19 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
         ValueError: collections.tsv does not have its source, or a part of it.
     """
     if settings["source"] == "hub_text":
-        return _joined([_part(part, tables) for part in settings["parts"]])
-    if files := sources.local_files(settings):
-        return _of_own_file(files[0], tables)
+        return _hub_texts(settings["parts"], tables)
+    if settings["source"] == "squad":
+        count = _count_in(sources.local_files(settings), "context")
+        return assumed_texts(tables.row("collections", "squad"), count, why="paragraphs counted")
+    if (files := sources.local_files(settings)) and not sources.task(settings):
+        return _own_file(files[0], tables)
     row = tables.row("collections", settings["source"])
     if not row["rows"]:  # docstrings
         rate = tables.assumption(f"{settings['source']}_per_mb")
         count = max(2.0, rate * sum(map(python_bytes, settings["packages"])) / 1e6)
         return assumed_texts(row, count, why=f"{rate:g} texts per MB of source")
-    titled = settings.get("titles") != "none"
-    return assumed_texts(row, float(row["rows"]), titled=titled, why="official collection")
+    row = row | ({"title_tokens": "0"} if settings.get("titles") == "none" else {})
+    return assumed_texts(row, float(row["rows"]), why="official collection")
 
 
 def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> Texts:
@@ -105,20 +110,42 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     Raises:
         ValueError: collections.tsv does not have the split.
     """
-    name, why = f"{settings['source']}/{split}", f"official split {split}"
-    count = None
+    name = "/".join(filter(None, (settings["source"], settings.get("name"), split)))
+    why, count = f"official split {split}", None
+    if settings["source"] == "squad":
+        name, why, count = "squad/queries", "questions counted", _squad_questions(settings, split)
     if settings["source"] == "pydoc":
         name, why = "pydoc/queries", "queries as configured"
         count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
-    for qrels in sources.local_files(settings):
-        place = str(qrels.relative_to(settings["path"]))
-        if place.startswith("qrels") and place.removesuffix(".gz").endswith(f"{split}.tsv"):
-            name, why = "own/queries", f"queries of {qrels.name} counted"
-            with open_unpacked(qrels) as stream:
+    for file in sources.local_files(settings):
+        if "qrels" in (file.parent.name, file.name[:5]) and file.name.removesuffix(".gz").endswith(
+            f"{split}.tsv"
+        ):
+            name, why = "own/queries", f"queries of {file.name} counted"
+            with open_unpacked(file) as stream:
                 judged = {line.split(None, 1)[0] for line in stream if line.strip()}
             count = max(1, len(judged - {b"query-id"}))
     row = tables.row("collections", name)
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
+
+
+def _squad_questions(settings: Mapping[str, Any], split: str) -> float:
+    """The questions of a split of SQuAD; of one file, as many as its share of the articles."""
+    files = sources.local_files(settings)
+    if not settings["one_file"]:
+        return _count_in([file for file in files if file.name.startswith(f"{split}-")], "question")
+    held_out = settings["held_out_articles"] / _count_in(files, "paragraphs")
+    share = held_out if split == settings["eval_split"] else 1 - held_out
+    return max(1.0, share * _count_in(files, "question"))
+
+
+def _count_in(files: Sequence[Path], key: str) -> float:
+    """How often a key stands in JSON files."""
+    count = 0
+    for file in files:
+        with open_unpacked(file) as stream:
+            count += len(re.findall(rf'"{key}"\s*:'.encode(), stream.read()))
+    return float(max(1, count))
 
 
 def python_bytes(package: str) -> int:
@@ -127,47 +154,41 @@ def python_bytes(package: str) -> int:
     return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
-def assumed_texts(row: Row, count: float, *, why: str, titled: bool = False, joined: int = 1) -> Texts:
-    """Texts as a row of collections.tsv describes them.
+def assumed_texts(row: Row, count: float, *, why: str) -> Texts:
+    """`count` texts as a row of collections.tsv describes them.
 
     Their lengths without titles stand at even quantiles of a log-normal distribution.
-
-    Args:
-        count: rows of the collection.
-        joined: so many of the texts that the row describes make one.
     """
-    mean_tokens, spread = joined * float(row["tokens"]), np.sqrt(np.log1p(float(row["variation"]) ** 2))
+    mean, spread = float(row["tokens"]), np.sqrt(np.log1p(float(row["variation"]) ** 2))
     quantiles = (np.arange(SAMPLE_ROWS) + 0.5) / SAMPLE_ROWS
     shape = np.exp(spread * np.array(list(map(NormalDist().inv_cdf, quantiles))))
-    lengths = np.maximum(1, np.rint(shape * mean_tokens / shape.mean()))
-    titles = np.full(SAMPLE_ROWS, float(row["title_tokens"]) if titled else 0)
-    sentences = _in_sentences(lengths, titles, mean=float(row["sentence_tokens"]))
-    return Texts(sentences, count, float(row["id_bytes"]), f"{why}, {mean_tokens:g} tokens each")
+    lengths = np.maximum(1, np.rint(shape * mean / shape.mean()))
+    titles = np.full(SAMPLE_ROWS, float(row["title_tokens"]))
+    return _in_sentences(lengths, titles, row, count, f"{why}, {mean:g} tokens each")
 
 
-def _in_sentences(lengths: np.ndarray, titles: np.ndarray, *, mean: float) -> list[list[int]]:
-    """Rows of sentences that vary evenly between 0.4 and 1.6 of the mean."""
-    random, rows = np.random.default_rng(0), []
+def _in_sentences(lengths: np.ndarray, titles: np.ndarray, row: Row, count: float, assumption: str) -> Texts:
+    """Texts of these lengths, with sentences that vary evenly between 0.4 and 1.6 of the row's mean."""
+    random, mean, texts = np.random.default_rng(0), float(row["sentence_tokens"]), []
     for left, title in zip(lengths.astype(int).tolist(), titles.astype(int).tolist(), strict=True):
-        row = [title]
+        text = [title]
         while left:
-            row.append(min(left, max(1, round(mean * random.uniform(0.4, 1.6)))))
-            left -= row[-1]
-        rows.append(row)
-    return rows
+            text.append(min(left, max(1, round(mean * random.uniform(0.4, 1.6)))))
+            left -= text[-1]
+        texts.append(text)
+    return Texts(texts, count, float(row["id_bytes"]), assumption)
 
 
-def _part(part: Mapping[str, Any], tables: Tables) -> Texts:
-    """A part of the texts of the hub."""
-    name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
-    row = tables.row("collections", name)
-    number = min(float(row["rows"]), part["max_rows"] or np.inf)
-    why = f"{name}: {number:,.0f} texts"
-    return assumed_texts(row, number / joined, why=why, titled=joined == 1, joined=joined)
-
-
-def _joined(texts: Sequence[Texts]) -> Texts:
-    """Several collections as one; each has its share of the sample."""
+def _hub_texts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
+    """Texts of the hub, of which a passage may join several; each part has its share of the sample."""
+    texts: list[Texts] = []
+    for part in parts:
+        name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
+        row = tables.row("collections", name)
+        number = min(float(row["rows"]), part["max_rows"] or np.inf)
+        if joined > 1:
+            row = row | {"tokens": str(joined * float(row["tokens"])), "title_tokens": "0"}
+        texts.append(assumed_texts(row, number / joined, why=f"{name}: {number:,.0f} texts"))
     count, rows = sum(one.count for one in texts), []
     for one in texts:
         places = even_places(one.num_rows, max(1, round(SAMPLE_ROWS * one.count / count)))
@@ -175,30 +196,28 @@ def _joined(texts: Sequence[Texts]) -> Texts:
     return Texts(rows, count, texts[0].id_bytes, "; ".join(one.assumption for one in texts))
 
 
-def _of_own_file(path: Path, tables: Tables) -> Texts:
+def _own_file(path: Path, tables: Tables) -> Texts:
     """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
-    count = count_unpacked_lines(path)
+    count, per_token = count_unpacked_lines(path), tables.assumption("bytes_per_token")
     with open_unpacked(path) as file:
-        rows = islice(file, 0, None, max(1, count // SAMPLE_ROWS))
-        lines = [row.decode(errors="replace") for row in rows]
-    if not lines:
+        lines = (
+            line.decode(errors="replace") for line in islice(file, 0, None, max(1, count // SAMPLE_ROWS))
+        )
+        texts = [_title_and_text(line, is_json=".jsonl" in path.suffixes) for line in lines]
+    if not texts:
         raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
-    per_token, row = tables.assumption("bytes_per_token"), tables.row("collections", "own")
-    texts = [_title_and_text(line, is_json=".jsonl" in path.suffixes) for line in lines]
     titles, lengths = np.rint([[len(text.encode()) / per_token for text in pair] for pair in texts]).T
-    mean = float(row["sentence_tokens"])
-    sentences = _in_sentences(np.maximum(1, lengths), titles + (titles > 0), mean=mean)
     why = f"{path.name}: lines counted, {per_token:g} bytes per token"
-    return Texts(sentences, max(count, len(lines)), float(row["id_bytes"]), why)
+    own, count = tables.row("collections", "own"), max(count, len(texts))
+    return _in_sentences(np.maximum(1, lengths), titles + (titles > 0), own, count, why)
 
 
 def _title_and_text(line: str, *, is_json: bool) -> tuple[str, str]:
     """Of a line of a user's collection. A line that `collect` will refuse counts as a text."""
-    if not is_json:
+    with contextlib.suppress(ValueError, AttributeError):
+        if is_json:
+            record = json.loads(line)
+            return str(record.get("title") or ""), str(record.get("text", ""))
         _, *title, text = line.rstrip("\r\n").split("\t")
         return "".join(title), text
-    try:
-        record = json.loads(line)
-        return str(record.get("title") or ""), str(record.get("text", ""))
-    except (ValueError, AttributeError):
-        return "", line
+    return "", line

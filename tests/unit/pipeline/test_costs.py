@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import os
 import shutil
@@ -31,10 +32,12 @@ from condenser import kinds
 from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
+from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards, prefix_of
 from condenser.files import read_json
 from condenser.manifest import Manifest
+from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
@@ -45,11 +48,9 @@ from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, pad
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device
-from condenser.pipeline.costs.plan import Row, job_seconds, make_plan, write_plan
-from condenser.pipeline.costs.stages import encode_batches
+from condenser.pipeline.costs.plan import Row, make_plan, write_plan
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
-from condenser.retrieve.encode import token_batches
 from condenser.train.gradient_cache import Chunk as TrainingChunk
 from condenser.train.pretrain import MaskedRows, graph_bytes
 
@@ -80,10 +81,8 @@ def planned_jobs(folder: Path, target: str, *arguments: str) -> list[Job]:
     shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
     done = run_workflow(folder, target, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
-    written = (folder / "results" / ".work" / "plan" / target).parent
-    (finished,) = written.glob("finished-*.json")
-    (planned,) = written.glob("jobs_of_*.json")
-    jobs = read_jobs(planned, finished)
+    (written,) = (folder / "results" / ".work" / "plan" / target).parent.glob("jobs_of_*-*.json")
+    jobs = read_jobs(written)
     for job in jobs:
         if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
             job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
@@ -286,20 +285,14 @@ def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) 
     assert padded(np.array([5, 12, 102]), 0.15).masked == 1 + 2 + 15
 
 
-def test_batches_of_encoding_are_cut_as_encoding_cuts_them(shards: TokenShards) -> None:
-    lengths = np.minimum(np.diff(shards.row_starts) + 2, 128)
-    cut = [padded(lengths[batch]) for batch in token_batches(lengths, batch_tokens=2048)]
-    assert encode_batches(np.sort(lengths), 2048) == cut
-
-
 def test_an_average_batch_stands_at_even_quantiles() -> None:
     assert average_batch(np.array([7, 1, 5, 3]), 4).tolist() == [1, 3, 5, 7]
     assert average_batch(np.array([7, 1, 5, 3]), 2).tolist() == [3, 7]
 
 
 def test_assumed_texts_have_the_mean_and_spread_asked_for() -> None:
-    row = {"tokens": "40", "variation": "0.5", "sentence_tokens": "20", "title_tokens": "9", "id_bytes": "8"}
-    texts = assumed_texts(row, 5000, why="", titled=True, joined=2)
+    row = {"tokens": "80", "variation": "0.5", "sentence_tokens": "20", "title_tokens": "9", "id_bytes": "8"}
+    texts = assumed_texts(row, 5000, why="")
     lengths = [sum(row[1:]) for row in texts.sentences]
     assert texts.count == 5000 and set(texts.title_lengths) == {9}
     assert statistics.mean(lengths) == pytest.approx(80, rel=0.01)
@@ -622,7 +615,7 @@ def test_only_what_todays_spec_made_is_finished(tmp_path: Path) -> None:
     benchmark.write_text("s\th:m:s\tmax_rss\n3.0974\t0:00:03\t77.76\n")
 
     def finished(spec: dict[str, Any]) -> dict[str, Any]:
-        return planned._finished(path, str(benchmark), spec=spec)
+        return planned.finished(path, str(benchmark), spec=spec)
 
     assert finished(spec) == {}
     result.write_text("text")
@@ -647,12 +640,12 @@ def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
     rates += ["encode host hits 4 2", "encode host rows 4 0"]  # hits: twice as many on four threads
     lines = ["stage kind unit rate threads source", *(f"{line} here" for line in rates)]
     (tmp_path / "rates.tsv").write_text("\n".join(lines).replace(" ", "\t") + "\n")
-    options: dict[str, Any] = {"device": replace(THAT_MACHINE, flops_per_s=100.0), "threads": 4}
+    rated, device = Tables(tmp_path), replace(THAT_MACHINE, flops_per_s=100.0)
     work = {"flops": 100.0, "layers": 30.0, "hits": 16.0, "rows": 2.0, "tokens": 5.0, "note": "no work"}
-    seconds = job_seconds("encode", work, tables=Tables(tmp_path), **options)
+    seconds = rated.seconds("encode", work, device, threads=4)
     assert seconds == pytest.approx(1 / 2 + 100 / 50 + 30 / 10 + 16 / 8 + 2 / 4)
     with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of stage merge on a cpu"):
-        job_seconds("merge", {"hits": 1.0}, tables=Tables(tmp_path), **options)
+        rated.seconds("merge", {"hits": 1.0}, device, threads=4)
 
 
 def test_a_late_loss_of_no_weight_spares_its_logits(paper: list[Job]) -> None:
@@ -682,6 +675,30 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
     untied = plan(tiny)["train cocondenser-round1 seed42"]
     assert untied["flops"] == tied["flops"]
     assert untied["bytes_on_disk"] == pytest.approx(2 * tied["bytes_on_disk"], rel=0.05)
+
+
+def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
+    model, ids = CrossEncoder(small_backbone(), seed=3).double(), torch.randint(0, 40, (5, 16))
+    forward = shape_of(small_config()).encoder_flops(Chunk(5, 16))
+    counted = counted_flops(lambda: model(ids, torch.zeros_like(ids), None).sum().backward())
+    assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
+
+
+def test_reranking_is_planned_by_its_pairs(tmp_path: Path) -> None:
+    overlay = str(ROOT / "configs" / "tiny.yaml")
+    jobs = planned_jobs(tmp_path, "tiny/table3.plan.H200.tsv", "-n", "--configfile", overlay)
+    rows = plan(jobs)
+    assert {row["basis"] for row in rows.values()} <= {"counted", "assumed"}
+    reranked, dense = rows["rerank rerank-backbone seed42 dev"], rows["metrics cocondenser-round2 seed42 dev"]
+    assert dense["bytes_on_disk"] == 0 and reranked["bytes_on_disk"] > 0
+    # 48 queries with 20 hits each; a pair has at most 16 + 64 - 1 tokens, and more than a query
+    assert 16 * 960 < reranked["tokens"] <= 79 * 960
+    shape = Shape(num_layers=2, dim=32, feed_forward=64, num_heads=2, vocab_size=600, max_positions=128)
+    longest = shape.encoder_flops(Chunk(960, 80))
+    assert 0.3 * longest < reranked["flops"] < 1.01 * longest
+    trained = rows["train rerank-backbone seed42"]
+    assert trained["tokens"] > 3 * 4 * 16 * 0.5 * 192  # three epochs of four pairs
+    assert rows["ensemble rerank-ensemble seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]
 
 
 def test_unknown_devices_backbones_and_corpora_are_refused_by_name(paper: list[Job]) -> None:
@@ -735,3 +752,23 @@ def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None
     # 2 operations on numbers in cache, or one through memory
     assert device.flops_per_s > device.bytes_per_s / 8
     assert device.memory_bytes > 1e8
+
+
+def test_squad_is_counted_in_its_files_and_one_file_is_shared_by_articles(tmp_path: Path) -> None:
+    questions = [{"id": str(number), "question": "q", "answers": [{"text": "a"}]} for number in range(6)]
+    paragraphs = [{"context": "a text", "qas": questions[:3]}, {"context": "another", "qas": questions[3:]}]
+    data = {"data": [{"title": str(number), "paragraphs": paragraphs} for number in range(4)]}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps(data))
+    given = {"source": "squad", "path": str(tmp_path), "one_file": "dev", "held_out_articles": 1}
+    settings = squad.Settings(**given, eval_split="test").model_dump()
+    assert assumed_passages(settings, tables).count == 8
+    assert assumed_queries(settings, "test", tables).count == 6
+    assert assumed_queries(settings, "train", tables).count == 18
+
+
+def test_the_questions_of_dprs_sets_are_known_by_set_and_split() -> None:
+    for name, files in dpr.FILES.items():
+        settings = dpr.Settings(source="dpr", name=name, eval_split="test").model_dump()
+        assert assumed_passages(settings, tables).count == dpr.OFFICIAL_ROWS[dpr.PASSAGES]
+        for split in files:
+            assert assumed_queries(settings, split, tables).count > 3000

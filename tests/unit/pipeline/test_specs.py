@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from condenser.config import validated
-from condenser.pipeline.differences import differences
+from condenser.pipeline.freshness import differences
 from condenser.pipeline.specs import Specs, Stage
 
 Wildcards = dict[str, str]
@@ -43,7 +43,7 @@ def specs(
         digest_cache=cache or Path("nothing is read"),
     )
     for stage in known:
-        made.declare(stage, (stages or {}).get(stage, Stage()))
+        made.stages[stage] = (stages or {}).get(stage, Stage())
     return made
 
 

@@ -115,15 +115,6 @@ def test_another_configuration_makes_results_stale_and_names_the_key(results: Pa
     assert "setting depth of bm25_index: 1 -> 2" in findings[0].reason
 
 
-def test_a_job_the_configuration_no_longer_has_is_stale_and_says_why(results: Path) -> None:
-    current = {path: {"error": "package gone: not installed"} for path in today(results)}
-    findings = verify(results, current=current)[1]
-    assert {finding.kind for finding in findings} == {"stale"} and len(findings) == 3
-    assert "no longer has the job collect {'dataset': 'd'} (package gone: not installed)" in " ".join(
-        finding.reason for finding in findings
-    )
-
-
 @pytest.mark.parametrize(
     ("failure", "said"),
     [
@@ -133,15 +124,19 @@ def test_a_job_the_configuration_no_longer_has_is_stale_and_says_why(results: Pa
         (SystemExit("error: results/d: texts alone"), "error: results/d: texts alone"),  # said by a rule
     ],
 )
-def test_a_job_that_the_configuration_no_longer_has_is_written_with_the_reason(
+def test_a_job_that_the_configuration_no_longer_has_is_stale_and_says_why(
     results: Path, failure: BaseException, said: str
 ) -> None:
-    (results / "d" / "data.manifest.json").write_text("damaged: verify names it")
-    assert today(results, failure=failure) == {INDEX: {"error": said}, TABLE: {"error": said}}
+    (results / "d" / "table2.tsv.manifest.json").write_text("damaged: named, and no reason to stop")
+    found = reasons(verify(results, current=today(results, failure=failure))[1])
+    job = "the configuration no longer has the job bm25_index {'dataset': 'd'}"
+    assert found[INDEX] == f"stale: {job} ({said})"
+    assert found[TABLE].startswith("damaged")
 
 
-def test_spec_and_place_of_a_job_that_the_configuration_has_are_written(results: Path) -> None:
-    assert today(results, table=2)[TABLE] == {"spec": spec_of("table", depth=2), "place": TABLE}
+def test_changes_and_place_of_a_job_that_the_configuration_has_are_written(results: Path) -> None:
+    changes = ["setting depth of table: 1 -> 2"]
+    assert today(results, table=2)[TABLE] == {"changes": changes, "place": TABLE}
 
 
 def test_a_result_of_whose_job_nothing_is_known_today_is_stale(results: Path) -> None:
