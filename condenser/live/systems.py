@@ -99,7 +99,7 @@ class Asked:
     def state(self) -> str | None:
         """Why there is no answer, in a sentence; None if there is one."""
         if self.error:
-            return self.error
+            return f"{self.name}: {self.error}"
         if missing := self.missing():
             return f"{self.name}: is not trained and indexed yet ({missing[0]} is missing)."
         return None

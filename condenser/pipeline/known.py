@@ -64,7 +64,7 @@ def write_known(
             "files": {},
         }
         if entry["kind"] not in kinds.names(FOLDER):
-            error = f"{system}: systems of the kind {entry['kind']} cannot be asked yet."
+            error = f"systems of the kind {entry['kind']} cannot be asked yet."
             return {**found, "variants": {usual: {"error": error}}}
         found["files"] = kinds.load(FOLDER, entry["kind"]).needs(
             dataset=str(results / dataset),

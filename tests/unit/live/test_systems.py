@@ -64,11 +64,11 @@ def test_missing_files_are_named_with_the_command(tmp_path: Path) -> None:
 
 
 def test_a_kind_without_a_searcher_is_refused_without_a_command(tmp_path: Path) -> None:
-    why = "pairs: systems of the kind crossencoder cannot be asked yet."
+    why = "systems of the kind crossencoder cannot be asked yet."
     pairs = entry(kind="crossencoder", files={}, variants={"seed42": {"error": why}})
     with pytest.raises(NotReady, match="cannot be asked yet") as error:
         LiveSystem(known(tmp_path, pairs=pairs).asked("mine", "pairs"))
-    assert error.value.command == "" and str(error.value) == why
+    assert error.value.command == "" and str(error.value) == f"mine, pairs, seed42: {why}"
 
 
 @pytest.mark.parametrize(
