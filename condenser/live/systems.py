@@ -115,6 +115,7 @@ class Known:
             make_arguments: SNAKEMAKE_ARGS of make, such as the overlays; for the commands that are shown.
         """
         self._datasets: dict[str, Any] = read_json(file)
+        self._written_ns = file.stat().st_mtime_ns
         self._arguments = make_arguments
 
     def datasets(self) -> list[str]:
@@ -153,6 +154,8 @@ class Known:
         }
         if of_variant.get("model"):
             files["model"] = [Path(of_variant["model"])]
+        needed = (file for files in files.values() for file in files)
+        is_newer = any(file.exists() and file.stat().st_mtime_ns > self._written_ns for file in needed)
         return Asked(
             dataset,
             system,
@@ -163,7 +166,7 @@ class Known:
             Path(texts["doc_ids"]),
             files,
             entry["settings"],
-            of_variant.get("reasons", []),
+            [] if is_newer else of_variant.get("reasons", []),  # it was made again since
             of_variant.get("error"),
             command,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +90,14 @@ def test_a_query_that_cannot_be_answered_is_refused(query: str, depth: int, said
 
 def test_the_longest_query_is_taken() -> None:
     check("x" * MAX_CHARACTERS, 100)
+
+
+def test_what_was_made_again_since_is_no_longer_out_of_date(tmp_path: Path) -> None:
+    weights = tmp_path / "model.safetensors"
+    weights.touch()
+    of_variant = {"model": str(weights), "reasons": ["recipe.epochs: 1 -> 2 (train)"]}
+    others = known(tmp_path, other=entry(variants={"seed42": of_variant}))
+    assert others.asked("mine", "other").reasons == of_variant["reasons"]
+    after = (tmp_path / "known.json").stat().st_mtime_ns + 10**9
+    os.utime(weights, ns=(after, after))
+    assert others.asked("mine", "other").reasons == []
