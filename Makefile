@@ -79,7 +79,8 @@ DATASET ?= msmarco
 unexport QUERY
 export ASKED := $(value QUERY)
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
-list_known = snakemake ask --quiet all --cores 1 $(SNAKEMAKE_ARGS)
+# (Without --nolock, Snakemake would remove the lock of a run that goes on here, when it ends.)
+list_known = snakemake ask --nolock --quiet all --cores 1 $(SNAKEMAKE_ARGS)
 ask = python workflow_scripts/ask.py --known $(KNOWN) --make-arguments "$$MAKE_ARGUMENTS"
 
 search: $(READY)
