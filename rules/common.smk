@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from condenser import experiment, kinds
-from condenser.config import validated
+from condenser.config import check_longest_row, validated
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.files import canonical_json
@@ -279,6 +279,23 @@ def encoder_file(dataset, system, variant):
         return system_file(dataset, system, variant, "model/model.safetensors")
     _, seed = experiment.parse_variant(variant)
     return model_file(dataset, config["systems"][system]["initial"], seed=seed)
+
+
+def crossencoder_of(wildcards):
+    """The weights of a cross-encoder, whose backbone must have positions for a query and a passage."""
+    try:
+        check_longest_row(config, wildcards.dataset, wildcards.system)
+    except ValueError as error:
+        sys.exit(f"error: config: {error}")
+    return encoder_of(wildcards)
+
+
+def start_of_sentences(wildcards):
+    """The weights that the training of a sentence encoder starts from; those of another data set's training."""
+    entry = config["systems"][wildcards.system]
+    if entry["first_on"] in (None, wildcards.dataset):
+        return initial_file(wildcards)
+    return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
 
 
 def texts_with_answers(wildcards):
