@@ -34,6 +34,7 @@ include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/plan.smk"
 include: "rules/verify.smk"
+include: "rules/ask.smk"
 
 
 rule all:
