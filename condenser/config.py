@@ -501,11 +501,8 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
         for of, dataset in config["datasets"].items():
-            if "recipe" in dataset and experiment.fits(config, name, of):
+            if "recipe" in dataset and experiment.fits(config, name, of) and not sources.task(dataset):
                 recipe = experiment.recipe(config, dataset["recipe"], system)
-                if sources.task(dataset):
-                    rows[f"recipes.{dataset['recipe']}.max_tokens"] = recipe["max_tokens"]
-                    continue
                 rows[f"recipes.{dataset['recipe']}.lengths.passage"] = recipe["lengths"]["passage"]
                 rows[f"recipes.{dataset['recipe']}.lengths.query"] = recipe["lengths"]["query"]
         for model in chain[:-1]:
@@ -518,7 +515,9 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
                     raise ValueError(f"models.{model}.{error}") from None
             key, tokens = objective.longest_row(settings)
             rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
-        longest = max(rows, key=lambda key: rows[key])
+        longest = max(rows, key=lambda key: rows[key], default=None)
+        if longest is None:
+            continue
         _refuse_long_row(longest, rows[longest], chain[-1], root, num_positions=num_positions)
 
 
@@ -536,7 +535,7 @@ def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> N
     if shape := _layers_and_positions(root, f"models.{backbone}"):
         longest_row = kinds.load(SYSTEMS, entry["kind"]).longest_row
         tokens = longest_row(experiment.recipe(config, recipe, entry))
-        key = f"recipes.{recipe}.lengths of systems.{system}"
+        key = f"recipes.{recipe}, the longest row of systems.{system}"
         _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
 
 

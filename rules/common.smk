@@ -281,17 +281,23 @@ def encoder_file(dataset, system, variant):
     return model_file(dataset, config["systems"][system]["initial"], seed=seed)
 
 
-def crossencoder_of(wildcards):
-    """The weights of a cross-encoder, whose backbone must have positions for a query and a passage."""
+def long_encoder_of(wildcards):
+    """The weights of an encoder whose rows are longer than a passage; its backbone must have positions for them."""
+    refuse_few_positions(wildcards)
+    return encoder_of(wildcards)
+
+
+def refuse_few_positions(wildcards):
+    """End with a line where the longest row of a system does not fit its backbone."""
     try:
         check_longest_row(config, wildcards.dataset, wildcards.system)
     except ValueError as error:
         sys.exit(f"error: config: {error}")
-    return encoder_of(wildcards)
 
 
 def start_of_sentences(wildcards):
     """The weights that the training of a sentence encoder starts from; those of another data set's training."""
+    refuse_few_positions(wildcards)
     entry = config["systems"][wildcards.system]
     if entry["first_on"] in (None, wildcards.dataset):
         return initial_file(wildcards)

@@ -37,3 +37,8 @@ class Settings(System):
 def is_trained(settings: Mapping[str, Any]) -> bool:
     """Whether it is fine-tuned."""
     return settings["train"]
+
+
+def longest_row(recipe: Mapping[str, Any]) -> int:
+    """A sentence, with its special tokens."""
+    return int(recipe["max_tokens"])

@@ -4,7 +4,7 @@
 
 rule rerank:
     input:
-        model=crossencoder_of,
+        model=long_encoder_of,
         candidates=lambda wildcards: run_file(
             wildcards.dataset,
             config["systems"][wildcards.system]["candidates"],

@@ -53,7 +53,7 @@ rule train_sentences:
 
 rule similarities:
     input:
-        model=encoder_of,
+        model=long_encoder_of,
         sentences=data("items.{split}.jsonl"),
     output:
         similarities="results/{dataset}/systems/{system}/{variant}/similarities.{split}.tsv",

@@ -507,8 +507,8 @@ def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(conf
             check_longest_row(checked, "msmarco", "reranked")
             continue
         expected = (
-            "^models.backbone.max_positions: expected at least 160 positions for recipes.marco.lengths of "
-            r"systems.reranked \(a row of 159 tokens .*, got 159\. "
+            "^models.backbone.max_positions: expected at least 160 positions for recipes.marco, the longest "
+            r"row of systems.reranked \(a row of 159 tokens .*, got 159\. "
         )
         with pytest.raises(ValueError, match=expected):
             check_longest_row(checked, "msmarco", "reranked")

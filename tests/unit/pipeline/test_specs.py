@@ -86,7 +86,10 @@ def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
     assert made["config"] == {
         "recipe": {
             "lengths": {"passage": 128},
-            "negatives": {"depth": 30, "sample": 30, "positive_in_run": ["bm25"], "margin": None},
+            "negatives": {
+                **{"depth": 30, "sample": 30, "positive_in_run": ["bm25"]},
+                **{"margin": None, "without_answers": False},
+            },
         },
         "encode": {"block_rows": 1024},
         "seed": 42,
