@@ -104,6 +104,14 @@ class Significance(Block):
     seed: Whole
 
 
+class Report(Block):
+    """What the report of a data set holds of single queries: see condenser/report/queries.py."""
+
+    queries: Count
+    characters: Count
+    megabytes: Positive
+
+
 class Table(Block):
     """Rows are systems; each comes once for every train size, as the mean over the seeds."""
 
@@ -135,6 +143,7 @@ class Config(Block):
     encode: Encode
     metrics: Metrics
     significance: Significance
+    report: Report
     tables: dict[Name, Table]
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
