@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     manifest.write(outputs=[args.output], counts=counts)
     print(
         f"{args.output}: {counts['bytes'] / 1e6:.1f} MB, {counts['results']} results "
-        f"({counts['out_of_date']} out of date), {counts['queries']} of {counts['queries_of_evaluation']} queries"
+        f"({counts['out_of_date']} out of date), {counts['queries']} queries"
     )
 
 

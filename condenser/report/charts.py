@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 _WIDTH, _HEIGHT = 420, 250
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 14, 12, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 20, 12, 40
 NUM_LOOKS = 7  # colours of report.css
 
 
@@ -60,7 +60,7 @@ def chart(
     highest = max(point.y if point.high is None else point.high for point in every)
     margin = (highest - lowest) * 0.05 or abs(highest) * 0.05 or 1.0
     lowest, highest = lowest - margin, highest + margin
-    first, last = (-0.4, len(names) - 0.6) if names else _ends([point.x for point in every])
+    first, last = (-0.45, len(names) - 0.55) if names else _ends([point.x for point in every])
     inner_width, inner_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
 
     def across(value: float) -> float:

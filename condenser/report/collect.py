@@ -17,7 +17,8 @@ from condenser.report.queries import Limits, Ranking, by_query
 from condenser.report.state import Result
 
 STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
-_LONGEST_CURVE = 150  # points
+_LONGEST_CURVE = 40  # points
+_BOX, _GAP = (138, 50), (24, 12)  # pixels of a stage in the graph, and between two
 _SHOWN_CHANGES = 12
 
 
@@ -291,26 +292,30 @@ class Report:
         }
 
     def _layers(self) -> dict[str, int]:
-        """Each stage's place from left to right, by the first of its results: behind what that one needs."""
+        """Each stage's column: behind all that it needs, but for what comes back from a later round."""
         of_result: dict[Path, int] = {}
 
-        def layer(result: Result) -> int:
+        def depth(result: Result) -> int:
             if result.manifest not in of_result:
-                makers = {
-                    self._maker[file].manifest: self._maker[file]
-                    for file in result.inputs
-                    if file in self._maker
-                }
-                of_result[result.manifest] = 1 + max(map(layer, makers.values()), default=-1)
+                makers = (self._maker[file] for file in result.inputs if file in self._maker)
+                of_result[result.manifest] = 1 + max(map(depth, makers), default=-1)
             return of_result[result.manifest]
 
-        found: dict[str, int] = {}
+        deepest: dict[str, int] = {}
         for result in self.results:
-            found[result.stage] = min(found.get(result.stage, 1 << 30), layer(result))
-        return found
+            deepest[result.stage] = max(deepest.get(result.stage, 0), depth(result))
+        layers: dict[str, int] = {}
+        for stage in sorted(deepest, key=lambda stage: (deepest[stage], stage)):
+            needs = [layers[one] for one, other in self._edges() if other == stage and one in layers]
+            layers[stage] = 1 + max(needs, default=-1)
+        return layers
 
     def graph(self) -> dict[str, Any]:
-        """Stages as boxes in columns, with arrows: how many results each made, how many of them are shared."""
+        """Stages as boxes in columns: how many results each made, and how many of them are shared.
+
+        Arrows lead from a stage to those that read from it; `back` are those to an earlier column, which
+        make another round.
+        """
         readers: dict[Path, set[Path]] = {}
         for result in self.results:
             for file in result.inputs:
@@ -320,35 +325,31 @@ class Report:
         layers = self._layers()
         for stage in self._in_order(layers):
             columns.setdefault(layers[stage], []).append(stage)
-        boxes, width, height, gap_x, gap_y = {}, 132, 50, 34, 14
+        boxes: dict[str, dict[str, Any]] = {}
         most = max(map(len, columns.values()), default=1)
-        for place, column in enumerate(columns[key] for key in sorted(columns)):
-            for row, stage in enumerate(column):
+        for column, stages in columns.items():
+            for row, stage in enumerate(stages):
                 made = [result for result in self.results if result.stage == stage]
                 boxes[stage] = {
                     "stage": stage,
-                    "x": place * (width + gap_x) + 2,
-                    "y": round((row + (most - len(column)) / 2) * (height + gap_y), 1) + 2,
+                    "x": column * (_BOX[0] + _GAP[0]) + 2,
+                    "y": round((row + (most - len(stages)) / 2) * (_BOX[1] + _GAP[1]), 1) + 2,
                     "made": len(made),
-                    "read": sum(len(readers.get(result.manifest, ())) for result in made),
                     "shared": sum(len(readers.get(result.manifest, ())) > 1 for result in made),
                     "old": sum(bool(result.changes) for result in made),
                 }
-        arrows = [
-            (
-                boxes[one]["x"] + width,
-                boxes[one]["y"] + height / 2,
-                boxes[other]["x"],
-                boxes[other]["y"] + height / 2,
-            )
-            for one, other in sorted(self._edges())
-            if layers[one] < layers[other]
-        ]
+        arrows: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
+        for one, other in sorted(self._edges()):
+            is_back = layers[one] >= layers[other]
+            ends = (boxes[one]["x"] + _BOX[0], boxes[one]["y"], boxes[other]["x"], boxes[other]["y"])
+            arrows[is_back].append(ends)
+        width, height = len(columns) * (_BOX[0] + _GAP[0]) - _GAP[0] + 4, most * (_BOX[1] + _GAP[1]) + 30
         return {
             "boxes": list(boxes.values()),
-            "arrows": arrows,
-            "box": (width, height),
-            "size": (len(columns) * (width + gap_x) - gap_x + 4, most * (height + gap_y) - gap_y + 4),
+            "arrows": arrows[False],
+            "back": arrows[True],
+            "box": _BOX,
+            "size": (width, height),
         }
 
     def provenance(self) -> dict[str, Any]:

@@ -41,10 +41,12 @@
     return found;
   }
 
-  // Passages without judgement in the top of one system that the other ranks high.
+  // Passages without judgement that the other system ranks high, and both above every relevant one.
   function candidates(query, own, other) {
-    const high = new Set(hits(other, query).slice(0, HIGH).map((hit) => hit.passage));
-    return hits(own, query).filter((hit) => high.has(hit.passage) && !judgements[query].has(hit.passage))
+    const last = (system) => data.systems[system].first[query] || Infinity;
+    const high = new Set(hits(other, query).filter((hit) => hit.rank <= HIGH && hit.rank < last(other)).map((hit) => hit.passage));
+    return hits(own, query)
+      .filter((hit) => hit.rank < last(own) && high.has(hit.passage) && !judgements[query].has(hit.passage))
       .map((hit) => hit.passage);
   }
 
@@ -70,7 +72,7 @@
       ["all", `all ${rows.length}`], ["won", `A wins ${count((row) => row.difference > 0)}`],
       ["lost", `B wins ${count((row) => row.difference < 0)}`],
       ["tie", `equal ${count((row) => row.difference === 0)}`],
-      ["failed", `both 0: ${count((row) => row.a === 0 && row.b === 0)}`],
+      ["failed", `both zero ${count((row) => row.a === 0 && row.b === 0)}`],
       ["candidates", `with candidates ${count((row) => row.candidates > 0)}`],
     ];
     at("filters").replaceChildren(...filters.map(([name, label]) => {
@@ -83,7 +85,7 @@
     at("pair").textContent =
       `A: ${a.name}${seeds(a)}, ${state.measure} ${mean(rows.map((row) => row.a)).toFixed(4)}, judged@${TOP} ${judged(state.a)}. ` +
       `B: ${b.name}${seeds(b)}, ${state.measure} ${mean(rows.map((row) => row.b)).toFixed(4)}, judged@${TOP} ${judged(state.b)}. ` +
-      `Candidates for false negatives: passages without judgement in the top ${TOP} of one that the other ranks ${HIGH} or better.`;
+      `Candidates for false negatives: passages without judgement that both rank above all relevant ones, one of them at ${HIGH} or better.`;
     narrow();
   }
 
