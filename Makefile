@@ -5,6 +5,8 @@
 #   make test-slow                      the others
 #   make test-all                       both
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
+#   make report DATASET=msmarco         one page of what has been made: results/msmarco/report.html
+#   make browser                        open it in a headless Chromium (apt-get install chromium), and read it
 #   make verify                         re-check every result against its manifest and the config
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
@@ -20,11 +22,11 @@ export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup test test-slow test-all lint verify faults slurm FORCE
+.PHONY: help setup test test-slow test-all lint report browser verify faults slurm FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,12s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -64,6 +66,13 @@ lint: $(READY)
 	snakefmt --check Snakefile rules
 	snakemake --lint
 	mypy
+
+DATASET ?= msmarco
+report: $(READY)
+	@snakemake --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
+
+browser: $(READY)
+	python -m pytest -m browser -rs tests/browser
 
 verify: $(READY)
 	@snakemake --cores 1 verify $(SNAKEMAKE_ARGS)

@@ -21,7 +21,8 @@ pytestmark = pytest.mark.workflow
 OVERLAY = "tables: {table2: {train_queries: [20, all]}}\n"
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
-    "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify",
+    "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "results/tiny/report.html",
+    "verify",
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ TARGET = "results/msmarco/table2.tsv"
 TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
     "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
+    "results/msmarco/report.html",
     *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
 ]  # fmt: skip
 ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
@@ -79,6 +80,7 @@ USED_BY: dict[str, set[str]] = {
     "encode.separator": {"tokens *"},
     "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
     "metrics.*": {"metrics *"},
+    "report.*": {"report *"},
     "significance.*": {"table *", "compare *", "figure *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
@@ -256,7 +258,7 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "significance", "tables", "figures"),
+    *("systems", "shards", "encode", "metrics", "significance", "report", "tables", "figures"),
 ]
 
 

@@ -13,6 +13,7 @@ TARGETS = [
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",
     "results/msmarco/attention_entropy.svg",
+    "results/msmarco/report.html",
     "results/downloads/a.gz",
 ]
 
