@@ -190,7 +190,8 @@ def test_keys_move_through_the_list(opened: Callable[..., Any]) -> None:
     assert chosen.count() == 1 and tab.inner_text("#detail-query") != before
     assert chosen.evaluate(
         "row => { const list = row.closest('#list').getBoundingClientRect();"
-        " const box = row.getBoundingClientRect(); return box.top >= list.top && box.bottom <= list.bottom + 1 }"
+        " const box = row.getBoundingClientRect();"
+        " return box.top >= list.top && box.bottom <= list.bottom + 1 }"
     )
 
 
