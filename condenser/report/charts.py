@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -114,7 +114,7 @@ def _ends(values: Sequence[float]) -> tuple[float, float]:
     return (low, high) if high > low else (low - 0.5, high + 0.5)
 
 
-def _line(line: Line, across, down) -> Markup:  # type: ignore[no-untyped-def]
+def _line(line: Line, across: Callable[[float], float], down: Callable[[float], float]) -> Markup:
     look = line.look % NUM_LOOKS
     path = "L".join(f"{across(point.x)} {down(point.y)}" for point in line.points)
     drawn = [Markup('<path class="line s{}" d="M{}"/>').format(look, path)]

@@ -267,7 +267,8 @@ class Report:
         """The plans that have been made: planned seconds beside those of the manifests."""
         took: dict[str, float] = {}
         for result in self.results:
-            took[result.name] = took.get(result.name, 0.0) + result.record["wall_time_s"]
+            name = result.name(self.dataset)
+            took[name] = took.get(name, 0.0) + result.record["wall_time_s"]
         return [
             {
                 "name": file.name,
@@ -378,7 +379,7 @@ class Report:
             "settings": {stage: settings[stage] for stage in self._in_order(settings)},
             "results": [
                 {
-                    "name": result.name,
+                    "name": result.name(self.dataset),
                     "finished": result.record["finished"],
                     "files": len(result.outputs),
                     "digest": result.record["sha256"],

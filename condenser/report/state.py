@@ -38,11 +38,14 @@ class Result:
     changes: Sequence[str]
     benchmark: Path | None
 
-    @property
-    def name(self) -> str:
-        """The stage, and what tells its jobs apart but for their shard, as the rows of a plan are called."""
-        keys = ("file", "model", "system", "variant", "split", "table", "figure")
-        return " ".join([self.stage, *(self.wildcards[key] for key in keys if key in self.wildcards)])
+    def name(self, dataset: str) -> str:
+        """The stage, and what tells its jobs apart but for their shard, as the rows of a plan are called.
+
+        `dataset` is the one that is spoken of; another one is part of the name.
+        """
+        keys = ("dataset", "file", "model", "system", "variant", "split", "table", "figure")
+        told = [self.wildcards[key] for key in keys if self.wildcards.get(key, dataset) != dataset]
+        return " ".join([self.stage, *told])
 
 
 def manifests_of(results: Path, dataset: str) -> list[Path]:

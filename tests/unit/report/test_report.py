@@ -158,6 +158,20 @@ def test_quality_by_stage_goes_from_the_start_to_the_trained_system(tmp_path: Pa
         assert [float(value) for value in re.findall(r"<title>start: ([\d.]+)", picture)] == values
 
 
+def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    plan = results / "small" / "table2.plan.tsv"
+    rows = [["train A seed1", "1", "3600.0"], ["collect", "1", "2.0"], ["pretrain other", "1", "5.0"]]
+    lines = [["stage", "jobs", "seconds", "device", "basis"], *([*row, "H200", "counted"] for row in rows)]
+    plan.write_text("".join("\t".join(line) + "\n" for line in lines))
+    record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
+    report = report_of(results)
+    (planned,) = report.planned()
+    took = {result.stage: result.record["wall_time_s"] for result in report.results}
+    assert [row["took"] for row in planned["rows"]] == [took["train"], took["collect"], None]
+    assert "1 h 0 min" in shown(results)[0].text
+
+
 def test_a_training_without_a_finite_loss_at_times_says_so(tmp_path: Path) -> None:
     report = report_of(results_of(tmp_path))
     (curve,) = report.curves()
