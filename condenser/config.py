@@ -10,15 +10,15 @@ import difflib
 import math
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from condenser import experiment, kinds
 from condenser.data import sources
-from condenser.evaluate import figures, measures, published
+from condenser.evaluate import columns, figures, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
@@ -26,6 +26,7 @@ from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
+_BY_ANSWER = "hits"  # the measure that looks for answers
 _TAKEN_FIGURES = ("data",)  # whose manifest lies where a figure's would
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
@@ -67,6 +68,7 @@ class Negatives(Block):
     sample: Count
     positive_in_run: list[Name]
     margin: NotNegative | None = None
+    without_answers: bool = False
 
 
 class Recipe(Optimiser):
@@ -81,6 +83,15 @@ class Recipe(Optimiser):
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
     epochs: Epochs
+
+
+class SentenceRecipe(Optimiser):
+    """How encoders of sentences are fine-tuned on pairs or triplets."""
+
+    max_tokens: Annotated[int, Field(ge=3, le=512)]
+    batch_size: Count  # pairs or triplets
+    epochs: Epochs
+    margin: Positive | None = None  # of triplets
 
 
 class Encode(Block):
@@ -112,17 +123,31 @@ class Report(Block):
     megabytes: Positive
 
 
+def _list_of_names(value: Any) -> Any:
+    """One name is a list of one, null an empty list."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
 class Table(Block):
-    """Rows are systems; each comes once for every train size, as the mean over the seeds."""
+    """Rows are systems; each comes once for every train size, as the mean over the seeds.
+
+    `measures` are columns (`condenser.evaluate.columns`); those of the data sets and evaluation sets in
+    `optional` are left out where the configuration lacks these. `by_dataset` replaces keys for single data
+    sets.
+    """
 
     rows: Annotated[list[Name], Field(min_length=1)]
     measures: Annotated[list[str], Field(min_length=1)]
-    published: str | None = None
+    optional: Annotated[list[Name], Field(default_factory=list)]
+    published: Annotated[  # of several files the first with a figure
+        list[str], BeforeValidator(_list_of_names), Field(default_factory=list)
+    ]
     train_queries: Annotated[
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
     ]
     seeds: list[Whole] | None = None  # the configuration's seed
     compare_with: list[Name] | None = None  # the untouched starts of its rows, else its first row
+    by_dataset: Annotated[dict[Name, dict[str, Any]], Field(default_factory=dict)]
 
 
 class Config(Block):
@@ -135,7 +160,7 @@ class Config(Block):
     datasets: dict[Name, dict[str, Any]]
     sources: dict[Name, dict[str, Any]]
     recipe: Name
-    recipes: dict[Name, Recipe]
+    recipes: dict[Name, dict[str, Any]]
     models: dict[Name, dict[str, Any]]
     objectives: dict[Name, dict[str, Any]]
     systems: dict[Name, dict[str, Any]]
@@ -160,6 +185,10 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"datasets.{name}: expected another name, results/{name}/ has a use of its own. Rename it."
             )
+    checked["recipes"] = {
+        name: _checked(_recipe_class(recipe), recipe, key=f"recipes.{name}").model_dump()
+        for name, recipe in checked["recipes"].items()
+    }
     for noun, tag, folder, defaults in (
         ("datasets", "source", sources.FOLDER, "sources"),
         ("models", "objective", OBJECTIVES, "objectives"),
@@ -186,6 +215,11 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
         path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
     return checked
+
+
+def _recipe_class(recipe: Mapping[str, Any]) -> type[BaseModel]:
+    """That of a recipe for sentences, which alone has `max_tokens`, or for retrievers."""
+    return SentenceRecipe if "max_tokens" in recipe else Recipe
 
 
 def _checked(model: type[BaseModel], values: Any, *, key: str) -> BaseModel:
@@ -225,13 +259,14 @@ def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> Non
 def _check_datasets(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
         key = f"datasets.{name}"
-        if "path" in dataset and not _is(Path(dataset["path"]).is_dir):
+        if dataset.get("path") is not None and not _is(Path(dataset["path"]).is_dir):
             path = _preview(dataset["path"], longest=_LONGEST_PATH)
             raise ValueError(
                 f"{key}.path: expected a folder, found none at {path} (relative to where snakemake runs)."
             )
         if "recipe" in dataset:
             _check_name(f"{key}.recipe", dataset["recipe"], config["recipes"])
+            _check_recipe_fits(f"{key}.recipe", dataset, config)
         if documents := dataset.get("documents"):
             _check_name(f"{key}.documents", documents, config["datasets"])
             if config["datasets"][documents].get("documents"):
@@ -239,19 +274,46 @@ def _check_datasets(config: dict[str, Any]) -> None:
                     f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
                     "Name the data set whose texts the models are to be pre-trained on."
                 )
-        _check_measures(f"{key}.measures", dataset.get("measures") or [])
-        least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(dataset.get("eval_split"), 1)
-        grade = experiment.metrics(config, name)["relevant_grade"]
-        if grade < least:
+        if dataset.get("other_eval_splits") and not sources.has_more_splits(dataset):
             raise ValueError(
-                f"{key}.relevant_grade: expected at least {least} for eval_split {dataset['eval_split']}, "
-                f"got {grade}. Lower grades are not relevant there."
+                f"{key}.other_eval_splits: expected none, the source {dataset['source']} makes one "
+                f"evaluation set, got {', '.join(dataset['other_eval_splits'])}. Leave the key out."
             )
+        for number, split in enumerate(sources.eval_splits(dataset)):
+            of_split = f"{key}.other_eval_splits.{split}" if number else key
+            metrics = experiment.metrics(config, name, split)
+            block = dataset["other_eval_splits"][split] if number else dataset
+            _check_measures(f"{of_split}.measures", block.get("measures") or [], task=sources.task(dataset))
+            least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(split, 1)
+            if metrics["relevant_grade"] < least:
+                raise ValueError(
+                    f"{of_split}.relevant_grade: expected at least {least} for the evaluation set {split}, "
+                    f"got {metrics['relevant_grade']}. Lower grades are not relevant there."
+                )
     for name, recipe in config["recipes"].items():
         _check_recipe(f"recipes.{name}", recipe, config)
 
 
+def _check_recipe_fits(key: str, dataset: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Refuse a recipe that is not for what a data set has, and triplets without a margin."""
+    task, given = sources.task(dataset), dataset["recipe"]
+    wanted = Recipe if task is None else SentenceRecipe
+    fitting = [
+        name
+        for name, recipe in config["recipes"].items()
+        if _recipe_class(recipe) is wanted and (task != "triplets" or recipe["margin"] is not None)
+    ]
+    if given not in fitting:
+        what = {None: "retrievers", "triplets": "sentences with a margin"}.get(task, "sentences")
+        raise ValueError(
+            f"{key}: expected a recipe for {what} ({', '.join(fitting) or 'there is none'}), got {given}. "
+            "A recipe for sentences has max_tokens."
+        )
+
+
 def _check_recipe(key: str, recipe: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    if _recipe_class(recipe) is SentenceRecipe:
+        return
     if recipe["negatives"]["depth"] > recipe["depth"]["train"]:
         raise ValueError(
             f"{key}.negatives.depth: {recipe['negatives']['depth']} is deeper than the train runs that it "
@@ -309,39 +371,99 @@ def _check_systems(config: dict[str, Any]) -> None:
         for other in experiment.systems_of(config, name):
             of_key = next((k for k, value in system.items() if value == other or other in _list(value)), "")
             _check_name(f"{key}.{of_key}", other, systems)
+        if system.get("first_on"):
+            _check_name(f"{key}.first_on", system["first_on"], config["datasets"])
+            if not experiment.fits(config, name, system["first_on"]):
+                raise ValueError(
+                    f"{key}.first_on: expected a data set of sentences, got {system['first_on']}. "
+                    "Name one that has pairs or triplets."
+                )
         if system.get("recipe"):
+            wanted = Recipe if experiment.ranks(config, name) else SentenceRecipe
             for recipe in config["recipes"].values():
+                if _recipe_class(recipe) is not wanted:
+                    continue
                 changed = experiment.merged(recipe, system["recipe"])
-                changed = _checked(Recipe, changed, key=f"{key}.recipe").model_dump()
+                changed = _checked(wanted, changed, key=f"{key}.recipe").model_dump()
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
+    for name, system in systems.items():
+        if check := getattr(kinds.load(SYSTEMS, system["kind"]), "check", None):
+            try:
+                check(system, systems)
+            except ValueError as error:
+                raise ValueError(f"systems.{name}.{error}") from None
 
 
 def _check_tables(config: dict[str, Any]) -> None:
-    _check_measures("metrics.measures", config["metrics"]["measures"])
+    _check_measures("metrics.measures", config["metrics"]["measures"], task=None)
     known = [
         measure
-        for dataset in config["datasets"]
-        for measure in experiment.metrics(config, dataset)["measures"]
+        for dataset, settings in config["datasets"].items()
+        for split in sources.eval_splits(settings)
+        for measure in experiment.metrics(config, dataset, split)["measures"]
     ]
     known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
     for name, table in config["tables"].items():
         key = f"tables.{name}"
-        for row in table["rows"]:
-            _check_name(f"{key}.rows", row, config["systems"])
-        for measure in table["measures"]:
-            _check_name(f"{key}.measures", measure, known)
-        if table["published"] is not None:
-            _check_name(f"{key}.published", table["published"], published.names())
-        if table["seeds"] == []:
-            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
-        if table["compare_with"] == []:
+        _check_table(key, table, config, known=known, dataset=None)
+        for dataset, entry in table["by_dataset"].items():
+            if "by_dataset" in entry:
+                raise ValueError(f"{key}.by_dataset.{dataset}.by_dataset: unknown key.")
+            of = f"{key}.by_dataset.{dataset}"
+            whole = _checked(Table, {**table, **entry, "by_dataset": {}}, key=of).model_dump()
+            _check_table(of, whole, config, known=known, dataset=dataset)
+            table["by_dataset"][dataset] = {part: whole[part] for part in entry}
+
+
+def _check_table(
+    key: str, table: Mapping[str, Any], config: dict[str, Any], *, known: Sequence[str], dataset: str | None
+) -> None:
+    """`known`: the measures of all data sets; `dataset`: that of a table for one, which may be missing."""
+    is_there = dataset is None or dataset in config["datasets"]
+    task = sources.task(config["datasets"][dataset]) if dataset is not None and is_there else None
+    for row in table["rows"]:
+        _check_name(f"{key}.rows", row, config["systems"])
+        if dataset is not None and is_there and not experiment.fits(config, row, dataset):
+            what, kind = "queries" if task is None else "sentences", config["systems"][row]["kind"]
             raise ValueError(
-                f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
+                f"{key}.rows: expected systems for the {what} of {dataset}, got {row}, a {kind}. "
+                "Take a system of another kind."
             )
-        for reference in table["compare_with"] or []:
-            _check_name(f"{key}.compare_with", reference, table["rows"])
+    for name in table["measures"]:
+        *above, measure = name.split("/")
+        by_answer = measure.partition("@")[0] == _BY_ANSWER  # checked where it is asked of a data set
+        if not above and is_there and not by_answer:
+            of_one = known if dataset is None else experiment.metrics(config, dataset)["measures"]
+            _check_name(f"{key}.measures", measure, of_one)
+        _check_measures(f"{key}.measures", [measure], task=task)
+        if above:
+            _check_column(f"{key}.measures", name, config, optional=table["optional"])
+    for name in table["published"]:
+        _check_name(f"{key}.published", name, published.names())
+    if table["seeds"] == []:
+        raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+    if table["compare_with"] == []:
+        raise ValueError(
+            f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
+        )
+    for reference in table["compare_with"] or []:
+        _check_name(f"{key}.compare_with", reference, table["rows"])
+
+
+def _check_column(key: str, name: str, config: dict[str, Any], *, optional: Sequence[str]) -> None:
+    """Refuse a column that no data set's table could have."""
+    refused: ValueError | None = None
+    for own in config["datasets"]:
+        try:
+            columns.parse(name, own=own, datasets=config["datasets"], optional=optional)
+        except ValueError as error:
+            refused = refused or error
+        else:
+            return
+    if refused is not None:
+        raise ValueError(f"{key}: {refused}")
 
 
 def _check_figures(config: dict[str, Any]) -> None:
@@ -361,12 +483,17 @@ def _check_figures(config: dict[str, Any]) -> None:
             raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
 
 
-def _check_measures(key: str, names: Iterable[str]) -> None:
+def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None:
     for name in names:
         try:
-            measures.parse(name)
+            measure = measures.parse(name)
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from None
+        if measure.task != task:
+            raise ValueError(
+                f"{key}: expected measures of {task or 'rankings'}, got {name}, which is one of "
+                f"{measure.task or 'rankings'}. See docs/kinds.md."
+            )
 
 
 def _check_rows_fit(config: dict[str, Any]) -> None:
@@ -382,9 +509,12 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
             continue
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
-        for dataset in config["datasets"].values():
-            if "recipe" in dataset:
+        for of, dataset in config["datasets"].items():
+            if "recipe" in dataset and experiment.fits(config, name, of):
                 recipe = experiment.recipe(config, dataset["recipe"], system)
+                if sources.task(dataset):
+                    rows[f"recipes.{dataset['recipe']}.max_tokens"] = recipe["max_tokens"]
+                    continue
                 rows[f"recipes.{dataset['recipe']}.lengths.passage"] = recipe["lengths"]["passage"]
                 rows[f"recipes.{dataset['recipe']}.lengths.query"] = recipe["lengths"]["query"]
         for model in chain[:-1]:
@@ -398,14 +528,38 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
             key, tokens = objective.longest_row(settings)
             rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
         longest = max(rows, key=lambda key: rows[key])
-        width = -(-rows[longest] // _PADDED_TO) * _PADDED_TO
-        if width > num_positions:
-            key = "max_positions" if root["source"] == "scratch" else "path"
-            raise ValueError(
-                f"models.{chain[-1]}.{key}: expected at least {width} positions for {longest} (a row of "
-                f"{rows[longest]} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
-                f"{num_positions}. Shorten the texts, or take another backbone."
-            )
+        _refuse_long_row(longest, rows[longest], chain[-1], root, num_positions=num_positions)
+
+
+def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> None:
+    """See that the longest row of a system, as its kind says, fits the positions of its backbone.
+
+    Jobs of such a system ask, and not `validated`: a backbone of fewer positions may serve all other systems.
+
+    Raises:
+        ValueError: it does not.
+    """
+    entry, recipe = config["systems"][system], config["datasets"][dataset]["recipe"]
+    backbone = experiment.root(config, entry["initial"])
+    root = config["models"][backbone]
+    if shape := _layers_and_positions(root, f"models.{backbone}"):
+        longest_row = kinds.load(SYSTEMS, entry["kind"]).longest_row
+        tokens = longest_row(experiment.recipe(config, recipe, entry))
+        key = f"recipes.{recipe}.lengths of systems.{system}"
+        _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
+
+
+def _refuse_long_row(
+    key: str, tokens: int, backbone: str, root: Mapping[str, Any], *, num_positions: int
+) -> None:
+    width = -(-tokens // _PADDED_TO) * _PADDED_TO
+    if width > num_positions:
+        of_backbone = "max_positions" if root["source"] == "scratch" else "path"
+        raise ValueError(
+            f"models.{backbone}.{of_backbone}: expected at least {width} positions for {key} (a row of "
+            f"{tokens} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
+            f"{num_positions}. Shorten the texts, or take another backbone."
+        )
 
 
 def _layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from condenser import kinds
 from condenser.data import sources
+from condenser.evaluate import columns
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -108,6 +110,17 @@ def is_trained(config: Config, system: str) -> bool:
     return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
 
 
+def fits(config: Config, system: str, dataset: str) -> bool:
+    """Whether a system is for what a data set has: queries, or sentences of one task."""
+    tasks = getattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS", (None,))
+    return sources.task(config["datasets"][dataset]) in tasks
+
+
+def ranks(config: Config, system: str) -> bool:
+    """Whether a system ranks passages for queries; others are for sentences."""
+    return not hasattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS")
+
+
 def systems_of(config: Config, system: str) -> list[str]:
     """The systems whose runs or examples a system reads."""
     entry = config["systems"][system]
@@ -130,6 +143,19 @@ def has_seeds(config: Config, system: str) -> bool:
     )
 
 
+def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int:
+    """Hits a query, at most, in the runs of a system; `purpose` is "train" or "eval" (`depth` of a recipe).
+
+    A system that sorts the hits of others anew has no more than they have.
+    """
+    entry = config["systems"][system]
+    depths: list[int] = [recipe(config, config["datasets"][dataset]["recipe"], entry)["depth"][purpose]]
+    if reorders := getattr(kinds.load(SYSTEMS, entry["kind"]), "reorders", None):
+        depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
+        depths.append(entry.get("depth", depths[0]))
+    return min(depths)
+
+
 def systems_of_kind(config: Config, kind: str) -> list[str]:
     """The systems of one kind."""
     return [name for name, system in config["systems"].items() if system["kind"] == kind]
@@ -138,7 +164,12 @@ def systems_of_kind(config: Config, kind: str) -> list[str]:
 def systems_of_tables(config: Config) -> set[str]:
     """The systems in the rows of all tables, and those that they read from."""
     found: set[str] = set()
-    waiting = [row for table in config["tables"].values() for row in table["rows"]]
+    waiting = [
+        row
+        for table in config["tables"].values()
+        for entry in (table, *table.get("by_dataset", {}).values())
+        for row in entry.get("rows", [])
+    ]
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -180,10 +211,17 @@ def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -
     return merged(config["recipes"][name], (system or {}).get("recipe") or {})
 
 
-def metrics(config: Config, dataset: str) -> dict[str, Any]:
-    """The measures of a data set, and the least grade that counts as relevant."""
+def metrics(config: Config, dataset: str, split: str | None = None) -> dict[str, Any]:
+    """The measures of an evaluation set, and the least grade that counts as relevant.
+
+    Its own, else those of its data set, else the configuration's. `split` is None for the main one.
+    """
     entry = config["datasets"][dataset]
-    return {key: value if entry.get(key) is None else entry[key] for key, value in config["metrics"].items()}
+    further = (entry.get("other_eval_splits") or {}).get(split) or {}
+    found = dict(config["metrics"])
+    for block in (entry, further):
+        found |= {key: block[key] for key in found if block.get(key) is not None}
+    return found
 
 
 def is_measured(config: Config, dataset: str) -> bool:
@@ -198,9 +236,55 @@ def made_from_texts(config: Config, system: str) -> list[str]:
     return made(entry) if made else []
 
 
+def table_entry(config: Config, dataset: str, table: str) -> dict[str, Any]:
+    """The block of a table, with the keys that `by_dataset` replaces for a data set."""
+    entry = config["tables"][table]
+    return {**entry, **entry.get("by_dataset", {}).get(dataset, {})}
+
+
+def table_columns(config: Config, dataset: str, table: str) -> tuple[list[columns.Column], list[str]]:
+    """The columns of a table, and the names of those that are left out.
+
+    Left out are columns of data sets and evaluation sets that the configuration lacks where the table names
+    these as optional; where the own data set has no judged queries, those of all other places.
+
+    Raises:
+        ValueError: a column names no data set, evaluation set or measure that there is, or none is left.
+    """
+    entry, found, left_out = table_entry(config, dataset, table), [], []
+    for name in entry["measures"]:
+        parsed = columns.parse(
+            name, own=dataset, datasets=config["datasets"], optional=entry.get("optional", ())
+        )
+        if parsed is None or (not is_measured(config, dataset) and parsed[0] != dataset):
+            left_out.append(name)
+            continue
+        of, split, measure = parsed
+        settings, depth = config["datasets"][of], None
+        if split is not None:
+            known = metrics(config, of, split)["measures"]
+            if measure not in known:
+                further = "" if split == settings["eval_split"] else f".other_eval_splits.{split}"
+                raise ValueError(
+                    f"expected measures of the data set ({', '.join(known)}), got {measure}. "
+                    f"Add it to datasets.{of}{further}.measures."
+                )
+            ranked = sources.task(settings) is None
+            depths = [run_depth(config, of, system, purpose="eval") for system in entry["rows"] if ranked]
+            depth = min(depths, default=0)
+        train_split = settings.get("train_split")
+        found.append(columns.Column(name, of, split, measure, settings["source"], train_split, depth))
+    if all("/" in column.name for column in found):
+        raise ValueError(
+            "expected a measure of the data set itself, such as MRR@10, "
+            f"got {', '.join(entry['measures'])}. Name one."
+        )
+    return found, left_out
+
+
 def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
     """The rows of a table: system, train size, and the variants whose mean it shows."""
-    entry = config["tables"][table]
+    entry = table_entry(config, dataset, table)
     seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
     rows = []
     for system in entry["rows"]:
@@ -246,7 +330,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
         rows = table_rows(config, dataset, entry["table"]) if kind.READS != "manifests" else []
     for row in rows:
         row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
-        del row["batch_size"], row["depth"]
+        del row["batch_size"]
     source = config["datasets"][dataset]["source"]
     return {
         **entry,
@@ -275,7 +359,7 @@ def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str 
 
 
 def table_comparisons(
-    config: Config, table: str, rows: Sequence[Mapping[str, Any]]
+    config: Config, dataset: str, table: str, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[list[int | None], list[list[int]]]:
     """Which rows of a table are compared, by their numbers in `table_rows`, counted from 0.
 
@@ -284,7 +368,7 @@ def table_comparisons(
     the first row. Each row is also compared with its start. A reference with a row for each train size is
     compared with the rows of the same size; a system is not compared with itself at another size.
     """
-    entry = config["tables"][table]
+    entry = table_entry(config, dataset, table)
     of_system: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         of_system.setdefault(row["system"], []).append(number)
@@ -314,20 +398,16 @@ def _of_size(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], row: Map
 
 
 def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
-    """What a table says of a system besides its measures; `depth` is that of its runs, if it has any."""
+    """What a table says of a system besides its measures."""
     from condenser.objectives.checkpoint import display_name
 
     entry = config["systems"][system]
     shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
     if "initial" in entry:
         shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
-    shown["depth"] = None
-    if not is_measured(config, dataset):
-        return shown
-    settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
-    shown["depth"] = settings["depth"]["eval"]
-    if is_trained(config, system):
-        shown["batch_size"] = settings["batch_size"] * settings["passages_per_query"]
+    if is_measured(config, dataset) and is_trained(config, system):
+        settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
+        shown["batch_size"] = settings["batch_size"] * settings.get("passages_per_query", 1)
     return shown
 
 
@@ -343,9 +423,10 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     seen: dict[str, Any] = dict(config)
     for noun in ("dataset", "system", "table", "figure"):
         if noun in wildcards:
-            if wildcards[noun] not in config[f"{noun}s"]:
-                raise _unknown(noun, wildcards[noun], config[f"{noun}s"])
-            seen[noun] = config[f"{noun}s"][wildcards[noun]]
+            known = config[f"{noun}s"]
+            if wildcards[noun] not in known:
+                raise _unknown(noun, wildcards[noun], known)
+            seen[noun] = known[wildcards[noun]]
     if "model" in wildcards:
         model, seed = model_of(config, wildcards["model"])
         seen["model"] = config["models"][model]
@@ -356,25 +437,35 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if seed is not None:
         seen["seed"], seen["train_queries"] = seed, num_queries
     if "system" in seen:
-        seen["system"] = {
-            key: value for key, value in seen["system"].items() if key not in ("label", "recipe")
-        }
+        hidden = {"label", "recipe"}
+        if "split" not in wildcards:
+            hidden.update(getattr(kinds.load(SYSTEMS, seen["system"]["kind"]), "OF_RUNS", ()))
+        seen["system"] = {key: value for key, value in seen["system"].items() if key not in hidden}
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
-        if system is not None and not is_trained(config, wildcards["system"]):
+        ranked = sources.task(seen["dataset"]) is None
+        if ranked and system is not None and not is_trained(config, wildcards["system"]):
             seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})
-        if "split" in wildcards:
+        if ranked and "split" in wildcards:
             is_train = wildcards["split"] == seen["dataset"]["train_split"]
-            seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
+            purpose = "train" if is_train else "eval"
+            seen["depth"] = (
+                seen["recipe"]["depth"][purpose]
+                if system is None
+                else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
+            )
     if "dataset" in seen:
-        seen["metrics"] = metrics(config, wildcards["dataset"])
+        seen["metrics"] = metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen["dataset"] = sources.collected(seen["dataset"])
     if "table" in seen:
         rows = table_rows(config, wildcards["dataset"], wildcards["table"])
-        starts, comparisons = table_comparisons(config, wildcards["table"], rows)
+        starts, comparisons = table_comparisons(config, wildcards["dataset"], wildcards["table"], rows)
+        of_table, left_out = table_columns(config, wildcards["dataset"], wildcards["table"])
         seen["table"] = {
-            **{key: seen["table"][key] for key in ("measures", "published")},
+            "columns": [asdict(column) for column in of_table],
+            "left_out": left_out,
+            "published": table_entry(config, wildcards["dataset"], wildcards["table"])["published"],
             **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
     if "figure" in seen:
@@ -406,7 +497,7 @@ def unknown_name(config: Config, result: str) -> str | None:
     names = next((match.groupdict() for place in _ASKED_FOR if (match := re.fullmatch(place, result))), {})
     try:
         job_settings(config, names)
-    except LookupError as error:
+    except (LookupError, ValueError) as error:
         return str(error)
     if "variant" in names and not re.fullmatch(VARIANT, names["variant"]):
         return f"expected a variant such as seed42, n1000-seed42 or {UNTRAINED}, got {names['variant']}."

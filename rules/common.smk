@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from condenser import experiment, kinds
-from condenser.config import validated
+from condenser.config import check_longest_row, validated
 from condenser.data import sources
-from condenser.evaluate import figures, measures, published
+from condenser.evaluate import columns, figures, measures, published
 from condenser.files import canonical_json
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
@@ -80,8 +80,10 @@ def names(chosen):
 
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
-TRAINED = [name for name in config["systems"] if experiment.is_trained(config, name)]
+RANKERS = [name for name in config["systems"] if experiment.ranks(config, name)]
+TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
+SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 
 
 wildcard_constraints:
@@ -173,6 +175,14 @@ def subset_file(wildcards):
     return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
 
 
+def train_items(wildcards):
+    """What a data set trains on: queries, or sentences."""
+    of_sentences = sources.task(config["datasets"][wildcards.dataset])
+    return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(
+        wildcards
+    )
+
+
 def default_tables(overlay, dataset, table):
     """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
     spoken_of = overlay.get("datasets") or [dataset]
@@ -180,7 +190,9 @@ def default_tables(overlay, dataset, table):
     return [
         f"results/{of}/{name}.tsv"
         for of in measured or spoken_of
-        for name in overlay.get("tables") or [table]
+        for name in overlay.get("tables")
+        or config["datasets"].get(of, {}).get("tables")
+        or [table]
     ]
 
 
@@ -188,9 +200,15 @@ def default_tables(overlay, dataset, table):
 
 
 def prefetch_inputs(wildcards):
-    """Official files, texts that are read from a network, and checkpoints of the hub."""
+    """Official files, texts that are read from a network, and checkpoints of the hub.
+
+    Of the data sets of sentences only those that an overlay speaks of.
+    """
     files = set()
+    spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
     for dataset, entry in config["datasets"].items():
+        if sources.task(entry) and dataset not in spoken_of:
+            continue
         raw = [*sources.raw_files(entry)]
         for system in config["systems"]:
             raw += sources.example_files(entry, system)
@@ -263,35 +281,93 @@ def encoder_file(dataset, system, variant):
     return model_file(dataset, config["systems"][system]["initial"], seed=seed)
 
 
+def crossencoder_of(wildcards):
+    """The weights of a cross-encoder, whose backbone must have positions for a query and a passage."""
+    try:
+        check_longest_row(config, wildcards.dataset, wildcards.system)
+    except ValueError as error:
+        sys.exit(f"error: config: {error}")
+    return encoder_of(wildcards)
+
+
+def start_of_sentences(wildcards):
+    """The weights that the training of a sentence encoder starts from; those of another data set's training."""
+    entry = config["systems"][wildcards.system]
+    if entry["first_on"] in (None, wildcards.dataset):
+        return initial_file(wildcards)
+    return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
+
+
 def texts_with_answers(wildcards):
     """The passages and the queries, where a measure looks for answers in texts."""
-    asked = experiment.metrics(config, wildcards.dataset)["measures"]
+    asked = experiment.metrics(config, wildcards.dataset, wildcards.split)["measures"]
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
     files = ("collection.jsonl", f"queries.{wildcards.split}.jsonl")
     return [f"results/{wildcards.dataset}/data/{file}" for file in files]
 
 
-def metrics_of_table(wildcards):
-    """The metrics of each row of a table and each of its variants, in order."""
-    split = split_of(wildcards.dataset, "eval_split")
-    known = experiment.metrics(config, wildcards.dataset)["measures"]
-    for name in config["tables"][wildcards.table]["measures"]:
-        if name not in known:
+def check_rows_fit(wildcards):
+    """See that the rows of a table are systems for what its data set has: queries, or sentences."""
+    for row in experiment.table_entry(config, wildcards.dataset, wildcards.table)[
+        "rows"
+    ]:
+        if not experiment.fits(config, row, wildcards.dataset):
+            has = sources.task(config["datasets"][wildcards.dataset])
             sys.exit(
-                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
-                f"({', '.join(known)}), got {name}. Add it to datasets.{wildcards.dataset}.measures."
+                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected rows of systems for "
+                f"{'sentences' if has else 'queries'}, got {row}. Ask for another table."
             )
+
+
+def texts_of_negatives(wildcards):
+    """The passages, where those of a run that hold an answer are no negatives."""
+    dataset = config["datasets"][wildcards.dataset]
+    recipe = experiment.recipe(
+        config, dataset["recipe"], config["systems"][wildcards.system]
+    )
+    if not recipe["negatives"].get("without_answers") or sources.example_files(
+        dataset, wildcards.system
+    ):
+        return []
+    return f"results/{wildcards.dataset}/data/collection.jsonl"
+
+
+def places_of_table(wildcards):
+    """Where the columns of a table are measured: data sets and evaluation sets, in order."""
+    try:
+        of_table, _ = experiment.table_columns(
+            config, wildcards.dataset, wildcards.table
+        )
+    except ValueError as error:
+        sys.exit(f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: {error}")
+    return columns.places(of_table)
+
+
+def metrics_of_table(wildcards):
+    """The metrics of each row of a table and each of its variants, for one place after another."""
+    rows = experiment.table_rows(config, wildcards.dataset, wildcards.table)
     return [
-        system_file(wildcards.dataset, row["system"], variant, f"metrics.{split}.json")
-        for row in experiment.table_rows(config, wildcards.dataset, wildcards.table)
+        system_file(dataset, row["system"], variant, f"metrics.{split}.json")
+        for dataset, split in places_of_table(wildcards)
+        for row in rows
         for variant in row["variants"]
+    ]
+
+
+def counts_of_table(wildcards):
+    """The counts of a table's own data set, then of the others that its columns are measured on."""
+    others = [dataset for dataset, _ in places_of_table(wildcards)]
+    return [
+        f"results/{dataset}/data/counts.json"
+        for dataset in dict.fromkeys([wildcards.dataset, *others])
     ]
 
 
 def rows_of_table(wildcards):
     """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
     dataset = wildcards.dataset
+    check_rows_fit(wildcards)
     if experiment.is_measured(config, dataset):
         return {"metrics": metrics_of_table(wildcards)}
     rows = experiment.table_rows(config, dataset, wildcards.table)
@@ -323,6 +399,7 @@ def metrics_to_compare(wildcards):
             f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
             "judged queries, got none. There is nothing to test."
         )
+    check_rows_fit(wildcards)
     return metrics_of_table(wildcards)
 
 
@@ -333,9 +410,9 @@ def subset_of_split(wildcards):
 
 
 def published_figures(wildcards):
-    """The file of published figures that a table names; none for most."""
-    name = config["tables"][wildcards.table]["published"]
-    return [] if name is None else str(published.file(name))
+    """The files of published figures that a table names; none for most."""
+    entry = experiment.table_entry(config, wildcards.dataset, wildcards.table)
+    return [str(published.file(name)) for name in entry["published"]]
 
 
 def files_of_figure(wildcards):

@@ -52,10 +52,10 @@ def chart(
     x: str,
     y: str,
     names: Sequence[str] | None = None,
-    level: Line | None = None,
+    levels: Sequence[Line] = (),
 ) -> Markup:
-    """A chart of lines with a legend; `names` are those of x = 0, 1, ...; `level` is a line across it."""
-    every = [point for line in [*lines, *([level] if level else [])] for point in line.points]
+    """A chart of lines with a legend; `names` are those of x = 0, 1, ...; `levels` are lines across it."""
+    every = [point for line in [*lines, *levels] for point in line.points]
     lowest = min(point.y if point.low is None else point.low for point in every)
     highest = max(point.y if point.high is None else point.high for point in every)
     margin = (highest - lowest) * 0.05 or abs(highest) * 0.05 or 1.0
@@ -88,7 +88,7 @@ def chart(
             _LEFT + inner_width / 2, _HEIGHT - 5, x
         )
     )
-    if level:
+    for level in levels:
         drawn.append(
             Markup('<path class="level s{}" d="M{} {}H{}"/>').format(
                 level.look % NUM_LOOKS, _LEFT, down(level.points[0].y), _WIDTH - _RIGHT
@@ -101,7 +101,7 @@ def chart(
             '<li><svg class="key" viewBox="0 0 26 10" aria-hidden="true">'
             '<path class="line s{}" d="M1 5H25"/></svg>{}</li>'
         ).format(line.look % NUM_LOOKS, line.name)
-        for line in [*lines, *([level] if level else [])]
+        for line in [*lines, *levels]
     )
     return Markup(
         '<figure class="chart"><figcaption>{}</figcaption>'

@@ -145,11 +145,14 @@ class Report:
     ) -> Any | None:
         """Quality by stage: a line for each model, from the start they share; None for one stage."""
         families: dict[str, list[tuple[int, Point]]] = {}
-        level = None
+        levels: list[Line] = []
         for row, shown in zip(settings["rows"], rows, strict=False):
             if row["train_queries"] != "all" or not shown[measure] or shown["method"] != row["method"]:
                 continue
-            stage, family = self._stage_of(row["system"], row["variants"][0])
+            placed = self._stage_of(row["system"], row["variants"][0])
+            if placed is None:
+                continue
+            stage, family = placed
             low, high = shown.get(f"{measure}_low"), shown.get(f"{measure}_high")
             point = Point(
                 stage or 0,
@@ -158,7 +161,7 @@ class Report:
                 float(high) if high else None,
             )
             if stage is None:
-                level = Line(f"{row['method']} (no model)", [point], 6)
+                levels.append(Line(f"{row['method']} (no model)", [point], 6 - len(levels)))
             else:
                 families.setdefault(family, []).append((stage, point))
         if len({stage for points in families.values() for stage, _ in points}) < 2:
@@ -173,12 +176,13 @@ class Report:
             lines.append(
                 Line(family, [Point(one.x + aside, one.y, one.low, one.high) for one in points], look)
             )
-        return chart(lines, x="", y=measure, names=STAGES_OF_QUALITY, level=level)
+        return chart(lines, x="", y=measure, names=STAGES_OF_QUALITY, levels=levels)
 
-    def _stage_of(self, system: str, variant: str) -> tuple[int | None, str]:
+    def _stage_of(self, system: str, variant: str) -> tuple[int | None, str] | None:
         """How far a system has come, as a number of `STAGES_OF_QUALITY`, and the model it starts from.
 
-        None for a system without a model.
+        The number is None for a system without a model, such as BM25. All is None for a system that only
+        combines others.
         """
         of_system = [
             result
@@ -189,7 +193,8 @@ class Report:
             result for result in of_system if result.stage == "encode"
         ]
         if not makers:
-            return None, system
+            stages = {above.stage for result in of_system for above in self._above(result.manifest)}
+            return None if stages & {"checkpoint", "train"} else (None, system)
         above = self._above(makers[0].manifest)
         own = [
             result

@@ -23,7 +23,7 @@ MAY_IMPORT = {
     "evaluate": {"evaluate", "data"},
     "objectives": {"objectives"},
     "systems": {"systems"},
-    "experiment": {"data", "systems"},
+    "experiment": {"data", "evaluate", "systems"},
     "config": {"experiment", "data", "evaluate", "objectives", "systems"},
     "report": {"report", "data", "evaluate", "pipeline"},
     "pipeline": {"pipeline", "experiment", "data", "evaluate", "objectives", "systems"},

@@ -8,7 +8,8 @@ A source NAME is the module `condenser.data.sources.NAME`, found by its file nam
   `condenser.data.official`; they are downloaded first;
 - `local_files(settings) -> list[Path]`: the user's own files that it reads;
 - `collect(folder, raw, *, ..., **_) -> counts`: writes the canonical files into `folder`; `raw` maps
-  each name of `raw_files` to its path; the settings that it uses are keyword-only arguments.
+  each name of `raw_files` to its path; the settings that it uses are keyword-only arguments. A source that
+  can make more splits than two has `other_eval_splits` among them, a list of names, empty by default.
 
 It may hold:
 
@@ -17,7 +18,10 @@ It may hold:
 - `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, sample, wanted,
   seed)`: official files that hold the negatives of a system, and the training examples made from them;
 - `LEAST_GRADES`: by split, the least grade that its judges call relevant;
-- `AFTER_COLLECTING`: keys of the settings that `collect` does not use.
+- `AFTER_COLLECTING`: keys of the settings that `collect` does not use;
+- `TASK`: what sentences are judged by, where it gives pairs or triplets of sentences and no queries, with
+  `Settings` made from `Sentences`: `similarity` (pairs with a score from 0 to 5), `triplets`, or `inference`
+  (pairs with a class).
 
 `settings` is the data set's entry in the configuration.
 """
@@ -34,7 +38,7 @@ from condenser import kinds
 from condenser.files import write_json
 
 FOLDER = "data/sources"
-_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade")
+_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "other_eval_splits")
 
 
 def load(settings: Mapping[str, Any]) -> ModuleType:
@@ -66,14 +70,39 @@ def packages(settings: Mapping[str, Any]) -> list[str]:
 
 def splits(settings: Mapping[str, Any]) -> list[str]:
     """The splits that a data set has: train, then evaluation; none of texts without queries."""
-    found = (settings.get(key) for key in ("train_split", "eval_split"))
-    return [split for split in found if split is not None]
+    train = settings.get("train_split")
+    return [*([] if train is None else [train]), *eval_splits(settings)]
+
+
+def eval_splits(settings: Mapping[str, Any]) -> list[str]:
+    """The evaluation sets that a data set has, the main one first."""
+    main = settings.get("eval_split")
+    return [] if main is None else [main, *(settings.get("other_eval_splits") or ())]
+
+
+def has_more_splits(settings: Mapping[str, Any]) -> bool:
+    """Whether the source of a data set can make more evaluation sets than one."""
+    return "other_eval_splits" in inspect.signature(load(settings).collect).parameters
+
+
+def task(settings: Mapping[str, Any]) -> str | None:
+    """What the sentences of a data set are judged by; None where it has queries, or texts alone."""
+    return getattr(load(settings), "TASK", None)
+
+
+def split_files(settings: Mapping[str, Any]) -> list[str]:
+    """The canonical files of the splits of a data set."""
+    names = ["items.{}.jsonl"] if task(settings) else ["queries.{}.jsonl", "qrels.{}.tsv"]
+    return [name.format(split) for name in names for split in splits(settings)]
 
 
 def collected(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that decide the canonical files."""
+    """The settings that decide the canonical files; of further evaluation sets, their names."""
     without = {*_NOT_COLLECTED, *getattr(load(settings), "AFTER_COLLECTING", ())}
-    return {key: value for key, value in settings.items() if key not in without}
+    kept = {key: value for key, value in settings.items() if key not in without}
+    if further := settings.get("other_eval_splits"):
+        kept["other_eval_splits"] = sorted(further)
+    return kept
 
 
 def plain_or_packed(file: Path) -> Path:
