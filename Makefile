@@ -73,7 +73,7 @@ report: $(READY)
 	@snakemake --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
 
 browser: $(READY)
-	python -m pytest -m browser -rs tests/browser
+	python -m pytest -m browser -rs tests/pages
 
 verify: $(READY)
 	@snakemake --cores 1 verify $(SNAKEMAKE_ARGS)
