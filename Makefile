@@ -5,10 +5,11 @@
 #   make test-slow                      the others
 #   make test-all                       both
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
+#   make report DATASET=msmarco         one page of what has been made: results/msmarco/report.html
 #   make verify                         re-check every result against its manifest and the config
 #   make search DATASET=... SYSTEM=... QUERY="..."   ask a finished system; DEPTH=, VARIANT=
 #   make serve                          the same in a browser on this machine, two systems side by side; PORT=
-#   make browser                        the tests of that page in a real browser (Chromium)
+#   make browser                        the tests of both pages in a real browser (Chromium)
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
@@ -24,11 +25,11 @@ export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup test test-slow test-all lint verify search serve browser faults slurm parity FORCE
+.PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,14s/^# *//p' Makefile
+	@sed -n '3,15s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -69,13 +70,16 @@ lint: $(READY)
 	snakemake --lint
 	mypy
 
+DATASET ?= msmarco
+report: $(READY)
+	@snakemake --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
+
 verify: $(READY)
 	@snakemake --cores 1 verify $(SNAKEMAKE_ARGS)
 
 # What can be asked is written by Snakemake, which knows the configuration; the program answers. The query and the
 # arguments reach the shell as they were given: make expands no dollar sign in them.
 KNOWN := .snakemake/known.json
-DATASET ?= msmarco
 unexport QUERY
 export ASKED := $(value QUERY)
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
@@ -97,7 +101,7 @@ serve: $(READY)
 	@exec $(ask) --serve $(if $(PORT),--port '$(PORT)')
 
 browser: $(READY)
-	python -m pytest tests/workflow/test_browser.py -m browser -rs
+	python -m pytest tests/pages tests/workflow/test_browser.py -m browser -rs
 
 faults: $(READY)
 	python -m pytest tests/faults --long --timeout 7200 -rP

@@ -33,6 +33,7 @@ for kind in kinds.names(SYSTEMS):
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/plan.smk"
+include: "rules/report.smk"
 include: "rules/verify.smk"
 include: "rules/ask.smk"
 

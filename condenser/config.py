@@ -115,6 +115,14 @@ class Significance(Block):
     seed: Whole
 
 
+class Report(Block):
+    """What the report of a data set holds of single queries: see condenser/report/queries.py."""
+
+    queries: Count
+    characters: Count
+    megabytes: Positive
+
+
 def _list_of_names(value: Any) -> Any:
     """One name is a list of one, null an empty list."""
     return [] if value is None else [value] if isinstance(value, str) else value
@@ -160,6 +168,7 @@ class Config(Block):
     encode: Encode
     metrics: Metrics
     significance: Significance
+    report: Report
     tables: dict[Name, Table]
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 

@@ -51,7 +51,13 @@ rule figure:
         published=published_beside_figure,
     output:
         table="results/{dataset}/{figure}.tsv",
-        picture="results/{dataset}/{figure}.svg",
+        picture=report(
+            "results/{dataset}/{figure}.svg",
+            caption="../docs/captions/figure.rst",
+            category="Figures",
+            subcategory="{dataset}",
+            labels={"figure": "{figure}"},
+        ),
         manifest="results/{dataset}/{figure}.manifest.json",
     log:
         "results/{dataset}/logs/figure.{figure}.log",

@@ -46,7 +46,13 @@ rule table:
         counts=counts_of_table,
         published=published_figures,
     output:
-        table="results/{dataset}/{table}.tsv",
+        table=report(
+            "results/{dataset}/{table}.tsv",
+            caption="../docs/captions/table.rst",
+            category="Tables",
+            subcategory="{dataset}",
+            labels={"table": "{table}", "what": "measures"},
+        ),
         manifest="results/{dataset}/{table}.tsv.manifest.json",
     log:
         "results/{dataset}/logs/table.{table}.log",
@@ -88,7 +94,13 @@ rule compare:
     input:
         metrics=metrics_to_compare,
     output:
-        tests="results/{dataset}/{table}.tests.tsv",
+        tests=report(
+            "results/{dataset}/{table}.tests.tsv",
+            caption="../docs/captions/tests.rst",
+            category="Tables",
+            subcategory="{dataset}",
+            labels={"table": "{table}", "what": "tests"},
+        ),
         manifest="results/{dataset}/{table}.tests.tsv.manifest.json",
     log:
         "results/{dataset}/logs/compare.{table}.log",

@@ -8,7 +8,7 @@ today says of each result (`write_current`); `verify` hashes the files, in anoth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,6 +24,10 @@ _RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks"}}
 
 Current = Mapping[str, Mapping[str, Any]]
 """By manifest: its `place`, and the `changes` that make its result stale by itself."""
+
+
+SpecOf = Callable[[str, dict[str, str]], dict[str, Any]]
+"""Gives the spec that a job has today."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,21 @@ def write_current(
     results: Path,
     file: Path,
     *,
-    spec_of: Callable[[str, dict[str, str]], dict[str, Any]],
+    spec_of: SpecOf,
     manifest_of: Callable[[str, dict[str, str]], str],
 ) -> str:
     """Write what the configuration of today says of every manifest under `results`; gives the file."""
+    manifests = filter(_is_manifest, _walk(results))
+    write_json(file, current_of(manifests, spec_of=spec_of, manifest_of=manifest_of))
+    return str(file)
+
+
+def current_of(
+    manifests: Iterable[Path], *, spec_of: SpecOf, manifest_of: Callable[[str, dict[str, str]], str]
+) -> dict[str, dict[str, Any]]:
+    """What the configuration of today says of manifests; nothing of damaged ones."""
     current, freshness = {}, Freshness()
-    for path in filter(_is_manifest, _walk(results)):
+    for path in manifests:
         if (record := sound_record(path)) is None:
             continue  # verify says so itself
         stage, wildcards = record.spec["stage"], record.spec["wildcards"]
@@ -63,8 +76,7 @@ def write_current(
             place = str(path)
             changes = [f"the configuration no longer has the job {stage} {wildcards} ({error})"]
         current[str(path)] = {"place": place, "changes": changes}
-    write_json(file, current)
-    return str(file)
+    return current
 
 
 def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:

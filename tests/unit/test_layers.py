@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "systems": {"systems"},
     "experiment": {"data", "evaluate", "systems"},
     "config": {"experiment", "data", "evaluate", "objectives", "systems"},
+    "report": {"report", "data", "evaluate", "pipeline"},
     "live": {"live", "data", "model", "retrieve"},
     "pipeline": {"pipeline", "experiment", "data", "evaluate", "objectives", "systems", "live"},
 }
@@ -74,6 +75,7 @@ from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.pipeline import environment, freshness, known, locks, specs, verify
+from condenser.report import state
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)

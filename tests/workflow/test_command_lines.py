@@ -27,6 +27,7 @@ systems: {glove: {kind: word_vectors, path: overlay.yaml}}
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
     "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify", "ask",
+    "results/tiny/report.html",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/tiny/table3.tsv",
 ]  # fmt: skip

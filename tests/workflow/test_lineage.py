@@ -21,6 +21,7 @@ TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
     "results/msmarco/table3.tsv",
     "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
+    "results/msmarco/report.html",
     "results/stsb/low_data.tsv",
     *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
 ]  # fmt: skip
@@ -105,6 +106,7 @@ USED_BY: dict[str, set[str]] = {
     "encode.separator": {"tokens *"},
     "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *", "rerank *"},
     "metrics.*": {"metrics *"},
+    "report.*": {"report *"},
     "significance.*": {"table *", "compare *", "figure *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
@@ -305,7 +307,7 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "significance", "tables", "figures"),
+    *("systems", "shards", "encode", "metrics", "significance", "report", "tables", "figures"),
 ]
 
 

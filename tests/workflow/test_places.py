@@ -14,6 +14,7 @@ TARGETS = [
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",
     "results/msmarco/attention_entropy.svg",
+    "results/msmarco/report.html",
     "results/downloads/a.gz",
     "results/stsb/low_data.tsv",
     "results/stsb/systems/glove/untrained/metrics.test.json",

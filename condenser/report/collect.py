@@ -1,0 +1,476 @@
+"""What a report says, as plain values, from the results that exist."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from condenser.files import canonical_json
+from condenser.report.charts import Line, Point, chart
+from condenser.report.queries import Limits, Ranking, by_query
+from condenser.report.state import Result
+
+STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
+_LONGEST_CURVE = 40  # points
+_BOX, _GAP = (138, 50), (24, 12)  # pixels of a stage in the graph, and between two
+_SHOWN_CHANGES = 12
+
+
+class Report:
+    """The results of one data set, and what a page says of them.
+
+    Args:
+        could_be_made: from `condenser.report.state`.
+        damaged: manifests that cannot be read, in words.
+    """
+
+    def __init__(
+        self,
+        dataset: str,
+        results: Sequence[Result],
+        damaged: Sequence[str],
+        could_be_made: Sequence[Mapping[str, Any]],
+    ) -> None:
+        self.dataset, self.results = dataset, results
+        self._damaged, self._could_be_made = damaged, could_be_made
+        self._maker = {file: result for result in results for file in result.outputs}
+        whole = [result for result in results if all(file.exists() for file in result.outputs)]
+        own = [result for result in whole if result.wildcards.get("dataset") == dataset]
+        self._tables = [result for result in own if result.stage == "table"]
+        self._tests = {result.wildcards["table"]: result for result in own if result.stage == "compare"}
+        self._figures = [result for result in own if result.stage == "figure"]
+        self._plans = [result for result in own if result.stage == "plan"]
+        self._data = next((result for result in own if result.stage == "collect"), None)
+        self._curves = [
+            (result, file) for result in whole for file in result.outputs if file.name == "losses.jsonl"
+        ]
+        self._rankings = self._ranked()
+
+    # ---- which files are read --------------------------------------------------------------------
+
+    def files(self) -> list[Path]:
+        """The results that the page shows; of what manifests and benchmarks say, they are no part."""
+        shown = [self._table_file(result) for result in [*self._tables, *self._tests.values()]]
+        shown += [file for result in [*self._figures, *self._plans] for file in result.outputs]
+        shown += [file for _, file in self._curves]
+        shown += [file for ranking in self._rankings for file in (ranking.metrics, ranking.run)]
+        shown += self._texts().values()
+        if self._data:
+            shown += [file for file in self._data.outputs if file.name == "counts.json"]
+        return sorted(set(shown))
+
+    def _table_file(self, result: Result) -> Path:
+        return next(iter(result.outputs))
+
+    def _texts(self) -> dict[str, Path]:
+        """Judgements, queries and passages of the evaluation; none where nothing was measured."""
+        if not self._rankings:
+            return {}
+        of_metrics = self._maker[self._rankings[0].metrics]
+        qrels = next(file for file in of_metrics.inputs if file.name.startswith("qrels."))
+        split = of_metrics.wildcards["split"]
+        folder = qrels.parent
+        return {
+            "qrels": qrels,
+            "queries": folder / f"queries.{split}.jsonl",
+            "collection": folder / "collection.jsonl",
+        }
+
+    def _ranked(self) -> list[Ranking]:
+        """The rows of all tables whose run is there, each once, by the first variant that is."""
+        found: dict[tuple[str, str], Ranking] = {}
+        for table in self._tables:
+            for row in table.config["table"]["rows"]:
+                metrics = {
+                    result.wildcards["variant"]: file
+                    for file in table.inputs
+                    if (result := self._maker.get(file)) and result.wildcards.get("system") == row["system"]
+                }
+                label = row["method"]
+                if row["train_queries"] != "all":
+                    label += f", {row['train_queries']} train queries"
+                for variant in row["variants"]:
+                    file = metrics.get(variant)
+                    run = file and file.with_name(file.name.replace("metrics.", "run.")[:-5] + ".trec")
+                    if file and run and file.exists() and run.exists():
+                        name = row["system"], variant
+                        seeds = ", ".join(re.sub("^.*seed", "", one) for one in row["variants"])
+                        seeds = "" if row["variants"] == ["untrained"] else seeds
+                        found.setdefault(name, Ranking(label, *name, file, run, seeds))
+                        break
+        return list(found.values())
+
+    # ---- what is shown ---------------------------------------------------------------------------
+
+    def tables(self) -> list[dict[str, Any]]:
+        """The tables that have been made, the one with most rows first: their cells, and their tests."""
+        shown = [self._table(result) for result in self._tables]
+        return sorted(shown, key=lambda table: (-len(table["rows"]), table["name"]))
+
+    def _table(self, result: Result) -> dict[str, Any]:
+        rows = _read_tsv(self._table_file(result))
+        settings = result.config["table"]
+        name, measures = result.wildcards["table"], settings["measures"]
+        tests = _read_tsv(self._table_file(self._tests[name])) if name in self._tests else []
+        best = {
+            measure: max((row[measure] for row in rows if row["origin"] == "measured"), default="")
+            for measure in measures
+        }
+        measured = [row for row in rows if row["origin"] == "measured"]
+        return {
+            "name": name,
+            "file": str(self._table_file(result)),
+            "measures": measures,
+            "rows": rows,
+            "best": best,
+            "first": max(measured, key=lambda row: row[measures[0]], default=None),
+            "has_sizes": any(row.get("train_queries", "all") not in ("", "all") for row in rows),
+            "collection": rows[0]["collection"] if rows else "",
+            "published": settings["published"],
+            "has_published": any(row["origin"] == "published" for row in rows),
+            "tests": tests,
+            "num_held": sum(test["verdict"] in ("better", "worse") for test in tests),
+            "changes": result.changes,
+            "charts": [self._quality(settings, measured, measure) for measure in measures],
+        }
+
+    def _quality(
+        self, settings: Mapping[str, Any], rows: Sequence[Mapping[str, str]], measure: str
+    ) -> Any | None:
+        """Quality by stage: a line for each model, from the start they share; None for one stage."""
+        families: dict[str, list[tuple[int, Point]]] = {}
+        levels: list[Line] = []
+        for row, shown in zip(settings["rows"], rows, strict=False):
+            if row["train_queries"] != "all" or not shown[measure] or shown["method"] != row["method"]:
+                continue
+            placed = self._stage_of(row["system"], row["variants"][0])
+            if placed is None:
+                continue
+            stage, family = placed
+            low, high = shown.get(f"{measure}_low"), shown.get(f"{measure}_high")
+            point = Point(
+                stage or 0,
+                float(shown[measure]),
+                float(low) if low else None,
+                float(high) if high else None,
+            )
+            if stage is None:
+                levels.append(Line(f"{row['method']} (no model)", [point], 6 - len(levels)))
+            else:
+                families.setdefault(family, []).append((stage, point))
+        if len({stage for points in families.values() for stage, _ in points}) < 2:
+            return None
+        starts = [point for points in families.values() for stage, point in points if stage == 0]
+        lines = []
+        for look, (family, staged) in enumerate(families.items()):
+            points = [point for _, point in sorted(staged, key=lambda one: one[0])]
+            if starts and points[0].x > 0:
+                points = [starts[0], *points]
+            aside = (look - (len(families) - 1) / 2) * 0.07  # so that intervals do not hide each other
+            lines.append(
+                Line(family, [Point(one.x + aside, one.y, one.low, one.high) for one in points], look)
+            )
+        return chart(lines, x="", y=measure, names=STAGES_OF_QUALITY, levels=levels)
+
+    def _stage_of(self, system: str, variant: str) -> tuple[int | None, str] | None:
+        """How far a system has come, as a number of `STAGES_OF_QUALITY`, and the model it starts from.
+
+        The number is None for a system without a model, such as BM25. All is None for a system that only
+        combines others.
+        """
+        of_system = [
+            result
+            for result in self.results
+            if (result.wildcards.get("system"), result.wildcards.get("variant")) == (system, variant)
+        ]
+        makers = [result for result in of_system if result.stage == "train"] or [
+            result for result in of_system if result.stage == "encode"
+        ]
+        if not makers:
+            stages = {above.stage for result in of_system for above in self._above(result.manifest)}
+            return None if stages & {"checkpoint", "train"} else (None, system)
+        above = self._above(makers[0].manifest)
+        own = [
+            result
+            for file in makers[0].inputs
+            if (result := self._maker.get(file)) and "model" in result.wildcards
+        ]
+        family = re.sub(r"-seed\d+$", "", own[0].wildcards["model"]) if own else "start"
+        is_pretrained = any(result.stage == "pretrain" for result in own)
+        if makers[0].stage != "train":
+            return int(is_pretrained), family if is_pretrained else "start"
+        is_mined = any(result.stage == "train" for result in above)
+        return 3 if is_mined else 2, family if is_pretrained else "start"
+
+    def _above(self, manifest: Path) -> list[Result]:
+        """All results that one is made from."""
+        of = {result.manifest: result for result in self.results}
+        found: dict[Path, Result] = {}
+        waiting = [of[manifest]]
+        while waiting:
+            for file in waiting.pop().inputs:
+                maker = self._maker.get(file)
+                if maker and maker.manifest not in found:
+                    found[maker.manifest] = maker
+                    waiting.append(maker)
+        return list(found.values())
+
+    def curves(self) -> list[dict[str, Any]]:
+        """The training loss of every training, the variants of one system or model in one chart."""
+        groups: dict[str, list[tuple[str, Path, Result]]] = {}
+        for result, file in self._curves:
+            name = result.wildcards.get("system") or re.sub(r"-seed\d+$", "", result.wildcards["model"])
+            told = result.wildcards.get("variant") or result.wildcards["model"][len(name) + 1 :] or "loss"
+            groups.setdefault(f"{result.stage} {name}", []).append((told, file, result))
+        shown = []
+        for name, members in sorted(groups.items()):
+            lines, left_out = [], 0
+            for look, (told, file, _) in enumerate(members):
+                points, missing = _curve(file)
+                left_out += missing
+                if points:
+                    lines.append(Line(told, points, look, has_markers=False))
+            if lines:
+                picture = chart(lines, x="updates", y=name)
+                shown.append({"name": name, "picture": picture, "left_out": left_out})
+        return shown
+
+    def figures(self) -> list[dict[str, Any]]:
+        """The figures that have been made: picture and numbers."""
+        return [
+            {
+                "name": result.wildcards["figure"],
+                "svg": next(file for file in result.outputs if file.suffix == ".svg").read_bytes(),
+                "rows": _read_tsv(next(file for file in result.outputs if file.suffix == ".tsv")),
+                "changes": result.changes,
+            }
+            for result in self._figures
+        ]
+
+    def costs(self) -> dict[str, Any]:
+        """Time, memory and bytes by stage; each stage with what it was done for."""
+        stages: dict[str, list[Result]] = {}
+        for result in self.results:
+            stages.setdefault(result.stage, []).append(result)
+        lines = []
+        for stage in self._in_order(stages):
+            names: dict[str, list[Result]] = {}
+            for result in stages[stage]:
+                keys = ("system", "model", "table", "figure", "file", "dataset")
+                name = next(result.wildcards[key] for key in keys if key in result.wildcards)
+                names.setdefault(re.sub(r"-seed\d+$", "", name), []).append(result)
+            lines.append(_cost(stage, stages[stage]) | {"parts": [_cost(*one) for one in names.items()]})
+        return {"stages": lines, "total": _cost("all", self.results)}
+
+    def planned(self) -> list[dict[str, Any]]:
+        """The plans that have been made: planned seconds beside those of the manifests."""
+        took: dict[str, float] = {}
+        for result in self.results:
+            name = result.name(self.dataset)
+            took[name] = took.get(name, 0.0) + result.record["wall_time_s"]
+        return [
+            {
+                "name": file.name,
+                "rows": [row | {"took": took.get(row["stage"])} for row in _read_tsv(file)],
+            }
+            for result in self._plans
+            for file in result.outputs
+        ]
+
+    def _in_order(self, stages: Iterable[str]) -> list[str]:
+        """Stages, what is needed first."""
+        layers = self._layers()
+        return sorted(stages, key=lambda stage: (layers[stage], stage))
+
+    def _edges(self) -> set[tuple[str, str]]:
+        """Which stage reads from which."""
+        return {
+            (maker.stage, result.stage)
+            for result in self.results
+            for file in result.inputs
+            if (maker := self._maker.get(file)) and maker.stage != result.stage
+        }
+
+    def _layers(self) -> dict[str, int]:
+        """Each stage's column: behind all that it needs, but for what comes back from a later round."""
+        of_result: dict[Path, int] = {}
+
+        def depth(result: Result) -> int:
+            if result.manifest not in of_result:
+                makers = (self._maker[file] for file in result.inputs if file in self._maker)
+                of_result[result.manifest] = 1 + max(map(depth, makers), default=-1)
+            return of_result[result.manifest]
+
+        deepest: dict[str, int] = {}
+        for result in self.results:
+            deepest[result.stage] = max(deepest.get(result.stage, 0), depth(result))
+        layers: dict[str, int] = {}
+        for stage in sorted(deepest, key=lambda stage: (deepest[stage], stage)):
+            needs = [layers[one] for one, other in self._edges() if other == stage and one in layers]
+            layers[stage] = 1 + max(needs, default=-1)
+        return layers
+
+    def graph(self) -> dict[str, Any]:
+        """Stages as boxes in columns: how many results each made, and how many of them are shared.
+
+        Arrows lead from a stage to those that read from it; `back` are those to an earlier column, which
+        make another round.
+        """
+        readers: dict[Path, set[Path]] = {}
+        for result in self.results:
+            for file in result.inputs:
+                if maker := self._maker.get(file):
+                    readers.setdefault(maker.manifest, set()).add(result.manifest)
+        columns: dict[int, list[str]] = {}
+        layers = self._layers()
+        for stage in self._in_order(layers):
+            columns.setdefault(layers[stage], []).append(stage)
+        boxes: dict[str, dict[str, Any]] = {}
+        most = max(map(len, columns.values()), default=1)
+        for column, stages in columns.items():
+            for row, stage in enumerate(stages):
+                made = [result for result in self.results if result.stage == stage]
+                boxes[stage] = {
+                    "stage": stage,
+                    "x": column * (_BOX[0] + _GAP[0]) + 2,
+                    "y": round((row + (most - len(stages)) / 2) * (_BOX[1] + _GAP[1]), 1) + 2,
+                    "made": len(made),
+                    "shared": sum(len(readers.get(result.manifest, ())) > 1 for result in made),
+                    "old": sum(bool(result.changes) for result in made),
+                }
+        arrows: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
+        for one, other in sorted(self._edges()):
+            is_back = layers[one] >= layers[other]
+            ends = (boxes[one]["x"] + _BOX[0], boxes[one]["y"], boxes[other]["x"], boxes[other]["y"])
+            arrows[is_back].append(ends)
+        width, height = len(columns) * (_BOX[0] + _GAP[0]) - _GAP[0] + 4, most * (_BOX[1] + _GAP[1]) + 30
+        return {
+            "boxes": list(boxes.values()),
+            "arrows": arrows[False],
+            "back": arrows[True],
+            "box": _BOX,
+            "size": (width, height),
+        }
+
+    def provenance(self) -> dict[str, Any]:
+        """Data, versions, machines, seeds and settings of all results, and each result's digest."""
+        records = [result.record for result in self.results]
+        versions: dict[str, set[str]] = {}
+        for record in records:
+            for package, version in record["spec"]["versions"].items():
+                versions.setdefault(package, set()).add(version)
+        settings: dict[str, list[str]] = {}
+        for result in self.results:
+            text = canonical_json(result.config, indent=1)
+            if text not in settings.setdefault(result.stage, []):
+                settings[result.stage].append(text)
+        seeds = {result.config["seed"] for result in self.results if "seed" in result.config}
+        data = self._data
+        return {
+            "counts": _leaves(data.record["counts"]) if data else [],
+            "source": data.config["dataset"] if data else {},
+            "versions": {name: ", ".join(sorted(found)) for name, found in sorted(versions.items())},
+            "pythons": sorted({record["python"] for record in records}),
+            "machines": sorted({f"{record['machine']}, {record['device']}" for record in records}),
+            "seeds": sorted(seeds),
+            "first": min((record["finished"] for record in records), default=""),
+            "last": max((record["finished"] for record in records), default=""),
+            "settings": {stage: settings[stage] for stage in self._in_order(settings)},
+            "results": [
+                {
+                    "name": result.name(self.dataset),
+                    "finished": result.record["finished"],
+                    "files": len(result.outputs),
+                    "digest": result.record["sha256"],
+                    "state": "out of date" if result.changes else "up to date",
+                }
+                for result in self.results
+            ],
+        }
+
+    def trust(self) -> dict[str, Any]:
+        """What speaks against the results: damage, other settings than today's, results taken as they are."""
+        old = [result for result in self.results if result.changes]
+        reasons: dict[str, int] = {}
+        for result in old:
+            for change in result.changes[:1]:
+                reasons[change] = reasons.get(change, 0) + 1
+        listed = sorted(reasons.items(), key=lambda one: -one[1])
+        return {
+            "num_results": len(self.results),
+            "num_old": len(old),
+            "reasons": listed[:_SHOWN_CHANGES],
+            "num_more": max(0, len(listed) - _SHOWN_CHANGES),
+            "damaged": list(self._damaged),
+            "num_accepted": sum("accepted" in result.record for result in self.results),
+        }
+
+    def missing(self) -> list[dict[str, Any]]:
+        """The tables and figures of the configuration that have not been made."""
+        made = {str(file) for result in self.results for file in result.outputs if file.exists()}
+        return [dict(one) for one in self._could_be_made if one["target"] not in made]
+
+    def queries(self, limits: Limits) -> dict[str, Any] | None:
+        """What the page's script shows of single queries; None where nothing was measured."""
+        if not self._rankings:
+            return None
+        named = [name for table in self._tables for name in table.config["table"]["measures"]]
+        measures = list(dict.fromkeys(named))
+        return by_query(self._rankings, measures=measures, limits=limits, **self._texts())
+
+
+def _read_tsv(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def _curve(file: Path) -> tuple[list[Point], int]:
+    """The loss by update, each point the mean of as many updates; and the updates without a finite loss."""
+    losses, left_out = [], 0
+    for line in file.read_text().splitlines():
+        step = json.loads(line)
+        loss = step.get("loss")
+        if isinstance(loss, int | float) and math.isfinite(loss):
+            losses.append((step["step"] + 1, loss))
+        else:
+            left_out += 1
+    size = -(-len(losses) // _LONGEST_CURVE) or 1
+    groups = [losses[start : start + size] for start in range(0, len(losses), size)]
+    return [Point(fmean(x for x, _ in group), fmean(y for _, y in group)) for group in groups], left_out
+
+
+def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
+    """Sums over jobs, and the most memory of one; None where no job has the value."""
+    records = [result.record for result in results]
+    peaks = [record["peak_memory_mb"] for record in records if "peak_memory_mb" in record]
+    peaks += [
+        float(_read_tsv(result.benchmark)[0]["max_rss"])
+        for result in results
+        if result.benchmark and "peak_memory_mb" not in result.record
+    ]
+    processor = [record["processor_s"] for record in records if "processor_s" in record]
+    sizes = [file.stat().st_size for result in results for file in result.outputs if file.exists()]
+    return {
+        "name": name,
+        "jobs": len(results),
+        "seconds": sum(record["wall_time_s"] for record in records),
+        "processor_s": sum(processor) if len(processor) == len(records) else None,
+        "memory_mb": max(peaks, default=None),
+        "bytes": sum(sizes),
+        "last": max((record["finished"] for record in records), default=""),
+    }
+
+
+def _leaves(value: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:
+    """All leaves of nested counts, by dotted key."""
+    found: list[tuple[str, Any]] = []
+    for key, inner in value.items():
+        name = f"{above}{key}"
+        found += _leaves(inner, f"{name}.") if isinstance(inner, Mapping) else [(name, inner)]
+    return found

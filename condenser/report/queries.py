@@ -1,0 +1,195 @@
+"""Single queries: what each system ranks first for them, what is judged, and what each measure says.
+
+All of it goes into the page, so it is bounded: see `Limits`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from condenser.data.records import read_passages, read_qrels, read_queries
+from condenser.evaluate.metrics import grades_of
+from condenser.files import canonical_json, read_json, sha256_text
+
+TOP = 10
+"""Passages of each system that are shown for a query."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that a page holds.
+
+    Attributes:
+        queries: more are left out by a draw.
+        characters: of a passage; the rest is cut, with a mark.
+        megabytes: of all of it; if it would be more, fewer queries are drawn.
+    """
+
+    queries: int
+    characters: int
+    megabytes: float
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One variant of a system: its files, and its name on the page.
+
+    Attributes:
+        seeds: of the row of the table, of which only this variant is shown.
+    """
+
+    label: str
+    system: str
+    variant: str
+    metrics: Path
+    run: Path
+    seeds: str
+
+
+def by_query(
+    rankings: Sequence[Ranking],
+    *,
+    qrels: Path,
+    queries: Path,
+    collection: Path,
+    measures: Sequence[str],
+    limits: Limits,
+) -> dict[str, Any]:
+    """What the page's script shows, as values of JSON.
+
+    Keys: `measures`; `systems` (label, name, and by query: `values` of each measure, `first`, the rank of the
+    first relevant passage or 0, `hits`, which alternate passage and score); `queries` (id, text);
+    `judged` (by query: passage and grade, alternating); `passages` (id, title, text, 1 if it is cut);
+    `num_queries` of the evaluation; `relevant_grade`; `cut`, the number of passages that are cut.
+    Passages are numbers into `passages`.
+
+    Raises:
+        ValueError: the systems were measured on different queries.
+    """
+    grades = grades_of(read_qrels(qrels))
+    metrics = [read_json(ranking.metrics) for ranking in rankings]
+    ids = metrics[0]["per_query"]["query_id"]
+    for ranking, one in zip(rankings, metrics, strict=True):
+        if one["per_query"]["query_id"] != ids:
+            raise ValueError(
+                f"{ranking.metrics}: expected the queries of {rankings[0].metrics}, got others. "
+                "Make both again."
+            )
+    texts = {query.query_id: query.text for query in read_queries(queries)}
+    drawn = sorted(ids, key=sha256_text)[: limits.queries]  # a draw that more queries only extend
+    chosen = set(drawn)
+    least = metrics[0]["relevant_grade"]
+    relevant = {
+        query_id: {doc_id for doc_id, grade in grades[query_id].items() if grade >= least} for query_id in ids
+    }
+    found = [top_hits(ranking.run, relevant, chosen) for ranking in rankings]
+    needed = {doc_id for hits in found for top, _ in hits.values() for doc_id, _ in top}
+    needed |= {doc_id for query_id in drawn for doc_id in grades[query_id]}
+    passages = {
+        passage.doc_id: _cut(passage.doc_id, passage.title, passage.text, limits.characters)
+        for passage in read_passages(collection)
+        if passage.doc_id in needed
+    }
+    while True:
+        data = _packed(
+            [query_id for query_id in ids if query_id in chosen],
+            rankings,
+            metrics,
+            found,
+            grades,
+            texts,
+            passages,
+            measures,
+        )
+        data |= {"num_queries": len(ids), "relevant_grade": least}
+        num_bytes = len(canonical_json(data).encode())
+        if num_bytes <= limits.megabytes * 1e6 or len(chosen) == 1:
+            return data
+        fewer = int(len(chosen) * limits.megabytes * 1e6 / num_bytes * 0.95)
+        chosen = set(drawn[: max(1, min(fewer, len(chosen) - 1))])
+
+
+def top_hits(
+    run: Path, relevant: Mapping[str, set[str]], chosen: set[str]
+) -> dict[str, tuple[list[tuple[str, float]], int]]:
+    """The first passages of chosen queries with their scores, and the rank of the first relevant one, or 0.
+
+    The run is one that a stage wrote, and has the bytes of its manifest. So its columns are not checked
+    again: it may have millions of lines.
+    """
+    found: dict[str, tuple[list[tuple[str, float]], int]] = {}
+    last, rank, first, wanted = b"", 0, 0, frozenset[bytes]()
+    top: list[tuple[str, float]] | None = None
+    with run.open("rb") as lines:
+        for line in lines:
+            query_id, _, doc_id, _, score, _ = line.split(b" ")
+            if query_id != last:
+                if top is not None:
+                    found[last.decode()] = top, first
+                last, rank, first, name = query_id, 0, 0, query_id.decode()
+                top = [] if name in chosen else None
+                wanted = frozenset(one.encode() for one in relevant.get(name, ()))
+            if top is None:
+                continue
+            rank += 1
+            if rank <= TOP:
+                top.append((doc_id.decode(), float(score)))
+            if not first and doc_id in wanted:
+                first = rank
+    if top is not None:
+        found[last.decode()] = top, first
+    return found
+
+
+def _cut(doc_id: str, title: str, text: str, characters: int) -> list[Any]:
+    if len(text) <= characters:
+        return [doc_id, title, text, 0]
+    return [doc_id, title, text[:characters].rsplit(" ", 1)[0], 1]
+
+
+def _packed(
+    ids: Sequence[str],
+    rankings: Sequence[Ranking],
+    metrics: Sequence[Mapping[str, Any]],
+    found: Sequence[Mapping[str, tuple[list[tuple[str, float]], int]]],
+    grades: Mapping[str, Mapping[str, int]],
+    texts: Mapping[str, str],
+    passages: Mapping[str, Sequence[Any]],
+    measures: Sequence[str],
+) -> dict[str, Any]:
+    """The values of `by_query` for some queries, each passage once."""
+    place = {query_id: index for index, query_id in enumerate(metrics[0]["per_query"]["query_id"])}
+    number: dict[str, int] = {}
+
+    def numbered(doc_id: str) -> int:
+        return number.setdefault(doc_id, len(number))
+
+    def flat(pairs: Iterable[tuple[str, float]]) -> list[float]:
+        return [value for doc_id, score in pairs for value in (numbered(doc_id), round(score, 4))]
+
+    systems = [
+        {
+            "label": ranking.label,
+            "name": f"{ranking.system} {ranking.variant}",
+            "seeds": ranking.seeds,
+            "values": {
+                name: [round(one["per_query"][name][place[query_id]], 4) for query_id in ids]
+                for name in measures
+                if name in one["per_query"]
+            },
+            "first": [hits.get(query_id, ([], 0))[1] for query_id in ids],
+            "hits": [flat(hits.get(query_id, ([], 0))[0]) for query_id in ids],
+        }
+        for ranking, one, hits in zip(rankings, metrics, found, strict=True)
+    ]
+    judged = [flat(grades[query_id].items()) for query_id in ids]
+    return {
+        "measures": list(measures),
+        "systems": systems,
+        "queries": [[query_id, texts.get(query_id, "")] for query_id in ids],
+        "judged": judged,
+        "passages": [list(passages.get(doc_id, (doc_id, "", "", 0))) for doc_id in number],
+    }

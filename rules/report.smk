@@ -1,0 +1,47 @@
+# Needs: nothing. Makes: the report of a data set, one page of what has been made so far.
+#
+# What it reads is no input: Snakemake would make it, and a report only shows what is there. The rule finds it
+# and lists it in a file, the param `counted`; Snakemake makes the report again where that file is another
+# (rules/snakemake.smk, as of a plan). The manifest names the results that are shown, so that `verify` calls a
+# report stale when one of them has changed, and not when there is more to show.
+
+from condenser.report.state import write_state
+
+PAGE = Path(os.path.relpath(ROOT / "condenser" / "report"))
+
+
+rule report:
+    input:
+        page=[
+            str(PAGE / f"{name}")
+            for name in ("page.html.j2", "report.css", "report.js")
+        ],
+    output:
+        report="results/{dataset}/report.html",
+        manifest="results/{dataset}/report.html.manifest.json",
+    log:
+        "results/{dataset}/logs/report.log",
+    conda:
+        "../envs/report.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(60),
+    params:
+        program=program("report"),
+        spec=spec("report", settings=["report"], packages=["jinja2", "numpy"]),
+        counted=lambda wildcards: write_state(
+            Path(WORK, "report"),
+            Path("results"),
+            wildcards.dataset,
+            spec_of=SPECS.spec,
+            manifest_of=manifest_of,
+            benchmark_of=lambda stage, of: (
+                str(found)
+                if (found := rule_of(stage, of).expand_benchmark(of))
+                else None
+            ),
+            could_be_made=could_be_made(wildcards.dataset),
+        ),
+    shell:
+        "{params.program} --spec {params.spec:q} --state {params.counted:q}"
+        " --output {output.report:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,273 @@
+"""The report says what the results say, shows any text as text, and leaves nothing out silently."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+from collections import defaultdict
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_results import MISSING, record, report_of, write_losses, write_results
+
+from condenser.data.records import ScoredDoc, read_run, write_run
+from condenser.files import read_json
+from condenser.report.charts import ticks
+from condenser.report.page import duration, page, size
+from condenser.report.queries import TOP, Limits, top_hits
+from condenser.report.state import manifests_of
+
+WIDE = Limits(queries=7000, characters=1000, megabytes=25)
+HOSTILE = '</script><script>alert("x")</script><img src=x onerror=alert(1)> & <!-- \u2028 {{ 7 * 7 }}'
+
+
+def results_of(folder: Path, *, num_queries: int = 30, text: str = "some text") -> Path:
+    """Results of two systems: A finds the relevant passage of every query first, B of every second query."""
+    queries = [(f"q{number}", f"query {number}") for number in range(num_queries)]
+    passages = [(f"d{number}", "", f"{text} {number}") for number in range(num_queries + 20)]
+    judged = {f"q{number}": {f"d{number}": 1} for number in range(num_queries)}
+
+    def ranking(number: int, first: int) -> list[tuple[str, float]]:
+        others = [place for place in range(number + 1, number + 16) if place != first]
+        return [(f"d{place}", 20.0 - rank) for rank, place in enumerate([first, *others])]
+
+    good = {f"q{number}": ranking(number, number) for number in range(num_queries)}
+    half = {f"q{number}": ranking(number, number + number % 2) for number in range(num_queries)}
+    write_results(
+        folder / "results", queries=queries, passages=passages, judged=judged, systems={"B": half, "A": good}
+    )
+    return folder / "results"
+
+
+class Page(HTMLParser):
+    """The text of a page outside scripts, and the data of its script."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.tags: dict[str, int] = defaultdict(int)
+        self.links: list[str] = []
+        self._script: str | None = None
+        self.data: Any = None
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self._script = dict(attrs).get("id") or "code" if tag in ("script", "style") else None
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._script = None
+
+    def handle_data(self, data: str) -> None:
+        if self._script == "data":
+            self.data = json.loads(data)
+        elif self._script is None:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return re.sub(r"\s+", " ", " ".join(self.words))
+
+
+def shown(results: Path, limits: Limits = WIDE, **options: Any) -> tuple[Page, dict[str, int]]:
+    text, counts = page(report_of(results, **options), limits)
+    return Page(text), counts
+
+
+def test_the_first_passages_of_a_run_are_those_of_a_plain_reader(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    names = [f"q{number}" for number in range(20)]
+    hits = [
+        ScoredDoc(name, f"d{doc}", 50.0 - rank)
+        for name in names
+        for rank, doc in enumerate(draw.sample(range(60), draw.randint(1, 40)))
+    ]
+    relevant = {name: {f"d{doc}" for doc in draw.sample(range(60), 2)} for name in names}
+    write_run(tmp_path / "run", hits, system="s")
+    by_query: dict[str, list[ScoredDoc]] = defaultdict(list)
+    for hit in read_run(tmp_path / "run"):
+        by_query[hit.query_id].append(hit)
+    expected = {}
+    for name in names[::2]:
+        ranks = [rank for rank, hit in enumerate(by_query[name], 1) if hit.doc_id in relevant[name]]
+        top = [(hit.doc_id, hit.score) for hit in by_query[name][:TOP]]
+        expected[name] = top, min(ranks, default=0)
+    assert top_hits(tmp_path / "run", relevant, set(names[::2])) == expected
+    assert any(first > TOP for _, first in expected.values())  # also beyond what is shown
+
+
+def test_the_page_has_the_cells_of_the_table_and_the_values_of_each_query(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    found, counts = shown(results)
+    for system in ("A", "B"):
+        variant = "seed1" if system == "A" else "untrained"
+        metrics = read_json(results / "small" / "systems" / system / variant / "metrics.dev.json")
+        assert f"System {system}" in found.text
+        assert f"{metrics['measures']['MRR@10']:.4f}" in found.text
+        (embedded,) = (one for one in found.data["systems"] if one["label"] == f"System {system}")
+        assert embedded["values"]["MRR@10"] == metrics["per_query"]["MRR@10"]
+        assert embedded["name"] == f"{system} {variant}"
+        ranks = [0 if value == 0 else round(1 / value) for value in embedded["values"]["MRR@10"]]
+        assert embedded["first"] == ranks
+    assert "30 queries" in found.text and counts["queries"] == counts["queries_of_evaluation"] == 30
+    assert found.data["judged"][3] == [found.data["systems"][1]["hits"][3][0], 1]
+
+
+def test_what_is_missing_is_said_with_its_command(tmp_path: Path) -> None:
+    cannot = {"target": "results/small/third.tsv", "command": "no", "reason": "it has no train queries"}
+    made = {"target": "", "command": "it is made", "reason": None}
+    results = results_of(tmp_path)
+    made["target"] = str(results / "small" / "table2.tsv")
+    found, counts = shown(results, could_be_made=[MISSING, cannot, made])
+    assert MISSING["command"] in found.text and "it has no train queries" in found.text
+    assert "it is made" not in found.text and counts["missing"] == 2
+
+
+def test_results_of_another_configuration_are_called_out_of_date(tmp_path: Path) -> None:
+    def refuse(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
+        raise LookupError(f"expected another {stage}")
+
+    results = results_of(tmp_path)
+    _, fresh = shown(results)
+    found, old = shown(results, spec_of=refuse)
+    assert fresh["out_of_date"] == 0 and old["out_of_date"] == old["results"] == fresh["results"] == 9
+    assert "the configuration no longer has the job" in found.text
+
+
+def test_a_damaged_manifest_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    broken = results / "small" / "systems" / "A" / "seed1" / "model.manifest.json"
+    broken.write_text(broken.read_text()[:-20])
+    found, counts = shown(results)
+    assert str(broken) in found.text and "1 damaged" in found.text and counts["results"] == 8
+
+
+def test_quality_by_stage_goes_from_the_start_to_the_trained_system(tmp_path: Path) -> None:
+    report = report_of(results_of(tmp_path))
+    assert report._stage_of("B", "untrained") == (0, "start")
+    assert report._stage_of("A", "seed1") == (2, "start")
+    (table,) = report.tables()
+    for picture, measure in zip(table["charts"], ("MRR@10", "R@10"), strict=True):
+        values = [float(row[measure]) for row in table["rows"]]
+        assert [float(value) for value in re.findall(r"<title>start: ([\d.]+)", picture)] == values
+
+
+def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    plan = results / "small" / "table2.plan.tsv"
+    rows = [["train A seed1", "1", "3600.0"], ["collect", "1", "2.0"], ["pretrain other", "1", "5.0"]]
+    lines = [["stage", "jobs", "seconds", "device", "basis"], *([*row, "H200", "counted"] for row in rows)]
+    plan.write_text("".join("\t".join(line) + "\n" for line in lines))
+    record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
+    report = report_of(results)
+    (planned,) = report.planned()
+    took = {result.stage: result.record["wall_time_s"] for result in report.results}
+    assert [row["took"] for row in planned["rows"]] == [took["train"], took["collect"], None]
+    assert "1 h 0 min" in shown(results)[0].text
+
+
+def test_a_training_without_a_finite_loss_at_times_says_so(tmp_path: Path) -> None:
+    report = report_of(results_of(tmp_path))
+    (curve,) = report.curves()
+    assert curve["name"] == "train A" and curve["left_out"] == 1
+    found, _ = shown(tmp_path / "results")
+    assert "train A: 1 updates without a finite loss" in found.text
+
+
+def test_no_text_of_the_collection_becomes_markup(tmp_path: Path) -> None:
+    plain, _ = shown(results_of(tmp_path / "plain"))
+    results = results_of(tmp_path / "hostile", text=HOSTILE)
+    text, _ = page(report_of(results), WIDE)
+    found = Page(text)
+    assert found.tags == plain.tags and found.links == plain.links
+    assert any(passage[2].startswith(HOSTILE) for passage in found.data["passages"])
+    assert "49" not in [passage[2] for passage in found.data["passages"]]
+
+
+def test_the_page_asks_nothing_of_a_network(tmp_path: Path) -> None:
+    text, _ = page(report_of(results_of(tmp_path)), WIDE)
+    found = Page(text)
+    assert {link[:5] for link in found.links if not link.startswith("#")} <= {"data:", "data:,"}
+    assert not re.search(
+        r"https?:|url\(|@import", re.sub(r'<script type="application/json".*?</script>', "", text)
+    )
+    assert "default-src 'none'" in text
+
+
+def test_long_passages_are_cut_and_counted(tmp_path: Path) -> None:
+    results = results_of(tmp_path, text="word " * 100)
+    found, counts = shown(results, Limits(queries=7000, characters=52, megabytes=25))
+    assert counts["passages_cut"] == counts["passages"] > 0
+    assert all(passage[2] == " ".join(["word"] * 10) and passage[3] for passage in found.data["passages"])
+    assert f"{counts['passages']} of them cut after 52 characters" in found.text
+
+
+@pytest.mark.parametrize("limits", [Limits(40, 1000, 25), Limits(7000, 1000, 0.03)], ids=["queries", "bytes"])
+def test_a_large_evaluation_is_a_sample_and_says_so(tmp_path: Path, limits: Limits) -> None:
+    results = results_of(tmp_path, num_queries=200)
+    found, counts = shown(results, limits)
+    data = found.data
+    assert 10 < counts["queries"] <= 40 or limits.queries > 200
+    assert 10 < counts["queries"] < 200 and counts["queries_of_evaluation"] == 200
+    assert f"A random sample of {counts['queries']} of 200 queries" in found.text
+    assert len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) <= limits.megabytes * 1e6
+    whole = report_of(results).queries(WIDE)
+    assert whole is not None
+    place = {query: index for index, (query, _) in enumerate(whole["queries"])}
+    assert len(data["passages"]) < len(whole["passages"])
+    for index, (query, _) in enumerate(data["queries"]):
+        for one, other in zip(data["systems"], whole["systems"], strict=True):
+            assert one["first"][index] == other["first"][place[query]]
+            names = [data["passages"][passage][0] for passage in one["hits"][index][::2]]
+            assert names == [whole["passages"][passage][0] for passage in other["hits"][place[query]][::2]]
+
+
+def test_a_smaller_sample_is_a_part_of_a_larger_one(tmp_path: Path) -> None:
+    report = report_of(results_of(tmp_path))
+    small, large = (report.queries(Limits(number, 1000, 25)) for number in (5, 12))
+    assert small is not None and large is not None
+    assert len(large["queries"]) == 12
+    assert {query for query, _ in small["queries"]} < {query for query, _ in large["queries"]}
+
+
+def test_a_folder_without_results_gives_a_page_that_says_so(tmp_path: Path) -> None:
+    found, counts = shown(tmp_path / "results")
+    assert "Nothing has been measured yet" in found.text and MISSING["command"] in found.text
+    assert counts["results"] == counts["queries"] == 0
+
+
+def test_results_of_another_data_set_are_found_where_these_are_made_from_them(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    for model in ("used", "other"):
+        losses = results / "elsewhere" / "models" / model / "losses.jsonl"
+        write_losses(losses, [1.0])
+        record(Path(f"{losses.parent}.manifest.json"), "pretrain", outputs=[losses])
+    used = results / "elsewhere" / "models" / "used" / "losses.jsonl"
+    tuned = results / "small" / "tuned.txt"
+    tuned.touch()
+    record(Path(f"{tuned}.manifest.json"), "train", outputs=[tuned], inputs=[used])
+    found = {path for path in manifests_of(results, "small") if results / "small" not in path.parents}
+    assert found == {Path(f"{used.parent}.manifest.json")}
+
+
+def test_ticks_are_round_and_lie_within_the_ends() -> None:
+    for low, high in [(0.0, 1.0), (0.4514, 0.5443), (1.0, 60.0), (15.4, 21.8), (-0.02, 0.03), (0.0, 1e-5)]:
+        found = ticks(low, high)
+        assert 2 <= len(found) <= 9 and low <= min(found) + 1e-12 and max(found) <= high + 1e-12
+        steps = {round((other - one) / (high - low), 6) for one, other in pairwise(found)}
+        assert len(steps) == 1
+        digits = f"{(found[1] - found[0]) / 10 ** math.floor(math.log10(found[1] - found[0]) + 1e-9):.3f}"
+        assert digits in ("1.000", "2.000", "5.000")
+
+
+def test_times_and_sizes_are_written_in_words() -> None:
+    assert [duration(value) for value in (None, 0.04, 59.96, 75.0, 7260.0)] == [
+        "", "0.0 s", "60.0 s", "1 min 15 s", "2 h 1 min",
+    ]  # fmt: skip
+    assert [size(value) for value in (12, 123_456, 5e9, 2e13)] == ["12 B", "123.5 kB", "5.0 GB", "20.0 TB"]

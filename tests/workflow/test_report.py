@@ -1,0 +1,79 @@
+"""The report of the tiny run makes nothing else, shows what is there, and follows what changes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphs import Load
+from runs import checkout, digests, finished, run, started_rules
+
+from condenser.files import read_json
+
+pytestmark = pytest.mark.workflow
+
+REPORT = "results/tiny/report.html"
+OVERLAY = {"figures": {"losses": {"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 2}}}
+
+
+def test_a_report_has_no_job_behind_it(load: Load) -> None:
+    graph = load()
+    assert graph.jobs("results/msmarco/report.html") == ["report msmarco"]
+    assert all(
+        file.startswith("condenser/report/") or "/condenser/report/" in file
+        for file in graph.inputs("report msmarco")
+    )
+
+
+def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Callable[[], Path]) -> None:
+    folder = copy_of_golden()
+    before = digests(folder)
+    options: dict[str, Any] = {"target": REPORT, "cores": 1}
+    said = finished(folder, **options)
+    assert started_rules(said) == {"report"}
+    after = digests(folder)
+    assert {name: after[name] for name in before} == before and set(after) - set(before) == {
+        "tiny/report.html"
+    }
+
+    text = (folder / REPORT).read_text()
+    with (folder / "results/tiny/table2.tsv").open() as file:
+        for row in csv.DictReader(file, delimiter="\t"):
+            assert row["method"] in text and row["MRR@10"] in text and row["R@1000_high"] in text
+    command = "snakemake --cores 1 results/tiny/table2.tests.tsv --configfile configs/tiny.yaml"
+    assert command in text
+    manifest = read_json(folder / f"{REPORT}.manifest.json")
+    counts = manifest["counts"]
+    assert counts["out_of_date"] == 0 and counts["tables"] == 1 and counts["missing"] > 3
+    assert counts["queries"] == counts["queries_of_evaluation"] > 10
+    inputs = set(manifest["inputs"])
+    assert {"table2.tsv", "data/collection.jsonl", "systems/bm25/untrained/run.dev.trec"} <= inputs
+    assert "models/cocondenser/losses.jsonl" in inputs  # learning curves of models, too
+    assert not any(name.endswith(".manifest.json") for name in inputs)
+
+    assert started_rules(finished(folder, "-n", **options)) == set()
+    assert run(folder, target="verify").returncode == 0
+
+    # more is there: a figure, tests and a plan
+    (folder / "overlay.yaml").write_text(json.dumps(OVERLAY))
+    more = ["results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv"]
+    overlays = ["overlay.yaml"]
+    finished(folder, *more, target="results/tiny/losses.svg", cores=1, overlays=overlays)
+    assert run(folder, target="verify", overlays=overlays).returncode == 0  # what it shows is still so
+    assert started_rules(finished(folder, **options, overlays=overlays)) == {"report"}
+    text = (folder / REPORT).read_text()
+    assert command not in text and "Which differences hold" in text
+    assert "table2.plan.H200.tsv" in text and "data:image/svg+xml;base64," in text
+    assert started_rules(finished(folder, "-n", **options, overlays=overlays)) == set()
+
+
+def test_a_report_of_nothing_says_what_to_do(root: Path, tmp_path: Path) -> None:
+    folder = checkout(root, tmp_path / "fresh")
+    assert started_rules(finished(folder, target=REPORT, cores=1)) == {"report"}
+    text = (folder / REPORT).read_text()
+    assert "Nothing has been measured yet" in text
+    assert "snakemake --cores 1 results/tiny/table2.tsv --configfile configs/tiny.yaml" in text
