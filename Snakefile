@@ -8,6 +8,9 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
+include: "rules/progress.smk"
+
+
 configfile: "config.yaml"
 
 
