@@ -51,16 +51,15 @@ class Progress(logging.Handler):
     def __init__(self, snakemakes):
         super().__init__()
         self.snakemakes = snakemakes
-        self.board = self.live = None
+        self.board = self.console = self.live = None
         self.forecast = forecasts.Forecast()
         self.folder = Path(".snakemake", "forecast")
-        self.planner = None  # the process that plans
-        self.plan, self.planned = (
-            None,
-            [],
-        )  # the file that it writes, and whose seconds it has
+        # the process that plans, the file that it writes, and the jobs that the file speaks of
+        self.planner, self.plan, self.planned = None, None, []
         self.running, self.shown = {}, {}  # by Snakemake's id of a job; by key
         self.ended = threading.Event()
+        # of the board, which the screen's own thread reads; nothing is printed while it is held
+        self.state = threading.Lock()
 
     def emit(self, record):
         event = getattr(record, "event", None)
@@ -70,9 +69,8 @@ class Progress(logging.Handler):
             if self.board is not None:
                 self.follow(event, record)
         except Exception:
-            self.handleError(
-                record
-            )  # a fault of what is shown must not end a run of days
+            # a fault of what is shown must not end a run of days
+            self.handleError(record)
         if record.levelno < logging.WARNING and (
             event in HIDDEN_EVENTS or HIDDEN.match(str(record.msg))
         ):
@@ -124,11 +122,11 @@ class Progress(logging.Handler):
             ", ".join(targets), jobs, forecast=self.forecast, clock=time.time
         )
         self.look_ahead(needed)
-        console = Console(file=self.snakemakes.stream, highlight=False)
-        if console.is_terminal and not console.is_dumb_terminal:
+        self.console = Console(file=self.snakemakes.stream, highlight=False)
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
             self.live = Live(
                 get_renderable=self.screen,
-                console=console,
+                console=self.console,
                 transient=True,
                 refresh_per_second=2,
                 redirect_stdout=False,
@@ -191,18 +189,25 @@ class Progress(logging.Handler):
         if event == LogEvent.JOB_INFO:
             key = self.key(record.rule_name, record.wildcards)
             self.running[record.jobid] = key
-            self.line(self.board.start(key))
+            with self.state:
+                text = self.board.start(key)
+            self.line(text)
         elif event == LogEvent.JOB_FINISHED and record.job_id in self.running:
-            self.read_plan()
             key = self.running.pop(record.job_id)
-            self.line(self.board.finish(key))
+            with self.state:
+                self.read_plan()
+                text = self.board.finish(key)
+            self.line(text)
             self.show(key)
         elif event == LogEvent.JOB_ERROR and record.jobid in self.running:
             key = self.running.pop(record.jobid)
-            self.board.fail(key)
+            with self.state:
+                self.board.fail(key)
             self.show(key)
         elif str(record.msg).startswith("Elapsed time"):
-            self.say(self.board.end())
+            with self.state:
+                text = self.board.end()
+            self.say(text)
 
     def show(self, key):
         """Print what a job said that was asked for, on standard output."""
@@ -222,13 +227,12 @@ class Progress(logging.Handler):
         if self.live is None:
             print(text, file=self.snakemakes.stream, flush=True)
         else:
-            self.live.console.print(Text(text), soft_wrap=True)
+            self.console.print(Text(text), soft_wrap=True)
 
     def screen(self):
-        with self.lock:
+        with self.state:
             self.read_plan()
-            height = max(self.live.console.height - 1, 3)
-            lines = self.board.lines(height)
+            lines = self.board.lines(max(self.console.height - 1, 3))
         return Group(
             *(
                 Text(text, STYLES.get(kind, ""), no_wrap=True, overflow="ellipsis")
@@ -239,9 +243,10 @@ class Progress(logging.Handler):
     def tell(self):
         """From time to time say what runs, for whoever follows a log."""
         while not self.ended.wait(LINE_EVERY_S):
-            with self.lock:
-                for text in self.board.running():
-                    self.line(text)
+            with self.state:
+                texts = self.board.running()
+            for text in texts:
+                self.line(text)
 
     def close(self):
         self.ended.set()
