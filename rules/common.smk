@@ -80,15 +80,23 @@ def names(chosen):
 
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
-TRAINED = [name for name in config["systems"] if experiment.is_trained(config, name)]
+RANKERS = [name for name in config["systems"] if experiment.ranks(config, name)]
+TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
+SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 
 
 wildcard_constraints:
     dataset=names(config["datasets"]),
     model=names(config["models"]),
     system=names(config["systems"]),
-    table=names(config["tables"]),
+    table=names(
+        dict.fromkeys(
+            table
+            for dataset in config["datasets"]
+            for table in experiment.tables(config, dataset)
+        )
+    ),
     figure=names(config["figures"]),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
@@ -173,6 +181,14 @@ def subset_file(wildcards):
     return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
 
 
+def train_items(wildcards):
+    """What a data set trains on: queries, or sentences."""
+    of_sentences = sources.task(config["datasets"][wildcards.dataset])
+    return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(
+        wildcards
+    )
+
+
 def default_tables(overlay, dataset, table):
     """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
     spoken_of = overlay.get("datasets") or [dataset]
@@ -180,7 +196,9 @@ def default_tables(overlay, dataset, table):
     return [
         f"results/{of}/{name}.tsv"
         for of in measured or spoken_of
-        for name in overlay.get("tables") or [table]
+        for name in overlay.get("tables")
+        or config["datasets"].get(of, {}).get("tables")
+        or [table]
     ]
 
 
@@ -188,9 +206,15 @@ def default_tables(overlay, dataset, table):
 
 
 def prefetch_inputs(wildcards):
-    """Official files, texts that are read from a network, and checkpoints of the hub."""
+    """Official files, texts that are read from a network, and checkpoints of the hub.
+
+    Of the data sets of sentences only those that an overlay speaks of.
+    """
     files = set()
+    spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
     for dataset, entry in config["datasets"].items():
+        if sources.task(entry) and dataset not in spoken_of:
+            continue
         raw = [*sources.raw_files(entry)]
         for system in config["systems"]:
             raw += sources.example_files(entry, system)
@@ -272,11 +296,36 @@ def texts_with_answers(wildcards):
     return [f"results/{wildcards.dataset}/data/{file}" for file in files]
 
 
+def check_rows_fit(wildcards):
+    """See that the rows of a table are systems for what its data set has: queries, or sentences."""
+    for row in experiment.tables(config, wildcards.dataset)[wildcards.table]["rows"]:
+        if not experiment.fits(config, row, wildcards.dataset):
+            has = sources.task(config["datasets"][wildcards.dataset])
+            sys.exit(
+                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected rows of systems for "
+                f"{'sentences' if has else 'queries'}, got {row}. Ask for another table."
+            )
+
+
+def texts_of_negatives(wildcards):
+    """The passages, where those of a run that hold an answer are no negatives."""
+    dataset = config["datasets"][wildcards.dataset]
+    recipe = experiment.recipe(
+        config, dataset["recipe"], config["systems"][wildcards.system]
+    )
+    if not recipe["negatives"].get("without_answers") or sources.example_files(
+        dataset, wildcards.system
+    ):
+        return []
+    return f"results/{wildcards.dataset}/data/collection.jsonl"
+
+
 def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, in order."""
     split = split_of(wildcards.dataset, "eval_split")
     known = experiment.metrics(config, wildcards.dataset)["measures"]
-    for name in config["tables"][wildcards.table]["measures"]:
+    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
+    for name in table["measures"]:
         if name not in known:
             sys.exit(
                 f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
@@ -292,6 +341,7 @@ def metrics_of_table(wildcards):
 def rows_of_table(wildcards):
     """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
     dataset = wildcards.dataset
+    check_rows_fit(wildcards)
     if experiment.is_measured(config, dataset):
         return {"metrics": metrics_of_table(wildcards)}
     rows = experiment.table_rows(config, dataset, wildcards.table)
@@ -323,6 +373,7 @@ def metrics_to_compare(wildcards):
             f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
             "judged queries, got none. There is nothing to test."
         )
+    check_rows_fit(wildcards)
     return metrics_of_table(wildcards)
 
 
@@ -334,7 +385,8 @@ def subset_of_split(wildcards):
 
 def published_figures(wildcards):
     """The file of published figures that a table names; none for most."""
-    name = config["tables"][wildcards.table]["published"]
+    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
+    name = table["published"]
     return [] if name is None else str(published.file(name))
 
 

@@ -85,7 +85,7 @@ def specs(load: Load) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for configfile in (None, "configs/paper.yaml"):
         graph = load(configfile=configfile)
-        for target in ("table2.tsv", "subsets/n10-seed1.txt", "attention_entropy.svg"):
+        for target in ("table2.tsv", "table3.tsv", "subsets/n10-seed1.txt", "attention_entropy.svg"):
             for job in graph.jobs(f"results/msmarco/{target}"):
                 found.setdefault(job.split()[0], []).append(graph.spec(job))
     return found
