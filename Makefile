@@ -6,6 +6,7 @@
 #   make test-all                       both
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make verify                         re-check every result against its manifest and the config
+#   make verify AGAINST=<crate.zip>     the same, and compare with another run
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
@@ -25,7 +26,7 @@ export PYTHONPATH := $(CURDIR)
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,11s/^# *//p' Makefile
+	@sed -n '3,13s/^# *//p' Makefile
 
 setup: $(READY)
 

@@ -36,6 +36,7 @@ for kind in kinds.names(SYSTEMS):
 include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/plan.smk"
+include: "rules/crate.smk"
 include: "rules/verify.smk"
 
 
