@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from glob import glob
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -90,17 +89,22 @@ class Progress(logging.Handler):
         needed = [
             job for job in TopologicalSorter(after).static_order() if dag.needrun(job)
         ]
-        of_cluster = None if workflow.local_exec else machine["_nodes"].value
-        whole = {"_cores": machine["_cores"].value, "gpu": machine["gpu"].value}
+        limits = {
+            name: machine[name].value for name in ("_cores", "gpu") if name in machine
+        }
+        if not workflow.local_exec:
+            limits = {"_nodes": machine["_nodes"].value}
         jobs = {}
         for job in needed:
             parts = [
-                job.resources.get(name, 0) / of for name, of in whole.items() if of
+                job.resources.get(name, 0) / limit
+                for name, limit in limits.items()
+                if limit
             ]
             jobs[self.key(job.rule.name, job.wildcards_dict)] = boards.Job(
                 " ".join([job.rule.name, *job.wildcards_dict.values()]),
                 job.rule.name,
-                share=1 / of_cluster if of_cluster else min(1.0, max(parts)),
+                share=min(1.0, max(parts, default=1.0)),
                 log=Path(job.log[0]) if job.log else None,
             )
         asked = [
@@ -161,14 +165,11 @@ class Progress(logging.Handler):
         jobs, self.plan = self.folder / "jobs.json", self.folder / "seconds.json"
         self.plan.unlink(missing_ok=True)
         write_json(jobs, listed)
-        is_gpu = config["compute"]["device"] != "cpu" and bool(
-            glob("/dev/nvidia[0-9]*")
-        )
         with (self.folder / "log").open("wb") as log:
             self.planner = subprocess.Popen(
                 [
                     *(sys.executable, "-c", FORECAST, jobs, COSTS, self.plan),
-                    *(str(int(is_gpu)), str(config["compute"]["threads"])),
+                    *(config["compute"]["device"], str(config["compute"]["threads"])),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -276,8 +277,8 @@ FORECAST = """
 import os, sys
 os.nice(10)
 from condenser.pipeline.costs.forecast import write_forecast
-jobs, tables, output, is_gpu, threads = sys.argv[1:]
-write_forecast(jobs, tables, output, is_gpu=is_gpu == "1", threads=int(threads))
+jobs, tables, output, device, threads = sys.argv[1:]
+write_forecast(jobs, tables, output, device=device, threads=int(threads))
 """
 
 

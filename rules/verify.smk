@@ -18,10 +18,10 @@ rule verify:
             spec_of=SPECS.spec,
             manifest_of=manifest_of,
         ),
-        against=lambda wildcards: (
-            f"--against {shlex.quote(os.environ['AGAINST'])}"
-            if os.environ.get("AGAINST")
-            else ""
+        # a file that the run does not depend on, so it is no input
+        against=lambda wildcards: "".join(
+            environment.flags({"against": crate})
+            for crate in filter(None, [os.environ.get("AGAINST")])
         ),
     shell:
         "{params.program} --results results --current {params.current:q} {params.against}"

@@ -82,15 +82,20 @@ def measured_before(manifest: str, benchmark: str | None, *, spec: Mapping[str, 
     return None if row is None else float(row["s"])
 
 
-def write_forecast(jobs_file: str, tables_folder: str, output: str, *, is_gpu: bool, threads: int) -> None:
-    """Write the planned seconds of the jobs of a file (`jobs.write_jobs`), in order; null where unknown."""
+def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: str, threads: int) -> None:
+    """Write the planned seconds of the jobs of a file (`jobs.write_jobs`), in order; null where unknown.
+
+    Args:
+        device: `compute.device`: auto, cpu or cuda.
+    """
     jobs, tables = read_jobs(Path(jobs_file)), Tables(Path(tables_folder))
-    device = tables.device(_NOMINAL_GPU) if is_gpu else _NOMINAL_CPU
-    data, seconds = Data(jobs, tables, device), list[float | None]()
+    has_gpu = device != "cpu" and any(Path("/dev").glob("nvidia[0-9]*"))
+    machine = tables.device(_NOMINAL_GPU) if has_gpu else _NOMINAL_CPU
+    data, seconds = Data(jobs, tables, machine), list[float | None]()
     for job in jobs:
         try:
             work = work_of(job, data)
-            time = None if work is None else tables.seconds(job.stage, work, device, threads=threads)
+            time = None if work is None else tables.seconds(job.stage, work, machine, threads=threads)
         except (ValueError, LookupError, OSError):  # no rate or size in the tables: the plan says which
             time = None
         seconds.append(time)

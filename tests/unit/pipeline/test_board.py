@@ -193,7 +193,7 @@ def test_the_plan_of_each_job_is_written_in_order_and_null_where_none_is_known(
     (tmp_path / "jobs.json").write_text(canonical_json(jobs))
     tables = root / "condenser" / "pipeline" / "costs" / "tables"
     write_forecast(
-        str(tmp_path / "jobs.json"), str(tables), str(tmp_path / "out.json"), is_gpu=False, threads=2
+        str(tmp_path / "jobs.json"), str(tables), str(tmp_path / "out.json"), device="cpu", threads=2
     )
     # a start alone: rates.tsv has 2.0 a second of subset, and 0.667 of table
     assert json.loads((tmp_path / "out.json").read_text()) == pytest.approx([0.5, None, 1 / 0.667])
