@@ -38,6 +38,7 @@ include: "rules/figures.smk"
 include: "rules/plan.smk"
 include: "rules/crate.smk"
 include: "rules/verify.smk"
+include: "rules/ask.smk"
 
 
 rule all:
