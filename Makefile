@@ -7,6 +7,7 @@
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make report DATASET=msmarco         one page of what has been made: results/msmarco/report.html
 #   make verify                         re-check every result against its manifest and the config
+#   make verify AGAINST=<crate.zip>     the same, and compare with another run
 #   make search DATASET=... SYSTEM=... QUERY="..."   ask a finished system; DEPTH=, VARIANT=
 #   make serve                          the same in a browser on this machine, two systems side by side; PORT=
 #   make browser                        the tests of both pages in a real browser (Chromium)
@@ -29,7 +30,7 @@ export PYTHONPATH := $(CURDIR)
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,15s/^# *//p' Makefile
+	@sed -n '3,17s/^# *//p' Makefile
 
 setup: $(READY)
 

@@ -8,6 +8,9 @@ from snakemake.utils import min_version
 min_version("9.27")
 
 
+include: "rules/progress.smk"
+
+
 configfile: "config.yaml"
 
 
@@ -34,6 +37,7 @@ include: "rules/tables.smk"
 include: "rules/figures.smk"
 include: "rules/plan.smk"
 include: "rules/report.smk"
+include: "rules/crate.smk"
 include: "rules/verify.smk"
 include: "rules/ask.smk"
 

@@ -151,4 +151,5 @@ JobScheduler.exit_gracefully = exit_gracefully
 
 # A scheduler sends SIGTERM to every process of a job. The shell and tee must outlive the program,
 # which saves a checkpoint and says so. (The rest is Snakemake's own prefix, which this replaces.)
-shell.prefix("set -euo pipefail; trap '' TERM; ")
+# `Progress` reads what the program says from its log (rules/progress.smk).
+shell.prefix(f"set -euo pipefail; trap '' TERM; {globals().get('SILENCE', '')}")

@@ -1,5 +1,5 @@
 # Needs: results/ and its manifests. Makes: a report on standard output, and status 1 on any finding,
-# or where there is nothing to check. Writes nothing in results/, which may be others' and read-only.
+# or where there is nothing to check. The variable AGAINST names a crate of another run to compare with. Writes nothing in results/, which may be others' and read-only.
 
 from condenser.pipeline.verify import write_current
 
@@ -18,5 +18,11 @@ rule verify:
             spec_of=SPECS.spec,
             manifest_of=manifest_of,
         ),
+        # a file that the run does not depend on, so it is no input
+        against=lambda wildcards: "".join(
+            environment.flags({"against": crate})
+            for crate in filter(None, [os.environ.get("AGAINST")])
+        ),
     shell:
-        "{params.program} --results results --current {params.current:q} 2>&1 | tee {log:q}"
+        "{params.program} --results results --current {params.current:q} {params.against}"
+        " 2>&1 | tee {log:q}"

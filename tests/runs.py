@@ -71,8 +71,8 @@ def rules_to_run(folder: Path, *arguments: str, **options: Any) -> set[str]:
 
 
 def started_rules(said: str) -> set[str]:
-    """The rules whose jobs Snakemake announced."""
-    return set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.MULTILINE))
+    """The rules whose jobs a run (rules/progress.smk) or a dry run announced."""
+    return set(re.findall(r"^(?:(?:local)?rule|[\d:]+ started) (\w+)", said, flags=re.MULTILINE))
 
 
 def digests(folder: Path) -> dict[str, str]:

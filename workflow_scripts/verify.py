@@ -4,6 +4,8 @@
 
 Reads results/ and the specs of the current configuration. Writes nothing. Says on standard output what is
 stale, damaged or of unknown origin, and exits with status 1 if anything is, or if there is nothing to check.
+With --against, a crate of another run (rules/crate.smk) or the record.json in one, it also names the first
+job of the pipeline whose results differ here, and exits with status 1.
 """
 
 from __future__ import annotations
@@ -24,18 +26,28 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--current", type=Path, required=True, help="what changed by manifest, from the rule verify"
     )
+    parser.add_argument("--against", type=Path, help="a crate of another run, or the record.json in one")
     arguments = parser.parse_args(argv)
 
     from condenser.files import read_json
-    from condenser.pipeline.verify import verify
+    from condenser.pipeline.provenance import first_difference, read_record
+    from condenser.pipeline.verify import results_digest, verify
 
+    record = None if arguments.against is None else read_record(arguments.against)
     checked, findings = verify(arguments.results, current=read_json(arguments.current))
     for finding in findings:
         print(finding)
     print(f"{checked} artefacts checked, {len(findings)} findings")
+    print(f"digest of all results: {results_digest(arguments.results)}")
     if any(finding.kind == "stale" for finding in findings):
         print("stale by this configuration: give verify every --configfile that the results were made with")
-    if findings:
+    difference = None if record is None else first_difference(record)
+    if difference:
+        print(f"{arguments.against}: the first job with other results is {difference}")
+    elif record is not None:
+        num_jobs = len(record["jobs"])
+        print(f"{arguments.against}: {num_jobs} jobs with the same results, digest {record['digest']}")
+    if findings or difference:
         sys.exit(1)
 
 

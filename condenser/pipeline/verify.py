@@ -17,6 +17,7 @@ from typing import Any
 from condenser.files import sha256_file, write_json
 from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest, sound_record
 from condenser.pipeline.freshness import Freshness
+from condenser.pipeline.provenance import digest_of
 from condenser.progress import track
 
 # No results: records of jobs, in results/ itself, and in the folder of a data set or of the downloads.
@@ -115,6 +116,15 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
             findings.append(Finding("damaged", path, fault))
     bad = {finding.path: finding.kind.replace("unknown", "of unknown origin") for finding in findings}
     return len(outputs), [*findings, *_stale(records, bad, current)]
+
+
+def results_digest(results: Path) -> str:
+    """One digest of all results, as their sound manifests give it (`provenance.digest_of`)."""
+    records = filter(None, map(sound_record, filter(_is_manifest, _walk(Path(os.path.normpath(results))))))
+    return digest_of(
+        (record.spec["stage"], {path.as_posix(): digest for path, digest in record.outputs.items()})
+        for record in records
+    )
 
 
 def _walk(results: Path, *, on_error: Callable[[OSError], object] | None = None) -> list[Path]:

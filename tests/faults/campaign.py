@@ -19,7 +19,7 @@ from typing import Any
 from runs import command, environment
 
 MARK = "CONDENSER_TEST_RUN"  # in the environment of every process of a run, orphans too
-STARTED = re.compile(r"^(?:local)?rule (\w+):", re.MULTILINE)
+STARTED = re.compile(r"^[\d:]+ started (\w+)", re.MULTILINE)
 
 
 class Run:

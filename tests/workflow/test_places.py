@@ -10,6 +10,7 @@ from graphs import Graph, Load
 TARGETS = [
     "results/msmarco/table2.tsv",
     "results/msmarco/table2.tests.tsv",
+    "results/msmarco/table2.crate.zip",
     "results/msmarco/table3.tsv",
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,20 @@ def write_jobs(
         places_of: the manifest of a job, and its benchmark, if it is of this machine. With it the file also
             has what is finished, and its name follows from its content.
     """
-    names = specs.jobs_behind(*target)
+    jobs = described(specs.jobs_behind(*target), specs=specs, places_of=places_of)
+    told = f"-{sha256_text(canonical_json(jobs))[:16]}" if places_of else ""
+    file = folder / f"jobs_of_{target[1]['table']}{told}.json"
+    write_json(file, jobs)
+    return str(file)
+
+
+def described(
+    names: Sequence[Name],
+    *,
+    specs: Specs,
+    places_of: Callable[[str, dict[str, str]], tuple[str, str | None]] | None = None,
+) -> list[dict[str, Any]]:
+    """Jobs as `read_jobs` reads them; each comes after those that make its inputs."""
     places = {canonical_json(name): place for place, name in enumerate(names)}
     jobs = []
     for name in names:
@@ -57,10 +70,7 @@ def write_jobs(
         needs = sorted(places[canonical_json(need)] for need in specs.needs(*name))
         job = {"stage": stage, "wildcards": wildcards, "config": spec["config"], "needs": needs}
         jobs.append(job | (finished(*places_of(*name), spec=spec) if places_of else {}))
-    told = f"-{sha256_text(canonical_json(jobs))[:16]}" if places_of else ""
-    file = folder / f"jobs_of_{target[1]['table']}{told}.json"
-    write_json(file, jobs)
-    return str(file)
+    return jobs
 
 
 def finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pytest
 import condenser.pipeline.verify as module
 from condenser.files import canonical_json, json_bytes, read_json, sha256_text, write_json
 from condenser.manifest import Manifest
-from condenser.pipeline.verify import Finding, verify, write_current
+from condenser.pipeline.verify import Finding, results_digest, verify, write_current
 from workflow_scripts import verify as verify_program
 
 MANIFEST = {"collect": "data", "bm25_index": "bm25/index", "table": "table2.tsv"}
@@ -355,7 +355,9 @@ def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
 ) -> None:
     write_json(Path("current.json"), today(results))
     verify_program.main(["--results", "results", "--current", "current.json"])
-    assert capsys.readouterr().out == "3 artefacts checked, 0 findings\n"
+    checked, digest = capsys.readouterr().out.splitlines()
+    assert checked == "3 artefacts checked, 0 findings"
+    assert digest == f"digest of all results: {results_digest(Path('results'))}"
     (results / "d" / "table2.tsv").write_bytes(b"other")
     with pytest.raises(SystemExit, match="1"):
         verify_program.main(["--results", "results", "--current", "current.json"])
@@ -363,6 +365,7 @@ def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
     assert said == [
         "damaged: results/d/table2.tsv: its bytes are not those that its stage wrote",
         "3 artefacts checked, 1 findings",
+        digest,  # of the manifests: the damage is said above
     ]
 
 

@@ -1,0 +1,102 @@
+"""How long each job of a run will take, for the progress that is shown while the workflow runs."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from condenser.files import write_json
+from condenser.manifest import sound_record
+from condenser.pipeline.costs.data import Data
+from condenser.pipeline.costs.jobs import read_jobs
+from condenser.pipeline.costs.plan import work_of
+from condenser.pipeline.costs.tables import Device, Tables
+
+# Rates between those of laptops and servers; the jobs that have run say how much slower this machine is.
+_NOMINAL_CPU = Device("a processor", "cpu", "fp32", 2e11, 2e10, 16e9, 2e11)
+_NOMINAL_GPU = "A100"
+
+
+class Forecast:
+    """Seconds of jobs: those of an earlier run with the same settings, else the plan's.
+
+    A plan is for a nominal machine. It is scaled by the jobs of the same stage that have run here, else by
+    all that have; as long as none has, it says nothing.
+
+    >>> forecast = Forecast()
+    >>> for job, stage, seconds in [("a", "encode", 10.0), ("b", "encode", 30.0), ("c", "train", 5.0)]:
+    ...     forecast.plan(job, stage, seconds)
+    >>> forecast.seconds("b")
+    >>> forecast.took("a", 20.0)
+    >>> forecast.seconds("b"), forecast.seconds("c")
+    (60.0, 10.0)
+    """
+
+    def __init__(self) -> None:
+        self._planned: dict[str, tuple[str, float]] = {}
+        self._measured: dict[str, float] = {}
+
+    def plan(self, job: str, stage: str, seconds: float) -> None:
+        """Note what the plan says of a job."""
+        self._planned[job] = stage, seconds
+
+    def took(self, job: str, seconds: float) -> None:
+        """Note what a job has taken."""
+        self._measured[job] = seconds
+
+    def seconds(self, job: str) -> float | None:
+        """What a job takes; None where nothing says so."""
+        if job in self._measured:
+            return self._measured[job]
+        if job not in self._planned:
+            return None
+        stage, planned = self._planned[job]
+        ratios = self._ratios()
+        ratio = ratios.get(stage, ratios.get(""))
+        return None if ratio is None else planned * ratio
+
+    def _ratios(self) -> dict[str, float]:
+        """Measured seconds to planned ones, by stage and (under an empty name) of all."""
+        sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for job, measured in self._measured.items():
+            if job in self._planned:
+                stage, planned = self._planned[job]
+                for name in (stage, ""):
+                    sums[name][0] += measured
+                    sums[name][1] += planned
+        return {name: measured / planned for name, (measured, planned) in sums.items() if planned > 0}
+
+
+def measured_before(manifest: str, benchmark: str | None, *, spec: Mapping[str, Any]) -> float | None:
+    """Seconds of the benchmark of a job that ran with the same settings, whatever its code was."""
+    if not benchmark or not Path(benchmark).is_file():
+        return None
+    record = sound_record(Path(manifest))
+    if record is None or record.spec.get("config") != spec["config"]:
+        return None
+    with Path(benchmark).open() as file:
+        row = next(csv.DictReader(file, delimiter="\t"), None)
+    return None if row is None else float(row["s"])
+
+
+def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: str, threads: int) -> None:
+    """Write the planned seconds of the jobs of a file (`jobs.write_jobs`), in order; null where unknown.
+
+    Args:
+        device: `compute.device`: auto, cpu or cuda.
+    """
+    jobs, tables = read_jobs(Path(jobs_file)), Tables(Path(tables_folder))
+    has_gpu = device != "cpu" and any(Path("/dev").glob("nvidia[0-9]*"))
+    machine = tables.device(_NOMINAL_GPU) if has_gpu else _NOMINAL_CPU
+    data, seconds = Data(jobs, tables, machine), list[float | None]()
+    for job in jobs:
+        try:
+            work = work_of(job, data)
+            time = None if work is None else tables.seconds(job.stage, work, machine, threads=threads)
+        except (ValueError, LookupError, OSError):  # no rate or size in the tables: the plan says which
+            time = None
+        seconds.append(time)
+    write_json(output, seconds)

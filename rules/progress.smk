@@ -1,0 +1,306 @@
+# What a run says of itself: one screen on a terminal, a line for each start and end of a job elsewhere. The
+# whole text of Snakemake is in .snakemake/log, that of each job in its log. With --verbose, --printshellcmds,
+# --quiet, --debug-dag or --logger, and in a dry run, Snakemake speaks for itself.
+
+import json
+import logging
+import re
+import subprocess
+import sys
+import threading
+import time
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from condenser.files import canonical_json, read_json, write_json
+from condenser.pipeline import board as boards
+from condenser.pipeline.costs import forecast as forecasts
+from condenser.pipeline.costs import jobs as planned_jobs
+
+LINE_EVERY_S = 300  # of jobs that run, where there is no terminal
+STYLES = {"head": "bold", "bar": "cyan", "running": "green", "done": "dim"}
+
+# What Snakemake tells of every run, and of every job. An error has an event too, and is shown.
+HIDDEN_EVENTS = {
+    LogEvent.JOB_INFO,
+    LogEvent.JOB_STARTED,
+    LogEvent.JOB_FINISHED,
+    LogEvent.GROUP_INFO,
+    LogEvent.PROGRESS,
+    LogEvent.RESOURCES_INFO,
+    LogEvent.RUN_INFO,
+    LogEvent.SHELLCMD,
+    LogEvent.WORKFLOW_STARTED,
+}
+HIDDEN = re.compile(
+    "Config file .* is extended by|Assuming unrestricted shared|Building DAG|Using shell|Conda environments: "
+    "ignored|Singularity containers: ignored|Select jobs to execute|Execute [0-9]+ jobs|Group jobs: inactive|"
+    "Elapsed time"
+)
+
+
+class Progress(logging.Handler):
+    """Stands before Snakemake's handler of the terminal, which gets what is not hidden."""
+
+    def __init__(self, snakemakes):
+        super().__init__()
+        self.snakemakes = snakemakes
+        self.board = self.console = self.live = None
+        self.forecast = forecasts.Forecast()
+        self.folder = Path(".snakemake", "forecast")
+        # the process that plans, the file that it writes, and the jobs that the file speaks of
+        self.planner, self.plan, self.planned = None, None, []
+        self.running, self.shown = {}, {}  # by Snakemake's id of a job; by key
+        self.ended = threading.Event()
+        # of the board, which the screen's own thread reads; nothing is printed while it is held
+        self.state = threading.Lock()
+
+    def emit(self, record):
+        event = getattr(record, "event", None)
+        try:
+            if event == LogEvent.RUN_INFO:
+                self.begin()
+            if self.board is not None:
+                self.follow(event, record)
+        except Exception:
+            # a fault of what is shown must not end a run of days
+            self.handleError(record)
+        if record.levelno < logging.WARNING and (
+            event in HIDDEN_EVENTS or HIDDEN.match(str(record.msg))
+        ):
+            return
+        if self.snakemakes.filter(record):
+            if self.live is None:
+                self.snakemakes.handle(record)
+            else:
+                self.say(self.snakemakes.format(record))
+
+    def begin(self):
+        """Learn what will run, and show it."""
+        if workflow.touch or self.board is not None:
+            return
+        dag, machine = workflow.dag, workflow.global_resources
+        after = {job: dag.dependencies[job] for job in dag.jobs}
+        needed = [
+            job for job in TopologicalSorter(after).static_order() if dag.needrun(job)
+        ]
+        limits = {
+            name: machine[name].value for name in ("_cores", "gpu") if name in machine
+        }
+        if not workflow.local_exec:
+            limits = {"_nodes": machine["_nodes"].value}
+        jobs = {}
+        for job in needed:
+            parts = [
+                job.resources.get(name, 0) / limit
+                for name, limit in limits.items()
+                if limit
+            ]
+            jobs[self.key(job.rule.name, job.wildcards_dict)] = boards.Job(
+                " ".join([job.rule.name, *job.wildcards_dict.values()]),
+                job.rule.name,
+                share=min(1.0, max(parts, default=1.0)),
+                log=Path(job.log[0]) if job.log else None,
+            )
+        asked = [
+            job
+            for target in dag.targetjobs
+            for job in ([target] if target.output else after[target])
+        ]
+        # what they say is what was asked for; a long one says too much
+        self.shown = {
+            self.key(job.rule.name, job.wildcards_dict): Path(job.log[0])
+            for job in asked or dag.targetjobs
+            if job.log and job.benchmark is None
+        }
+        targets = sorted(
+            str(job.output[0]) if job.output else job.rule.name
+            for job in asked or dag.targetjobs
+        )
+        self.board = boards.Board(
+            ", ".join(targets), jobs, forecast=self.forecast, clock=time.time
+        )
+        self.look_ahead(needed)
+        self.console = Console(file=self.snakemakes.stream, highlight=False)
+        if self.console.is_terminal and not self.console.is_dumb_terminal:
+            self.live = Live(
+                get_renderable=self.screen,
+                console=self.console,
+                transient=True,
+                refresh_per_second=2,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self.live.start()
+        else:
+            threading.Thread(target=self.tell, daemon=True).start()
+
+    def look_ahead(self, needed):
+        """Ask how long the jobs will take: the benchmarks of an earlier run, and the plan, in another process."""
+        behind = {
+            self.key_of(*name): name
+            for job in needed
+            if job.rule.name in RULES
+            for name in SPECS.jobs_behind(*self.job_of(job))
+        }
+        self.planned = list(behind)
+        listed = planned_jobs.described(
+            list(behind.values()),
+            specs=SPECS,
+            places_of=lambda stage, of: (manifest_of(stage, of), None),
+        )
+        for key, (stage, of) in behind.items():
+            took = forecasts.measured_before(
+                manifest_of(stage, of),
+                rule_of(stage, of).expand_benchmark(of),
+                spec=SPECS.spec(stage, of),
+            )
+            if took is not None:
+                self.forecast.took(key, took)
+        jobs, self.plan = self.folder / "jobs.json", self.folder / "seconds.json"
+        self.plan.unlink(missing_ok=True)
+        write_json(jobs, listed)
+        with (self.folder / "log").open("wb") as log:
+            self.planner = subprocess.Popen(
+                [
+                    *(sys.executable, "-c", FORECAST, jobs, COSTS, self.plan),
+                    *(config["compute"]["device"], str(config["compute"]["threads"])),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def read_plan(self):
+        """Take in the plan as soon as it is there."""
+        if self.plan is None or not self.plan.exists():
+            return
+        for key, seconds in zip(self.planned, read_json(self.plan), strict=True):
+            if seconds is not None:
+                self.forecast.plan(key, json.loads(key)[0], seconds)
+        self.plan = None
+
+    def follow(self, event, record):
+        """Note the start or the end of a job."""
+        if event == LogEvent.JOB_INFO:
+            key = self.key(record.rule_name, record.wildcards)
+            self.running[record.jobid] = key
+            with self.state:
+                text = self.board.start(key)
+            self.line(text)
+        elif event == LogEvent.JOB_FINISHED and record.job_id in self.running:
+            key = self.running.pop(record.job_id)
+            with self.state:
+                self.read_plan()
+                text = self.board.finish(key)
+            self.line(text)
+            self.show(key)
+        elif event == LogEvent.JOB_ERROR and record.jobid in self.running:
+            key = self.running.pop(record.jobid)
+            with self.state:
+                self.board.fail(key)
+            self.show(key)
+        elif str(record.msg).startswith("Elapsed time"):
+            with self.state:
+                text = self.board.end()
+            self.say(text)
+
+    def show(self, key):
+        """Print what a job said that was asked for, on standard output."""
+        if key in self.shown and self.shown[key].exists():
+            text = self.shown[key].read_text(errors="replace")
+            if self.live is None or not sys.stdout.isatty():
+                print(text, end="", flush=True)
+            else:
+                self.say(text.rstrip("\n"))
+
+    def line(self, text):
+        if self.live is None:
+            self.say(f"{time.strftime('%H:%M:%S')} {text}")
+
+    def say(self, text):
+        """Print a text, above the screen if there is one."""
+        if self.live is None:
+            print(text, file=self.snakemakes.stream, flush=True)
+        else:
+            self.console.print(Text(text), soft_wrap=True)
+
+    def screen(self):
+        with self.state:
+            self.read_plan()
+            lines = self.board.lines(max(self.console.height - 1, 3))
+        return Group(
+            *(
+                Text(text, STYLES.get(kind, ""), no_wrap=True, overflow="ellipsis")
+                for kind, text in lines
+            )
+        )
+
+    def tell(self):
+        """From time to time say what runs, for whoever follows a log."""
+        while not self.ended.wait(LINE_EVERY_S):
+            with self.state:
+                texts = self.board.running()
+            for text in texts:
+                self.line(text)
+
+    def close(self):
+        self.ended.set()
+        if self.planner is not None:
+            self.planner.terminate()
+            self.planner.wait()
+        if self.live is not None:
+            self.live.stop()
+            self.live = None
+        self.snakemakes.close()
+        super().close()
+
+    def key(self, rule, wildcards):
+        stage, fixed = RULES.get(rule, (rule, {}))
+        return self.key_of(stage, {**fixed, **wildcards})
+
+    def key_of(self, stage, wildcards):
+        return canonical_json([stage, wildcards])
+
+    def job_of(self, job):
+        stage, fixed = RULES[job.rule.name]
+        return stage, {**fixed, **job.wildcards_dict}
+
+
+# Not in this process: it imports torch.
+FORECAST = """
+import os, sys
+os.nice(10)
+from condenser.pipeline.costs.forecast import write_forecast
+jobs, tables, output, device, threads = sys.argv[1:]
+write_forecast(jobs, tables, output, device=device, threads=int(threads))
+"""
+
+
+def speaks_for_itself(settings):
+    """Whether Snakemake was asked for its own words, by an option or by a dry run."""
+    asked = (
+        settings.dryrun,
+        settings.verbose,
+        settings.printshellcmds,
+        settings.quiet,
+        settings.debug_dag,
+        settings.log_handler_settings,
+    )
+    return any(asked) or not workflow.is_main_process
+
+
+# The first word of each job's shell: what its program says is in its log, from which `Progress` reads it.
+SILENCE = ""
+
+if not speaks_for_itself(workflow.output_settings):
+    for handler in list(logger.handlers):
+        if handler.name == "DefaultStreamHandler":
+            logger.removeHandler(handler)
+            logger.addHandler(Progress(handler))
+            SILENCE = "exec >/dev/null; "

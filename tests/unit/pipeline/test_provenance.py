@@ -1,0 +1,204 @@
+"""A crate says what its manifests say, and names the first job whose results differ elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from condenser.manifest import Manifest
+from condenser.pipeline.provenance import (
+    digest_of,
+    first_difference,
+    read_record,
+    read_runs,
+    write_crate,
+)
+from condenser.pipeline.verify import results_digest
+
+# stage, what it writes, what it reads: in the order of the pipeline
+JOBS = [
+    ("collect", "results/d/data/collection.jsonl", ["mine/corpus.jsonl"]),
+    ("bm25_index", "results/d/bm25/index/_0.si", ["results/d/data/collection.jsonl"]),
+    ("train", "results/d/systems/s/seed1/model/model.safetensors", ["results/d/data/collection.jsonl"]),
+    ("table", "results/d/table2.tsv", ["results/d/systems/s/seed1/model/model.safetensors"]),
+]
+MANIFESTS = {
+    "collect": "results/d/data.manifest.json",
+    "bm25_index": "results/d/bm25/index.manifest.json",
+    "train": "results/d/systems/s/seed1/model.manifest.json",
+    "table": "results/d/table2.tsv.manifest.json",
+}
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Run the jobs in a folder of this name; `other` are texts by stage that replace theirs."""
+
+    def run(folder: str, **other: str) -> None:
+        place = tmp_path / folder
+        (place / "mine").mkdir(parents=True)
+        monkeypatch.chdir(place)
+        Path("mine/corpus.jsonl").write_text("{}\n")
+        Path("Snakefile").write_text("rule all:\n")
+        for stage, output, inputs in JOBS:
+            spec = {
+                "stage": stage,
+                "wildcards": {"dataset": "d"},
+                "config": {},
+                "versions": {"numpy": "2"},
+                "code": {"a": "1"},
+            }
+            manifest = Manifest(MANIFESTS[stage], spec, inputs=inputs)
+            Path(output).parent.mkdir(parents=True, exist_ok=True)
+            Path(output).write_text(other.get(stage, f"of {stage}\n"))
+            manifest.write(outputs=[output], counts={})
+
+    return run
+
+
+def crate(name: str = "c.zip") -> str:
+    return write_crate(
+        Path(name),
+        read_runs(map(Path, MANIFESTS.values())),
+        table=Path("results/d/table2.tsv"),
+        workflow=Path("Snakefile"),
+        title="table2 of d",
+    )
+
+
+def graph_of(file: str) -> dict[str, dict[str, Any]]:
+    with zipfile.ZipFile(file) as archive:
+        metadata = json.loads(archive.read("ro-crate-metadata.json"))
+    return {entity["@id"]: entity for entity in metadata["@graph"]}
+
+
+def references(value: Any) -> Iterator[str]:
+    if isinstance(value, dict) and set(value) == {"@id"}:
+        yield value["@id"]
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from references(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from references(part)
+
+
+def test_every_entity_that_is_named_is_described_and_every_file_is_there(make: Callable[..., None]) -> None:
+    make("a")
+    crate()
+    graph = graph_of("c.zip")
+    named = {name for entity in graph.values() for name in references(entity)}
+    assert named - set(graph) == {
+        "https://w3id.org/ro/crate/1.1"  # the specification itself
+    }
+    with zipfile.ZipFile("c.zip") as archive:
+        inside = set(archive.namelist())
+        for manifest in MANIFESTS.values():
+            assert archive.read(manifest) == Path(manifest).read_bytes()
+        assert archive.read("results/d/table2.tsv") == b"of table\n"
+    files = {name for name, entity in graph.items() if "File" in entity["@type"]}
+    assert {name for name in files if not name.startswith("ni:")} == inside - {"ro-crate-metadata.json"}
+
+
+def test_each_job_is_an_action_of_its_program_on_files_named_by_digest(make: Callable[..., None]) -> None:
+    make("a")
+    crate()
+    graph = graph_of("c.zip")
+    (action,) = [one for one in graph.values() if one["@type"] == "CreateAction" and one["name"] == "train d"]
+    assert action["instrument"] == {"@id": "#program/train"}
+    sha = hashlib.sha256(b"of train\n")
+    name = base64.urlsafe_b64encode(sha.digest()).decode().rstrip("=")
+    assert action["result"] == [{"@id": f"ni:///sha-256;{name}"}]
+    described = graph[f"ni:///sha-256;{name}"]
+    assert described["sha256"] == sha.hexdigest()
+    assert described["name"] == "results/d/systems/s/seed1/model/model.safetensors"
+    run = graph["#run"]
+    assert run["result"] == [{"@id": "results/d/table2.tsv"}]
+    # of the whole run the inputs are what no job made
+    assert [graph[name]["name"] for name in references(run["object"])] == ["mine/corpus.jsonl"]
+    assert run["startTime"] <= action["startTime"] <= action["endTime"] <= run["endTime"]
+    controls = [one for one in graph.values() if one["@type"] == "ControlAction"]
+    assert len(controls) == len(JOBS)
+    assert [graph[f"#step/{stage}"]["position"] for stage in MANIFESTS] == ["1", "2", "3", "4"]
+
+
+def test_the_digest_is_that_of_all_results_whatever_their_order_and_the_index(
+    make: Callable[..., None], tmp_path: Path
+) -> None:
+    make("a")
+    digest = crate()
+    jobs = [(run.stage, run.outputs) for run in read_runs(map(Path, MANIFESTS.values()))]
+    assert digest_of(reversed(jobs)) == digest == graph_of("c.zip")["#digest"]["value"]
+    # by hand: SHA-256 of the JSON of sorted pairs
+    pairs = sorted(
+        [output, hashlib.sha256(f"of {stage}\n".encode()).hexdigest()]
+        for stage, output, _ in JOBS
+        if stage != "bm25_index"
+    )
+    assert digest == hashlib.sha256(json.dumps(pairs, separators=(",", ":")).encode()).hexdigest()
+    assert results_digest(Path("results")) == digest
+    make("b", bm25_index="another segment\n")
+    assert crate() == digest
+    assert first_difference(read_record(tmp_path / "a" / "c.zip")) is None
+    make("c", train="others\n")
+    assert crate() != digest and results_digest(Path("results")) != digest
+
+
+def test_equal_manifests_give_an_equal_crate(make: Callable[..., None]) -> None:
+    make("a")
+    crate("c.zip")
+    crate("again.zip")
+    assert Path("c.zip").read_bytes() == Path("again.zip").read_bytes()
+
+
+def test_the_first_job_with_other_results_is_named(make: Callable[..., None], tmp_path: Path) -> None:
+    make("a")
+    crate()
+    with zipfile.ZipFile("c.zip") as archive:
+        archive.extract("record.json", tmp_path)
+    crate_of_a, record_of_a = read_record(tmp_path / "a" / "c.zip"), read_record(tmp_path / "record.json")
+    assert crate_of_a == record_of_a
+    make("b", train="others\n", table="others\n")
+    model = "results/d/systems/s/seed1/model/model.safetensors"
+    assert first_difference(crate_of_a) == f"train d: {model} has other bytes"
+    Path(MANIFESTS["collect"]).unlink()
+    assert (
+        first_difference(crate_of_a) == "collect d: has no sound manifest here (results/d/data.manifest.json)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{}", "got something else ('jobs')"),
+        ("no JSON", "got something else"),
+        ('{"digest": "0", "jobs": []}', "got one whose digest is not that of its jobs"),
+        ('{"digest": "0", "jobs": [{"stage": 3}]}', "got something else"),
+    ],
+)
+def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "r.json").write_text(content)
+    with pytest.raises(ValueError, match="expected a crate of this workflow") as error:
+        read_record(tmp_path / "r.json")
+    assert said in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_zip_without_a_record_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "c.zip", "w") as archive:
+        archive.writestr("a", "b")
+    with pytest.raises(ValueError, match=r"c\.zip: expected a crate of this workflow"):
+        read_record(tmp_path / "c.zip")
+
+
+def test_a_damaged_manifest_is_refused(make: Callable[..., None]) -> None:
+    make("a")
+    Path(MANIFESTS["train"]).write_text("{}")
+    with pytest.raises(ValueError, match=r"model\.manifest\.json: expected a sound manifest, got one that"):
+        crate()

@@ -1,0 +1,45 @@
+"""The crate of a table is made from what is there, and tells whether another run gave the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from runs import edit, finished, run, started_rules
+
+from condenser.pipeline.provenance import read_record
+
+pytestmark = pytest.mark.workflow
+
+CRATE = "results/tiny/table2.crate.zip"
+
+
+def test_verify_names_the_first_job_whose_results_differ_from_a_crate(
+    copy_of_golden: Callable[[], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = copy_of_golden()
+    said = finished(folder, target=CRATE)
+    assert started_rules(said) == {"crate"}
+    record = read_record(folder / CRATE)
+    assert f"{len(record['jobs'])} jobs, digest of the run {record['digest']}" in said
+    assert [job["stage"] for job in record["jobs"]][-1] == "table"
+    crate = (folder / CRATE).rename(tmp_path / "of another machine.zip")
+    (folder / f"{CRATE}.manifest.json").unlink()
+
+    monkeypatch.setenv("AGAINST", str(crate))
+    said = finished(folder, target="verify")
+    assert f"{crate}: {len(record['jobs'])} jobs with the same results, digest {record['digest']}" in said
+
+    edit(folder, "config.yaml", "label: BM25,", "label: BM 25,")
+    finished(folder)
+    differs = run(folder, target="verify")
+    assert differs.returncode != 0
+    assert re.search(
+        rf"^{re.escape(str(crate))}: the first job with other results is "
+        r"table tiny table2: results/tiny/table2\.tsv has other bytes$",
+        differs.stdout,
+        re.MULTILINE,
+    )
+    assert "0 findings" in differs.stdout

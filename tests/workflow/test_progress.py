@@ -1,0 +1,216 @@
+"""What a run says: one screen on a terminal, lines elsewhere, Snakemake's own words if asked."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from runs import checkout, environment
+
+pytestmark = pytest.mark.workflow
+
+# Beside the workflow's own rules, one that takes long enough to be seen, and one that fails.
+RULES = """
+
+rule slow:
+    input:
+        "results/tiny/data/counts.json",
+    output:
+        "slow.txt",
+    log:
+        "slow.log",
+    benchmark:
+        "slow.tsv"
+    shell:
+        "(echo 'slow: 10 of 20 rows (50 %), 1.0 a second, 00:10 left'; sleep {config[wait]}; touch {output})"
+        " 2>&1 | tee {log}"
+
+
+rule failing:
+    output:
+        "failing.txt",
+    log:
+        "failing.log",
+    shell:
+        "(echo 'error: here: expected b, got a. Write b.'; exit 1) 2>&1 | tee {log}"
+"""
+SCREEN = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\]8;[^\x1b]*\x1b\\")
+
+
+@pytest.fixture
+def folder(root: Path, tmp_path: Path) -> Path:
+    """A checkout without results, with the two rules."""
+    folder = checkout(root, tmp_path / "checkout")
+    # the configuration refuses unknown keys, so `wait` is set after it has been read
+    with (folder / "Snakefile").open("a") as file:
+        file.write('config["wait"] = os.environ.get("WAIT", "0")\n' + RULES)
+    return folder
+
+
+def command(*arguments: str) -> list[str]:
+    return [
+        sys.executable, "-m", "snakemake", "--cores", "1", "--configfile", "configs/tiny.yaml",
+        "--", *arguments,
+    ]  # fmt: skip
+
+
+def options(*arguments: str) -> list[str]:
+    *first, separator = command()
+    return [*first, *arguments, separator]
+
+
+def run(folder: Path, words: list[str], **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words, cwd=folder, env={**environment(), **more}, capture_output=True, text=True, check=False
+    )
+
+
+@dataclass
+class OnTerminal:
+    """What a command wrote to a terminal of 80 columns and 24 lines, and its status."""
+
+    raw: str
+    status: int
+
+    @property
+    def screens(self) -> list[str]:
+        """What stood on the terminal whenever it was about to be erased, and at the end.
+
+        Lines that scrolled away still count. Of the sequences that move or erase, rich's Live uses two.
+        """
+        lines, row, screens, is_whole = [""], 0, list[str](), True
+        for piece in re.split(r"(\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r)", self.raw):
+            if piece == "\x1b[2K":
+                screens += ["\n".join(lines)] * is_whole
+                lines[row], is_whole = "", False
+            elif piece == "\x1b[1A":
+                row -= 1
+            elif piece == "\r\n":
+                row += 1
+                lines += [""] * (row == len(lines))
+            elif piece and not piece.startswith(("\x1b", "\r")):
+                lines[row] += piece
+                is_whole = True
+        return [*screens, "\n".join(lines).rstrip()]
+
+
+def on_terminal(
+    folder: Path, words: list[str], *, then: Callable[[str, int], None] | None = None, **more: str
+) -> OnTerminal:
+    """Run a command on a pseudo-terminal; `then` gets what it wrote so far and its process."""
+    pid, descriptor = pty.fork()
+    if pid == 0:
+        os.chdir(folder)
+        size = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm-256color"}
+        os.execve(words[0], words, {**environment(), **size, **more})
+    raw = b""
+    while True:
+        try:
+            part = os.read(descriptor, 1 << 16)
+        except OSError:  # the other end is closed
+            part = b""
+        if not part:
+            break
+        raw += part
+        if then is not None:
+            then(raw.decode(errors="replace"), pid)
+    os.close(descriptor)
+    return OnTerminal(raw.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+def test_a_terminal_shows_one_screen_and_ends_with_one_line(folder: Path) -> None:
+    done = on_terminal(folder, [*command(), "slow.txt"], WAIT="3")
+    assert done.status == 0, done.raw
+    shown = [screen for screen in done.screens if "slow: 10" in screen and "Complete" not in screen]
+    assert shown, done.raw
+    *_, screen = shown
+    profile, *lines = [line.strip() for line in screen.splitlines() if line.strip()]
+    assert "profiles/default" in profile and len(lines) == 6
+    assert re.fullmatch(r"slow\.txt   00:\d\d, 1 of 2 jobs done, about 00:\d\d left", lines[0])
+    assert re.fullmatch(r"█*░* \d+ %", lines[1])
+    assert re.fullmatch(r"slow   00:0\d, about 00:10 left", lines[2])
+    assert lines[3] == "slow: 10 of 20 rows (50 %), 1.0 a second, 00:10 left"
+    assert re.fullmatch(r"collect_tiny +1 of 1   00:\d\d", lines[4])
+    assert lines[5].startswith("slow") and "0 of 1" in lines[5]
+    assert re.match(r"2 of 2 jobs done in 00:\d\d", done.screens[-1].splitlines()[-1])
+    assert len(done.screens[-1].splitlines()) == 3  # the profile, the complete log, the end
+    assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
+
+
+def test_on_a_terminal_the_error_comes_last(folder: Path) -> None:
+    done = on_terminal(folder, [*command(), "failing.txt"])
+    assert done.status != 0
+    assert done.screens[-1].splitlines()[-1] == "error: here: expected b, got a. Write b."
+    assert "Error in rule failing" in done.raw and "failing.log" in done.raw
+
+
+def test_an_interrupted_run_leaves_a_usable_terminal(folder: Path) -> None:
+    sent = []
+
+    def interrupt(raw: str, pid: int) -> None:
+        if "slow   00:0" in SCREEN.sub("", raw) and not sent:
+            sent.append(time.monotonic())
+            os.kill(pid, signal.SIGTERM)
+
+    done = on_terminal(folder, [*command(), "slow.txt"], then=interrupt, WAIT="4")
+    assert sent
+    assert "Will exit after finishing currently running jobs" in done.raw
+    assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")
+
+
+def test_elsewhere_there_is_a_line_for_each_start_and_end(folder: Path) -> None:
+    done = run(folder, [*command(), "slow.txt", "results/tiny/subsets/n3-seed1.txt"])
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if re.match(r"\d\d:\d\d:\d\d ", line)]
+    assert len(lines) == 6
+    assert re.fullmatch(r"\S+ started collect_tiny", lines[0])
+    assert re.fullmatch(r"\S+ finished collect_tiny in 00:\d\d: 1 of 3 jobs done.*", lines[1])
+    assert sum("subset tiny n3-seed1" in line for line in lines) == 2
+    rest = [line for line in done.stderr.splitlines() if line not in lines]
+    assert len(rest) <= 3, rest  # the profile, the complete log, the end
+    assert re.match(r"3 of 3 jobs done in 00:\d\d", rest[-1])
+    # what was left out is in the files
+    (log,) = folder.glob(".snakemake/log/*.log")
+    assert "rule slow:" in log.read_text() and "resources: " in log.read_text()
+    assert (folder / "slow.log").read_text().startswith("slow: 10 of 20")
+    # of what was asked for, and does not work long, standard output has what it said
+    assert "slow: 10" not in done.stdout
+    assert done.stdout == (folder / "results/tiny/logs/subset.n3-seed1.log").read_text()
+    again = run(folder, [*command(), "slow.txt"])
+    assert "Nothing to be done" in again.stderr and "started" not in again.stderr
+
+
+def test_the_report_of_verify_is_on_standard_output(folder: Path) -> None:
+    assert run(folder, [*command(), "results/tiny/data/counts.json"]).returncode == 0
+    done = run(folder, [*command(), "verify"])
+    assert done.returncode == 0 and re.search(r"^8 artefacts checked, 0 findings$", done.stdout, re.MULTILINE)
+    (folder / "results" / "tiny" / "stray.npy").touch()
+    failed = run(folder, [*command(), "verify"])
+    assert failed.returncode != 0 and "unknown: results/tiny/stray.npy" in failed.stdout
+
+
+@pytest.mark.parametrize("asked", [["--verbose"], ["--printshellcmds"]])
+def test_snakemake_speaks_for_itself_if_asked(folder: Path, asked: list[str]) -> None:
+    done = run(folder, [*options(*asked), "slow.txt"])
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^(?:local)?rule slow:", done.stderr, re.MULTILINE)
+    assert "2 of 2 steps (100%) done" in done.stderr and "resources: " in done.stderr
+    assert "started slow" not in done.stderr
+    assert "slow: 10 of 20 rows" in done.stdout
+
+
+def test_a_dry_run_names_jobs_and_reasons(folder: Path) -> None:
+    done = run(folder, [*options("-n"), "slow.txt"])
+    assert done.returncode == 0
+    said = done.stdout + done.stderr
+    assert "rule slow:" in said and "reason: Missing output files: slow.txt" in said
+    assert not (folder / ".snakemake" / "forecast").exists()
