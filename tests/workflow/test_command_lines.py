@@ -22,6 +22,7 @@ OVERLAY = "tables: {table2: {train_queries: [20, all]}}\n"
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
     "results/downloads/2019qrels-pass.txt", "verify",
+    "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ TARGETS = [
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",
     "results/downloads/a.gz",
+    "results/msmarco/systems/condenser-round1/seed42/export/agreement.json",
 ]
 
 
