@@ -8,6 +8,7 @@
 #   make verify                         re-check every result against its manifest and the config
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
+#   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
 
 SHELL := /bin/bash
 PYTHON ?= python3
@@ -20,11 +21,11 @@ export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup test test-slow test-all lint verify faults slurm FORCE
+.PHONY: help setup test test-slow test-all lint verify faults slurm parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,10s/^# *//p' Makefile
+	@sed -n '3,11s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -73,5 +74,8 @@ faults: $(READY)
 
 slurm: $(READY)
 	python -m pytest tests/workflow/test_slurm.py -m slurm
+
+parity: $(READY)
+	@python benchmarks/parity/parity.py --authors "$(AUTHORS)" --environment .venv-parity --work build/parity
 
 FORCE:

@@ -31,6 +31,7 @@ for kind in kinds.names(SYSTEMS):
 
 
 include: "rules/tables.smk"
+include: "rules/figures.smk"
 include: "rules/export.smk"
 include: "rules/plan.smk"
 include: "rules/verify.smk"

@@ -111,14 +111,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def load_config(overlays: Sequence[Path]) -> dict[str, Any]:
-    """config.yaml with these overlays, validated as by the workflow."""
+    """config.yaml and the papers' tables with these overlays, validated as by the workflow."""
     import yaml
     from snakemake.utils import update_config
 
     from condenser.config import validated
 
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    for overlay in overlays:
+    for overlay in [*sorted((ROOT / "configs" / "tables").glob("*.yaml")), *overlays]:
         update_config(config, yaml.safe_load(overlay.read_text()) or {})
     return validated(config)
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from condenser import experiment, kinds
 from condenser.data import sources
-from condenser.evaluate import measures, published
+from condenser.evaluate import figures, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
@@ -26,6 +26,8 @@ from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
+_BY_ANSWER = "hits"  # the measure that looks for answers
+_TAKEN_FIGURES = ("data",)  # whose manifest lies where a figure's would
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 _LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
@@ -66,6 +68,7 @@ class Negatives(Block):
     sample: Count
     positive_in_run: list[Name]
     margin: NotNegative | None = None
+    without_answers: bool = False
 
 
 class Recipe(Optimiser):
@@ -80,6 +83,15 @@ class Recipe(Optimiser):
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
     epochs: Epochs
+
+
+class SentenceRecipe(Optimiser):
+    """How encoders of sentences are fine-tuned on pairs or triplets."""
+
+    max_tokens: Annotated[int, Field(ge=3, le=512)]
+    batch_size: Count  # pairs or triplets
+    epochs: Epochs
+    margin: Positive | None = None  # of triplets
 
 
 class Encode(Block):
@@ -126,7 +138,7 @@ class Config(Block):
     datasets: dict[Name, dict[str, Any]]
     sources: dict[Name, dict[str, Any]]
     recipe: Name
-    recipes: dict[Name, Recipe]
+    recipes: dict[Name, dict[str, Any]]
     models: dict[Name, dict[str, Any]]
     objectives: dict[Name, dict[str, Any]]
     systems: dict[Name, dict[str, Any]]
@@ -135,6 +147,7 @@ class Config(Block):
     metrics: Metrics
     significance: Significance
     tables: dict[Name, Table]
+    figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
 
 def validated(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,10 +162,15 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"datasets.{name}: expected another name, results/{name}/ has a use of its own. Rename it."
             )
+    checked["recipes"] = {
+        name: _checked(_recipe_class(recipe), recipe, key=f"recipes.{name}").model_dump()
+        for name, recipe in checked["recipes"].items()
+    }
     for noun, tag, folder, defaults in (
         ("datasets", "source", sources.FOLDER, "sources"),
         ("models", "objective", OBJECTIVES, "objectives"),
         ("systems", "kind", SYSTEMS, ""),
+        ("figures", "kind", figures.FOLDER, ""),
     ):
         of_kinds = checked[defaults] if defaults else {}
         _check_defaults(of_kinds, folder, defaults)
@@ -168,11 +186,17 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     _check_models(checked)
     _check_systems(checked)
     _check_tables(checked)
+    _check_figures(checked)
     _check_rows_fit(checked)
     if checked["downloads"]["mirror"] is not None and not _is(Path(checked["downloads"]["mirror"]).is_dir):
         path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
     return checked
+
+
+def _recipe_class(recipe: Mapping[str, Any]) -> type[BaseModel]:
+    """That of a recipe for sentences, which alone has `max_tokens`, or for retrievers."""
+    return SentenceRecipe if "max_tokens" in recipe else Recipe
 
 
 def _checked(model: type[BaseModel], values: Any, *, key: str) -> BaseModel:
@@ -212,13 +236,14 @@ def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> Non
 def _check_datasets(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
         key = f"datasets.{name}"
-        if "path" in dataset and not _is(Path(dataset["path"]).is_dir):
+        if dataset.get("path") is not None and not _is(Path(dataset["path"]).is_dir):
             path = _preview(dataset["path"], longest=_LONGEST_PATH)
             raise ValueError(
                 f"{key}.path: expected a folder, found none at {path} (relative to where snakemake runs)."
             )
         if "recipe" in dataset:
             _check_name(f"{key}.recipe", dataset["recipe"], config["recipes"])
+            _check_recipe_fits(f"{key}.recipe", dataset, config)
         if documents := dataset.get("documents"):
             _check_name(f"{key}.documents", documents, config["datasets"])
             if config["datasets"][documents].get("documents"):
@@ -226,7 +251,9 @@ def _check_datasets(config: dict[str, Any]) -> None:
                     f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
                     "Name the data set whose texts the models are to be pre-trained on."
                 )
-        _check_measures(f"{key}.measures", dataset.get("measures") or [])
+        _check_measures(f"{key}.measures", dataset.get("measures") or [], task=sources.task(dataset))
+        for table, entry in dataset.get("tables", {}).items():
+            dataset["tables"][table] = _checked(Table, entry, key=f"{key}.tables.{table}").model_dump()
         least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(dataset.get("eval_split"), 1)
         grade = experiment.metrics(config, name)["relevant_grade"]
         if grade < least:
@@ -238,7 +265,26 @@ def _check_datasets(config: dict[str, Any]) -> None:
         _check_recipe(f"recipes.{name}", recipe, config)
 
 
+def _check_recipe_fits(key: str, dataset: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    """Refuse a recipe that is not for what a data set has, and triplets without a margin."""
+    task, given = sources.task(dataset), dataset["recipe"]
+    wanted = Recipe if task is None else SentenceRecipe
+    fitting = [
+        name
+        for name, recipe in config["recipes"].items()
+        if _recipe_class(recipe) is wanted and (task != "triplets" or recipe["margin"] is not None)
+    ]
+    if given not in fitting:
+        what = {None: "retrievers", "triplets": "sentences with a margin"}.get(task, "sentences")
+        raise ValueError(
+            f"{key}: expected a recipe for {what} ({', '.join(fitting) or 'there is none'}), got {given}. "
+            "A recipe for sentences has max_tokens."
+        )
+
+
 def _check_recipe(key: str, recipe: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+    if _recipe_class(recipe) is SentenceRecipe:
+        return
     if recipe["negatives"]["depth"] > recipe["depth"]["train"]:
         raise ValueError(
             f"{key}.negatives.depth: {recipe['negatives']['depth']} is deeper than the train runs that it "
@@ -296,29 +342,57 @@ def _check_systems(config: dict[str, Any]) -> None:
         for other in experiment.systems_of(config, name):
             of_key = next((k for k, value in system.items() if value == other or other in _list(value)), "")
             _check_name(f"{key}.{of_key}", other, systems)
+        if system.get("first_on"):
+            _check_name(f"{key}.first_on", system["first_on"], config["datasets"])
+            if not experiment.fits(config, name, system["first_on"]):
+                raise ValueError(
+                    f"{key}.first_on: expected a data set of sentences, got {system['first_on']}. "
+                    "Name one that has pairs or triplets."
+                )
         if system.get("recipe"):
+            wanted = Recipe if experiment.ranks(config, name) else SentenceRecipe
             for recipe in config["recipes"].values():
+                if _recipe_class(recipe) is not wanted:
+                    continue
                 changed = experiment.merged(recipe, system["recipe"])
-                changed = _checked(Recipe, changed, key=f"{key}.recipe").model_dump()
+                changed = _checked(wanted, changed, key=f"{key}.recipe").model_dump()
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
+    for name, system in systems.items():
+        if check := getattr(kinds.load(SYSTEMS, system["kind"]), "check", None):
+            try:
+                check(system, systems)
+            except ValueError as error:
+                raise ValueError(f"systems.{name}.{error}") from None
 
 
 def _check_tables(config: dict[str, Any]) -> None:
-    _check_measures("metrics.measures", config["metrics"]["measures"])
-    known = [
-        measure
-        for dataset in config["datasets"]
-        for measure in experiment.metrics(config, dataset)["measures"]
+    _check_measures("metrics.measures", config["metrics"]["measures"], task=None)
+    known_of = {dataset: experiment.metrics(config, dataset)["measures"] for dataset in config["datasets"]}
+    of_all = [measure for measures_of in known_of.values() for measure in measures_of]
+    of_all = list(dict.fromkeys([*config["metrics"]["measures"], *of_all]))
+    found = [(f"tables.{name}", table, None) for name, table in config["tables"].items()]
+    found += [
+        (f"datasets.{dataset}.tables.{name}", table, dataset)
+        for dataset, entry in config["datasets"].items()
+        for name, table in entry.get("tables", {}).items()
     ]
-    known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
-    for name, table in config["tables"].items():
-        key = f"tables.{name}"
+    for key, table, dataset in found:
+        known = of_all if dataset is None else known_of[dataset]
         for row in table["rows"]:
             _check_name(f"{key}.rows", row, config["systems"])
+            if dataset is not None and not experiment.fits(config, row, dataset):
+                kind = config["systems"][row]["kind"]
+                raise ValueError(
+                    f"{key}.rows: expected systems for the sentences of {dataset}, got {row}, a {kind}. "
+                    "Take a system of the kind sentence_encoder."
+                )
+        # measures by answer are those of data sets with answers, and asked of them alone
+        by_answer = [name for name in table["measures"] if name.partition("@")[0] == _BY_ANSWER]
+        _check_measures(f"{key}.measures", by_answer, task=None)
         for measure in table["measures"]:
-            _check_name(f"{key}.measures", measure, known)
+            _check_name(f"{key}.measures", measure, [*known, *by_answer])
         if table["published"] is not None:
             _check_name(f"{key}.published", table["published"], published.names())
         if table["seeds"] == []:
@@ -331,12 +405,34 @@ def _check_tables(config: dict[str, Any]) -> None:
             _check_name(f"{key}.compare_with", reference, table["rows"])
 
 
-def _check_measures(key: str, names: Iterable[str]) -> None:
+def _check_figures(config: dict[str, Any]) -> None:
+    for name, figure in config["figures"].items():
+        key = f"figures.{name}"
+        if name in config["tables"] or name in _TAKEN_FIGURES:
+            raise ValueError(f"{key}: expected another name, {name} is that of another result. Rename it.")
+        if "table" in figure:
+            _check_name(f"{key}.table", figure["table"], config["tables"])
+        for measure in figure.get("measures") or []:
+            _check_name(f"{key}.measures", measure, config["tables"][figure["table"]]["measures"])
+        for title, systems in figure.get("panels", {}).items():
+            encoders = experiment.systems_of_kind(config, "biencoder")
+            for system in systems:
+                _check_name(f"{key}.panels.{title}", system, encoders)
+        if figure.get("seeds") == []:
+            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+
+
+def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None:
     for name in names:
         try:
-            measures.parse(name)
+            measure = measures.parse(name)
         except ValueError as error:
             raise ValueError(f"{key}: {error}") from None
+        if measure.task != task:
+            raise ValueError(
+                f"{key}: expected measures of {task or 'rankings'}, got {name}, which is one of "
+                f"{measure.task or 'rankings'}. See docs/kinds.md."
+            )
 
 
 def _check_rows_fit(config: dict[str, Any]) -> None:
@@ -352,9 +448,12 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
             continue
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
-        for dataset in config["datasets"].values():
-            if "recipe" in dataset:
+        for of, dataset in config["datasets"].items():
+            if "recipe" in dataset and experiment.fits(config, name, of):
                 recipe = experiment.recipe(config, dataset["recipe"], system)
+                if sources.task(dataset):
+                    rows[f"recipes.{dataset['recipe']}.max_tokens"] = recipe["max_tokens"]
+                    continue
                 rows[f"recipes.{dataset['recipe']}.lengths.passage"] = recipe["lengths"]["passage"]
                 rows[f"recipes.{dataset['recipe']}.lengths.query"] = recipe["lengths"]["query"]
         for model in chain[:-1]:
@@ -368,14 +467,38 @@ def _check_rows_fit(config: dict[str, Any]) -> None:
             key, tokens = objective.longest_row(settings)
             rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
         longest = max(rows, key=lambda key: rows[key])
-        width = -(-rows[longest] // _PADDED_TO) * _PADDED_TO
-        if width > num_positions:
-            key = "max_positions" if root["source"] == "scratch" else "path"
-            raise ValueError(
-                f"models.{chain[-1]}.{key}: expected at least {width} positions for {longest} (a row of "
-                f"{rows[longest]} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
-                f"{num_positions}. Shorten the texts, or take another backbone."
-            )
+        _refuse_long_row(longest, rows[longest], chain[-1], root, num_positions=num_positions)
+
+
+def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> None:
+    """See that the longest row of a system, as its kind says, fits the positions of its backbone.
+
+    Jobs of such a system ask, and not `validated`: a backbone of fewer positions may serve all other systems.
+
+    Raises:
+        ValueError: it does not.
+    """
+    entry, recipe = config["systems"][system], config["datasets"][dataset]["recipe"]
+    backbone = experiment.root(config, entry["initial"])
+    root = config["models"][backbone]
+    if shape := _layers_and_positions(root, f"models.{backbone}"):
+        longest_row = kinds.load(SYSTEMS, entry["kind"]).longest_row
+        tokens = longest_row(experiment.recipe(config, recipe, entry))
+        key = f"recipes.{recipe}.lengths of systems.{system}"
+        _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
+
+
+def _refuse_long_row(
+    key: str, tokens: int, backbone: str, root: Mapping[str, Any], *, num_positions: int
+) -> None:
+    width = -(-tokens // _PADDED_TO) * _PADDED_TO
+    if width > num_positions:
+        of_backbone = "max_positions" if root["source"] == "scratch" else "path"
+        raise ValueError(
+            f"models.{backbone}.{of_backbone}: expected at least {width} positions for {key} (a row of "
+            f"{tokens} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
+            f"{num_positions}. Shorten the texts, or take another backbone."
+        )
 
 
 def _layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] | None:

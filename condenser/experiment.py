@@ -108,6 +108,22 @@ def is_trained(config: Config, system: str) -> bool:
     return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
 
 
+def fits(config: Config, system: str, dataset: str) -> bool:
+    """Whether a system is for what a data set has: queries, or sentences of one task."""
+    tasks = getattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS", (None,))
+    return sources.task(config["datasets"][dataset]) in tasks
+
+
+def ranks(config: Config, system: str) -> bool:
+    """Whether a system ranks passages for queries; others are for sentences."""
+    return not hasattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS")
+
+
+def tables(config: Config, dataset: str) -> dict[str, dict[str, Any]]:
+    """The tables of a data set: the common ones, and its own, which take the place of common ones."""
+    return {**config["tables"], **config["datasets"][dataset].get("tables", {})}
+
+
 def systems_of(config: Config, system: str) -> list[str]:
     """The systems whose runs or examples a system reads."""
     entry = config["systems"][system]
@@ -130,6 +146,19 @@ def has_seeds(config: Config, system: str) -> bool:
     )
 
 
+def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int:
+    """Hits a query, at most, in the runs of a system; `purpose` is "train" or "eval" (`depth` of a recipe).
+
+    A system that sorts the hits of others anew has no more than they have.
+    """
+    entry = config["systems"][system]
+    depths: list[int] = [recipe(config, config["datasets"][dataset]["recipe"], entry)["depth"][purpose]]
+    if reorders := getattr(kinds.load(SYSTEMS, entry["kind"]), "reorders", None):
+        depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
+        depths.append(entry.get("depth", depths[0]))
+    return min(depths)
+
+
 def systems_of_kind(config: Config, kind: str) -> list[str]:
     """The systems of one kind."""
     return [name for name, system in config["systems"].items() if system["kind"] == kind]
@@ -138,7 +167,8 @@ def systems_of_kind(config: Config, kind: str) -> list[str]:
 def systems_of_tables(config: Config) -> set[str]:
     """The systems in the rows of all tables, and those that they read from."""
     found: set[str] = set()
-    waiting = [row for table in config["tables"].values() for row in table["rows"]]
+    all_tables = [tables(config, dataset) for dataset in config["datasets"]] or [config["tables"]]
+    waiting = [row for of_dataset in all_tables for table in of_dataset.values() for row in table["rows"]]
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -200,7 +230,7 @@ def made_from_texts(config: Config, system: str) -> list[str]:
 
 def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
     """The rows of a table: system, train size, and the variants whose mean it shows."""
-    entry = config["tables"][table]
+    entry = tables(config, dataset)[table]
     seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
     rows = []
     for system in entry["rows"]:
@@ -215,6 +245,45 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
                 }
             )
     return rows
+
+
+_SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}
+
+
+def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]:
+    """A figure's entry with the `rows` that it shows, of its table or of the systems of its panels.
+
+    A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
+    `is_trained`, and if it `has_sizes`. A kind that reads manifests has no rows.
+    """
+    entry = config["figures"][figure]
+    kind = kinds.load("evaluate/figures", entry["kind"])
+    if "panels" in entry:
+        seeds = [config["seed"]] if entry["seeds"] is None else entry["seeds"]
+        rows = [
+            {
+                "panel": title,
+                "system": system,
+                "variants": list(
+                    dict.fromkeys(variant(config, system, num_queries="all", seed=seed) for seed in seeds)
+                ),
+                **_shown(config, dataset, system),
+            }
+            for title, systems in entry["panels"].items()
+            for system in systems
+        ]
+    else:
+        rows = table_rows(config, dataset, entry["table"]) if kind.READS != "manifests" else []
+    for row in rows:
+        row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
+        del row["batch_size"], row["depth"]
+    source = config["datasets"][dataset]["source"]
+    return {
+        **entry,
+        "rows": [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None],
+        "collection": dataset if dataset == source else f"{dataset} ({source})",
+        "train_split": config["datasets"][dataset].get("train_split"),
+    }
 
 
 def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str | None:
@@ -236,7 +305,7 @@ def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str 
 
 
 def table_comparisons(
-    config: Config, table: str, rows: Sequence[Mapping[str, Any]]
+    config: Config, dataset: str, table: str, rows: Sequence[Mapping[str, Any]]
 ) -> tuple[list[int | None], list[list[int]]]:
     """Which rows of a table are compared, by their numbers in `table_rows`, counted from 0.
 
@@ -245,7 +314,7 @@ def table_comparisons(
     the first row. Each row is also compared with its start. A reference with a row for each train size is
     compared with the rows of the same size; a system is not compared with itself at another size.
     """
-    entry = config["tables"][table]
+    entry = tables(config, dataset)[table]
     of_system: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         of_system.setdefault(row["system"], []).append(number)
@@ -286,27 +355,31 @@ def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
     if not is_measured(config, dataset):
         return shown
     settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
-    shown["depth"] = settings["depth"]["eval"]
+    of_sentences = sources.task(config["datasets"][dataset]) is not None
+    shown["depth"] = 0 if of_sentences else run_depth(config, dataset, system, purpose="eval")
     if is_trained(config, system):
-        shown["batch_size"] = settings["batch_size"] * settings["passages_per_query"]
+        shown["batch_size"] = settings["batch_size"] * settings.get("passages_per_query", 1)
     return shown
 
 
 def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]:
     """The configuration as one job sees it.
 
-    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system` and `table` of the job's
-    wildcards, its `seed`, and `depth`, the number of hits per query in runs of its split.
+    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system`, `table` and `figure` of
+    the job's wildcards, its `seed`, and `depth`, the number of hits per query in runs of its split.
 
     Raises:
-        LookupError: the configuration has no such data set, model, system or table.
+        LookupError: the configuration has no such data set, model, system, table or figure.
     """
     seen: dict[str, Any] = dict(config)
-    for noun in ("dataset", "system", "table"):
+    for noun in ("dataset", "system", "table", "figure"):
         if noun in wildcards:
-            if wildcards[noun] not in config[f"{noun}s"]:
-                raise _unknown(noun, wildcards[noun], config[f"{noun}s"])
-            seen[noun] = config[f"{noun}s"][wildcards[noun]]
+            known = config[f"{noun}s"]
+            if noun == "table" and "dataset" in wildcards:
+                known = tables(config, wildcards["dataset"])
+            if wildcards[noun] not in known:
+                raise _unknown(noun, wildcards[noun], known)
+            seen[noun] = known[wildcards[noun]]
     if "model" in wildcards:
         model, seed = model_of(config, wildcards["model"])
         seen["model"] = config["models"][model]
@@ -317,27 +390,36 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if seed is not None:
         seen["seed"], seen["train_queries"] = seed, num_queries
     if "system" in seen:
-        seen["system"] = {
-            key: value for key, value in seen["system"].items() if key not in ("label", "recipe")
-        }
+        hidden = {"label", "recipe"}
+        if "split" not in wildcards:
+            hidden.update(getattr(kinds.load(SYSTEMS, seen["system"]["kind"]), "OF_RUNS", ()))
+        seen["system"] = {key: value for key, value in seen["system"].items() if key not in hidden}
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
-        if system is not None and not is_trained(config, wildcards["system"]):
+        ranked = sources.task(seen["dataset"]) is None
+        if ranked and system is not None and not is_trained(config, wildcards["system"]):
             seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})
-        if "split" in wildcards:
+        if ranked and "split" in wildcards:
             is_train = wildcards["split"] == seen["dataset"]["train_split"]
-            seen["depth"] = seen["recipe"]["depth"]["train" if is_train else "eval"]
+            purpose = "train" if is_train else "eval"
+            seen["depth"] = (
+                seen["recipe"]["depth"][purpose]
+                if system is None
+                else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
+            )
     if "dataset" in seen:
         seen["metrics"] = metrics(config, wildcards["dataset"])
         seen["dataset"] = sources.collected(seen["dataset"])
     if "table" in seen:
         rows = table_rows(config, wildcards["dataset"], wildcards["table"])
-        starts, comparisons = table_comparisons(config, wildcards["table"], rows)
+        starts, comparisons = table_comparisons(config, wildcards["dataset"], wildcards["table"], rows)
         seen["table"] = {
             **{key: seen["table"][key] for key in ("measures", "published")},
             **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
+    if "figure" in seen:
+        seen["figure"] = figure_settings(config, wildcards["dataset"], wildcards["figure"])
     return seen
 
 
@@ -354,6 +436,7 @@ def _unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
 _ASKED_FOR = (  # where names stand in the path of a result
     r"results/(?P<dataset>[^/]+)/systems/(?P<system>[^/]+)/(?P<variant>[^/]+)/.*",
     r"results/(?P<dataset>[^/]+)/models/(?P<model>[^/]+)/.*",
+    r"results/(?P<dataset>[^/]+)/(?P<figure>[^/]+)\.svg",
     r"results/(?P<dataset>[^/]+)/(?P<table>[^/]+)\.tsv",
     r"results/(?P<dataset>[^/]+)/.*",
 )

@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import platform
+import resource
 import shutil
 import sys
 import time
@@ -45,8 +46,8 @@ class Manifest:
     exits with status 0 where the same result was made meanwhile.
 
     Fields: spec (settings, code digests, versions, lineage), inputs and outputs with their SHA-256,
-    counts, wall time in seconds, device, and the SHA-256 of all that. Only wall time, device and date
-    differ between two runs of the same spec.
+    counts, wall time in seconds, what the process used, device, and the SHA-256 of all that. Only times,
+    memory, device and date differ between two runs of the same spec.
     """
 
     def __init__(self, path: str | Path, spec: dict[str, Any], *, inputs: Sequence[str | Path]) -> None:
@@ -126,6 +127,7 @@ class Manifest:
             "outputs": self._digests([Path(file) for file in outputs]),
             "counts": counts,
             "wall_time_s": round(time.monotonic() - self._began, 3),
+            **_used(),
             "device": device,
             "python": platform.python_version(),
             "machine": platform.machine(),
@@ -199,6 +201,24 @@ def record_of(file: Path, read: Callable[[Path], Record | None] = sound_record) 
         if record is not None and file in record.outputs:
             return record
     return None
+
+
+def _used() -> dict[str, Any]:
+    """Processor time of this process and those it started (BM25 runs in one); peak memory of the largest.
+
+    Of a training on several GPUs, those of the first process; `processes` is their number, one for each GPU.
+    """
+    usages = [resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    unit = 1 << 20 if sys.platform == "darwin" else 1 << 10
+    used: dict[str, Any] = {
+        "processor_s": round(sum(usage.ru_utime + usage.ru_stime for usage in usages), 3),
+        "peak_memory_mb": round(max(usage.ru_maxrss for usage in usages) / unit),
+        "processes": int(os.environ.get("WORLD_SIZE", "1")),
+    }
+    torch = sys.modules.get("torch")  # not every program imports it
+    if torch is not None and torch.cuda.is_initialized():
+        used["peak_gpu_memory_mb"] = round(torch.cuda.max_memory_allocated() / (1 << 20))
+    return used
 
 
 def sealed(record: dict[str, Any]) -> dict[str, Any]:

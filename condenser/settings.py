@@ -84,6 +84,26 @@ class JudgedTexts(PartlyJudgedTexts):
     eval_split: Name = "dev"
 
 
+class Sentences(Texts):
+    """Pairs or triplets of sentences, to train on and to evaluate on.
+
+    `tables` are tables of this data set alone; one of a common table's name takes its place here.
+    """
+
+    recipe: Name | None = None  # one for sentences
+    documents: Name | None = None  # its own train sentences
+    train_split: Name = "train"
+    eval_split: Name | None = "test"
+    measures: list[str] | None = None
+    tables: dict[Name, dict[str, Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _splits_differ(self) -> Sentences:
+        if self.train_split == self.eval_split:
+            raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
+        return self
+
+
 class Model(Block):
     """The keys of every model.
 
@@ -103,6 +123,12 @@ class Pretraining(Model, Optimiser):
     batch_size: Count
     rows_per_chunk: Count
     epochs: Epochs
+
+
+class Figure(Block):
+    """The keys of every figure."""
+
+    kind: Name
 
 
 class System(Block):

@@ -12,7 +12,7 @@ from pathlib import Path
 from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.data import sources
-from condenser.evaluate import measures, published
+from condenser.evaluate import figures, measures, published
 from condenser.files import canonical_json
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
@@ -80,15 +80,24 @@ def names(chosen):
 
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
-TRAINED = [name for name in config["systems"] if experiment.is_trained(config, name)]
+RANKERS = [name for name in config["systems"] if experiment.ranks(config, name)]
+TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
+SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 
 
 wildcard_constraints:
     dataset=names(config["datasets"]),
     model=names(config["models"]),
     system=names(config["systems"]),
-    table=names(config["tables"]),
+    table=names(
+        dict.fromkeys(
+            table
+            for dataset in config["datasets"]
+            for table in experiment.tables(config, dataset)
+        )
+    ),
+    figure=names(config["figures"]),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",
@@ -172,6 +181,14 @@ def subset_file(wildcards):
     return f"results/{wildcards.dataset}/subsets/{wildcards.variant}.txt"
 
 
+def train_items(wildcards):
+    """What a data set trains on: queries, or sentences."""
+    of_sentences = sources.task(config["datasets"][wildcards.dataset])
+    return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(
+        wildcards
+    )
+
+
 def default_tables(overlay, dataset, table):
     """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
     spoken_of = overlay.get("datasets") or [dataset]
@@ -179,7 +196,9 @@ def default_tables(overlay, dataset, table):
     return [
         f"results/{of}/{name}.tsv"
         for of in measured or spoken_of
-        for name in overlay.get("tables") or [table]
+        for name in overlay.get("tables")
+        or config["datasets"].get(of, {}).get("tables")
+        or [table]
     ]
 
 
@@ -187,9 +206,15 @@ def default_tables(overlay, dataset, table):
 
 
 def prefetch_inputs(wildcards):
-    """Official files, texts that are read from a network, and checkpoints of the hub."""
+    """Official files, texts that are read from a network, and checkpoints of the hub.
+
+    Of the data sets of sentences only those that an overlay speaks of.
+    """
     files = set()
+    spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
     for dataset, entry in config["datasets"].items():
+        if sources.task(entry) and dataset not in spoken_of:
+            continue
         raw = [*sources.raw_files(entry)]
         for system in config["systems"]:
             raw += sources.example_files(entry, system)
@@ -271,11 +296,36 @@ def texts_with_answers(wildcards):
     return [f"results/{wildcards.dataset}/data/{file}" for file in files]
 
 
+def check_rows_fit(wildcards):
+    """See that the rows of a table are systems for what its data set has: queries, or sentences."""
+    for row in experiment.tables(config, wildcards.dataset)[wildcards.table]["rows"]:
+        if not experiment.fits(config, row, wildcards.dataset):
+            has = sources.task(config["datasets"][wildcards.dataset])
+            sys.exit(
+                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected rows of systems for "
+                f"{'sentences' if has else 'queries'}, got {row}. Ask for another table."
+            )
+
+
+def texts_of_negatives(wildcards):
+    """The passages, where those of a run that hold an answer are no negatives."""
+    dataset = config["datasets"][wildcards.dataset]
+    recipe = experiment.recipe(
+        config, dataset["recipe"], config["systems"][wildcards.system]
+    )
+    if not recipe["negatives"].get("without_answers") or sources.example_files(
+        dataset, wildcards.system
+    ):
+        return []
+    return f"results/{wildcards.dataset}/data/collection.jsonl"
+
+
 def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, in order."""
     split = split_of(wildcards.dataset, "eval_split")
     known = experiment.metrics(config, wildcards.dataset)["measures"]
-    for name in config["tables"][wildcards.table]["measures"]:
+    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
+    for name in table["measures"]:
         if name not in known:
             sys.exit(
                 f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
@@ -291,6 +341,7 @@ def metrics_of_table(wildcards):
 def rows_of_table(wildcards):
     """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
     dataset = wildcards.dataset
+    check_rows_fit(wildcards)
     if experiment.is_measured(config, dataset):
         return {"metrics": metrics_of_table(wildcards)}
     rows = experiment.table_rows(config, dataset, wildcards.table)
@@ -322,6 +373,7 @@ def metrics_to_compare(wildcards):
             f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
             "judged queries, got none. There is nothing to test."
         )
+    check_rows_fit(wildcards)
     return metrics_of_table(wildcards)
 
 
@@ -333,8 +385,36 @@ def subset_of_split(wildcards):
 
 def published_figures(wildcards):
     """The file of published figures that a table names; none for most."""
-    name = config["tables"][wildcards.table]["published"]
+    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
+    name = table["published"]
     return [] if name is None else str(published.file(name))
+
+
+def files_of_figure(wildcards):
+    """What a figure is drawn from, by what its kind reads, in the order of its rows."""
+    dataset = wildcards.dataset
+    settings = experiment.figure_settings(config, dataset, wildcards.figure)
+    kind = figures.load(settings)
+    if kind.READS == "variants":
+        files = [
+            system_file(dataset, row["system"], variant, name)
+            for row, variant, name in figures.variant_files(settings)
+        ]
+    elif kind.READS == "table":
+        folder = f"results/{dataset}"
+        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
+    else:
+        names = {"dataset": dataset, "table": settings["table"]}
+        *behind, _ = SPECS.jobs_behind("table", names)
+        files = [manifest_of(*job) for job in behind]
+    return files
+
+
+def published_beside_figure(wildcards):
+    """The file of published numbers of a kind of figure; none for most."""
+    kind = figures.load(config["figures"][wildcards.figure])
+    # relative, so that a moved checkout has the same inputs
+    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
 
 
 # ---- the graph, read off the rules ---------------------------------------------------------------

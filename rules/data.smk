@@ -44,8 +44,7 @@ for name, entry in config["datasets"].items():
                         "rejected.jsonl",
                         "counts.json",
                     ),
-                    *(f"queries.{split}.jsonl" for split in sources.splits(entry)),
-                    *(f"qrels.{split}.tsv" for split in sources.splits(entry)),
+                    *sources.split_files(entry),
                 )
             ],
             manifest=f"results/{name}/data.manifest.json",
@@ -139,10 +138,11 @@ rule query_tokens:
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
-# Needs: the train queries. Makes: the ids of a subset; of one seed, smaller ones lie inside larger ones.
+# Needs: the train queries or sentences. Makes: the ids of a subset; of one seed, smaller ones lie inside larger
+# ones.
 rule subset:
     input:
-        queries=data("queries.{train}.jsonl"),
+        queries=train_items,
     output:
         ids="results/{dataset}/subsets/{variant}.txt",
         manifest="results/{dataset}/subsets/{variant}.txt.manifest.json",

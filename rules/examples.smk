@@ -7,6 +7,7 @@ rule examples:
         unpack(negatives_source),
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
+        collection=texts_of_negatives,
         subset=subset_file,
     output:
         examples="results/{dataset}/systems/{system}/{variant}/examples.jsonl",
@@ -34,7 +35,7 @@ rule examples:
                 if isinstance(input[name], str)
                 else f"--{name} {' '.join(map(shlex.quote, input[name]))}"
             )
-            for name in ("run", "raw", "subset")
+            for name in ("run", "raw", "collection", "subset")
             if input.get(name)
         ),
     shell:

@@ -11,6 +11,8 @@ rule metrics:
         manifest="results/{dataset}/systems/{system}/{variant}/metrics.{split}.json.manifest.json",
     log:
         "results/{dataset}/logs/metrics.{system}.{variant}.{split}.log",
+    wildcard_constraints:
+        system=names(RANKERS),
     conda:
         "../envs/search.yaml"
     resources:

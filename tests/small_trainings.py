@@ -24,6 +24,7 @@ from condenser.data.records import (
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
+from condenser.train.crossencoder import train_crossencoder
 from condenser.train.distributed import Processes, alone
 from condenser.train.finetune import train_retriever
 from condenser.train.pretrain import pretrain
@@ -181,7 +182,7 @@ def train(
     processes: Processes | None = None,
     **changes: Any,
 ) -> dict[str, int]:
-    """Run an objective, or the fine-tuning "retriever" or "untied" (two encoders).
+    """Run an objective, or the fine-tuning "retriever", "untied" (two encoders) or "crossencoder".
 
     The work folder is beside `output`. `changes` replace settings of the tables above, or arguments.
     """
@@ -204,16 +205,14 @@ def train(
         return pretrain(
             objective, tokens, initial, output, title=kind, settings=settings, **{**common, **changes}
         )
-    return train_retriever(
-        changes.pop("example_files", [files.examples]),
-        initial,
-        output,
-        collection_tokens=tokens,
-        query_tokens=changes.pop("query_tokens", files.root / "queries"),
-        queries=files.root / "queries.jsonl",
-        tied=kind == "retriever",
-        **{**common, **RETRIEVER, **changes},
-    )
+    settings = {**common, **RETRIEVER, **changes}
+    settings |= {"collection_tokens": tokens, "queries": files.root / "queries.jsonl"}
+    settings["query_tokens"] = changes.get("query_tokens", files.root / "queries")
+    examples = settings.pop("example_files", [files.examples])
+    if kind == "crossencoder":
+        del settings["scale"]
+        return train_crossencoder(examples, initial, output, **settings)
+    return train_retriever(examples, initial, output, tied=kind == "retriever", **settings)
 
 
 def losses(output: Path) -> list[dict[str, Any]]:

@@ -7,8 +7,9 @@
 
 The settings are the data set's block of the configuration. Reads what the source needs: the user's
 files under `path`, installed packages, or the official files among `--raw`, known by their names.
-Writes collection.jsonl, doc_ids.txt, queries.<split>.jsonl, qrels.<split>.tsv, rejected.jsonl (the
-rows left out under bad_rows: skip), counts.json, and the manifest.
+Writes collection.jsonl, doc_ids.txt, queries.<split>.jsonl and qrels.<split>.tsv (of sentences:
+items.<split>.jsonl), rejected.jsonl (the rows left out under bad_rows: skip), counts.json, and the
+manifest.
 """
 
 from __future__ import annotations
@@ -39,8 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.output, {path.name: path for path in arguments.raw}, arguments.spec["config"]["dataset"]
     )
     names = ["collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"]
-    for split in counts["queries"]:
-        names += [f"queries.{split}.jsonl", f"qrels.{split}.tsv"]
+    names += sources.split_files(arguments.spec["config"]["dataset"])
     manifest.write(outputs=[arguments.output / name for name in names], counts=counts)
 
 

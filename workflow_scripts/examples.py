@@ -8,9 +8,10 @@
         --manifest results/msmarco/systems/bm25/seed42/examples.jsonl.manifest.json
 
 Reads the run of the train queries (or, with --raw, the official files that contain the system's negatives),
-the train queries and their judgements. With --subset only those queries count. Writes one example a line and
-the manifest, which counts the queries without an example by reason. Settings: `recipe.negatives`, `seed`,
-`dataset.source`.
+the train queries and their judgements; with --collection also the passages, because those with an answer are
+no negatives (`negatives.without_answers`). With --subset only those queries count. Writes one example a line
+and the manifest, which counts the queries without an example by reason. Settings: `recipe.negatives`,
+`seed`, `dataset.source`.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     made_from.add_argument("--raw", type=Path, nargs="+", help="official files with negatives")
     parser.add_argument("--queries", type=Path, required=True, help="queries.SPLIT.jsonl")
     parser.add_argument("--qrels", type=Path, required=True, help="qrels.SPLIT.tsv")
+    parser.add_argument("--collection", type=Path, help="collection.jsonl, where answers decide")
     parser.add_argument("--subset", type=Path, help="ids of the train queries that count")
     parser.add_argument("--output", type=Path, required=True, help="examples.jsonl")
     parser.add_argument("--manifest", type=Path, required=True)
@@ -42,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     negatives = config["recipe"]["negatives"]
     files = [args.run] if args.run else args.raw
     subset = [args.subset] if args.subset else []
-    manifest = Manifest(args.manifest, args.spec, inputs=[*files, args.queries, args.qrels, *subset])
+    texts = [args.collection] if args.collection else []
+    manifest = Manifest(args.manifest, args.spec, inputs=[*files, args.queries, args.qrels, *texts, *subset])
 
     from condenser.data import sources
     from condenser.data.negatives import make_examples
@@ -50,6 +53,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     wanted = read_subset(args.subset) if args.subset else None
     if args.run:
+        answering: set[tuple[str, str]] = set()
+        if args.collection:
+            from condenser.evaluate.answers import answering_pairs
+
+            answering = answering_pairs(args.run, args.collection, args.queries, depth=None)
         counts = make_examples(
             args.run,
             args.queries,
@@ -61,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             margin=negatives["margin"],
             wanted=wanted,
             seed=config["seed"],
+            answering=answering,
         )
     else:
         counts = sources.load(config["dataset"]).make_examples(

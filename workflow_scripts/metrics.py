@@ -43,13 +43,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.evaluate.metrics import evaluate
 
-    settings, has_answer = arguments.spec["config"]["metrics"], None
+    settings, has_answer, answered = arguments.spec["config"]["metrics"], None, []
     if arguments.texts:
+        from condenser.data.records import read_queries
         from condenser.evaluate.answers import answering_pairs
         from condenser.evaluate.measures import parse
 
         depth = max(measure.depth for measure in map(parse, settings["measures"]) if measure.needs_answers)
         pairs = answering_pairs(arguments.run, *arguments.texts, depth=depth)
+        answered = [query.query_id for query in read_queries(arguments.texts[1]) if query.answers]
         has_answer = lambda query_id, doc_id: (query_id, doc_id) in pairs  # noqa: E731 - as short as it is
     counts = evaluate(
         arguments.run,
@@ -59,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         measures=settings["measures"],
         relevant_grade=settings["relevant_grade"],
         has_answer=has_answer,
+        answered=answered,
     )
     manifest.write(outputs=[arguments.output], counts=counts)
 

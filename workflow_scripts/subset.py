@@ -25,7 +25,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
-    parser.add_argument("--queries", type=Path, required=True, help="queries.SPLIT.jsonl")
+    parser.add_argument(
+        "--queries", type=Path, required=True, help="queries.SPLIT.jsonl or items.SPLIT.jsonl"
+    )
     parser.add_argument("--output", type=Path, required=True, help="the ids")
     parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)

@@ -65,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         source=config["dataset"]["source"],
         num_passages=counts["passages"],
         num_shared_queries=sum(counts.get("queries_shared_by_splits", {}).values()),
+        official=counts.get("official"),
     )
     tables.write_table(args.output, table)
     print(tables.rendered(table, confidence=config["significance"]["confidence"]))

@@ -1,4 +1,4 @@
-"""Streams from plain and gzip files, and from the members of tar.gz archives.
+"""Streams from plain and gzip files, and from the members of tar.gz and zip archives.
 
 Every stream is read to the end of the archive, where gzip keeps its checksum: a damaged or shortened
 archive is always noticed.
@@ -10,6 +10,7 @@ import gzip
 import io
 import shutil
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from typing import IO, Any
 
 from condenser.files import atomic_write
 
-_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError)
+_DAMAGE = (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError, zipfile.BadZipFile)
 _CHUNK_BYTES = 1 << 20
 _GZIP_BEGIN = b"\x1f\x8b"  # no text in UTF-8 begins so
 
@@ -113,6 +114,23 @@ def tar_members(path: str | Path, names: Collection[str]) -> Iterator[tuple[str,
         raise ValueError(
             f"{path}: expected the members {', '.join(sorted(missing))}, got none. Is it the right file?"
         )
+
+
+@contextmanager
+def open_zip_member(path: str | Path, name: str) -> Iterator[IO[bytes]]:
+    """The unpacked bytes of one member of a zip archive, whose path there ends with `name`, as a stream.
+
+    Raises:
+        ValueError: the archive is damaged or shortened, or has no such member, or two.
+    """
+    with _damage_named(path):
+        archive = zipfile.ZipFile(path)
+    with archive:
+        found = [member for member in archive.namelist() if PurePosixPath(member).name == name]
+        if len(found) != 1:
+            raise ValueError(f"{path}: expected one member {name}, got {len(found)}. Is it the right file?")
+        with archive.open(found[0]) as inner:
+            yield io.BufferedReader(_Stream(inner, path), _CHUNK_BYTES)
 
 
 def extract_tar_members(path: str | Path, names: Collection[str], folder: Path) -> dict[str, Path]:

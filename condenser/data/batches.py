@@ -1,4 +1,4 @@
-"""Batches: the items of each step, divided into chunks, as padded `[CLS] tokens [SEP]`.
+"""Batches: the items of each step, divided into chunks, as padded `[CLS] tokens [SEP]` or pairs of texts.
 
 The order is a pure function of (seed, epoch, position), so that a resumed training and any number of
 processes have the same batches.
@@ -7,6 +7,7 @@ processes have the same batches.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -14,6 +15,9 @@ from jaxtyping import Int
 
 from condenser.data.randomness import permutation, uniforms
 from condenser.data.tokens import TokenShards
+
+PAIR_SPECIALS = 3
+"""The special tokens of a query and a passage in one row: [CLS] query [SEP] passage [SEP]."""
 
 _WIDTH_MULTIPLE = 8  # GPUs multiply matrices fastest in multiples of 8
 
@@ -83,6 +87,15 @@ def row_windows(
     return starts, np.minimum(shards.row_starts[rows + 1] - starts, max_tokens - 2)
 
 
+def padded_width(num_tokens: int) -> int:
+    """Tokens of a row with padding.
+
+    >>> padded_width(8), padded_width(9)
+    (8, 16)
+    """
+    return -(-num_tokens // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+
+
 def pack_texts(
     shards: TokenShards,
     starts: Int[np.ndarray, " row"],
@@ -97,12 +110,78 @@ def pack_texts(
     Only the lengths distinguish padding from text, as a text may contain the pad token.
     """
     whole = lengths + 2
-    width = -(-int(whole.max(initial=2)) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+    width = padded_width(int(whole.max(initial=2)))
     ids = np.full((len(starts), width), pad_id, dtype=np.int64)
     ids[:, 0] = cls_id
     ids[:, 1:-1] = shards.read(starts, lengths, width=width - 2, fill=pad_id)
     ids[np.arange(len(starts)), whole - 1] = sep_id
     return ids, whole
+
+
+@dataclass(frozen=True)
+class PairWindows:
+    """What is read of the query and of the passage of each pair: flat starts and lengths (`row_windows`)."""
+
+    query_starts: Int[np.ndarray, " pair"]
+    query_lengths: Int[np.ndarray, " pair"]
+    passage_starts: Int[np.ndarray, " pair"]
+    passage_lengths: Int[np.ndarray, " pair"]
+
+    @property
+    def lengths(self) -> Int[np.ndarray, " pair"]:
+        """Tokens of each pair, with [CLS] and the [SEP] behind each text."""
+        return self.query_lengths + self.passage_lengths + PAIR_SPECIALS
+
+    def at(self, places: Int[np.ndarray, " place"]) -> PairWindows:
+        """The pairs at these places."""
+        return PairWindows(
+            self.query_starts[places],
+            self.query_lengths[places],
+            self.passage_starts[places],
+            self.passage_lengths[places],
+        )
+
+
+def pair_windows(
+    queries: TokenShards,
+    query_rows: Int[np.ndarray, " pair"],
+    passages: TokenShards,
+    passage_rows: Int[np.ndarray, " pair"],
+    *,
+    query_length: int,
+    passage_length: int,
+) -> PairWindows:
+    """Pairs of rows; each text is cut as a bi-encoder cuts it, to two tokens less than its length."""
+    return PairWindows(
+        *row_windows(queries, query_rows, max_tokens=query_length),
+        *row_windows(passages, passage_rows, max_tokens=passage_length),
+    )
+
+
+def pack_pairs(
+    queries: TokenShards, passages: TokenShards, pairs: PairWindows, *, cls_id: int, sep_id: int, pad_id: int
+) -> tuple[Int[np.ndarray, "pair token"], Int[np.ndarray, "pair token"]]:
+    """`[CLS] query [SEP] passage [SEP]` of each pair, padded to a common multiple of 8, and its token types.
+
+    A passage is `title [SEP] text`, as its tokens are. Token types are BERT's: 1 at the passage and the [SEP]
+    behind it, 0 elsewhere. Only `pairs.lengths` distinguish padding from text.
+    """
+    whole, second = pairs.lengths[:, None], pairs.query_lengths[:, None] + 2  # ends; where passages begin
+    width = padded_width(int(whole.max(initial=PAIR_SPECIALS)))
+    columns = np.arange(width)
+    ids = np.full((len(whole), width), pad_id, dtype=np.int64)
+    ids[:, 0] = cls_id
+    ids[(columns == second - 1) | (columns == whole - 1)] = sep_id
+    for shards, starts, lengths, first in (
+        (queries, pairs.query_starts, pairs.query_lengths, 1),
+        (passages, pairs.passage_starts, pairs.passage_lengths, second),
+    ):
+        longest = int(lengths.max(initial=0))
+        read = shards.read(starts, lengths, width=longest, fill=pad_id)
+        inside = (columns >= first) & (columns < first + lengths[:, None])
+        ids[inside] = read[np.arange(longest) < lengths[:, None]]
+    types = (columns >= second) & (columns < whole)
+    return ids, types.astype(np.int64)
 
 
 def positive_index(item: int, num_positives: int, *, seed: int, epoch: int) -> int:

@@ -13,7 +13,7 @@ import re
 import tempfile
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -29,16 +29,28 @@ from condenser.data.parsing import (
     check_id,
     check_passage,
     check_query,
+    check_text,
+    headed_rows,
     parse_rows,
     preview,
     text_lines,
 )
-from condenser.data.records import Passage, Qrel, Query, write_passages, write_qrels, write_queries
+from condenser.data.records import (
+    Item,
+    Passage,
+    Qrel,
+    Query,
+    read_items,
+    write_items,
+    write_passages,
+    write_qrels,
+    write_queries,
+)
 from condenser.files import atomic_write
 from condenser.progress import track
 
 Parsed = TypeVar("Parsed")
-Record = TypeVar("Record", Passage, Query, Qrel)
+Record = TypeVar("Record", Passage, Query, Qrel, Item)
 
 log = logging.getLogger("condenser")
 
@@ -100,14 +112,16 @@ class TextDigests:
 
 class CanonicalFiles:
     """Writes `collection.jsonl`, `doc_ids.txt`, `queries.<split>.jsonl`, `qrels.<split>.tsv` and
-    `rejected.jsonl` of one data set into `folder`.
+    `rejected.jsonl` of one data set into `folder`; of a data set of sentences, `items.<split>.jsonl` instead
+    of queries and judgements.
 
     Use it in a `with` statement: the files appear in the folder if the block ends without an error. With
     `bad_rows` "strict" the first bad row is an error with file and line; with "skip" every bad row is left
     out, counted, and listed in `rejected.jsonl` (file, line, expected, got).
 
     `counts` has for each file `rows` = `kept` + `rejected` + `without_judgement` (queries that are not
-    used) + `repeated` (judgements that occur again) + `without_text` (documents that a source leaves out).
+    used) + `repeated` (judgements that occur again) + what a source leaves out, `without_text`,
+    `of_documents_without_text` (judgements) and `without_positives` (questions).
     Blank lines are not rows. `repeated_texts` counts the passages that have the title and text of an earlier
     one under another id; they are kept.
 
@@ -189,7 +203,20 @@ class CanonicalFiles:
         lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
         return parse_rows(file, lines, parse)
 
-    def reject(self, file: str, line: int, unfit: Unfit) -> None:
+    def headed_rows(
+        self,
+        file: str,
+        stream: IO[bytes],
+        cells_of: Callable[[bytes], Sequence[str]],
+        parse: Callable[[Mapping[str, str]], Parsed],
+        *,
+        needed: Sequence[str],
+    ) -> Iterator[Row[Parsed]]:
+        """The rows of an open table with a header (`condenser.data.parsing.headed_rows`)."""
+        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
+        return headed_rows(file, lines, cells_of, parse, needed=needed)
+
+    def reject(self, file: str, line: int | str, unfit: Unfit) -> None:
         """Leave out a bad row.
 
         Raises:
@@ -203,7 +230,7 @@ class CanonicalFiles:
 
     def _fit(
         self, rows: Iterable[Row[Record]], check: Callable[[Record], None]
-    ) -> Iterator[tuple[str, int, Record]]:
+    ) -> Iterator[tuple[str, int | str, Record]]:
         """File, line and record of each row that passes `check`; the other rows are rejected."""
         for row in rows:
             self.tally(row.file)["rows"] += 1
@@ -264,11 +291,14 @@ class CanonicalFiles:
         self,
         qrels: Mapping[str, Iterable[Row[Qrel]]],
         queries: Sequence[tuple[Sequence[str], Iterable[Row[Query]]]],
+        *,
+        answered: Collection[str] = (),
     ) -> None:
         """Write the judged queries and the judgements of every split; call it after `write_collection`.
 
         `queries` pairs the splits of each file with its rows (BEIR has one file for all splits). A query
-        is written to the splits that judge it; a query that no split judges is counted.
+        is written to the splits that judge it; a query that no split judges is counted. In the splits
+        `answered` the answers of a query judge it: it needs no judgement, and no passage must be relevant.
 
         Raises:
             ValueError: a split has no queries left or no relevant passage, or a row is bad and `bad_rows`
@@ -279,15 +309,21 @@ class CanonicalFiles:
         written: dict[str, dict[str, Query]] = {split: {} for split in qrels}
         for splits, rows in queries:
             with self._not_empty("queries", splits):
-                self._sort_queries(rows, {split: judged[split] for split in splits}, written)
+                of_splits = {split: judged[split] for split in splits}
+                self._sort_queries(rows, of_splits, answered, written)
         for split, rows_of_split in judgements.items():
             kept = list(self._known_queries(rows_of_split, written[split]))
-            if not kept:
+            if split in answered and not written[split]:
+                raise ValueError(
+                    f"{self._names()}: expected queries with answers in the split {split!r}, got none."
+                    f" Is it the right file?{self._rejected_advice()}"
+                )
+            if split not in answered and not kept:
                 raise ValueError(
                     f"{self._names()}: expected queries with judgements in the split {split!r}, got none. "
                     f"Do the ids of queries and judgements agree?{self._rejected_advice()}"
                 )
-            if all(qrel.grade <= 0 for qrel in kept):
+            if split not in answered and all(qrel.grade <= 0 for qrel in kept):
                 raise ValueError(
                     f"{rows_of_split[0][0]}: expected a judgement above grade 0 in the split {split!r}, got "
                     "none. Grades are 0 (not relevant), 1, 2, ..."
@@ -297,6 +333,55 @@ class CanonicalFiles:
             )
             self._totals["qrels"][split] = write_qrels(self._ready / f"qrels.{split}.tsv", kept)
         self._count_shared(written)
+
+    def write_items(self, rows: Mapping[str, Iterable[Row[Item]]]) -> None:
+        """Write the good items of every split in their order, and the texts of the first split as collection.
+
+        The id of an item is `<split>-<line>`. In the collection each text stands once. Items of the other
+        splits whose texts the first one has together, too, are counted as `items_shared_by_splits`.
+
+        Raises:
+            ValueError: a split has no items left, or a row is bad and `bad_rows` is "strict".
+        """
+
+        def check(item: Item) -> None:
+            for text in item.texts:
+                check_text("sentence", text)
+
+        def kept(split: str, of_split: Iterable[Row[Item]]) -> Iterator[Item]:
+            for file, line, item in self._fit(track(of_split, split, total=None, unit="rows"), check):
+                self.tally(file)["kept"] += 1
+                yield Item(f"{split}-{line}", item.texts, item.label)
+
+        places = {split: self._ready / f"items.{split}.jsonl" for split in rows}
+        self._totals["items"] = {
+            split: write_items(places[split], kept(split, rows[split])) for split in rows
+        }
+        for split, count in self._totals["items"].items():
+            if not count:
+                raise ValueError(
+                    f"{self._names()}: expected items in the split {split!r}, got none that can be used. "
+                    f"Is it the right file?{self._rejected_advice()}"
+                )
+        first, *others = rows
+        known = {item.texts for item in read_items(places[first])}
+        self._totals["items_shared_by_splits"] = {
+            f"{first}+{other}": sum(item.texts in known for item in read_items(places[other]))
+            for other in others
+        }
+        del known
+        seen: dict[str, None] = {}
+        with atomic_write(self._ready / "doc_ids.txt") as ids:
+
+            def texts() -> Iterator[Passage]:
+                for item in read_items(places[first]):
+                    for number, text in enumerate(item.texts, start=1):
+                        if text not in seen:
+                            seen[text] = None
+                            ids.write(f"{item.item_id}-{number}\n".encode())
+                            yield Passage(f"{item.item_id}-{number}", "", text)
+
+            self._totals["passages"] = write_passages(self._ready / "collection.jsonl", texts())
 
     @contextmanager
     def _not_empty(self, what: str, splits: Sequence[str]) -> Iterator[None]:
@@ -315,7 +400,7 @@ class CanonicalFiles:
                 "Add them, or set train_split or eval_split to null if there are none."
             )
 
-    def _known_passages(self, split: str, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int, Qrel]]:
+    def _known_passages(self, split: str, rows: Iterable[Row[Qrel]]) -> list[tuple[str, int | str, Qrel]]:
         """The judgements of existing passages; each pair of query and passage occurs once."""
         grades: dict[tuple[str, str], int] = {}
 
@@ -351,6 +436,7 @@ class CanonicalFiles:
         self,
         rows: Iterable[Row[Query]],
         judged: Mapping[str, set[str]],
+        answered: Collection[str],
         written: Mapping[str, dict[str, Query]],
     ) -> None:
         """Add each query of one file to the splits that judge it."""
@@ -364,13 +450,17 @@ class CanonicalFiles:
                 )
 
         for file, _, query in self._fit(rows, check):
-            of_splits = [split for split, ids in judged.items() if query.query_id in ids]
+            of_splits = [
+                split
+                for split, ids in judged.items()
+                if query.query_id in ids or (split in answered and query.answers)
+            ]
             self.tally(file)["kept" if of_splits else "without_judgement"] += 1
             for split in of_splits:
                 written[split][query.query_id] = query
 
     def _known_queries(
-        self, rows: Iterable[tuple[str, int, Qrel]], queries: Mapping[str, Query]
+        self, rows: Iterable[tuple[str, int | str, Qrel]], queries: Mapping[str, Query]
     ) -> Iterator[Qrel]:
         """The judgements whose query is written."""
         for file, line, qrel in rows:

@@ -40,7 +40,7 @@ def download(
     url: str,
     path: Path,
     *,
-    num_bytes: int,
+    num_bytes: int | None,
     md5: str | None,
     mirror: Path | None,
     retries: int,
@@ -55,18 +55,20 @@ def download(
     process downloads to `path` at the same time.
 
     Raises:
-        ValueError: the server refuses the file, or no attempt gives a file of `num_bytes` bytes with this
-            MD5 (None: unknown).
+        ValueError: the server refuses the file, or no attempt gives a file of `num_bytes` bytes (None: as
+            many as the server says) with this MD5 (None: unknown).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     done: dict[str, Any] = {"url": url, "bytes": num_bytes, "md5": md5}
     for candidate in mirror_places(url, mirror) if mirror else []:
         if candidate.is_file():
             _copy(candidate, path, num_bytes=num_bytes, md5=md5)
-            return done | {"from": "mirror", "attempts": 0, "resumed": 0}
+            return done | {"bytes": path.stat().st_size, "from": "mirror", "attempts": 0, "resumed": 0}
     part = _Part(path, url)
     for attempt in range(1, retries + 2):
         try:
+            if num_bytes is None:
+                done["bytes"] = num_bytes = _offered_bytes(url, timeout_s=timeout_s)
             was_resumed = _receive(part, num_bytes=num_bytes, timeout_s=timeout_s)
             _check(part, num_bytes=num_bytes, md5=md5, was_resumed=was_resumed)
         except _Interrupted as fault:
@@ -78,7 +80,8 @@ def download(
         if attempt <= retries:
             time.sleep(min(wait_s * 2 ** (attempt - 1), _LONGEST_WAIT_S))
     raise ValueError(
-        f"{url}: expected {num_bytes:,} bytes within {retries + 1} attempts, got {reason}. "
+        f"{url}: expected {'the file' if num_bytes is None else f'{num_bytes:,} bytes'} within "
+        f"{retries + 1} attempts, got {reason}. "
         "What was received is kept: run again, or set downloads.mirror to a folder that contains the file."
     )
 
@@ -125,6 +128,23 @@ class _Part:
             os.fsync(file.fileno())
         self.path.replace(self._target)
         self._state_path.unlink(missing_ok=True)
+
+
+def _offered_bytes(url: str, *, timeout_s: float) -> int:
+    """The length of a file of which its owner publishes none, as the server says it."""
+    try:
+        with requests.head(url, headers=_HEADERS, timeout=timeout_s, allow_redirects=True) as response:
+            status, length = response.status_code, response.headers.get("Content-Length", "")
+    except requests.RequestException as error:
+        raise _Interrupted(f"no answer ({type(error).__name__})") from error
+    if status in _TRANSIENT or status >= 500:
+        raise _Interrupted(f"HTTP status {status}")
+    if status != 200 or not length.isdecimal():
+        raise ValueError(
+            f"{url}: expected the length of the file, got HTTP status {status} without one. "
+            "Fetch it by other means and set downloads.mirror to the folder that contains it."
+        )
+    return int(length)
 
 
 def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
@@ -207,9 +227,9 @@ def _check(part: _Part, *, num_bytes: int, md5: str | None, was_resumed: bool) -
         raise _changed(part, mismatch)
 
 
-def _mismatch(file: Path, *, num_bytes: int, md5: str | None) -> str | None:
+def _mismatch(file: Path, *, num_bytes: int | None, md5: str | None) -> str | None:
     """`expected ..., got ...` if a file does not have the right length and MD5."""
-    if (length := file.stat().st_size) != num_bytes:
+    if num_bytes is not None and (length := file.stat().st_size) != num_bytes:
         return f"expected {num_bytes:,} bytes, got {length:,}"
     if md5 is not None:
         with file.open("rb") as stream:
@@ -226,7 +246,7 @@ def _changed(part: _Part, mismatch: str) -> ValueError:
     )
 
 
-def _copy(source: Path, path: Path, *, num_bytes: int, md5: str | None) -> None:
+def _copy(source: Path, path: Path, *, num_bytes: int | None, md5: str | None) -> None:
     """Copy a file of the mirror, and check the copy."""
     with source.open("rb") as read, atomic_write(path) as write:
         shutil.copyfileobj(read, write, _CHUNK_BYTES)

@@ -18,10 +18,12 @@ COUNTS = (
     "without_hits",
     "without_positive_in_run",
     "without_negatives",
+    "without_negatives_by_answer",
     "without_negatives_by_margin",
     "examples",
     "fewer_negatives_than_sample",
     "positives_removed",
+    "removed_by_answer",
     "removed_by_margin",
     "negatives",
 )
@@ -39,6 +41,7 @@ def make_examples(
     margin: float | None,
     wanted: Collection[str] | None,
     seed: int,
+    answering: Collection[tuple[str, str]] = frozenset(),
 ) -> dict[str, int]:
     """Write one example for each train query that has positives and negatives; gives the counts.
 
@@ -47,12 +50,14 @@ def make_examples(
     by (seed, query_id) and written in order of rank; all of them if there are fewer. With
     `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those ids.
     With a `margin`, documents that score above the query's best positive less the margin are no negatives:
-    they are likely to be relevant, too. (A run without a positive is kept as it is.)
-    Source: coCondenser, A.1; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever).
+    they are likely to be relevant, too. (A run without a positive is kept as it is.) The pairs of query and
+    document in `answering` are no negatives: the document holds an answer.
+    Source: coCondenser, A.1; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever);
+    answers: Karpukhin et al. 2020 (DPR).
 
     The run is read once, one query at a time, so it must be in the queries' order.
     `without_hits` counts the queries for which the system found nothing.
-    Of the counts, `queries` is the sum of the six that follow it; the last four are of examples.
+    Of the counts, `queries` is the sum of the seven that follow it; the last five are of examples.
 
     Raises:
         ValueError: the run names an unknown query, leaves the queries' order, or names a
@@ -71,9 +76,10 @@ def make_examples(
             judged = positives.get(query_id, {})
             unjudged = [doc_id for doc_id in ranked if doc_id not in judged]
             best = max((ranked[doc_id] for doc_id in judged if doc_id in ranked), default=None)
-            negatives = unjudged
+            unanswering = [doc_id for doc_id in unjudged if (query_id, doc_id) not in answering]
+            negatives = unanswering
             if margin is not None and best is not None:
-                negatives = [doc_id for doc_id in unjudged if ranked[doc_id] <= best - margin]
+                negatives = [doc_id for doc_id in unanswering if ranked[doc_id] <= best - margin]
             counts["queries"] += 1
             if not judged:
                 counts["without_positives"] += 1
@@ -83,6 +89,8 @@ def make_examples(
                 counts["without_positive_in_run"] += 1
             elif not unjudged:
                 counts["without_negatives"] += 1
+            elif not unanswering:
+                counts["without_negatives_by_answer"] += 1
             elif not negatives:
                 counts["without_negatives_by_margin"] += 1
             else:
@@ -91,7 +99,8 @@ def make_examples(
                 counts["examples"] += 1
                 counts["fewer_negatives_than_sample"] += len(drawn) < sample
                 counts["positives_removed"] += len(ranked) - len(unjudged)
-                counts["removed_by_margin"] += len(unjudged) - len(negatives)
+                counts["removed_by_answer"] += len(unjudged) - len(unanswering)
+                counts["removed_by_margin"] += len(unanswering) - len(negatives)
                 counts["negatives"] += len(drawn)
                 yield TrainExample(query_id, tuple(judged), tuple(top[index] for index in drawn))
         if counts["examples"] == 0:

@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 _MARCO = "https://msmarco.z22.web.core.windows.net/msmarcoranking"
+_SBERT = "https://sbert.net/datasets"
+_TREC = "https://trec.nist.gov/data/deep"
+_DPR = "https://dl.fbaipublicfiles.com/dpr"
 
 
 @dataclass(frozen=True, slots=True)
 class OfficialFile:
-    """One file to download; `md5` is None where its owner publishes none."""
+    """One file to download; `num_bytes` and `md5` are None where its owner publishes none."""
 
     url: str
-    num_bytes: int
+    num_bytes: int | None
     md5: str | None
 
 
@@ -29,9 +32,48 @@ OFFICIAL_FILES = {
         OfficialFile(f"{_MARCO}/msmarco-docs.tsv.gz", 8_446_274_302, "103b19e21ad324d8a5f1ab562425c0b4"),
         OfficialFile(f"{_MARCO}/msmarco-test2019-queries.tsv.gz", 4_276, "eda71eccbe4d251af83150abe065368c"),
         OfficialFile(
-            "https://trec.nist.gov/data/deep/2019qrels-pass.txt", 187_092, "2f4be390198da108f6845c822e5ada14"
+            f"{_MARCO}/msmarco-doctrain-queries.tsv.gz", 6_457_962, "4086d31a9cf2d7b69c4932609058111d"
         ),
+        OfficialFile(
+            f"{_MARCO}/msmarco-doctrain-qrels.tsv.gz", 2_385_717, "9d1609e240113b0504fd2e61cb36d924"
+        ),
+        OfficialFile(f"{_MARCO}/msmarco-docdev-queries.tsv.gz", 91_837, "ac20593d71b9c32ab2633230f9cdf10d"),
+        OfficialFile(f"{_MARCO}/msmarco-docdev-qrels.tsv.gz", 38_553, "5eeafaeb4960979a62e7fed93273254e"),
+        OfficialFile(f"{_TREC}/2019qrels-pass.txt", 187_092, "2f4be390198da108f6845c822e5ada14"),
+        OfficialFile(f"{_TREC}/2019qrels-docs.txt", 339_438, "d7ef53b995ef7e01676ea85d7ec01dda"),
         OfficialFile("https://rocketqa.bj.bcebos.com/corpus/marco.tar.gz", 1_140_510_742, None),
+        OfficialFile(f"{_SBERT}/stsbenchmark.tsv.gz", None, None),
+        OfficialFile(f"{_SBERT}/wikipedia-sections-triplets.zip", None, None),
+        OfficialFile(f"{_SBERT}/AllNLI.tsv.gz", None, None),
+        OfficialFile(
+            f"{_DPR}/wikipedia_split/psgs_w100.tsv.gz", 4_694_541_059, "612fe66e0b6b41ee28f806140226c563"
+        ),
+        OfficialFile(
+            f"{_DPR}/data/retriever/biencoder-nq-train.json.gz",
+            2_314_892_908,
+            "a1c927b5adae71388eb064329387709f",
+        ),
+        OfficialFile(
+            f"{_DPR}/data/retriever/biencoder-nq-dev.json.gz", 256_239_282, "2640483dbe0df7ae29c6da419c551a80"
+        ),
+        OfficialFile(
+            f"{_DPR}/data/retriever/biencoder-trivia-train.json.gz",
+            1_848_559_940,
+            "5aa4d3577c91425cd20e239ed89a252b",
+        ),
+        OfficialFile(
+            f"{_DPR}/data/retriever/biencoder-trivia-dev.json.gz",
+            207_271_749,
+            "d559dffe09acfe5a6370adea55b8abf2",
+        ),
+        *(
+            OfficialFile(f"{_DPR}/data/retriever/{name}", None, None)
+            for name in (
+                *("biencoder-squad1-train.json.gz", "biencoder-squad1-dev.json.gz"),
+                *("nq-dev.qa.csv", "nq-test.qa.csv"),
+                *("trivia-dev.qa.csv.gz", "trivia-test.qa.csv.gz", "squad1-test.qa.csv"),
+            )
+        ),
     )
 }
 

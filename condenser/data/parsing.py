@@ -6,10 +6,12 @@ text "NA" have no special meaning.
 
 from __future__ import annotations
 
+import codecs
+import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Generic, TypeVar
 
@@ -23,6 +25,9 @@ MAX_PASSAGE_CHARACTERS = 20_000_000  # of UTF-16; the limit of Jackson, Anserini
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GRADE = re.compile(r"-?[0-9]{1,9}")
 _TAB_ADVICE = "Is it tab-separated, without tabs inside the text?"
+_JSON_CHUNK_BYTES = 1 << 20
+_LONGEST_JSON_ESCAPE = 12  # characters of a pair of surrogates
+_JSON_SPACE = re.compile(r"[ \t\r\n]*")
 _INVISIBLE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
 
@@ -33,17 +38,20 @@ class Unfit(Exception):
         super().__init__(expected, got, advice)
         self.expected, self.got, self.advice = expected, got, advice
 
-    def at(self, file: str, line: int) -> ValueError:
+    def at(self, file: str, line: int | str) -> ValueError:
         """The error for this row: `file:line: expected ..., got .... What to do.`"""
         return ValueError(f"{file}:{line}: expected {self.expected}, got {self.got}. {self.advice}")
 
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[Record]):
-    """One row of a file: its record, or why it has none. Line numbers begin at 1."""
+    """One row of a file: its record, or why it has none.
+
+    Line numbers begin at 1. A row that is no line has the place of its value, such as `data[3].qas[0]`.
+    """
 
     file: str
-    line: int
+    line: int | str
     record: Record | Unfit
 
 
@@ -107,6 +115,69 @@ def parse_rows(
             yield Row(file, number, unfit)
 
 
+def headed_rows(
+    file: str,
+    lines: Iterator[tuple[int, bytes | Unfit]],
+    cells_of: Callable[[bytes], Sequence[str]],
+    parse: Callable[[Mapping[str, str]], Record],
+    *,
+    needed: Sequence[str],
+) -> Iterator[Row[Record]]:
+    """The rows of a table whose first line names its columns, each with as many cells as there are names.
+
+    Raises:
+        ValueError: the first line lacks a name of `needed`, or has one twice.
+    """
+    number, header = next(lines, (1, b""))
+    names = [] if isinstance(header, Unfit) else list(cells_of(header))
+    if not set(needed) <= set(names) or len(set(names)) != len(names):
+        raise Unfit(
+            f"a header with {', '.join(needed)}, each once",
+            preview(", ".join(names)),
+            "Add it as the first line.",
+        ).at(file, number)
+
+    def record(line: bytes) -> Record:
+        cells = cells_of(line)
+        if len(cells) != len(names):
+            raise Unfit(
+                f"{len(names)} columns, as in the header",
+                f"{len(cells)} in {preview(decode(line))}",
+                "Is a separator missing, or inside a text?",
+            )
+        return parse(dict(zip(names, cells, strict=True)))
+
+    yield from parse_rows(file, lines, record)
+
+
+def tab_cells(line: bytes) -> list[str]:
+    """The cells of a tab-separated line, in which quotes have no meaning.
+
+    Raises:
+        Unfit: the line is not UTF-8.
+    """
+    return decode(line).split("\t")
+
+
+def csv_cells(line: bytes) -> list[str]:
+    """The cells of one line of CSV with commas, as RFC 4180 quotes them.
+
+    A quote that does not end in its line is a fault: it would swallow the rows below.
+
+    Raises:
+        Unfit: the line is not UTF-8, or its quotes do not fit.
+    """
+    text = decode(line)
+    try:
+        return next(csv.reader([text], strict=True))
+    except (csv.Error, StopIteration) as error:
+        raise Unfit(
+            "one row of CSV in a line",
+            f"{preview(text)} ({error})",
+            "Close its quotes, and double those in a text.",
+        ) from None
+
+
 def decode(line: bytes) -> str:
     """A line as text.
 
@@ -134,6 +205,33 @@ def tab_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
         raise Unfit(
             f"{len(names)} tab-separated columns ({', '.join(names)})",
             f"{len(columns)} in {preview(decode(line))}",
+            _TAB_ADVICE,
+        )
+    return columns
+
+
+def csv_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
+    r"""The columns of a tab-separated line whose columns may be quoted as in CSV.
+
+    A line is one row: a quotation mark that is not closed in its line does not reach into the next one.
+
+    >>> csv_columns(b'7\t"He said ""no""."\tA title', names=("id", "text", "title"))
+    ['7', 'He said "no".', 'A title']
+
+    Raises:
+        Unfit: the quotation marks do not pair, the number of columns is another, or the line is not UTF-8.
+    """
+    text = decode(line)
+    try:
+        (columns,) = csv.reader([text], delimiter="\t", strict=True)
+    except csv.Error as error:
+        raise Unfit(
+            "columns with paired quotation marks", f"{preview(text)} ({error})", "Quote as CSV does."
+        ) from None
+    if len(columns) != len(names):
+        raise Unfit(
+            f"{len(names)} tab-separated columns ({', '.join(names)})",
+            f"{len(columns)} in {preview(text)}",
             _TAB_ADVICE,
         )
     return columns
@@ -169,6 +267,99 @@ def json_object(line: bytes) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise Unfit("one JSON object", preview(text), "Is it JSON Lines, one object a line?")
     return value
+
+
+def json_array(file: str, stream: IO[bytes], *, max_bytes: int) -> Iterator[tuple[int, Any]]:
+    """The elements of a file that is one JSON array, each with the line that it begins in.
+
+    Of the file, at most one element and some megabytes are in memory. Nothing behind a place that is not
+    JSON can be read, so such a place is an error, also where bad rows are skipped.
+
+    Raises:
+        ValueError: `file:line: ...`: the file is no JSON array in UTF-8, an element is longer than
+            `max_bytes`, or an object repeats a key.
+    """
+    text = _JsonText(file, stream, max_bytes)
+    text.expect("[")
+    if text.next_character() == "]":
+        text.expect("]")
+    else:
+        while True:
+            text.next_character()
+            yield text.line, text.value()
+            if text.next_character() == "]":
+                text.expect("]")
+                break
+            text.expect(",")
+    if text.next_character():
+        raise text.unfit("the end of the file after the array")
+
+
+class _JsonText:
+    """The text of a JSON file from the place that is read on, as much of it as is needed."""
+
+    def __init__(self, file: str, stream: IO[bytes], max_bytes: int) -> None:
+        self._file, self._stream, self._max_bytes = file, stream, max_bytes
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._text, self._place = "", 0
+        self.line = 1
+
+    def unfit(self, expected: str, error: Exception | None = None) -> ValueError:
+        """The error at the present line."""
+        rest = preview(self._text[self._place : self._place + 61])
+        reason = getattr(error, "msg", type(error).__name__)
+        got = f"{rest} ({reason})" if error else rest if rest != "''" else "the end of the file"
+        return Unfit(expected, got, "Is it the whole file, and one JSON array?").at(self._file, self.line)
+
+    def next_character(self) -> str:
+        """The next character that is no white space, which stays to be read; empty at the end."""
+        while True:
+            match = _JSON_SPACE.match(self._text, self._place)
+            assert match is not None, "it matches an empty text"
+            self._pass(match.end())
+            if self._place < len(self._text) or not self._more():
+                return self._text[self._place : self._place + 1]
+
+    def expect(self, character: str) -> None:
+        """Read this character, and white space before it."""
+        if self.next_character() != character:
+            raise self.unfit(f"{character!r} in a JSON array")
+        self._pass(self._place + 1)
+
+    def value(self) -> Any:
+        """Read a value. One that is cut at the end of what is in memory is tried again with more."""
+        while True:
+            try:
+                value, end = _JSON.raw_decode(self._text, self._place)
+            except json.JSONDecodeError as error:
+                left = len(self._text) - error.pos
+                is_cut = left <= _LONGEST_JSON_ESCAPE or error.msg.startswith("Unterminated string")
+                if is_cut and self._more():
+                    continue
+                raise self.unfit("a JSON value", error) from None
+            except RecursionError as error:
+                raise self.unfit("a JSON value", error) from None
+            except Unfit as unfit:
+                raise unfit.at(self._file, self.line) from None
+            if end < len(self._text) or not self._more():  # a number may be cut without an error
+                self._pass(end)
+                return value
+
+    def _pass(self, place: int) -> None:
+        self.line += self._text.count("\n", self._place, place)
+        self._place = place
+
+    def _more(self) -> bool:
+        """Read at least as much again as is waiting; returns whether there was anything."""
+        self._text, self._place = self._text[self._place :], 0
+        if len(self._text) > self._max_bytes:
+            raise self.unfit(f"elements of at most {self._max_bytes:,} bytes")
+        data = self._stream.read(max(_JSON_CHUNK_BYTES, len(self._text)))
+        try:
+            self._text += self._decoder.decode(data, final=not data)
+        except UnicodeDecodeError as error:
+            raise self.unfit("UTF-8 text", error) from None
+        return bool(data)
 
 
 def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:

@@ -6,14 +6,16 @@ U+2028.
 - `collection.jsonl`: `{"doc_id", "title", "text"}`; row i of every later array is line i.
 - `queries.<split>.jsonl`: `{"query_id", "text", "answers"}`.
 - `qrels.<split>.tsv`: TREC form, `query_id 0 doc_id grade`, tab-separated.
+- `items.<split>.jsonl`: `{"item_id", "texts", "label"}`, pairs or triplets of sentences.
 - runs (`<system>.<split>.trec`): `query_id Q0 doc_id rank score system`, space-separated; ranks begin at 1.
+- similarities (`similarities.<split>.tsv`): item_id and similarities, tab-separated.
 - examples (`<system>.jsonl`): `{"query_id", "positive_doc_ids", "negative_doc_ids"}`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from math import isnan
@@ -48,6 +50,19 @@ class Qrel:
     query_id: str
     doc_id: str
     grade: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """Sentences that belong together.
+
+    A pair has as its label a score from 0 to 5, or the number of a class. A triplet is an anchor, a positive
+    and a negative, and has no label.
+    """
+
+    item_id: str
+    texts: tuple[str, ...]
+    label: float | None = None
 
 
 class ScoredDoc(NamedTuple):
@@ -117,6 +132,50 @@ def read_queries(path: str | Path) -> Iterator[Query]:
     """The queries of a canonical file, in order."""
     for record in _json_lines(path, ("query_id", "text", "answers")):
         yield Query(record["query_id"], record["text"], tuple(record["answers"]))
+
+
+def write_items(path: str | Path, items: Iterable[Item]) -> int:
+    """Write canonical pairs or triplets; returns their number."""
+    return _write_json_lines(path, items)
+
+
+def read_items(path: str | Path) -> Iterator[Item]:
+    """The pairs or triplets of a canonical file, in order."""
+    for record in _json_lines(path, ("item_id", "texts", "label")):
+        yield Item(record["item_id"], tuple(record["texts"]), record["label"])
+
+
+def write_similarities(path: str | Path, rows: Iterable[tuple[str, Sequence[float]]]) -> int:
+    """Write the similarities of each item, by its id; returns the number of items.
+
+    They have nine significant digits, which represent every float32 exactly.
+    """
+    count = 0
+    with atomic_write(path) as file:
+        for item_id, similarities in rows:
+            file.write("\t".join([item_id, *(f"{one:.9g}" for one in similarities)]).encode() + b"\n")
+            count += 1
+    return count
+
+
+def read_similarities(path: str | Path) -> Iterator[tuple[str, list[float]]]:
+    """The similarities of each item, by its id, in file order.
+
+    Raises:
+        ValueError: a line has no number, or one that is NaN.
+    """
+    for number, line in _lines(path):
+        item_id, *cells = line.decode().split("\t")
+        try:
+            similarities = [float(cell) for cell in cells]
+            if not similarities or any(map(isnan, similarities)):
+                raise ValueError("no number")
+        except ValueError as error:
+            raise ValueError(
+                f"{path}:{number}: expected an item_id and numbers, tab-separated, "
+                f"got {line.decode(errors='replace')[:80]!r}. Did this workflow write this file?"
+            ) from error
+        yield item_id, similarities
 
 
 def write_examples(path: str | Path, examples: Iterable[TrainExample]) -> int:

@@ -7,12 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from condenser.data.randomness import permutation
-from condenser.data.records import read_queries
+from condenser.data.records import read_items, read_queries
 from condenser.files import atomic_write
 
 
 def write_subset(queries: str | Path, output: str | Path, *, count: int, seed: int) -> dict[str, int]:
     """Write the ids of `count` queries drawn by `seed`, one per line, in file order; gives counts.
+
+    `queries` may also be a file of items (`condenser.data.records.Item`).
 
     With one seed, a smaller subset is part of every larger one.
     Source: Condenser, §4: random subsets of the train queries.
@@ -20,7 +22,10 @@ def write_subset(queries: str | Path, output: str | Path, *, count: int, seed: i
     Raises:
         ValueError: there are fewer queries.
     """
-    ids = [query.query_id for query in read_queries(queries)]
+    if Path(queries).name.startswith("items."):
+        ids = [item.item_id for item in read_items(queries)]
+    else:
+        ids = [query.query_id for query in read_queries(queries)]
     if count > len(ids):
         raise ValueError(
             f"{queries}: expected at least {count:,} train queries, got {len(ids):,}. "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Collection
-from itertools import groupby
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -40,8 +40,8 @@ def _joined(text: str) -> str:
     return _BETWEEN + "".join(token.lower() + _BETWEEN for token in tokens)
 
 
-def answering_pairs(run: Path, collection: Path, queries: Path, *, depth: int) -> set[tuple[str, str]]:
-    """The pairs (query_id, doc_id) among the first `depth` hits of each query whose passage answers it.
+def answering_pairs(run: Path, collection: Path, queries: Path, *, depth: int | None) -> set[tuple[str, str]]:
+    """The pairs (query_id, doc_id) among the first `depth` hits of each query (None: all) that answer it.
 
     The collection is read once; only hits are held in memory.
 
@@ -51,12 +51,12 @@ def answering_pairs(run: Path, collection: Path, queries: Path, *, depth: int) -
     answers = {query.query_id: query.answers for query in read_queries(queries) if query.answers}
     if not answers:
         raise ValueError(
-            f"{queries}:1: expected queries with answers, got none. Take the measure hits off "
-            "the data set, or give the queries answers."
+            f"{queries}:1: expected queries with answers, got none. Take the measure hits off the data set "
+            "and negatives.without_answers off its recipe, or give the queries answers."
         )
     asked: dict[str, list[str]] = {}
     for query_id, hits in groupby(read_run(run), key=attrgetter("query_id")):
-        for _, hit in zip(range(depth), hits, strict=False):
+        for hit in islice(hits, depth):
             if query_id in answers:
                 asked.setdefault(hit.doc_id, []).append(query_id)
     pairs = set()

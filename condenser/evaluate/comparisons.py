@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from condenser.evaluate.measures import parse
 from condenser.evaluate.significance import Cell, Comparison, Values, summaries
 from condenser.files import read_json
 
@@ -82,7 +83,7 @@ def measured(
             seed=seed,
         )
         found[measure] = Measured(
-            [_within_0_and_1(cell) for cell in cells.values()],
+            [_within(cell, parse(measure).least) for cell in cells.values()],
             {(int(number), int(reference)): one for (number, reference), one in comparisons.items()},
             num_queries,
         )
@@ -180,9 +181,9 @@ def written_p_value(p_value: float) -> str:
     return f"{p_value:.4f}" if p_value >= 1e-4 or p_value == 0 else f"{p_value:.1e}"
 
 
-def _within_0_and_1(cell: Cell) -> Cell:
+def _within(cell: Cell, least: float) -> Cell:
     """A cell whose interval ends where measures end: an interval for several seeds may reach beyond."""
-    return replace(cell, low=max(cell.low, 0.0), high=min(cell.high, 1.0))
+    return replace(cell, low=max(cell.low, least), high=min(cell.high, 1.0))
 
 
 def _values(

@@ -6,7 +6,7 @@ query that the run misses counts 0, a query of the run without judgements counts
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from math import fsum
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from condenser.data.records import Qrel, read_qrels, read_run
+from condenser.data.records import Qrel, read_items, read_qrels, read_run, read_similarities
 from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 
@@ -150,19 +150,26 @@ def evaluate(
     measures: Sequence[str],
     relevant_grade: int,
     has_answer: Callable[[str, str], bool] | None = None,
+    answered: Collection[str] = (),
 ) -> dict[str, int]:
     """Measure a run file and write means, counts and every query's values as JSON; gives the counts.
 
-    `per_query` holds columns of equal length, in the order of the qrels: `query_id` and the measures.
+    `per_query` holds columns of equal length: `query_id` and the measures. The judged queries are those of
+    the qrels, in their order, then those of `answered`, which their answers judge.
 
     Raises:
-        ValueError: nothing is relevant, so that every measure would be 0 whatever the run.
+        ValueError: nothing is relevant, so that every measure by judgements would be 0 whatever the run.
     """
     grades = grades_of(read_qrels(qrels_file))
-    if all(grade < relevant_grade for of_query in grades.values() for grade in of_query.values()):
+    for query_id in answered:
+        grades.setdefault(query_id, {})
+    by_answers = all(parse(name).needs_answers for name in measures)
+    if not by_answers and all(
+        grade < relevant_grade for of_query in grades.values() for grade in of_query.values()
+    ):
         raise ValueError(
             f"{qrels_file}: expected a passage of grade {relevant_grade} or more, got none. "
-            "Lower metrics.relevant_grade, or complete the judgements."
+            "Lower metrics.relevant_grade, complete the judgements, or take measures by answer (hits@20)."
         )
     values, counts = measure_run(
         read_rankings(run_file),
@@ -181,6 +188,43 @@ def evaluate(
             "measures": averages,
             "counts": counts,
             "per_query": {"query_id": list(values), **per_query},
+        },
+    )
+    return counts
+
+
+def evaluate_sentences(
+    similarities_file: Path, items_file: Path, metrics_file: Path, *, system: str, measures: Sequence[str]
+) -> dict[str, int]:
+    """Measure similarities of pairs or triplets, and write the same JSON as `evaluate`; gives the counts.
+
+    Items stand in place of queries. The values of a measure are those of its module (`spearman`: normalised
+    pseudo-values), and their mean is the measure.
+
+    Raises:
+        ValueError: the similarities are not those of the items.
+    """
+    items, found = list(read_items(items_file)), list(read_similarities(similarities_file))
+    item_ids = [item.item_id for item in items]
+    if [item_id for item_id, _ in found] != item_ids:
+        raise ValueError(
+            f"{similarities_file}: expected the items of {items_file}, in their order, got others. "
+            "Make the similarities again."
+        )
+    similarities = np.array([of_item for _, of_item in found], dtype=np.float64)
+    labels = np.array([np.nan if item.label is None else item.label for item in items], dtype=np.float64)
+    values = {name: parse(name).module.values(similarities, labels) for name in measures}
+    counts = {"queries": len(items)}
+    write_json(
+        metrics_file,
+        {
+            "system": system,
+            "measures": {name: fsum(of_items) / len(items) for name, of_items in values.items()},
+            "counts": counts,
+            "per_query": {
+                "query_id": item_ids,
+                **{name: of_items.tolist() for name, of_items in values.items()},
+            },
         },
     )
     return counts

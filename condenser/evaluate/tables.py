@@ -23,14 +23,20 @@ _SCREEN = 120  # columns of a terminal
 
 
 def collection_name(
-    dataset: str, source: str, *, num_passages: int, num_queries: int, notes: Sequence[str]
+    dataset: str,
+    source: str,
+    *,
+    num_passages: int,
+    num_queries: int,
+    notes: Sequence[str],
+    official: str | None = None,
 ) -> str:
     """The `collection` cell. It says if the data stand in for another collection, or are incomplete.
 
     It is "MS MARCO" alone only where figures may stand beside published ones: all passages, all dev
-    queries, no notes.
+    queries, no notes. `official` is the name of what a source has counted as the official data itself.
     """
-    name, found = dataset, list(notes)
+    name, found = official or dataset, list(notes)
     if source == "msmarco":
         name = _OFFICIAL
         if (num_passages, num_queries) == (OFFICIAL_PASSAGES, OFFICIAL_DL19_QUERIES):
@@ -55,6 +61,7 @@ def make_table(
     source: str,
     num_passages: int,
     num_shared_queries: int,
+    official: str | None = None,
 ) -> pd.DataFrame:
     """A table of measured and published rows: method, batch size, measures, and what they were measured on.
 
@@ -71,6 +78,7 @@ def make_table(
         starts: of each row, the number of the row of its untouched start; None where there is none.
         published: rows of `condenser.evaluate.published`.
         num_shared_queries: queries of the evaluation that are also train queries.
+        official: the name of the official data, where the source has found just these.
 
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
@@ -86,7 +94,12 @@ def make_table(
         notes.append(f"{num_shared_queries:,} evaluation queries are also train queries")
     own = {
         "collection": collection_name(
-            dataset, source, num_passages=num_passages, num_queries=num_queries, notes=notes
+            dataset,
+            source,
+            num_passages=num_passages,
+            num_queries=num_queries,
+            notes=notes,
+            official=official,
         ),
         "passages": num_passages,
         "queries": num_queries,
@@ -101,13 +114,13 @@ def make_table(
             comparison = comparisons[number, start]
             shown[_START] = comparison.verdict
             shown[_START_P] = written_p_value(comparison.holm_p_value)
-    if own["collection"] == _OFFICIAL:
+    if own["collection"] in (_OFFICIAL, official):
         ordered = []
         for one in published:
             ordered.append({**one, **own, "origin": "published"})
-            ordered += [row for row in measured if row["method"] == one["method"]]
-        named = {one["method"] for one in published}
-        measured = ordered + [row for row in measured if row["method"] not in named]
+            ordered += [row for row in measured if _is_of(row, one)]
+        others = [row for row in measured if not any(_is_of(row, one) for one in published)]
+        measured = ordered + others
     columns = [
         "method",
         "batch_size",
@@ -131,6 +144,12 @@ def make_table(
         elif re.sub("_(sd|low|high)$", "", column) in measures:
             frame[column] = pd.to_numeric(frame[column].replace("", None)).astype("Float64")
     return frame
+
+
+def _is_of(row: Mapping[str, Any], published: Mapping[str, str]) -> bool:
+    """Whether a measured row has the method of a published one, and its train size where that has one."""
+    size = published.get("train_queries") or str(row["train_queries"])
+    return row["method"] == published["method"] and size == str(row["train_queries"])
 
 
 def _measured(
@@ -195,19 +214,23 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
         lines = aligned(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
         if max(map(len, lines)) <= _SCREEN:
             break
-    about = f"{one['collection']}: {one['passages']:,} passages, {one['queries']:,} queries"
+    of_sentences = any(parse(name).task for name in _measures_of(frame))
+    texts, items = ("train sentences", "test items") if of_sentences else ("passages", "queries")
+    about = f"{one['collection']}: {one['passages']:,} {texts}, {one['queries']:,} {items}"
     if len(backbones) == 1:
         about += f", backbone {backbones[0]}"
     lines.append(f"{about}.")
     if not one["queries"]:
         return "\n".join(lines)
-    if not str(one["collection"]).startswith(_OFFICIAL):
+    if (frame["origin"] == "published").any():
+        pass
+    elif not str(one["collection"]).startswith(_OFFICIAL):
         lines.append("This is not the papers' collection: do not compare with their figures.")
     elif one["collection"] != _OFFICIAL:
         lines.append("This is not what the papers' table was measured on: do not compare with it.")
     if with_interval:
         lines.append(
-            f"[low, high]: {100 * confidence:.4g} % interval of the mean, by resampling the queries."
+            f"[low, high]: {100 * confidence:.4g} % interval of the mean, by resampling the {items}."
         )
     if measured[_START].notna().any():
         lines.append(

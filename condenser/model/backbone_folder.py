@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -49,13 +50,27 @@ def write_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str |
         ValueError: `tokenizer_folder` has no tokenizer.json.
     """
     write_model(model, folder)
-    copied = [name for name in TOKENIZER_FILES if (Path(tokenizer_folder) / name).is_file()]
-    if "tokenizer.json" not in copied:
-        raise ValueError(f"{tokenizer_folder}: expected a tokenizer.json. Give the folder of a backbone.")
-    copied += [name for name in VECTOR_FILES if (Path(tokenizer_folder) / name).is_file()]
-    for name in copied:
-        (Path(folder) / name).parent.mkdir(exist_ok=True)
-        shutil.copyfile(Path(tokenizer_folder) / name, Path(folder) / name)
+    copy_tokenizer(tokenizer_folder, folder)
+    _copy(VECTOR_FILES, tokenizer_folder, folder)
+
+
+def copy_tokenizer(origin: str | Path, folder: str | Path) -> None:
+    """Copy the tokenizer's files of one Hugging Face folder into another, which exists.
+
+    Raises:
+        ValueError: `origin` has no tokenizer.json.
+    """
+    if not (Path(origin) / "tokenizer.json").is_file():
+        raise ValueError(f"{origin}: expected a tokenizer.json. Give the folder of a backbone.")
+    _copy(TOKENIZER_FILES, origin, folder)
+
+
+def _copy(names: Iterable[str], origin: str | Path, folder: str | Path) -> None:
+    """Copy those of the files that are there."""
+    for name in names:
+        if (Path(origin) / name).is_file():
+            (Path(folder) / name).parent.mkdir(exist_ok=True)
+            shutil.copyfile(Path(origin) / name, Path(folder) / name)
 
 
 def write_model(model: BertModel, folder: str | Path) -> None:

@@ -7,26 +7,22 @@ same padding and the same matrix shapes in every shard.
 
 from __future__ import annotations
 
-import hashlib
-import logging
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int64
+from jaxtyping import Int64
 
 from condenser.data.batches import pack_texts, row_windows
 from condenser.data.tokens import Tokenizer, TokenShards
-from condenser.files import atomic_write, full_disk_named
+from condenser.files import full_disk_named
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
 from condenser.progress import Progress
-
-log = logging.getLogger(__name__)
+from condenser.retrieve.blocks import BlockFile
 
 
 def encode_texts(
@@ -70,7 +66,9 @@ def encode_texts(
     wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
         full_disk_named(work_folder),
-        _BlockFile(work_folder, num_rows=len(wanted), rows_of_block=block_rows, dim=dim) as blocks,
+        BlockFile(
+            work_folder, "embeddings", num_rows=len(wanted), rows_of_block=block_rows, dim=dim
+        ) as blocks,
         Progress(
             f"encode {output.stem}", total=len(wanted), unit="rows", start=blocks.num_rows_done
         ) as progress,
@@ -141,69 +139,3 @@ def _encode_batch(
     with precision:
         vectors = retriever(torch.from_numpy(ids).to(device), None if mask is None else mask.to(device))
     return vectors.float()
-
-
-class _BlockFile:
-    """The embeddings of finished blocks in one file, and the SHA-256 of each block in another.
-
-    A killed process may have written part of a block: a block is finished if its SHA-256 is there and
-    correct, and so are those of all earlier blocks.
-    """
-
-    def __init__(self, folder: Path, *, num_rows: int, rows_of_block: int, dim: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._path, self._digests_path = folder / "embeddings.float32", folder / "embeddings.sha256"
-        self._num_rows, self._rows_of_block, self._dim = num_rows, rows_of_block, dim
-        self._count = 0
-
-    def __enter__(self) -> _BlockFile:
-        with ExitStack() as stack:
-            self._data = stack.enter_context(self._path.open("a+b"))
-            self._digests = stack.enter_context(self._digests_path.open("a+b"))
-            self._keep_whole_blocks()
-            self._files = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._files.close()
-
-    @property
-    def num_rows_done(self) -> int:
-        return min(self._count * self._rows_of_block, self._num_rows)  # the last block may be shorter
-
-    def _keep_whole_blocks(self) -> None:
-        """Count the finished blocks, and cut both files after them."""
-        block_bytes = self._rows_of_block * self._dim * 4
-        self._data.seek(0)
-        self._digests.seek(0)
-        told = self._digests.read().splitlines(keepends=True)
-        while self.num_rows_done < self._num_rows and self._count < len(told):
-            if told[self._count] != _digest_line(self._data.read(block_bytes)):
-                log.warning(
-                    "%s: block %d is damaged or incomplete; resuming from it", self._path, self._count + 1
-                )
-                break
-            self._count += 1
-        self._data.truncate(self.num_rows_done * self._dim * 4)
-        self._digests.truncate(sum(map(len, told[: self._count])))
-
-    def append(self, block: Float32[np.ndarray, "row dim"]) -> None:
-        content = block.tobytes()
-        for file, part in ((self._data, content), (self._digests, _digest_line(content))):
-            file.write(part)
-            file.flush()
-        self._count += 1
-
-    def write_to(self, output: Path) -> None:
-        """Write all blocks as an NPY file; they also stay in the work folder."""
-        shape = (self._num_rows, self._dim)
-        assert self._path.stat().st_size == 4 * self._num_rows * self._dim, "every row is encoded once"
-        with atomic_write(output) as file, self._path.open("rb") as data:
-            np.lib.format.write_array_header_1_0(
-                file, {"descr": "<f4", "fortran_order": False, "shape": shape}
-            )
-            shutil.copyfileobj(data, file, 1 << 20)
-
-
-def _digest_line(block: bytes) -> bytes:
-    return hashlib.sha256(block).hexdigest().encode() + b"\n"

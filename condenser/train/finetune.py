@@ -116,6 +116,44 @@ def read_example_rows(
     )
 
 
+def training_texts(
+    example_files: Sequence[Path],
+    *,
+    collection_tokens: Sequence[Path],
+    query_tokens: Path,
+    doc_ids: Path,
+    queries: Path,
+) -> tuple[TokenShards, TokenShards, ExampleRows]:
+    """Tokens of the passages and of the queries, and the examples as rows of both.
+
+    Raises:
+        ValueError: tokens and ids do not belong together, or an example cannot be used.
+    """
+    passages_shards, queries_shards = TokenShards(collection_tokens), TokenShards([query_tokens])
+    # gigabytes at MS MARCO's size, which nothing holds after this function
+    query_rows = {query.query_id: row for row, query in enumerate(read_queries(queries))}
+    doc_rows = {doc_id: row for row, doc_id in enumerate(read_doc_ids(doc_ids))}
+    for shards, rows, tokens, ids in (
+        (passages_shards, doc_rows, collection_tokens[0], doc_ids),
+        (queries_shards, query_rows, query_tokens, queries),
+    ):
+        refuse_other_ids(shards, len(rows), tokens=tokens, ids=ids)
+    examples = read_example_rows(example_files, query_rows=query_rows, doc_rows=doc_rows)
+    return passages_shards, queries_shards, examples
+
+
+def count_examples(examples: ExampleRows, *, passages_per_query: int) -> dict[str, int]:
+    """What the examples hold, for the manifest of a training."""
+    return {
+        "examples": len(examples),
+        "positives": len(examples.positives),
+        "negatives": len(examples.negatives),
+        "examples_with_fewer_negatives_than_a_batch_takes": int(
+            (np.diff(examples.negative_starts) < passages_per_query - 1).sum()
+        ),
+    }
+
+
 def draw_passages(
     examples: ExampleRows, item: int, *, passages_per_query: int, seed: int, epoch: int
 ) -> Int[np.ndarray, " passage"]:
@@ -212,16 +250,13 @@ def train_retriever(
     """
     with held_work_folder(work_folder, processes):
         tokenizer = Tokenizer(initial)
-        passages_shards, queries_shards = TokenShards(collection_tokens), TokenShards([query_tokens])
-        query_rows = {query.query_id: row for row, query in enumerate(read_queries(queries))}
-        doc_rows = {doc_id: row for row, doc_id in enumerate(read_doc_ids(doc_ids))}
-        for shards, rows, tokens, ids in (
-            (passages_shards, doc_rows, collection_tokens[0], doc_ids),
-            (queries_shards, query_rows, query_tokens, queries),
-        ):
-            refuse_other_ids(shards, len(rows), tokens=tokens, ids=ids)
-        examples = read_example_rows(example_files, query_rows=query_rows, doc_rows=doc_rows)
-        del query_rows, doc_rows  # gigabytes at MS MARCO's size
+        passages_shards, queries_shards, examples = training_texts(
+            example_files,
+            collection_tokens=collection_tokens,
+            query_tokens=query_tokens,
+            doc_ids=doc_ids,
+            queries=queries,
+        )
         model: Retriever | UntiedEncoders
         model = (Retriever if tied else UntiedEncoders).load(initial, dropout=None)
         encoders = {
@@ -330,11 +365,6 @@ def train_retriever(
                 model.save(folder, initial)
                 shutil.copyfile(work_folder / LOG_NAME, folder / LOSSES_FILE)
         return {
-            "examples": len(examples),
-            "positives": len(examples.positives),
-            "negatives": len(examples.negatives),
-            "examples_with_fewer_negatives_than_a_batch_takes": int(
-                (np.diff(examples.negative_starts) < passages_per_query - 1).sum()
-            ),
+            **count_examples(examples, passages_per_query=passages_per_query),
             **log_totals(work_folder / LOG_NAME),
         }

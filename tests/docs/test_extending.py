@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 OVERLAY = "configs/extending.yaml"
 TUNED = "results/mine/systems/backbone-tuned/seed42/model"
+FIGURE = "results/tiny/attention_of_simcse.svg"
 EXAMPLES = "results/tiny/systems/bm25/seed42/examples.jsonl"
 
 
@@ -85,7 +86,8 @@ def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path
     (folder / OVERLAY).write_text(yaml.safe_dump(overlay, sort_keys=False))
     export_as_spreadsheets(folder / "results" / "tiny" / "data", tmp_path / "my" / "spreadsheet")
 
-    said = finished(folder, f"{TUNED}/model.safetensors", target="results/tiny/fused.tsv", overlays=[OVERLAY])
+    targets = (f"{TUNED}/model.safetensors", FIGURE)
+    said = finished(folder, *targets, target="results/tiny/fused.tsv", overlays=[OVERLAY])
 
     assert_only_what_is_new_ran(said, before=before, after=digests(folder))
     check_the_source(folder)
@@ -93,6 +95,7 @@ def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path
     check_the_objective(folder)
     check_the_fusion(folder)
     check_the_measure_and_the_table(folder)
+    assert "SimCSE" in (folder / FIGURE).read_text()
     assert published.read(folder / "condenser/evaluate/published/anserini_bm25.tsv")[0]["method"] == "BM25"
 
     for block in page:
@@ -106,6 +109,7 @@ def assert_only_what_is_new_ran(said: str, *, before: dict[str, str], after: dic
     of_tiny = {rule for rule, output in ran if output.startswith("results/tiny/")}
     assert of_tiny == {
         *("pretrain", "encode", "encode_queries", "search", "merge", "fusion", "metrics", "table"),
+        *("attention_entropy", "figure"),
     }  # no tokens, no BM25, no examples
     metrics = "tiny/systems/bm25/untrained/metrics.dev.json"  # has a measure more
     assert {name for name in before if after[name] != before[name]} == {metrics}

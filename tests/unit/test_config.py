@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from condenser import experiment, kinds
-from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, validated
+from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_longest_row, validated
 from condenser.data.sources import msmarco
 from condenser.model.backbone import embedded_folder
 from condenser.train.schedule import num_warmup_steps
@@ -22,7 +22,11 @@ Config = dict[str, Any]
 
 @pytest.fixture
 def config(root: Path) -> Config:
-    return yaml.safe_load((root / "config.yaml").read_text())
+    """As the workflow reads it: config.yaml and the papers' other tables."""
+    whole: Config = {}
+    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
+        whole = experiment.merged(whole, yaml.safe_load(file.read_text()))
+    return whole
 
 
 def changed(config: Config, key: str, value: Any) -> Config:
@@ -222,6 +226,7 @@ TABLE = "tables.table2"
         (f"{TABLE}.rows", ["condenser-round3"], f"{TABLE}.rows: expected one of bm25, condenser-round1"),
         (f"{TABLE}.rows", [], f"{TABLE}.rows: expected list should have at least 1 item"),
         (f"{TABLE}.measures", ["MRR@7"], f"{TABLE}.measures: expected one of MRR@10, "),
+        (f"{TABLE}.measures", ["hits@x"], f"{TABLE}.measures: expected measures such as "),
         (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table2"),
         (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least one seed, got none."),
         (f"{TABLE}.train_queries", [0], f"{TABLE}.train_queries"),
@@ -383,6 +388,27 @@ def test_a_table_may_show_a_measure_that_one_data_set_alone_has(config: Config) 
     assert validated(changed(config, "tables.table2.measures", ["MRR@7"]))
 
 
+def test_a_table_may_have_measures_by_answer_which_only_some_data_sets_have(config: Config) -> None:
+    assert validated(changed(config, "tables.table2.measures", ["hits@7"]))
+
+
+def test_question_answering_and_documents_are_overlays_of_the_papers(root: Path, config: Config) -> None:
+    for name in ("configs/tables/qa.yaml", "configs/paper.yaml", "configs/qa.yaml"):
+        config = experiment.merged(config, yaml.safe_load((root / name).read_text()))
+    checked = validated(config)
+    recipe, datasets = checked["recipes"]["dpr"], checked["datasets"]
+    assert (recipe["tied"], recipe["batch_size"], recipe["passages_per_query"]) == (False, 128, 2)
+    assert (recipe["epochs"], recipe["learning_rate"], recipe["max_grad_norm"]) == (40, 1e-5, 2.0)
+    assert recipe["lengths"] == {"query": 256, "passage": 256} and recipe["negatives"]["without_answers"]
+    for name in ("nq", "tqa"):
+        assert datasets[name]["name"] == name and datasets[name]["recipe"] == "dpr"
+        assert experiment.home(checked, "cocondenser", name) == "wikipedia"  # pre-trained once for both
+        assert experiment.metrics(checked, name)["measures"] == ["hits@5", "hits@20", "hits@100"]
+    assert experiment.home(checked, "cocondenser", "msmarco_doc") == "msmarco-documents"
+    assert datasets["msmarco-documents"]["train_split"] is datasets["msmarco-documents"]["eval_split"] is None
+    assert "MRR@100" in experiment.metrics(checked, "msmarco_doc")["measures"]
+
+
 def backbone_folder(path: Path, **settings: Any) -> dict[str, Any]:
     path.mkdir(exist_ok=True)
     (path / "config.json").write_text(json.dumps(settings))
@@ -417,11 +443,17 @@ def test_the_longest_row_is_padded_and_must_fit_the_positions(config: Config, tm
 
 
 def test_a_backbone_is_held_to_the_rows_of_the_tables_alone(config: Config) -> None:
-    without_spans = changed(config, "tables", {"one": {"rows": ["condenser-round1"], "measures": ["MRR@10"]}})
+    without_spans = changed(
+        changed(config, "figures", {}),
+        "tables",
+        {"one": {"rows": ["condenser-round1"], "measures": ["MRR@10"]}},
+    )
     validated(changed(without_spans, "models.backbone", {**SCRATCH, "max_positions": 128}))
     said = refusal(changed(without_spans, "models.backbone", {**SCRATCH, "max_positions": 127}))
     assert "at least 128 positions for" in said
-    untrained = changed(config, "tables", {"one": {"rows": ["zero"], "measures": ["MRR@10"]}})
+    untrained = changed(
+        changed(config, "figures", {}), "tables", {"one": {"rows": ["zero"], "measures": ["MRR@10"]}}
+    )
     untrained["systems"]["zero"] = {"kind": "biencoder", "initial": "backbone", "train": False}
     untrained["recipes"]["marco"]["lengths"] = {"query": 64, "passage": 64}
     small = {**SCRATCH, "num_layers": 2, "max_positions": 64}
@@ -434,6 +466,59 @@ def test_a_systems_own_recipe_counts_for_the_longest_row(config: Config) -> None
     given = changed(config, "systems.condenser-round1.recipe", {"lengths": {"passage": 200}})
     said = refusal(changed(given, "models.backbone", SCRATCH))
     assert "at least 200 positions for" in said and "lengths.passage" in said
+
+
+RERANKER = {
+    "kind": "crossencoder",
+    "initial": "backbone",
+    "negatives": ["bm25"],
+    "candidates": "bm25",
+    "depth": 9,
+}
+
+
+def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(config: Config) -> None:
+    given = changed(changed(config, "figures", {}), "systems.reranked", RERANKER)
+    given = changed(given, "tables", {"one": {"rows": ["reranked"], "measures": ["MRR@10"]}})
+    for positions in (160, 159):
+        checked = validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": positions}))
+        if positions == 160:
+            check_longest_row(checked, "msmarco", "reranked")
+            continue
+        expected = (
+            "^models.backbone.max_positions: expected at least 160 positions for recipes.marco.lengths of "
+            r"systems.reranked \(a row of 159 tokens .*, got 159\. "
+        )
+        with pytest.raises(ValueError, match=expected):
+            check_longest_row(checked, "msmarco", "reranked")
+    check_longest_row(validated(given), "msmarco", "reranked")  # the embedded backbone
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("candidates", "bm26", "systems.one.candidates: expected one of bm25, condenser-round1"),
+        ("candidates", "both", "expected a chain that ends, got "),
+        ("negatives", [], "systems.one.negatives: expected list should have at least 1 item"),
+        ("depth", 0, "systems.one.depth: expected greater than or equal to 1, got 0."),
+        (
+            "depth",
+            7,
+            "systems.both.of: expected systems that rerank the same hits, got one with depth 7 and two ",
+        ),
+        ("train", False, "systems.one.train: unknown key."),
+    ],
+)
+def test_what_rerankers_cannot_be_is_refused(config: Config, key: str, value: Any, line: str) -> None:
+    for name, entry in (
+        ("one", RERANKER),
+        ("two", RERANKER),
+        ("both", {"kind": "ensemble", "of": ["one", "two"]}),
+    ):
+        config = changed(config, f"systems.{name}", entry)
+    validated(config)
+    assert line in refusal(changed(config, f"systems.one.{key}", value))
+    assert "systems.both.of: expected " in refusal(changed(config, "systems.both.of", ["one"]))
 
 
 def test_the_embedded_backbone_has_the_layers_and_positions_it_is_held_to() -> None:
@@ -460,7 +545,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
 
 
 NUMBER = re.compile(r"(?<![\w.@-])\d+(\.\d+)?([eE][+-]?\d+)?(?![\w.])")
-SOURCE = re.compile(r"\b(Cond|v1|coC|C|D|T|BERT|Pyserini|MS MARCO|TREC|ours|scaled)\b")
+SOURCE = re.compile(r"\b(Cond|v1|coC|C|D|T|R|BERT|Pyserini|MS MARCO|TREC|ours|scaled)\b")
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "configs/paper.yaml"])
@@ -514,3 +599,36 @@ def test_every_kind_declares_settings_that_refuse_unknown_keys(folder: str) -> N
 def test_a_kind_that_is_not_there_is_said() -> None:
     with pytest.raises(ValueError, match=r"expected one of beir, .*, got 'bier'\."):
         kinds.load("data/sources", "bier")
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"table": "table2"}, "figures.mine.kind: missing. It names the kind: attention_entropy, costs, "),
+        ({"kind": "pie", "table": "table2"}, "figures.mine.kind: expected one of attention_entropy, costs, "),
+        ({"kind": "costs", "table": "tabel3"}, "figures.mine.table: expected one of "),
+        ({"kind": "costs", "table": "table2", "size": 3},
+         "figures.mine.size: unknown key. Known: kind, table."),
+        ({"kind": "train_size", "table": "table2", "measures": ["R@5"]},
+         "figures.mine.measures: expected one of MRR@10, R@1000, got 'R@5'."),
+        ({"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 0},
+         "figures.mine.updates: expected greater than or equal to 1, got 0."),
+        ({"kind": "attention_entropy", "panels": {"A": ["bm25"]}, "passages": 5, "seed": 1},
+         "figures.mine.panels.A: expected one of condenser-round1, "),
+        ({"kind": "attention_entropy", "panels": {"A": ["condenser-round1"]},
+          "passages": 5, "seed": 1, "seeds": []},
+         "figures.mine.seeds: expected at least one seed, got none."),
+    ],
+)  # fmt: skip
+def test_a_figure_that_cannot_be_drawn_is_refused(
+    config: Config, entry: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError) as caught:  # noqa: PT011
+        validated({**config, "figures": {"mine": entry}})
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["table2", "data"])
+def test_a_figure_whose_files_would_be_another_results_is_refused(config: Config, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^figures.{name}: expected another name"):
+        validated({**config, "figures": {name: {"kind": "costs", "table": "table2"}}})

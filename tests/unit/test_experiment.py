@@ -239,7 +239,7 @@ def compared(
     }
     entries = {name: {**system, "recipe": {}} for name, system in systems.items()}
     config = {**CONFIG, "systems": entries, "tables": {"one": table}}
-    return experiment.table_comparisons(config, "one", table_rows(config, "mine", "one"))
+    return experiment.table_comparisons(config, "mine", "one", table_rows(config, "mine", "one"))
 
 
 def test_rows_are_compared_with_the_untouched_start_of_the_table() -> None:

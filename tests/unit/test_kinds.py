@@ -10,12 +10,12 @@ import pytest
 
 from condenser import kinds
 from condenser.data import sources
-from condenser.evaluate import measures
+from condenser.evaluate import figures, measures
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import JudgedTexts, Model, Pretraining, System, Texts
+from condenser.settings import Figure, Model, PartlyJudgedTexts, Pretraining, Sentences, System, Texts
 from condenser.systems import FOLDER as SYSTEMS
 
-FOLDERS = [sources.FOLDER, OBJECTIVES, SYSTEMS, measures.FOLDER]
+FOLDERS = [sources.FOLDER, OBJECTIVES, SYSTEMS, measures.FOLDER, figures.FOLDER]
 ALL = [(folder, name) for folder in FOLDERS for name in kinds.names(folder)]
 
 
@@ -56,8 +56,9 @@ def test_a_source_holds_what_its_folder_says(name: str) -> None:
     assert issubclass(source.Settings, Texts)
     assert all(callable(getattr(source, needed)) for needed in ("raw_files", "local_files", "collect"))
     assert hasattr(source, "example_files") == hasattr(source, "make_examples")
+    assert hasattr(source, "TASK") == issubclass(source.Settings, Sentences)
     if hasattr(source, "example_files"):
-        assert issubclass(source.Settings, JudgedTexts)
+        assert issubclass(source.Settings, PartlyJudgedTexts)
 
 
 @pytest.mark.parametrize("name", kinds.names(OBJECTIVES))
@@ -74,16 +75,29 @@ def test_an_objective_holds_what_its_folder_says(name: str) -> None:
 def test_a_system_holds_what_its_folder_says_and_has_rules(root: Path, name: str) -> None:
     system = kinds.load(SYSTEMS, name)
     assert issubclass(system.Settings, System) and callable(system.is_trained)
-    if "initial" in system.Settings.model_fields:
+    if hasattr(system, "TASKS"):  # for sentences: their own rules train them
+        assert set(system.TASKS) <= {"similarity", "triplets", "inference"}
+    elif "initial" in system.Settings.model_fields:
         assert "negatives" in system.Settings.model_fields and callable(system.train)
     assert (root / "rules" / "systems" / f"{name}.smk").is_file()
 
 
 def test_every_measure_has_a_name_of_its_own() -> None:
     modules = [kinds.load(measures.FOLDER, name) for name in kinds.names(measures.FOLDER)]
-    assert all(callable(module.value) for module in modules)
+    for module in modules:
+        assert callable(module.values if hasattr(module, "TASK") else module.value)
     names = [module.NAME for module in modules]
     assert len(set(names)) == len(names) and not any("@" in name for name in names)
+
+
+@pytest.mark.parametrize("name", kinds.names(figures.FOLDER))
+def test_a_figure_holds_what_its_folder_says(name: str) -> None:
+    figure = kinds.load(figures.FOLDER, name)
+    assert issubclass(figure.Settings, Figure)
+    assert figure.READS in ("variants", "table", "manifests")
+    assert callable(figure.table) and callable(figure.picture)
+    assert hasattr(figure, "file_of") == (figure.READS == "variants")
+    assert "table" in figure.Settings.model_fields or figure.READS == "variants"
 
 
 def test_all_kinds_are_read_without_torch(root: Path) -> None:
@@ -91,7 +105,7 @@ def test_all_kinds_are_read_without_torch(root: Path) -> None:
     program = (
         "import sys; from condenser import config, kinds\n"
         f"for folder, name in {ALL!r}: kinds.load(folder, name)\n"
-        "found = {'torch', 'transformers', 'pandas', 'datasets', 'faiss'} & set(sys.modules)\n"
+        "found = {'torch', 'transformers', 'pandas', 'matplotlib', 'datasets', 'faiss'} & set(sys.modules)\n"
         "assert not found, found"
     )
     done = subprocess.run(

@@ -74,7 +74,7 @@ from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.pipeline import environment, freshness, locks, specs, verify
-for folder in ("data/sources", "objectives", "systems", "evaluate/measures"):
+for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)
 config = validated(yaml.safe_load(Path("config.yaml").read_text()))
@@ -90,6 +90,7 @@ def test_reading_the_configuration_imports_nothing_that_takes_long(root: Path) -
         "torch",
         "transformers",
         "pandas",
+        "matplotlib",
         "scipy",
         "sklearn",
         "faiss",

@@ -208,3 +208,20 @@ def test_a_program_whose_code_was_edited_since_the_workflow_started_makes_nothin
         ValueError, match=r"condenser\.retrieve\.search: changed since this workflow was started"
     ):
         Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
+
+
+def test_a_manifest_tells_what_its_process_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.delenv("RANK", raising=False)
+    before, held = sum(os.times()[:4]), bytearray(80 << 20)
+    held[:: 1 << 12] = b"x" * len(held[:: 1 << 12])  # every page, so that it is in memory
+    child = "import time\nheld = b'x' * (300 << 20)\nwhile time.process_time() < 0.5: pass"
+    subprocess.run([sys.executable, "-c", child], check=True)
+    path = tmp_path / "a.manifest.json"
+    Manifest(path, {"stage": "table"}, inputs=[]).write(outputs=[], counts={})
+    record = json.loads(path.read_text())
+    assert before + 0.5 <= record["processor_s"] + 0.1  # of the process and its child
+    assert record["processor_s"] <= sum(os.times()[:4]) + 0.1
+    assert 300 < record["peak_memory_mb"] < 100_000
+    assert record["processes"] == 4
+    assert "peak_gpu_memory_mb" not in record  # no GPU was used

@@ -20,7 +20,7 @@ from source_code import file_of, imports, tree_of
 from condenser import kinds
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("data/sources", "objectives", "systems", "evaluate/measures")
+KINDS = ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures")
 
 
 def normal(name: str) -> str:
@@ -85,8 +85,8 @@ def specs(load: Load) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for configfile in (None, "configs/paper.yaml"):
         graph = load(configfile=configfile)
-        for target in ("results/msmarco/table2.tsv", "results/msmarco/subsets/n10-seed1.txt"):
-            for job in graph.jobs(target):
+        for target in ("table2.tsv", "table3.tsv", "subsets/n10-seed1.txt", "attention_entropy.svg"):
+            for job in graph.jobs(f"results/msmarco/{target}"):
                 found.setdefault(job.split()[0], []).append(graph.spec(job))
     return found
 

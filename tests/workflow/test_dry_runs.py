@@ -103,6 +103,55 @@ def test_the_papers_cocondenser_reads_documents_or_by_one_line_passages(load: Lo
     assert not [job for job in jobs if "msmarco-docs" in job or "msmarco-documents" in job]
 
 
+QA = yaml.safe_load(Path(__file__).parents[2].joinpath("configs/qa.yaml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("dataset", "file"), [("nq", "biencoder-nq-train"), ("tqa", "biencoder-trivia-train")]
+)
+def test_question_answering_is_planned_offline_with_dprs_files(load: Load, dataset: str, file: str) -> None:
+    graph = load(QA, configfile=PAPER)
+    jobs = graph.jobs(f"results/{dataset}/qa.tsv")
+    assert {"collect wikipedia", "pretrain wikipedia cocondenser", f"collect {dataset}"} <= set(jobs)
+    assert {f"download {file}.json.gz", "download psgs_w100.tsv.gz"} <= graph.parents(f"collect {dataset}")
+    given = graph.inputs(f"examples {dataset} bm25 seed42")
+    assert f"results/downloads/{file}.json.gz" in given
+    assert f"bm25_run {dataset} bm25 untrained train" not in jobs
+    mined = graph.inputs(f"examples {dataset} condenser-round1 seed42")
+    assert f"results/{dataset}/data/collection.jsonl" in mined  # passages with an answer are no negatives
+    own = load(experiment.merged(QA, {"datasets": {dataset: {"hard_negatives": None}}}), configfile=PAPER)
+    assert f"bm25_run {dataset} bm25 untrained train" in own.jobs(f"results/{dataset}/qa.tsv")
+    assert graph.jobs(f"results/{dataset}/qa.plan.H200.tsv")
+
+
+@pytest.mark.parametrize(
+    ("split", "queries"), [("dev", "msmarco-docdev-queries.tsv.gz"), ("dl19", "2019qrels-docs.txt")]
+)
+def test_documents_are_planned_offline_with_their_official_files(
+    load: Load, split: str, queries: str
+) -> None:
+    graph = load({"datasets": {"msmarco_doc": {"eval_split": split}}}, configfile=PAPER)
+    jobs = graph.jobs("results/msmarco_doc/table8.tsv")
+    assert "pretrain wikibook condenser" in jobs and f"metrics msmarco_doc bm25 untrained {split}" in jobs
+    assert {
+        "download msmarco-docs.tsv.gz",
+        f"download {queries}",
+        "download msmarco-doctrain-qrels.tsv.gz",
+    } <= (graph.parents("collect msmarco_doc"))
+    assert graph.jobs("results/msmarco_doc/table8.plan.H200.tsv")
+
+
+@pytest.mark.parametrize(("overlays", "is_fetched"), [([PAPER], False), ([PAPER, "configs/qa.yaml"], True)])
+def test_files_of_question_answering_are_fetched_with_their_overlay_alone(
+    root: Path, folder: Path, overlays: list[str], is_fetched: bool
+) -> None:
+    done = snakemake(root, folder, "prefetch", "--configfile", *(str(root / one) for one in overlays))
+    assert done.returncode == 0, done.stdout
+    assert "results/downloads/msmarco-docs.tsv.gz" in done.stdout
+    for name in ("psgs_w100.tsv.gz", "biencoder-nq-train.json.gz", "trivia-test.qa.csv.gz"):
+        assert (f"results/downloads/{name}" in done.stdout) is is_fetched
+
+
 def test_documents_serve_the_models_alone(load: Load) -> None:
     graph = load(configfile="configs/documents.yaml")
     jobs = graph.jobs("results/msmarco/table2.tsv", "results/msmarco/adapt.tsv")

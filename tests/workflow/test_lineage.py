@@ -19,27 +19,47 @@ from condenser.experiment import merged
 TARGET = "results/msmarco/table2.tsv"
 TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
+    "results/msmarco/table3.tsv",
     "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
+    "results/stsb/low_data.tsv",
+    *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
 ]  # fmt: skip
-ONE_CELL = {"tables": {"low_data": {"train_queries": [250], "seeds": [1]}}}  # of four
+ONE_CELL = {  # of four, and of nine
+    "tables": {"low_data": {"train_queries": [250], "seeds": [1]}},
+    "datasets": {"stsb": {"tables": {"low_data": {"train_queries": [500], "seeds": [1]}}}},
+}
 
 # Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
 # {name} is the key's second part.
+COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *"}
+SENTENCES = {"train_sentences *", "similarities *"}
+ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 USED_BY: dict[str, set[str]] = {
+    "datasets.stsb.tables.*": {"table stsb low_data"},
+    "datasets.stsb.*": {"collect stsb"},
+    "recipes.stsb.max_tokens": {"train_sentences *", "similarities *"},
+    "recipes.stsb.*": {"train_sentences *"},
+    "*.wikisection.*": set(),  # as stsb, no target here
+    "*.nli.*": set(),
+    "systems.backbone-nli-sentences.*": set(),
+    "systems.*-sentences*.label": {"table stsb low_data"},
+    "systems.*-sentences*": {"train_sentences * {name} *", "similarities * {name} *"},
     "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
-    "compute.threads": {"pretrain *", "train *", "encode *", "encode_queries *", "search *"},
-    "compute.*": {"pretrain *", "train *", "encode *", "encode_queries *"},
+    "compute.threads": {*COMPUTED, *SENTENCES, "search *", "attention_entropy *"},
+    "compute.device": {*COMPUTED, *SENTENCES, "attention_entropy *"},
+    "compute.precision": COMPUTED | SENTENCES,
     "safety.*": set(),
     "downloads.*": set(),
     "datasets.msmarco.measures": {"metrics *"},
     "datasets.msmarco.relevant_grade": {"metrics *"},
-    "datasets.msmarco.*": {"collect *"},
-    "sources.pydoc.*": {"collect *"},
+    "datasets.msmarco.*": {"collect msmarco"},
+    "sources.pydoc.*": {"collect msmarco"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
-    "recipes.marco.tied": {"train * *-round? *"},  # the untied system has its own
-    "recipes.marco.lengths.query": {"train *", "encode_queries *"},
-    "recipes.marco.lengths.passage": {"train *", "encode *"},
-    "recipes.marco.negatives.margin": {"examples * *-round1 *"},  # of runs of fine-tuned systems
+    "recipes.dpr.*": set(),  # of data sets for question answering
+    "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
+    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *"},
+    "recipes.marco.lengths.passage": {"train *", "encode *", "attention_entropy *", "rerank *"},
+    "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
@@ -49,25 +69,44 @@ USED_BY: dict[str, set[str]] = {
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
     "systems.condenser-untied.label": set(),
-    "systems.condenser-round1.label": {"* msmarco table2", "table * low_data"},
-    "systems.backbone-round1.label": {"* msmarco table2", "table * low_data"},
-    "systems.backbone-zeroshot.label": {"* msmarco table2", "table * low_data", "table * adapt"},
-    "systems.*-zeroshot.label": {"table * adapt"},
-    "systems.*.label": {"* msmarco table2"},
+    "systems.ict-round1.label": {"figure * attention_entropy"},
+    "systems.condenser-round1.label": {"* msmarco table2", "table msmarco low_data", *ROUND_1},
+    "systems.cocondenser-round1.label": {"* msmarco table2", *ROUND_1},
+    "systems.backbone-round1.label": {"* msmarco table2", "table msmarco low_data", *ROUND_1},
+    "systems.backbone-zeroshot.label": {
+        "* msmarco table2",
+        "table msmarco low_data",
+        "table * adapt",
+        "figure * attention_entropy",
+    },
+    "systems.mlm-zeroshot.label": {"table * adapt"},
+    "systems.*-zeroshot.label": {"table * adapt", "figure * attention_entropy"},
+    "systems.rerank-*.label": {"table * table3"},
+    "systems.cocondenser-round2.label": {"* msmarco table2", "figure * loss_curve", "table * table3"},
+    "systems.*.label": {"* msmarco table2", "figure * loss_curve"},
     "systems.bm25.*": {"bm25_run *"},
-    "systems.*-zeroshot.initial": {"encode * {name} *", "encode_queries * {name} *"},
+    "systems.*-zeroshot.initial": {
+        "encode * {name} *",
+        "encode_queries * {name} *",
+        "attention_entropy * {name} *",
+    },
     "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
+    "systems.rerank-ensemble.of": {"ensemble *"},
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
-    "encode.batch_tokens": {"encode *", "encode_queries *"},
+    "encode.batch_tokens": {
+        *("encode *", "encode_queries *", "attention_entropy *", "similarities *", "rerank *"),
+    },
     "encode.separator": {"tokens *"},
-    "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *"},
+    "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *", "rerank *"},
     "metrics.*": {"metrics *"},
-    "significance.*": {"table *", "compare *"},
+    "significance.*": {"table *", "compare *", "figure *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
     "tables.*.published": {"table * {name}"},
+    "tables.table2.rows": {"* msmarco table2", "figure * costs"},
     "tables.*": {"* msmarco {name}"},
+    "figures.*": {"figure * {name}"},
 }
 
 # Another value, where `another` gives one that is refused or none.
@@ -75,7 +114,15 @@ VALUES: dict[str, Any] = {
     "compute.device": "cpu",
     "compute.precision": "fp32",
     "downloads.mirror": ".",
-    "datasets.msmarco.bad_rows": "skip",
+    "datasets.*.bad_rows": "skip",
+    "datasets.stsb.*_split": "dev",
+    "datasets.wikisection.*_split": "validation",
+    "datasets.*.tables.*.published": None,
+    "datasets.*.tables.*.compare_with": ["backbone-sentences"],
+    "recipes.stsb.margin": 1.0,
+    "recipes.nli.margin": 1.0,
+    "systems.*-sentences*.recipe": {"max_tokens": 100},
+    "systems.*-sentences.first_on": "nli",
     "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
     "datasets.msmarco.relevant_grade": 2,
     "*.held_out": "rest",
@@ -89,14 +136,18 @@ VALUES: dict[str, Any] = {
     "systems.*-zeroshot.recipe": {"lengths": {"query": 24}},
     "systems.*.recipe": {"learning_rate": 1.0e-3},
     "systems.backbone-*.initial": "condenser",
+    "systems.rerank-backbone.initial": "condenser",
     "systems.*.initial": "backbone",
     "systems.condenser-round1.negatives": ["cocondenser-round1"],
     "systems.*-round1.negatives": ["condenser-round1"],
     "systems.condenser-untied.negatives": ["condenser-round1"],
+    "systems.rerank-*.negatives": ["bm25"],
+    "systems.rerank-ensemble.of": ["rerank-condenser", "rerank-backbone"],
     "significance.confidence": 0.9,
     "significance.power": 0.9,
     "recipes.marco.negatives.depth": 100,
-    "recipes.marco.negatives.margin": 0.1,
+    "recipes.*.negatives.margin": 0.1,
+    "recipes.dpr.negatives.positive_in_run": ["bm25"],
     "models.backbone.pooling": "cls",
     "models.backbone.normalised": False,
     "*.scale": 2.0,
@@ -106,14 +157,21 @@ VALUES: dict[str, Any] = {
     "tables.*.train_queries": [100, "all"],
     "tables.*.seeds": [1, 2],
     "tables.adapt.compare_with": ["bm25"],
+    "tables.table3.compare_with": ["rerank-backbone"],
+    "tables.table3.measures": ["nDCG@10"],
     "tables.*.compare_with": ["backbone-round1"],
+    "figures.*.table": "table7",
+    "figures.*.measures": ["MRR@10"],
+    "figures.*.seeds": [1],
 }
 
 # These name another kind, or need keys beside them: see BY_HAND.
 NOT_ALONE = [
-    "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.msmarco.recipe",
-    "datasets.msmarco.documents",
+    "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.*.recipe",
+    "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
+    "datasets.nli.*", "datasets.*.tables.*.measures", "systems.*-zeroshot.first_on",
     "systems.*.train", "systems.*-zeroshot.negatives",
+    "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
 ]  # fmt: skip
@@ -235,7 +293,7 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "significance", "tables"),
+    *("systems", "shards", "encode", "metrics", "significance", "tables", "figures"),
 ]
 
 

@@ -10,16 +10,21 @@ from graphs import Graph, Load
 TARGETS = [
     "results/msmarco/table2.tsv",
     "results/msmarco/table2.tests.tsv",
+    "results/msmarco/table3.tsv",
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",
+    "results/msmarco/attention_entropy.svg",
     "results/downloads/a.gz",
+    "results/stsb/low_data.tsv",
+    "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/msmarco/systems/condenser-round1/seed42/export/agreement.json",
 ]
+GLOVE = {"systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}}}
 
 
 @pytest.fixture(scope="module")
 def graph(load: Load) -> Graph:
-    graph = load()
+    graph = load(GLOVE)
     for target in TARGETS:
         graph.jobs(target)
     return graph

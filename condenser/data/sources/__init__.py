@@ -17,7 +17,10 @@ It may hold:
 - `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, sample, wanted,
   seed)`: official files that hold the negatives of a system, and the training examples made from them;
 - `LEAST_GRADES`: by split, the least grade that its judges call relevant;
-- `AFTER_COLLECTING`: keys of the settings that `collect` does not use.
+- `AFTER_COLLECTING`: keys of the settings that `collect` does not use;
+- `TASK`: what sentences are judged by, where it gives pairs or triplets of sentences and no queries, with
+  `Settings` made from `Sentences`: `similarity` (pairs with a score from 0 to 5), `triplets`, or `inference`
+  (pairs with a class).
 
 `settings` is the data set's entry in the configuration.
 """
@@ -34,7 +37,7 @@ from condenser import kinds
 from condenser.files import write_json
 
 FOLDER = "data/sources"
-_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade")
+_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "tables")
 
 
 def load(settings: Mapping[str, Any]) -> ModuleType:
@@ -68,6 +71,17 @@ def splits(settings: Mapping[str, Any]) -> list[str]:
     """The splits that a data set has: train, then evaluation; none of texts without queries."""
     found = (settings.get(key) for key in ("train_split", "eval_split"))
     return [split for split in found if split is not None]
+
+
+def task(settings: Mapping[str, Any]) -> str | None:
+    """What the sentences of a data set are judged by; None where it has queries, or texts alone."""
+    return getattr(load(settings), "TASK", None)
+
+
+def split_files(settings: Mapping[str, Any]) -> list[str]:
+    """The canonical files of the splits of a data set."""
+    names = ["items.{}.jsonl"] if task(settings) else ["queries.{}.jsonl", "qrels.{}.tsv"]
+    return [name.format(split) for name in names for split in splits(settings)]
 
 
 def collected(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,33 +1,51 @@
-"""MS MARCO documents from the official file: texts to pre-train on, longer than the passages.
+"""MS MARCO document ranking from its official files; without splits, texts to pre-train on.
 
-A row is `id<tab>url<tab>title<tab>body`, without a header. Source of the form and of the number of rows:
-microsoft.github.io/msmarco.
+A document is a row `id<tab>url<tab>title<tab>body`, without a header. Splits: `train` (367,013 queries),
+`dev` (5,193) and `dl19` (TREC Deep Learning 2019; graded 0-3, of 200 topics 43 are judged). Unlike with
+passages, grade 1 is relevant: trec.nist.gov/data/deep2019.html.
+Source of the form and of the counts: microsoft.github.io/msmarco; of the experiment: Condenser, A.4.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from condenser.data.archives import open_gzip
-from condenser.data.canonical import CanonicalFiles
+from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import Row, tab_columns
+from condenser.data.parsing import Row, tab_columns, trec_qrel, tsv_query
 from condenser.data.records import Passage
-from condenser.settings import Texts
+from condenser.data.sources import splits as given_splits
+from condenser.settings import PartlyJudgedTexts
 
 DOCUMENTS = "msmarco-docs.tsv.gz"
-OFFICIAL_ROWS = {DOCUMENTS: 3_213_835}
+SPLITS = {  # queries, judgements
+    "train": ("msmarco-doctrain-queries.tsv.gz", "msmarco-doctrain-qrels.tsv.gz"),
+    "dev": ("msmarco-docdev-queries.tsv.gz", "msmarco-docdev-qrels.tsv.gz"),
+    "dl19": ("msmarco-test2019-queries.tsv.gz", "2019qrels-docs.txt"),
+}
+OFFICIAL_ROWS = {
+    DOCUMENTS: 3_213_835,
+    "msmarco-doctrain-queries.tsv.gz": 367_013,
+    "msmarco-doctrain-qrels.tsv.gz": 367_013,
+    "msmarco-docdev-queries.tsv.gz": 5_193,
+    "msmarco-docdev-qrels.tsv.gz": 5_193,
+    "msmarco-test2019-queries.tsv.gz": 200,
+    "2019qrels-docs.txt": 16_258,
+}
 
 
-class Settings(Texts):
-    """Texts without queries, for pre-training."""
+class Settings(PartlyJudgedTexts):
+    """MS MARCO's documents; a split that is null is not read."""
+
+    train_split: Literal["train", "dev"] | None = None
+    eval_split: Literal["dev", "dl19"] | None = None
 
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
-    """The official file."""
-    return [DOCUMENTS]
+    """The documents, and what the splits need besides."""
+    return [DOCUMENTS, *(name for split in given_splits(settings) for name in SPLITS[split])]
 
 
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
@@ -39,31 +57,60 @@ def collect(
     folder: Path,
     raw: Mapping[str, Path],
     *,
+    train_split: str | None,
+    eval_split: str | None,
     bad_rows: str,
     official_rows: Mapping[str, int] = OFFICIAL_ROWS,
     **_: Any,
 ) -> dict[str, Any]:
-    """Write the documents as a collection, with their titles; gives the counts.
+    """Write the documents as a collection with their titles, queries and judgements; gives the counts.
 
-    A document whose body is empty is left out, and counted as `without_text`.
+    A document whose body is empty is left out, and counted as `without_text`. Where queries are read, its
+    title stands for its body, so that it can be found (`title_as_text`), and only one without either is left
+    out; judgements that name it are counted as `of_documents_without_text`.
 
     Raises:
-        ValueError: the file is damaged, has a row that does not fit, or another number of rows than the
+        ValueError: a file is damaged, has a row that does not fit, or another number of rows than the
             official one (`official_rows`).
     """
+    splits = [split for split in (train_split, eval_split) if split is not None]
+    check_splits(*splits)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_collection(_documents(raw[DOCUMENTS], files), num_rows=official_rows[DOCUMENTS])
-        check_official_rows(files.counts["files"], [DOCUMENTS], official_rows)
-        return files.counts
+        empty: set[str] = set()
+        documents = _documents(raw[DOCUMENTS], files, empty, titles_as_texts=bool(splits))
+        files.write_collection(documents, num_rows=official_rows[DOCUMENTS])
+        paths = {split: [raw[name] for name in SPLITS[split]] for split in splits}
+        files.write_splits(
+            {split: _judgements(qrels, files, empty) for split, (_, qrels) in paths.items()},
+            [((split,), files.rows(queries, tsv_query)) for split, (queries, _) in paths.items()],
+        )
+        counts = files.counts
+        read = [DOCUMENTS, *(path.name for of_split in paths.values() for path in of_split)]
+        check_official_rows(counts["files"], read, official_rows)
+    return counts
 
 
-def _documents(path: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:
-    with open_gzip(path) as stream:
-        for row in files.stream_rows(str(path), stream, _document):
-            if isinstance(row.record, Passage) and not row.record.text.strip():
-                files.tally(path).update(rows=1, without_text=1)
-            else:
-                yield row
+def _documents(
+    path: Path, files: CanonicalFiles, empty: set[str], *, titles_as_texts: bool
+) -> Iterator[Row[Passage]]:
+    """The documents with a text; the ids of the others are added to `empty`."""
+    for row in files.rows(path, _document):
+        if not isinstance(row.record, Passage) or row.record.text.strip():
+            yield row
+        elif titles_as_texts and row.record.title:
+            files.tally(path)["title_as_text"] += 1
+            yield Row(row.file, row.line, Passage(row.record.doc_id, "", row.record.title))
+        else:
+            empty.add(row.record.doc_id)
+            files.tally(path).update(rows=1, without_text=1)
+
+
+def _judgements(path: Path, files: CanonicalFiles, empty: set[str]) -> Iterator[Row[Any]]:
+    for row in files.rows(path, trec_qrel):
+        if getattr(row.record, "doc_id", None) in empty:
+            files.tally(path).update(rows=1, of_documents_without_text=1)
+        else:
+            yield row
 
 
 def _document(line: bytes) -> Passage:

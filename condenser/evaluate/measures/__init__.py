@@ -1,4 +1,4 @@
-"""Measures of one query's ranking, such as MRR@10: a family, found by its file name, at a depth.
+"""Measures, found by their file names: of one query's ranking at a depth, such as MRR@10, or of sentences.
 
 The family MRR is the module `condenser.evaluate.measures.mrr`. It holds:
 
@@ -7,6 +7,14 @@ The family MRR is the module `condenser.evaluate.measures.mrr`. It holds:
 
 It may hold `NEEDS_ANSWERS = True`, where it looks for the answers of a query in the texts of passages;
 then `ranking.has_answer` is there.
+
+A measure of sentences has no depth. It holds instead of `value`:
+
+- `TASK`: that of the data sets that it measures (`condenser.data.sources`);
+- `values(similarities, labels) -> values`: float64 [item, similarity] and [item] give numbers [item], whose
+  mean is the measure and whose spread is its uncertainty.
+
+It may hold `LEAST`, its least value where that is not 0.
 """
 
 from __future__ import annotations
@@ -33,7 +41,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure at a depth."""
+    """A measure at a depth, which is 0 for one of sentences."""
 
     name: str
     module: ModuleType
@@ -47,16 +55,29 @@ class Measure:
         """Whether it reads the texts of passages."""
         return getattr(self.module, "NEEDS_ANSWERS", False)
 
+    @property
+    def task(self) -> str | None:
+        """The task of the sentences that it measures; None for a measure of rankings."""
+        return getattr(self.module, "TASK", None)
+
+    @property
+    def least(self) -> float:
+        """Its least value; the largest is 1."""
+        return getattr(self.module, "LEAST", 0.0)
+
 
 def parse(name: str) -> Measure:
-    """The measure of a name such as "MRR@10".
+    """The measure of a name such as "MRR@10" or "spearman".
 
     Raises:
         ValueError: there is no such measure.
     """
     family, _, depth = name.partition("@")
-    known = {kinds.load(FOLDER, kind).NAME: kind for kind in kinds.names(FOLDER)}
-    if family not in known or not depth.isdecimal() or depth.startswith("0"):
-        written = ", ".join(f"{one}@10" for one in sorted(known))
-        raise ValueError(f"expected measures such as {written}, got {name!r:.80}.")
-    return Measure(name, kinds.load(FOLDER, known[family]), int(depth))
+    known = {module.NAME: module for module in (kinds.load(FOLDER, kind) for kind in kinds.names(FOLDER))}
+    of_sentences = {one for one, module in known.items() if hasattr(module, "TASK")}
+    if name in of_sentences:
+        return Measure(name, known[name], 0)
+    if family not in known.keys() - of_sentences or not depth.isdecimal() or depth.startswith("0"):
+        written = [f"{one}@10" for one in sorted(known.keys() - of_sentences)] + sorted(of_sentences)
+        raise ValueError(f"expected measures such as {', '.join(written)}, got {name!r:.80}.")
+    return Measure(name, known[family], int(depth))

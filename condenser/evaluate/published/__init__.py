@@ -1,7 +1,8 @@
 """Published figures as data: one TSV file a table, each with its source in a comment at its top.
 
 Columns: `method`, by which rows are matched to our systems' labels; `batch_size` (passages); then the
-measures, as fractions where the papers print per cent. An empty cell: the paper has no figure.
+measures, as fractions where the papers print per cent. An empty cell: the paper has no figure. With a
+column `train_queries` a row belongs to our rows of that train size (`all`: the full train split).
 """
 
 from __future__ import annotations

@@ -158,6 +158,32 @@ class Shape:
             "note": "with the gradient cache" if is_cached else "",
         }
 
+    def inference(
+        self, lengths: np.ndarray, num_rows: float, *, batch_tokens: int, block_rows: int
+    ) -> dict[str, Any]:
+        """The work of one forward pass of each of `num_rows` rows, in blocks of sorted rows.
+
+        `lengths` is a sample of theirs, with specials.
+        """
+        block = average_batch(lengths, min(block_rows, max(1, round(num_rows))))
+        batches, num_blocks = inference_batches(block, batch_tokens=batch_tokens), num_rows / len(block)
+        # graphs are not kept, and a forward pass is a third of a training's
+        graphs = [self.graph_numbers([batch]) for batch in batches]
+        return {
+            "tokens": num_rows * lengths.mean(),
+            "flops": num_blocks * sum(map(self.encoder_flops, batches)),
+            "graph_bytes": num_blocks * 4 * sum(graphs) / 3,
+            "layers": num_blocks * len(batches) * self.num_layers / 3,
+            "memory_bytes": 4 * self.num_weights + 4 * max(graphs) / self.num_layers,
+        }
+
+
+def inference_batches(lengths: np.ndarray, *, batch_tokens: int) -> list[Chunk]:
+    """Rows of these lengths in the batches of a forward pass."""
+    from condenser.retrieve.encode import token_batches
+
+    return [padded(lengths[rows]) for rows in token_batches(lengths, batch_tokens=batch_tokens)]
+
 
 def even_places(count: int, number: int) -> np.ndarray:
     """Places of `number` of `count` things, int64, at even distances."""

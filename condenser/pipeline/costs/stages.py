@@ -15,7 +15,6 @@ from typing import Any
 
 from condenser.data import sources
 from condenser.data.official import official_file
-from condenser.pipeline.costs.arithmetic import average_batch, padded
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.texts import python_bytes
@@ -25,13 +24,15 @@ _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
 _JSON_BYTES = 36  # of a line of JSON, besides text and ids
 
 
-def download(job: Job, data: Data) -> Work:
+def download(job: Job, data: Data) -> Work | None:
     size = official_file(job.wildcards["file"]).num_bytes
-    return {"bytes": size, "bytes_on_disk": size}
+    return None if size is None else {"bytes": size, "bytes_on_disk": size}
 
 
-def collect(job: Job, data: Data) -> Work:
+def collect(job: Job, data: Data) -> Work | None:
     settings = job.config["dataset"]
+    if sources.task(settings):
+        return None
     texts = [data.passages(job), *(data.queries(job, split) for split in sources.splits(settings))]
     written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
     parsed = sum(map(python_bytes, settings.get("packages", ())))
@@ -63,31 +64,22 @@ def bm25_index(job: Job, data: Data) -> Work:
 def examples(job: Job, data: Data) -> Work:
     """From a run, or from official files that are read as a whole."""
     files = [need.wildcards["file"] for need in job.needs if need.stage == "download"]
-    read = {"raw_bytes": sum(official_file(name).num_bytes for name in files)} if files else data.run(job)
+    raw_bytes = sum(official_file(name).num_bytes or 0 for name in files)  # 0: published nowhere
+    read = {"raw_bytes": raw_bytes} if files else data.run(job)
     an_example = data.passages(job).id_bytes * (1 + job.config["recipe"]["negatives"]["sample"])
     return {**read, "bytes_on_disk": data.num_examples(job) * an_example}
 
 
 def encode(job: Job, data: Data) -> Work:
     """Blocks of rows, each cut into batches of like lengths."""
-    from condenser.retrieve.encode import token_batches
-
     settings, shape, texts = job.config["encode"], data.shape(job), data.texts(job)
     (max_tokens,) = job.config["recipe"]["lengths"].values()
-    lengths = texts.cut(max_tokens)
-    block = average_batch(lengths, min(settings["block_rows"], max(1, round(texts.count))))
-    batches = [padded(block[rows]) for rows in token_batches(block, batch_tokens=settings["batch_tokens"])]
-    num_rows = texts.count * job.share
-    num_blocks = num_rows / len(block)
-    graphs = [shape.graph_numbers([batch]) for batch in batches]  # which are not kept: a third of the passes
-    return {
-        "tokens": num_rows * lengths.mean(),
-        "flops": num_blocks * sum(map(shape.encoder_flops, batches)),
-        "graph_bytes": num_blocks * 4 * sum(graphs) / 3,
-        "layers": num_blocks * len(batches) * shape.num_layers / 3,
-        "bytes_on_disk": 4 * num_rows * shape.dim,
-        "memory_bytes": 4 * shape.num_weights + 4 * max(graphs) / shape.num_layers,
-    }
+    rows = texts.count * job.share
+    block_rows = min(settings["block_rows"], max(1, round(texts.count)))
+    work = shape.inference(
+        texts.cut(max_tokens), rows, batch_tokens=settings["batch_tokens"], block_rows=block_rows
+    )
+    return {**work, "bytes_on_disk": 4 * rows * shape.dim}
 
 
 encode_queries = encode

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -89,7 +90,10 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
     """
     if settings["source"] == "hub_text":
         return _hub_texts(settings["parts"], tables)
-    if files := sources.local_files(settings):
+    if settings["source"] == "squad":
+        count = _count_in(sources.local_files(settings), "context")
+        return assumed_texts(tables.row("collections", "squad"), count, why="paragraphs counted")
+    if (files := sources.local_files(settings)) and not sources.task(settings):
         return _own_file(files[0], tables)
     row = tables.row("collections", settings["source"])
     if not row["rows"]:  # docstrings
@@ -106,7 +110,10 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     Raises:
         ValueError: collections.tsv does not have the split.
     """
-    name, count, why = f"{settings['source']}/{split}", None, f"official split {split}"
+    name = "/".join(filter(None, (settings["source"], settings.get("name"), split)))
+    why, count = f"official split {split}", None
+    if settings["source"] == "squad":
+        name, why, count = "squad/queries", "questions counted", _squad_questions(settings, split)
     if settings["source"] == "pydoc":
         name, why = "pydoc/queries", "queries as configured"
         count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
@@ -120,6 +127,25 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
             count = max(1, len(judged - {b"query-id"}))
     row = tables.row("collections", name)
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
+
+
+def _squad_questions(settings: Mapping[str, Any], split: str) -> float:
+    """The questions of a split of SQuAD; of one file, as many as its share of the articles."""
+    files = sources.local_files(settings)
+    if not settings["one_file"]:
+        return _count_in([file for file in files if file.name.startswith(f"{split}-")], "question")
+    held_out = settings["held_out_articles"] / _count_in(files, "paragraphs")
+    share = held_out if split == settings["eval_split"] else 1 - held_out
+    return max(1.0, share * _count_in(files, "question"))
+
+
+def _count_in(files: Sequence[Path], key: str) -> float:
+    """How often a key stands in JSON files."""
+    count = 0
+    for file in files:
+        with open_unpacked(file) as stream:
+            count += len(re.findall(rf'"{key}"\s*:'.encode(), stream.read()))
+    return float(max(1, count))
 
 
 def python_bytes(package: str) -> int:

@@ -98,6 +98,15 @@ def server() -> Iterator[Server]:
                 released.wait(5)
             self.close_connection = True
 
+        def do_HEAD(self) -> None:
+            does = state.script[0]
+            self.send_response(does.status or 200)
+            if does.length:
+                self.send_header("Content-Length", str(len(does.content)))
+            self.end_headers()
+            if does.status:
+                state.script.pop(0)
+
         def log_message(self, *_: object) -> None:
             pass
 
@@ -356,14 +365,17 @@ def test_a_url_cannot_name_a_place_outside_the_mirror():
         assert place.is_relative_to("/mirror") and ".." not in place.parts
 
 
-def test_the_official_files_are_those_that_msmarco_needs():
-    assert len(OFFICIAL_FILES) == 6
+def test_the_official_files_are_those_that_the_sources_need():
+    of_sentences = {"stsbenchmark.tsv.gz", "wikipedia-sections-triplets.zip", "AllNLI.tsv.gz"}
+    assert len(OFFICIAL_FILES) == 6 + len(of_sentences)
     assert official_file("collectionandqueries.tar.gz").num_bytes == 1_057_717_952
     documents = official_file("msmarco-docs.tsv.gz")
     assert documents.url.endswith("/msmarcoranking/msmarco-docs.tsv.gz")
     assert documents.md5 == "103b19e21ad324d8a5f1ab562425c0b4"
     assert -(-documents.num_bytes // 4096) * 4096 == 8_446_275_584  # blocks on disk, as users list it
-    assert [name for name, file in OFFICIAL_FILES.items() if file.md5 is None] == ["marco.tar.gz"]
+    unknown = {name for name, file in OFFICIAL_FILES.items() if file.md5 is None}
+    assert unknown == {"marco.tar.gz", *of_sentences}
+    assert {name for name, file in OFFICIAL_FILES.items() if file.num_bytes is None} == of_sentences
     assert all(len(file.md5) == 32 for file in OFFICIAL_FILES.values() if file.md5)
     with pytest.raises(ValueError, match=r"expected one of the files .*, got 'passwd'"):
         official_file("passwd")
@@ -388,3 +400,18 @@ def test_the_program_takes_the_file_from_the_mirror_of_the_environment(tmp_path,
             ]
         )
     assert not (tmp_path / "manifest.json").exists()
+
+
+def test_a_file_of_unpublished_length_is_as_long_as_the_server_says(server: Server, tmp_path: Path) -> None:
+    options = {"num_bytes": None, "md5": None, "mirror": None, "retries": 2, "timeout_s": 5, "wait_s": 0}
+    server.script = [Behaviour(status=503), Behaviour(cut_after=1000), Behaviour()]
+    done = download(server.url, tmp_path / "file.bin", **options)
+    assert (tmp_path / "file.bin").read_bytes() == CONTENT
+    assert (done["bytes"], done["attempts"], done["resumed"]) == (len(CONTENT), 3, 1)
+    server.script = [Behaviour(length=False)]
+    with pytest.raises(ValueError, match="expected the length of the file, got HTTP status 200 without one"):
+        download(server.url, tmp_path / "other.bin", **options)
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "file.bin").write_bytes(CONTENT[:7])
+    done = download(server.url, tmp_path / "third.bin", **{**options, "mirror": tmp_path / "mirror"})
+    assert done["bytes"] == 7 and done["from"] == "mirror"

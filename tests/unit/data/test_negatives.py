@@ -9,11 +9,13 @@ import pytest
 from condenser import progress
 from condenser.data.negatives import make_examples
 from condenser.data.records import (
+    Passage,
     Qrel,
     Query,
     ScoredDoc,
     TrainExample,
     read_examples,
+    write_passages,
     write_qrels,
     write_queries,
     write_run,
@@ -87,10 +89,12 @@ def test_every_query_is_accounted_for(tmp_path):
         "without_hits": 1,
         "without_positive_in_run": 1,
         "without_negatives": 1,
+        "without_negatives_by_answer": 0,
         "without_negatives_by_margin": 0,
         "examples": 1,
         "fewer_negatives_than_sample": 1,
         "positives_removed": 1,
+        "removed_by_answer": 0,
         "removed_by_margin": 0,
         "negatives": 1,
     }
@@ -106,6 +110,35 @@ def test_a_margin_leaves_out_what_scores_near_the_best_positive_or_above_it(tmp_
     assert counts["without_negatives_by_margin"] == 1 and counts["without_negatives"] == 0
     assert counts["removed_by_margin"] == 1 and counts["positives_removed"] == 2
     assert made(tmp_path, run, judged, margin=2.0)[0]["q"].negative_doc_ids == ("c",)
+
+
+def test_what_holds_an_answer_is_no_negative(tmp_path):
+    run = {"q": ["a", "p", "b", "c"], "r": ["a", "b"]}
+    answering = {("q", "a"), ("q", "p"), ("r", "a"), ("r", "b"), ("x", "b")}
+    examples, counts = made(tmp_path, run, {"q": {"p": 1}, "r": {"p": 1}}, answering=answering, depth=2)
+    assert examples == {"q": TrainExample("q", ("p",), ("b", "c"))}  # the depth is that of what is left
+    assert counts["removed_by_answer"] == 1 and counts["positives_removed"] == 1
+    assert counts["without_negatives_by_answer"] == 1
+
+
+def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
+    from workflow_scripts import examples
+
+    made(tmp_path, {"q": ["a", "b"]}, {"q": {"p": 1}})
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "capital?", ("Paris",))])
+    texts = {"a": "It is Paris.", "b": "It is Rome.", "p": "Paris, the capital."}
+    write_passages(
+        tmp_path / "collection.jsonl", [Passage(doc_id, "Paris", text) for doc_id, text in texts.items()]
+    )
+    negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
+    spec = {"config": {"recipe": {"negatives": negatives}, "seed": 42}, "wildcards": {"system": "bm25"}}
+    arguments = f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
+    arguments += (
+        f" --collection {tmp_path}/collection.jsonl --output {tmp_path}/out --manifest {tmp_path}/m.json"
+    )
+    examples.main(["--spec", json.dumps(spec), *arguments.split()])
+    assert [one.negative_doc_ids for one in read_examples(tmp_path / "out")] == [("b",)]
+    assert "collection.jsonl" in json.loads((tmp_path / "m.json").read_text())["inputs"]
 
 
 def test_negatives_are_sampled_evenly_without_replacement_in_order_of_rank(tmp_path):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import re
 import tracemalloc
 from collections import Counter
 
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from condenser.data import parsing
 from condenser.data.parsing import (
     MAX_ID_BYTES,
     MAX_PASSAGE_CHARACTERS,
@@ -17,7 +20,9 @@ from condenser.data.parsing import (
     check_id,
     check_passage,
     check_text,
+    csv_columns,
     decode,
+    json_array,
     json_object,
     preview,
     tab_columns,
@@ -235,3 +240,95 @@ def test_a_message_shows_the_beginning_of_a_long_text_without_a_copy_of_it():
 
 def test_a_grade_of_many_digits_is_refused_before_it_is_read():
     message_of(whole_grade, "9" * 5000)
+
+
+ARRAY = '[\n {"a": "\u00e9 \\"[x], \\ud83d\\ude00", "b": [1, {"c": null}]},\n\n {"a": "two"}, 17, "s]"\n]\n'
+
+
+class Dripping(io.BytesIO):
+    """A file that gives a few bytes at a time, as a slow archive may."""
+
+    def __init__(self, content: bytes, size: int) -> None:
+        super().__init__(content)
+        self.size = size
+
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(self.size)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_the_elements_of_an_array_are_those_of_the_whole_however_it_is_cut(size, mark):
+    found = list(json_array("f", Dripping(mark + ARRAY.encode(), size), max_bytes=1000))
+    assert [element for _, element in found] == json.loads(ARRAY)
+    assert [line for line, _ in found] == [2, 4, 4, 4]
+    assert list(json_array("f", Dripping(b" [ ] \n", size), max_bytes=10)) == []
+
+
+def test_of_a_long_array_only_a_part_is_in_memory():
+    element = json.dumps({"text": "x" * 1000}) + ",\n"
+    times = 20_000  # 20 MB
+    content = io.BytesIO(b"[" + element.encode() * times + b"1]")
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in json_array("f", content, max_bytes=1 << 20)) == times + 1
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 6 << 20
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", r"^f:1: expected '\[' in a JSON array, got the end of the file. "),
+        (b'{"a": 1}', r"^f:1: expected '\[' in a JSON array, got '\{\"a\": 1\}'. "),
+        (b'[\n{"a": 1}\n{"a": 2}]', r"^f:3: expected ',' in a JSON array, got '\{\"a\": 2\}\]'. "),
+        (b'[{"a": 1},\n{"a": 2}', r"^f:2: expected ',' in a JSON array, got the end of the file. "),
+        (b'[\n{"a": tru', r"^f:2: expected a JSON value, got .*Expecting value"),
+        (b'[{"a": "cut', r"^f:1: expected a JSON value, got .*Unterminated string"),
+        (b'[\n{"a": 1, "a": 2}]', r"^f:2: expected each key once in an object, got 'a' again"),
+        (b'[{"a": "\xe9 no UTF-8, and more text behind it"}]', "^f:1: expected UTF-8 text"),
+        (b"[1] 2", r"^f:1: expected the end of the file after the array, got '2'"),
+        (b"[1,]", "^f:1: expected a JSON value, got '\\]' "),
+        (b"[" * 100_000, "^f:1: expected a JSON value, got .*RecursionError"),
+        (b'["' + b"x" * 3000 + b'"]', "^f:1: expected elements of at most 1,000 bytes"),
+    ],
+)
+def test_what_is_no_array_is_an_error_at_its_line(content, message, monkeypatch):
+    monkeypatch.setattr(parsing, "_JSON_CHUNK_BYTES", 64)
+    limit = 1000 if content.startswith(b'["x') else 1 << 20
+    with pytest.raises(ValueError, match=message):
+        list(json_array("f", io.BytesIO(content), max_bytes=limit))
+
+
+@pytest.mark.parametrize(
+    ("line", "columns"),
+    [
+        (b"1\tplain text\tTitle", ["1", "plain text", "Title"]),
+        (
+            b'1\t"He said ""no"", twice."\t"""Weird Al"" Yankovic"',
+            ["1", 'He said "no", twice.', '"Weird Al" Yankovic'],
+        ),
+        (b'1\t"a\ttab"\tTitle', ["1", "a\ttab", "Title"]),
+        (b'1\tNA\ta "quoted" word', ["1", "NA", 'a "quoted" word']),
+        ("1\tline\u2028separator\tT".encode(), ["1", "line\u2028separator", "T"]),
+    ],
+)
+def test_columns_may_be_quoted_as_in_csv(line, columns):
+    assert csv_columns(line, names=("id", "text", "title")) == columns
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'1\t"not closed\tTitle', "columns with paired quotation marks"),
+        (b'1\t"closed" early\tTitle', "columns with paired quotation marks"),
+        (b"1\ttext", r"3 tab-separated columns \(id, text, title\)"),
+        (b"1\tt\xe9xt\tTitle", "UTF-8 text"),
+    ],
+)
+def test_a_quotation_mark_reaches_no_other_line(line, message):
+    with pytest.raises(Unfit) as caught:
+        csv_columns(line, names=("id", "text", "title"))
+    assert re.search(message, caught.value.expected)

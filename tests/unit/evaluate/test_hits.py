@@ -39,6 +39,17 @@ from condenser.files import read_json
         ("anything", [" \u200b"], False),  # no token: a zero-width space is a control character
         ("\u5317\u4eac\u5e02", ["\u5317\u4eac"], False),  # letters without spaces are one token
         ("one two three", ["zero", "two three"], True),
+        ("Born in S\u00e3o Paulo, Brazil", ["sa\u0303o paulo"], True),  # several tokens, one with an accent
+        ("Born in S\u00e3o Paulo, Brazil", ["sao paulo"], False),
+        ("\u00c9MILE ZOLA wrote it", ["\u00e9mile zola"], True),
+        ("He said: \u201cNo!\u201d Then left", ["no"], True),
+        ("Then, in 1990, he left", ["in 1990, he"], True),
+        ("Then, in 1990, he left", ["in 1990 he"], False),  # the comma is a token
+        ("rock \u2019n\u2019 roll", ["rock 'n' roll"], False),  # apostrophes are not made alike
+        ("C\u00f4te d'Ivoire", ["cote d'ivoire", "C\u00f4te d'Ivoire"], True),
+        ("10\u00b0C today", ["10\u00b0"], True),
+        ("a\u00a0b", ["a b"], True),  # a no-break space separates
+        ("new\nyork\tcity", ["New York City"], True),
     ],
 )
 def test_an_answer_is_a_contiguous_sequence_of_tokens(text: str, answers: list[str], expected: bool) -> None:
@@ -81,6 +92,55 @@ def test_hits_are_counted_down_to_their_depth(tmp_path: Path) -> None:
     )  # fmt: skip
     measured = read_json(tmp_path / "metrics.json")["measures"]
     assert measured == {"hits@1": 0.5, "hits@2": 0.5, "hits@3": 1.0, "MRR@100": 1.0}
+
+
+def test_queries_that_no_passage_is_judged_for_are_judged_by_their_answers(tmp_path: Path) -> None:
+    run, passages, queries, qrels = collection(tmp_path)
+    pairs = answering_pairs(run, passages, queries, depth=20)
+    options = {
+        "system": "s",
+        "relevant_grade": 1,
+        "has_answer": lambda query_id, doc_id: (query_id, doc_id) in pairs,
+    }
+    write_qrels(qrels, [])
+    by_answer = ["hits@1", "hits@3"]
+    counts = evaluate(
+        run,
+        qrels,
+        tmp_path / "metrics.json",
+        measures=by_answer,
+        answered=["q1", "q2", "not-in-the-run"],
+        **options,
+    )
+    found = read_json(tmp_path / "metrics.json")
+    assert found["measures"] == {"hits@1": 1 / 3, "hits@3": 2 / 3}
+    assert found["per_query"] == {
+        "query_id": ["q1", "q2", "not-in-the-run"],
+        "hits@1": [0, 1, 0],
+        "hits@3": [1, 1, 0],
+    }
+    assert counts["queries"] == 3 and counts["queries_missing"] == 1 and counts["queries_unjudged"] == 0
+    with pytest.raises(
+        ValueError, match=r"expected a passage of grade 1 or more, got none.*measures by answer"
+    ):
+        evaluate(run, qrels, tmp_path / "m.json", measures=["hits@1", "MRR@10"], answered=["q1"], **options)
+
+
+def test_answers_add_no_query_where_all_are_judged(tmp_path: Path) -> None:
+    run, _, _, qrels = collection(tmp_path)
+    made = []
+    for answered in ([], ["q1", "q2"]):
+        evaluate(
+            run,
+            qrels,
+            tmp_path / "m.json",
+            system="s",
+            measures=["MRR@10", "R@1"],
+            relevant_grade=1,
+            answered=answered,
+        )
+        made.append((tmp_path / "m.json").read_bytes())
+    assert made[0] == made[1]
 
 
 def test_queries_without_answers_are_refused(tmp_path: Path) -> None:

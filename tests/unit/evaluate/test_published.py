@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -29,10 +30,11 @@ def test_a_published_table_names_its_source_and_holds_fractions_of_methods_of_th
     path = published.file(name)
     assert path.read_text(encoding="utf-8").startswith("# ")
     rows = published.read(path)
-    methods = [row["method"] for row in rows]
+    methods = [(row["method"], row.get("train_queries")) for row in rows]
     assert methods and len(set(methods)) == len(methods)
     for row in rows:
-        _, _, *columns = row
+        assert re.fullmatch(r"|all|[1-9]\d*", row.get("train_queries", ""))
+        _, _, *columns = (column for column in row if column != "train_queries")
         assert row["batch_size"].isdecimal() or not row["batch_size"]
         for column in columns:
             assert measures.parse(column).name == column

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from condenser.loss import contrastive, mlm
+from condenser.loss import contrastive, listwise, mlm
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 
 
@@ -93,7 +93,7 @@ def test_scores_are_not_rounded_under_autocast() -> None:
     assert torch.equal(exact[0], inside[0]) and torch.equal(exact[1], inside[1])
 
 
-@pytest.mark.parametrize("module", [contrastive, mlm])
+@pytest.mark.parametrize("module", [contrastive, listwise, mlm])
 def test_examples_in_the_docstrings_are_true(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 0 and result.failed == 0

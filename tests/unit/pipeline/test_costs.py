@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import math
 import os
 import shutil
@@ -31,10 +32,12 @@ from condenser import kinds
 from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
+from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards, prefix_of
 from condenser.files import read_json
 from condenser.manifest import Manifest
+from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
@@ -674,6 +677,30 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
     assert untied["bytes_on_disk"] == pytest.approx(2 * tied["bytes_on_disk"], rel=0.05)
 
 
+def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
+    model, ids = CrossEncoder(small_backbone(), seed=3).double(), torch.randint(0, 40, (5, 16))
+    forward = shape_of(small_config()).encoder_flops(Chunk(5, 16))
+    counted = counted_flops(lambda: model(ids, torch.zeros_like(ids), None).sum().backward())
+    assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
+
+
+def test_reranking_is_planned_by_its_pairs(tmp_path: Path) -> None:
+    overlay = str(ROOT / "configs" / "tiny.yaml")
+    jobs = planned_jobs(tmp_path, "tiny/table3.plan.H200.tsv", "-n", "--configfile", overlay)
+    rows = plan(jobs)
+    assert {row["basis"] for row in rows.values()} <= {"counted", "assumed"}
+    reranked, dense = rows["rerank rerank-backbone seed42 dev"], rows["metrics cocondenser-round2 seed42 dev"]
+    assert dense["bytes_on_disk"] == 0 and reranked["bytes_on_disk"] > 0
+    # 48 queries with 20 hits each; a pair has at most 16 + 64 - 1 tokens, and more than a query
+    assert 16 * 960 < reranked["tokens"] <= 79 * 960
+    shape = Shape(num_layers=2, dim=32, feed_forward=64, num_heads=2, vocab_size=600, max_positions=128)
+    longest = shape.encoder_flops(Chunk(960, 80))
+    assert 0.3 * longest < reranked["flops"] < 1.01 * longest
+    trained = rows["train rerank-backbone seed42"]
+    assert trained["tokens"] > 3 * 4 * 16 * 0.5 * 192  # three epochs of four pairs
+    assert rows["ensemble rerank-ensemble seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]
+
+
 def test_unknown_devices_backbones_and_corpora_are_refused_by_name(paper: list[Job]) -> None:
     with pytest.raises(ValueError, match=r"devices.tsv: expected one of H200, .*, got 'H2000'"):
         tables.device("H2000")
@@ -725,3 +752,23 @@ def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None
     # 2 operations on numbers in cache, or one through memory
     assert device.flops_per_s > device.bytes_per_s / 8
     assert device.memory_bytes > 1e8
+
+
+def test_squad_is_counted_in_its_files_and_one_file_is_shared_by_articles(tmp_path: Path) -> None:
+    questions = [{"id": str(number), "question": "q", "answers": [{"text": "a"}]} for number in range(6)]
+    paragraphs = [{"context": "a text", "qas": questions[:3]}, {"context": "another", "qas": questions[3:]}]
+    data = {"data": [{"title": str(number), "paragraphs": paragraphs} for number in range(4)]}
+    (tmp_path / "dev-v1.1.json").write_text(json.dumps(data))
+    given = {"source": "squad", "path": str(tmp_path), "one_file": "dev", "held_out_articles": 1}
+    settings = squad.Settings(**given, eval_split="test").model_dump()
+    assert assumed_passages(settings, tables).count == 8
+    assert assumed_queries(settings, "test", tables).count == 6
+    assert assumed_queries(settings, "train", tables).count == 18
+
+
+def test_the_questions_of_dprs_sets_are_known_by_set_and_split() -> None:
+    for name, files in dpr.FILES.items():
+        settings = dpr.Settings(source="dpr", name=name, eval_split="test").model_dump()
+        assert assumed_passages(settings, tables).count == dpr.OFFICIAL_ROWS[dpr.PASSAGES]
+        for split in files:
+            assert assumed_queries(settings, split, tables).count > 3000

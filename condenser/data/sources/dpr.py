@@ -1,0 +1,357 @@
+"""Open-domain question answering in DPR's files: Natural Questions, TriviaQA, and SQuAD in their form.
+
+- `psgs_w100.tsv.gz`: the Wikipedia of December 2018 in passages of 100 words, `id<tab>text<tab>title` with
+  this header, columns quoted as in CSV, one passage a line.
+- `biencoder-<set>-<split>.json.gz`: one JSON array of questions with `answers`, `positive_ctxs`,
+  `hard_negative_ctxs` (BM25's passages without an answer) and `negative_ctxs`. A passage there has its id in
+  the file of passages, `passage_id` (NQ) or `psg_id` (the others). The arrays of training have gigabytes, so
+  one question at a time is in memory (`condenser.data.parsing.json_array`).
+- `<set>-<split>.qa.csv`: `question<tab>answers`, quoted as in CSV; the answers are a list as Python
+  writes it.
+
+A question is used as it is written, in training and in search; DPR's code puts straight apostrophes in some.
+Source: Karpukhin et al. 2020 (DPR) and their `download_data.py`; the numbers of rows: their Table 1. Nobody
+publishes a length, a checksum or a number of rows of their files of SQuAD, so these are not checked.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from condenser.data.archives import open_gzip
+from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.official import check_official_rows
+from condenser.data.parsing import (
+    MAX_LINE_BYTES,
+    Row,
+    Unfit,
+    csv_columns,
+    json_array,
+    parse_rows,
+    preview,
+    text_field,
+    text_lines,
+)
+from condenser.data.randomness import permutation
+from condenser.data.records import (
+    Passage,
+    Qrel,
+    Query,
+    TrainExample,
+    read_qrels,
+    read_queries,
+    write_examples,
+)
+from condenser.data.sources import splits as given_splits
+from condenser.progress import track
+from condenser.settings import Name, PartlyJudgedTexts
+
+PASSAGES = "psgs_w100.tsv.gz"
+FILES = {
+    "nq": {
+        "train": "biencoder-nq-train.json.gz",
+        "dev": "biencoder-nq-dev.json.gz",
+        "dev-qa": "nq-dev.qa.csv",
+        "test": "nq-test.qa.csv",
+    },
+    "tqa": {
+        "train": "biencoder-trivia-train.json.gz",
+        "dev": "biencoder-trivia-dev.json.gz",
+        "dev-qa": "trivia-dev.qa.csv.gz",
+        "test": "trivia-test.qa.csv.gz",
+    },
+    "squad": {
+        "train": "biencoder-squad1-train.json.gz",
+        "dev": "biencoder-squad1-dev.json.gz",
+        "test": "squad1-test.qa.csv",
+    },
+}
+OFFICIAL_ROWS = {
+    PASSAGES: 21_015_324,
+    "biencoder-nq-train.json.gz": 58_880,
+    "biencoder-nq-dev.json.gz": 6_515,
+    "biencoder-trivia-train.json.gz": 78_785,
+    "biencoder-trivia-dev.json.gz": 8_837,
+    "nq-dev.qa.csv": 8_757,
+    "nq-test.qa.csv": 3_610,
+    "trivia-dev.qa.csv.gz": 8_837,
+    "trivia-test.qa.csv.gz": 11_313,
+}
+BY_ANSWERS = ("dev-qa", "test")  # splits without judgements
+
+AFTER_COLLECTING = ("hard_negatives",)
+
+_HEADER = ("id", "text", "title")
+_ID_KEYS = ("passage_id", "psg_id")
+
+
+class Settings(PartlyJudgedTexts):
+    """One of DPR's data sets on their Wikipedia.
+
+    `positives` says which passages of a question are judged relevant: the first, on which DPR and GC-DPR
+    train, or all. `hard_negatives` names the system whose negatives the files give; null: it makes its own.
+    """
+
+    name: Literal["nq", "tqa", "squad"]
+    train_split: Literal["train", "dev"] | None = "train"
+    eval_split: Literal["dev", "dev-qa", "test"] | None = "test"
+    positives: Literal["first", "all"] = "first"
+    hard_negatives: Name | None = "bm25"
+    measures: list[str] | None = Field(default_factory=lambda: ["hits@5", "hits@20", "hits@100"])
+
+    @model_validator(mode="after")
+    def _splits_are_there(self) -> Settings:
+        known = FILES[self.name]
+        if self.eval_split is not None and self.eval_split not in known:
+            raise ValueError(
+                f"eval_split: expected one of {', '.join(known)} for {self.name}, got {self.eval_split}"
+            )
+        others = [name for name in self.measures or [] if not name.startswith("hits@")]
+        if self.eval_split in BY_ANSWERS and (others or not self.measures):
+            raise ValueError(
+                f"measures: expected measures by answer, such as hits@20, for eval_split {self.eval_split}, "
+                f"which has no judgements, got {', '.join(others) or 'none'}"
+            )
+        return self
+
+
+def raw_files(settings: Mapping[str, Any]) -> list[str]:
+    """The passages, and the questions of the splits."""
+    return [PASSAGES, *(FILES[settings["name"]][split] for split in given_splits(settings))]
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """None: everything is downloaded."""
+    return []
+
+
+def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
+    """The questions of training, for the system whose negatives they give."""
+    split = settings["train_split"]
+    return [FILES[settings["name"]][split]] if split and settings["hard_negatives"] == system else []
+
+
+def make_examples(
+    raw: Mapping[str, Path],
+    queries: Path,
+    qrels: Path,
+    output: Path,
+    *,
+    sample: int,
+    wanted: Collection[str] | None,
+    seed: int,
+) -> dict[str, int]:
+    """Write an example for each train question with hard negatives in DPR's file; gives the counts.
+
+    An example has the judged positives of its question, and a random sample of `sample` of its distinct
+    hard negatives (all of them if it has fewer), drawn by (seed, query_id), in the order of the file. A
+    passage that the file also has among the positives is no negative, and is counted.
+
+    Raises:
+        ValueError: the file does not fit, or has no negatives of our questions.
+    """
+    (path,) = raw.values()
+    known = {query.query_id for query in read_queries(queries)}
+    chosen = known if wanted is None else known.intersection(wanted)
+    positives: dict[str, dict[str, None]] = {}
+    for qrel in read_qrels(qrels):
+        if qrel.grade > 0:
+            positives.setdefault(qrel.query_id, {})[qrel.doc_id] = None
+    counts: Counter[str] = Counter(
+        queries=len(chosen),
+        without_negatives=0,
+        fewer_negatives_than_sample=0,
+        negatives_given_as_positives=0,
+    )
+
+    def examples() -> Iterator[TrainExample]:
+        for number, _, element in _elements(path, "examples"):
+            query_id = _query_id(_split_of(path), number)
+            if query_id not in chosen:
+                continue
+            given = _passage_ids(element, "hard_negative_ctxs")
+            relevant = {*_passage_ids(element, "positive_ctxs"), *positives[query_id]}
+            negatives = [doc_id for doc_id in given if doc_id not in relevant]
+            counts["negatives_given_as_positives"] += len(given) - len(negatives)
+            if not negatives:
+                counts["without_negatives"] += 1
+                continue
+            drawn = sorted(permutation(seed, f"negatives of {query_id}", 0, len(negatives))[:sample].tolist())
+            counts["fewer_negatives_than_sample"] += len(drawn) < sample
+            counts["negatives"] += len(drawn)
+            yield TrainExample(query_id, tuple(positives[query_id]), tuple(negatives[one] for one in drawn))
+
+    counts["examples"] = write_examples(output, examples())
+    if not counts["examples"]:
+        output.unlink()
+        raise ValueError(
+            f"{path}: expected hard negatives of the questions in {queries}, got none. "
+            "Do they belong together?"
+        )
+    return dict(counts)
+
+
+def collect(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    name: str,
+    train_split: str | None,
+    eval_split: str | None,
+    positives: str,
+    bad_rows: str,
+    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
+    **_: Any,
+) -> dict[str, Any]:
+    """Write the canonical files into `folder`; gives the counts.
+
+    A question is known by its place in its file, counted from 0: `train-0`. Questions without a positive
+    passage are left out, as in DPR's code, and counted as `without_positives`. In the splits `BY_ANSWERS`
+    no passage is judged: the answers say what is found.
+
+    Raises:
+        ValueError: a file is damaged, has a row that does not fit, or another number of rows than the
+            official one (`official_rows`).
+    """
+    splits = [split for split in (train_split, eval_split) if split is not None]
+    check_splits(*splits)
+    paths = {split: raw[FILES[name][split]] for split in splits}
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        files.write_collection(_passages(raw[PASSAGES], files), num_rows=official_rows[PASSAGES])
+        qrels: dict[str, list[Row[Qrel]]] = {}
+        queries = []
+        for split, path in paths.items():
+            of_split: list[Row[Query]] = []
+            qrels[split] = []
+            if split in BY_ANSWERS:
+                of_split += files.rows(path, _asked(split))
+            else:
+                _read_questions(path, split, of_split, qrels[split], files, only_first=positives == "first")
+            queries.append(((split,), of_split))
+        files.write_splits(qrels, queries, answered=[split for split in splits if split in BY_ANSWERS])
+        counts = files.counts
+        read = [PASSAGES, *(path.name for path in paths.values())]
+        check_official_rows(counts["files"], [one for one in read if one in official_rows], official_rows)
+    return counts
+
+
+def _passages(path: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:
+    with open_gzip(path) as stream:
+        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=files.tally(path))
+        number, header = next(lines, (1, b""))
+        if isinstance(header, Unfit):
+            raise header.at(str(path), number)
+        if header != "\t".join(_HEADER).encode():
+            raise Unfit(
+                f"the header {' '.join(_HEADER)}, tab-separated",
+                preview(header.decode(errors="replace")),
+                "Is it DPR's file of passages?",
+            ).at(str(path), number)
+        yield from parse_rows(str(path), lines, _passage)
+
+
+def _passage(line: bytes) -> Passage:
+    doc_id, text, title = csv_columns(line, names=_HEADER)
+    return Passage(doc_id, title, text)
+
+
+def _read_questions(
+    path: Path,
+    split: str,
+    queries: list[Row[Query]],
+    qrels: list[Row[Qrel]],
+    files: CanonicalFiles,
+    *,
+    only_first: bool,
+) -> None:
+    """Add the questions of a JSON file, and the judgements that they hold, to the lists."""
+    for number, line, element in _elements(path, split):
+        query_id = _query_id(split, number)
+        try:
+            query, relevant = _question(query_id, element), _passage_ids(element, "positive_ctxs")
+        except Unfit as unfit:
+            queries.append(Row(str(path), line, unfit))
+            continue
+        if not relevant:
+            files.tally(path).update(rows=1, without_positives=1)
+            continue
+        queries.append(Row(str(path), line, query))
+        for doc_id in relevant[:1] if only_first else relevant:
+            qrels.append(Row(f"{path} positive_ctxs", line, Qrel(query_id, doc_id, 1)))
+
+
+def _elements(path: Path, label: str) -> Iterator[tuple[int, int, Any]]:
+    """Number, line and value of each element of a JSON file."""
+    with open_gzip(path) as stream:
+        elements = json_array(str(path), stream, max_bytes=MAX_LINE_BYTES)
+        counted = track(elements, label, total=OFFICIAL_ROWS.get(path.name), unit="questions")
+        for number, (line, element) in enumerate(counted):
+            yield number, line, element
+
+
+def _query_id(split: str, number: int) -> str:
+    return f"{split}-{number}"
+
+
+def _split_of(path: Path) -> str:
+    return next(split for files in FILES.values() for split, name in files.items() if name == path.name)
+
+
+def _question(query_id: str, element: Any) -> Query:
+    if not isinstance(element, dict):
+        raise Unfit("a JSON object", preview(element), "Is it a file of questions of DPR's?")
+    answers = element.get("answers")
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        raise Unfit('a list of strings in "answers"', preview(answers), 'For instance ["Paris"].')
+    return Query(query_id, text_field(element, "question", absent=None), _distinct(answers))
+
+
+def _passage_ids(element: dict[str, Any], key: str) -> list[str]:
+    """The ids of the passages of a list, each once."""
+    passages = element.get(key)
+    if not isinstance(passages, list):
+        raise Unfit(f'a list in "{key}"', preview(passages), "Is it a file of questions of DPR's?")
+    ids = []
+    for passage in passages:
+        found = passage if isinstance(passage, dict) else {}
+        doc_id = next((found[name] for name in _ID_KEYS if name in found), None)
+        if not isinstance(doc_id, str) or not doc_id:
+            raise Unfit(
+                f'passages with a "{_ID_KEYS[0]}" or "{_ID_KEYS[1]}" in "{key}"',
+                preview(passage),
+                "Give the id of the passage in the file of passages.",
+            )
+        ids.append(doc_id)
+    return list(dict.fromkeys(ids))
+
+
+def _asked(split: str) -> Any:
+    """A parser of the lines of a file `.qa.csv`, which numbers them."""
+    number = -1
+
+    def parse(line: bytes) -> Query:
+        nonlocal number
+        number += 1
+        question, written = csv_columns(line, names=("question", "answers"))
+        try:
+            answers = ast.literal_eval(written)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            answers = None
+        if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+            raise Unfit(
+                "a list of answers as Python writes it", preview(written), "For instance ['Paris', 'Rome']."
+            )
+        return Query(_query_id(split, number), question, _distinct(answers))
+
+    return parse
+
+
+def _distinct(answers: list[str]) -> tuple[str, ...]:
+    """The answers that are not empty, each once."""
+    return tuple(dict.fromkeys(answer for answer in answers if answer.strip()))

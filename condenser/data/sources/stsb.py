@@ -1,0 +1,135 @@
+"""The STS benchmark: pairs of English sentences with a score of their similarity, from 0 to 5.
+
+Without `path` it is the file of sentence-transformers: a tab-separated table with a header, of whose columns
+`split` (train, dev, test), `score`, `sentence1` and `sentence2` are read; quotes have no meaning. With `path`
+it is a folder of CSV files in the form of stsb-multi-mt, `stsb-en-<split>.csv`: sentence1, sentence2, score,
+without a header. Source: Cer et al. 2017, SemEval-2017 task 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from condenser.data.archives import open_gzip
+from condenser.data.canonical import CanonicalFiles
+from condenser.data.parsing import Row, Unfit, csv_cells, preview, tab_cells
+from condenser.data.records import Item
+from condenser.data.sources import splits as given_splits
+from condenser.settings import Sentences
+
+TASK = "similarity"
+FILE = "stsbenchmark.tsv.gz"
+OFFICIAL_ROWS = {"train": 5_749, "dev": 1_500, "test": 1_379}
+HIGHEST_SCORE = 5.0
+
+Split = Literal["train", "dev", "test"]
+
+
+class Settings(Sentences):
+    """The official file, or the folder of the user's files."""
+
+    path: str | None = None
+    train_split: Split = "train"
+    eval_split: Split | None = "test"
+    measures: list[str] | None = Field(default_factory=lambda: ["spearman"])
+
+
+def raw_files(settings: Mapping[str, Any]) -> list[str]:
+    """The official file, unless the user has others."""
+    return [] if settings["path"] else [FILE]
+
+
+def local_files(settings: Mapping[str, Any]) -> list[Path]:
+    """The files of the splits in the folder `path`."""
+    if not settings["path"]:
+        return []
+    return [Path(settings["path"], f"stsb-en-{split}.csv") for split in given_splits(settings)]
+
+
+def collect(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    path: str | None,
+    train_split: str,
+    eval_split: str | None,
+    bad_rows: str,
+    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
+    **_: Any,
+) -> dict[str, Any]:
+    """Write the pairs of the splits into `folder`; gives the counts.
+
+    `official` among them is the name that the test split of the official file has in tables.
+
+    Raises:
+        ValueError: a row does not fit (with `bad_rows` "strict"), a split is empty, or the official file has
+            another number of rows than the official one (`official_rows`).
+    """
+    splits = [split for split in (train_split, eval_split) if split is not None]
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        if path is not None:
+            files.write_items(
+                {split: files.rows(Path(path, f"stsb-en-{split}.csv"), _csv_pair) for split in splits}
+            )
+            return files.counts
+        of_split: dict[str, list[Row[Item]]] = {split: [] for split in official_rows}
+        for split, row in _official_rows(raw[FILE], files, official_rows):
+            of_split[split].append(row)
+        for split, num_rows in official_rows.items():
+            if len(of_split[split]) != num_rows:
+                raise ValueError(
+                    f"{raw[FILE]}: expected the official {num_rows:,} rows of the split {split}, got "
+                    f"{len(of_split[split]):,}. Delete the download and fetch it again; if that does not "
+                    "help, the file has been changed."
+                )
+        for split in official_rows.keys() - set(splits):
+            files.tally(raw[FILE]).update(rows=len(of_split[split]), of_other_splits=len(of_split[split]))
+        files.write_items({split: of_split[split] for split in splits})
+        return files.counts | ({"official": "STS benchmark"} if eval_split == "test" else {})
+
+
+def _official_rows(
+    path: Path, files: CanonicalFiles, splits: Iterable[str]
+) -> Iterator[tuple[str, Row[Item]]]:
+    """The rows with their splits; one whose split is not readable counts as the first split's."""
+    known = tuple(splits)
+
+    def parse(cells: Mapping[str, str]) -> tuple[str, Item | Unfit]:
+        if cells["split"] not in known:
+            raise Unfit(f"a split ({', '.join(known)})", preview(cells["split"]), "Fetch the file again.")
+        try:
+            return cells["split"], _pair(cells["sentence1"], cells["sentence2"], cells["score"])
+        except Unfit as unfit:
+            return cells["split"], unfit
+
+    needed = ("split", "score", "sentence1", "sentence2")
+    with open_gzip(path) as stream:
+        for row in files.headed_rows(str(path), stream, tab_cells, parse, needed=needed):
+            split, record = (known[0], row.record) if isinstance(row.record, Unfit) else row.record
+            yield split, Row(row.file, row.line, record)
+
+
+def _csv_pair(line: bytes) -> Item:
+    cells = csv_cells(line)
+    if len(cells) != 3:
+        raise Unfit(
+            "3 cells (sentence1, sentence2, score)",
+            f"{len(cells)} in {preview(line.decode(errors='replace'))}",
+            "Put sentences with commas in quotes.",
+        )
+    return _pair(*cells)
+
+
+def _pair(first: str, second: str, score: str) -> Item:
+    try:
+        number = float(score)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number <= HIGHEST_SCORE:
+        raise Unfit(f"a score from 0 to {HIGHEST_SCORE:g}", preview(score), "Is it the column of the score?")
+    return Item("", (first, second), number)

@@ -1,0 +1,87 @@
+"""What all pictures share: colours, sizes, and bytes that depend on the numbers alone."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from itertools import cycle, islice
+from typing import Any
+
+import matplotlib
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+# Okabe and Ito 2008: told apart by all kinds of colour vision. For grey, markers and dashes differ too.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00", "#56B4E9")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_DASHES = ("-", "--", "-.", ":")
+QUIET = "#767676"  # what is there for orientation
+
+_SETTINGS: Any = {
+    "svg.hashsalt": "condenser",  # names of clips and markers are random otherwise
+    "svg.fonttype": "path",  # the same in every viewer, whatever fonts it has
+    "font.family": "DejaVu Sans",  # matplotlib brings it
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "figure.titlesize": 11,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "lines.linewidth": 1.5,
+    "lines.markersize": 4.5,
+    "legend.frameon": False,
+}
+_PANEL_INCHES = 4.0, 2.9
+
+
+def svg(draw: Callable[[], Figure]) -> bytes:
+    """The picture that `draw` makes, as SVG without a date: the same numbers give the same bytes.
+
+    Whatever style the user has set for matplotlib, the picture is drawn in ours.
+    """
+    with matplotlib.style.context("default"), matplotlib.rc_context(_SETTINGS):
+        content = io.BytesIO()
+        draw().savefig(content, format="svg", metadata={"Date": None, "Creator": None})
+    return content.getvalue()
+
+
+def styles(count: int) -> list[dict[str, Any]]:
+    """A colour, a marker and dashes for each of `count` lines."""
+    looks = zip(cycle(_COLOURS), cycle(_MARKERS), cycle(_DASHES), strict=False)
+    return [
+        {"color": colour, "marker": marker, "linestyle": dashes}
+        for colour, marker, dashes in islice(looks, count)
+    ]
+
+
+def panels(titles: Sequence[str], *, title: str, x: str, y: str, share_y: bool) -> tuple[Figure, list[Axes]]:
+    """A picture with a panel for each title, two in a row; `x` and `y` are the labels with their units."""
+    columns = min(2, len(titles))
+    rows = -(-len(titles) // columns)
+    width, height = _PANEL_INCHES
+    size = (max(width * columns, 6.0), height * rows + 1.0)
+    picture = Figure(figsize=size, layout="constrained")
+    grid = picture.subplots(rows, columns, squeeze=False, sharey=share_y)
+    axes = list(grid.flat)
+    for unused in axes[len(titles) :]:
+        unused.remove()
+    for axis, name in zip(axes, titles, strict=False):
+        axis.set_title(name)
+        axis.set_xlabel(x)
+        axis.set_ylabel(y)
+    picture.suptitle(title)
+    return picture, axes[: len(titles)]
+
+
+def legend(picture: Figure, axes: Sequence[Axes]) -> None:
+    """One legend below all panels, with each name once."""
+    found: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            found.setdefault(label, handle)
+    columns = min(len(found), 3 if max(map(len, found)) < 30 else 2)
+    picture.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)

@@ -1,0 +1,138 @@
+"""What a table took: parameters, time and memory of its stages; beside it, what the authors say theirs took.
+
+Source: Condenser, A.2, and `costs.tsv` beside this file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from condenser.settings import Figure, Name
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+READS = "manifests"
+PUBLISHED = Path(__file__).with_suffix(".tsv")
+
+_COLUMNS = ("stage", "name", "jobs", "parameters", "seconds", "processor_hours", "gpu_hours")
+_MORE = ("peak_memory_mb", "peak_gpu_memory_mb", "device", "origin", "collection", "source")
+
+
+class Settings(Figure):
+    """The `table` whose stages are counted."""
+
+    table: Name
+
+
+def table(
+    settings: Mapping[str, Any], files: Sequence[Path], *, significance: Mapping[str, Any]
+) -> pd.DataFrame:
+    """A line for each stage of each model and system: sums over its jobs, and the most memory of one.
+
+    The seconds of a job that was interrupted are those of its last part. `parameters` are all weights that
+    the stage wrote, heads included. A manifest of an earlier version has no processor time and no memory.
+    """
+    import pandas as pd
+
+    from condenser.evaluate import published
+    from condenser.files import read_json
+    from condenser.manifest import read_manifest
+
+    *manifests, figures = files
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for file in manifests:
+        outputs = read_manifest(file).outputs  # refuses a damaged one
+        record = read_json(file)
+        job = record["spec"]["stage"], _name(record["spec"]["wildcards"])
+        groups.setdefault(job, []).append({**record, "parameters": _num_parameters(outputs)})
+    lines: list[dict[str, Any]] = []
+    for (stage, name), records in groups.items():
+        on_gpu = [record for record in records if record["device"].startswith("cuda")]
+        devices = sorted({record["device"] for record in records})
+        lines.append(
+            {
+                "stage": stage,
+                "name": name,
+                "jobs": len(records),
+                "parameters": records[0]["parameters"],
+                "seconds": f"{sum(record['wall_time_s'] for record in records):.1f}",
+                "processor_hours": _hours(records, "processor_s"),
+                "gpu_hours": _hours(on_gpu, "wall_time_s") if on_gpu else None,
+                "peak_memory_mb": _most(records, "peak_memory_mb"),
+                "peak_gpu_memory_mb": max(record.get("peak_gpu_memory_mb", 0) for record in records) or None,
+                "device": "; ".join(devices),
+                "origin": "measured",
+                "collection": settings["collection"],
+                "source": "manifests",
+            }
+        )
+    lines += [{**row, "origin": "published"} for row in published.read(figures)]
+    frame = pd.DataFrame(lines, columns=[*_COLUMNS, *_MORE])
+    for column in ("jobs", "parameters", "peak_memory_mb", "peak_gpu_memory_mb"):
+        frame[column] = pd.to_numeric(frame[column].replace("", None)).astype("Int64")
+    return frame
+
+
+def _name(wildcards: Mapping[str, str]) -> str:
+    """The model or system of a job, whatever its seed; else its data set."""
+    name = wildcards.get("system") or wildcards.get("model") or wildcards.get("dataset") or wildcards["file"]
+    return re.sub(r"-seed\d+$", "", name)
+
+
+def _num_parameters(outputs: Mapping[Path, str]) -> int | None:
+    """The numbers in all weights of a result, from the headers of their files."""
+    import math
+
+    from safetensors import safe_open
+
+    weights = [file for file in outputs if file.suffix == ".safetensors"]
+    total = 0
+    for file in weights:
+        with safe_open(file, framework="numpy") as tensors:
+            total += sum(math.prod(tensors.get_slice(name).get_shape()) for name in tensors.keys())  # noqa: SIM118
+    return total if weights else None
+
+
+def _most(records: Sequence[Mapping[str, Any]], key: str) -> int | None:
+    """The largest value of a key; None where no record has it."""
+    return max((record[key] for record in records if key in record), default=None)
+
+
+def _hours(records: Sequence[Mapping[str, Any]], key: str) -> str | None:
+    """The sum over jobs and their processes, written with six decimals; None where it was not measured."""
+    if any(key not in record for record in records):
+        return None
+    return f"{sum(record[key] * record.get('processes', 1) for record in records) / 3600:.6f}"
+
+
+def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
+    """A bar of wall time for each stage of each model and system, the ten longest."""
+    from condenser.evaluate.figures._drawing import panels, styles
+
+    measured = frame[frame["origin"] == "measured"].copy()
+    measured["minutes"] = measured["seconds"].astype(float) / 60
+    longest = measured.sort_values("minutes", ascending=False, kind="stable").head(10).iloc[::-1]
+    drawn, (axis,) = panels(
+        [f"the longest of {len(measured)} stages"],
+        title=f"What {settings['table']} took, {measured['collection'].iloc[0]}",
+        x="minutes, one job after the other",
+        y="",
+        share_y=False,
+    )
+    names = [f"{stage} {name}" for stage, name in zip(longest["stage"], longest["name"], strict=True)]
+    bars = axis.barh(names, longest["minutes"], color=styles(1)[0]["color"])
+    axis.bar_label(
+        bars,
+        [
+            f" {minutes:.1f}" + (f" ({jobs} jobs)" if jobs > 1 else "")
+            for minutes, jobs in zip(longest["minutes"], longest["jobs"], strict=True)
+        ],
+    )
+    axis.margins(x=0.3)
+    axis.grid(axis="y", visible=False)
+    return drawn

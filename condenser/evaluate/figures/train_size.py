@@ -1,0 +1,131 @@
+"""Quality against the number of train queries.
+
+Source: the first version of Condenser, Figures 2 to 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from condenser.settings import Figure, Name
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure as Picture
+
+READS = "table"
+
+
+class Settings(Figure):
+    """The `table` that has a row for each train size, and which of its `measures` to show."""
+
+    table: Name
+    measures: list[str] | None = None  # all of the table
+
+
+def table(
+    settings: Mapping[str, Any], files: Sequence[Path], *, significance: Mapping[str, Any]
+) -> pd.DataFrame:
+    """A line for each measure, system and train size, as in the table; `queries` is the size as a number.
+
+    `queries` is empty of a system that no train query reaches.
+
+    Args:
+        files: the table, and the counts of the collection.
+
+    Raises:
+        ValueError: the table has no measured rows, or lacks a measure; or it has a row of all train queries,
+            and the counts do not say how many those are.
+    """
+    import pandas as pd
+
+    from condenser.files import read_json
+
+    file, counts = files
+    shown = pd.read_csv(file, sep="\t", dtype=str, keep_default_na=False)
+    shown = shown[shown["origin"] == "measured"]
+    if shown.empty:
+        raise ValueError(f"{file}: expected measured rows, got none. Take a data set with judged queries.")
+    known = shown.columns.tolist()
+    known = known[known.index("batch_size") + 1 : known.index("origin")]
+    of_split = read_json(counts).get("queries", {}).get(settings["train_split"])
+    has_sizes = {row["method"]: row["has_sizes"] for row in settings["rows"]}
+    lines = []
+    for measure in settings["measures"] or known:
+        if measure not in known:
+            raise ValueError(f"{file}: expected the measure {measure}, got {', '.join(known)}.")
+        for row in shown.to_dict("records"):
+            size = row.get("train_queries", "all")
+            number = of_split if size == "all" else int(size)
+            if number is None and has_sizes[row["method"]]:
+                raise ValueError(
+                    f"{counts}: expected the number of queries of {settings['train_split']}, got none. "
+                    "Give the table numbers as train_queries."
+                )
+            lines.append(
+                {
+                    "measure": measure,
+                    "method": row["method"],
+                    "train_queries": size if has_sizes[row["method"]] else "",
+                    "queries": number if has_sizes[row["method"]] else None,
+                    "value": row[measure],
+                    "sd": row.get(f"{measure}_sd", ""),
+                    "low": row[f"{measure}_low"],
+                    "high": row[f"{measure}_high"],
+                    "seeds": row["seeds"],
+                    "collection": row["collection"],
+                }
+            )
+    frame = pd.DataFrame(lines)
+    frame["queries"] = pd.to_numeric(frame["queries"]).astype("Int64")
+    for column in ("value", "sd", "low", "high"):
+        frame[column] = pd.to_numeric(frame[column]).astype("Float64")
+    return frame
+
+
+def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
+    """A panel for each measure and a line for each system, with the intervals of the table."""
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    from condenser.evaluate.figures._drawing import legend, panels, styles
+
+    titles = list(dict.fromkeys(frame["measure"]))
+    drawn, axes = panels(
+        titles,
+        title=f"Quality by train size, {frame['collection'].iloc[0]}",
+        x="train queries (log scale)",
+        y="mean and interval",
+        share_y=False,
+    )
+    methods = list(dict.fromkeys(frame["method"]))
+    looks = dict(zip(methods, styles(len(methods)), strict=True))
+    sized = [method for method in methods if frame.loc[frame["method"] == method, "queries"].notna().any()]
+    for axis, measure in zip(axes, titles, strict=True):
+        of_panel = frame[frame["measure"] == measure]
+        axis.set_xscale("log")
+        for method, look in looks.items():
+            line = of_panel[of_panel["method"] == method].sort_values("queries").astype({"value": float})
+            below, above = (
+                (line["value"] - line["low"]).astype(float),
+                (line["high"] - line["value"]).astype(float),
+            )
+            if method not in sized:
+                axis.axhline(line["value"].iloc[0], label=method, **{**look, "marker": "", "lw": 1.0})
+                continue
+            # side by side, where intervals would lie on each other
+            beside = 1.03 ** (sized.index(method) - (len(sized) - 1) / 2)
+            places = line["queries"].astype(float) * beside
+            axis.errorbar(places, line["value"], yerr=[below, above], capsize=2, label=method, **look)
+        sizes = of_panel.dropna(subset="queries").drop_duplicates("queries").sort_values("queries")
+        axis.xaxis.set_major_locator(FixedLocator(sizes["queries"].astype(float).tolist()))
+        axis.xaxis.set_minor_locator(NullLocator())
+        axis.set_xticklabels(
+            [
+                f"{queries:,}" + ("\n(all)" if name == "all" else "")
+                for queries, name in zip(sizes["queries"], sizes["train_queries"], strict=True)
+            ]
+        )
+    legend(drawn, axes)
+    return drawn

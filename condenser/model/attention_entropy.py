@@ -1,0 +1,47 @@
+"""How widely the first token of a text, [CLS], attends to the others in each layer of a BERT.
+
+Source: Condenser, §5 and Figure 2.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformers import BertModel
+from transformers.models.bert.modeling_bert import BertLayer
+
+from condenser.model.layers import broadcast_mask, full_layer
+
+
+@torch.no_grad()
+def cls_attention_entropies(
+    backbone: BertModel,
+    input_ids: Int[Tensor, "row token"],
+    attention_mask: Bool[Tensor, "row token"] | None,
+) -> Float[Tensor, "row layer"]:
+    """Entropy of the [CLS] row of attention in nats, the mean over the heads of each layer.
+
+    Attention that is uniform over a text of n tokens gives ln n, attention to one token 0. The entropy is
+    that of each head, not that of the mean of the heads. Without a mask, no row is padded.
+    """
+    mask = broadcast_mask(attention_mask)
+    states, found = backbone.embeddings(input_ids), []
+    for layer in backbone.encoder.layer:
+        found.append(_entropy_of_first_row(layer, states, mask))
+        states = full_layer(layer, states, mask, recompute=False)
+    return torch.stack(found, dim=1)
+
+
+def _entropy_of_first_row(
+    layer: BertLayer, states: Float[Tensor, "row token dim"], mask: Bool[Tensor, "row 1 1 token"] | None
+) -> Float[Tensor, " row"]:
+    module = layer.attention.self
+    shape = len(states), -1, module.num_attention_heads, module.attention_head_size
+    queries = module.query(states[:, :1]).view(shape).transpose(1, 2)
+    keys = module.key(states).view(shape).transpose(1, 2)
+    scores = (queries * module.scaling) @ keys.transpose(-1, -2)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    shares = torch.softmax(scores, dim=-1)
+    return torch.special.entr(shares).sum(dim=-1).mean(dim=(1, 2))

@@ -1,0 +1,40 @@
+"""A model's folder as an encoder of sentences by sentence-transformers, whose losses train it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from transformers.utils import logging as transformers_logging
+
+from condenser.model.backbone_folder import write_backbone
+
+
+def load_sentence_encoder(
+    folder: str | Path, *, max_tokens: int, device: torch.device
+) -> SentenceTransformer:
+    """The encoder of a Hugging Face folder, with the vector of a text that its `modules.json` says.
+
+    Texts are cut to `max_tokens`, specials included. The pooler is frozen, as no loss reads it. What makes a
+    vector of the last layer's states computes in float32, also within autocast: 16 bits would round a mean.
+    """
+    transformers_logging.disable_progress_bar()
+    encoder = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
+    encoder.max_seq_length = max_tokens
+    transformer: Any = encoder[0]
+    transformer.auto_model.pooler.requires_grad_(False)
+    transformer.register_forward_hook(_in_float32)
+    return encoder
+
+
+def save_sentence_encoder(encoder: SentenceTransformer, initial: str | Path, folder: str | Path) -> None:
+    """Write a Hugging Face folder, with what `initial` has on tokens and on the text's vector."""
+    transformer: Any = encoder[0]
+    write_backbone(transformer.auto_model, initial, folder)
+
+
+def _in_float32(module: Any, inputs: Any, features: Any) -> Any:
+    features["token_embeddings"] = features["token_embeddings"].float()
+    return features

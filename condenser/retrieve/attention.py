@@ -1,0 +1,99 @@
+"""The entropy of [CLS] attention of a model, passage by passage, as a JSON file."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from condenser.data.batches import pack_texts, row_windows
+from condenser.data.randomness import permutation
+from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.files import write_json
+from condenser.model.attention_entropy import cls_attention_entropies
+from condenser.model.devices import choose_device, make_deterministic
+from condenser.model.layers import padding_mask
+from condenser.model.retriever import Retriever
+from condenser.progress import Progress
+from condenser.retrieve.encode import token_batches
+
+log = logging.getLogger(__name__)
+
+_DECIMALS = 6  # of nats: float32 has no more
+
+
+def write_attention_entropies(
+    encoder_folder: Path,
+    token_prefixes: Sequence[Path],
+    doc_ids: Sequence[str],
+    output: Path,
+    *,
+    num_passages: int,
+    seed: int,
+    max_tokens: int,
+    batch_tokens: int,
+    threads: int,
+    device: str,
+) -> tuple[dict[str, int], str]:
+    """Write the entropies of `num_passages` passages drawn by `seed`; gives counts and the device.
+
+    A collection with fewer passages is taken whole, which the log says. A passage is
+    `[CLS] title [SEP] text [SEP]` of at most `max_tokens` tokens. Computed in float32.
+
+    The file holds, in nats: `per_passage`, by doc_id `[entropy of layer 1, ..., of the last]`; `means`, their
+    mean over the passages; `uniform`, what uniform attention would give; `pooling` and `normalised`, how the
+    model makes the vector of a text.
+
+    Raises:
+        ValueError: an entropy is NaN.
+    """
+    make_deterministic(threads=threads)
+    shards, tokenizer, place = TokenShards(token_prefixes), Tokenizer(encoder_folder), choose_device(device)
+    retriever = Retriever.load(encoder_folder, dropout=None).to(place).eval()
+    if shards.num_rows < num_passages:
+        log.info("%d passages asked for, the collection has %d: all are taken", num_passages, shards.num_rows)
+    rows = np.sort(permutation(seed, "attention passages", 0, shards.num_rows)[:num_passages])
+    starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
+    entropies = np.empty((len(rows), retriever.backbone.config.num_hidden_layers))
+    with Progress(f"attention {output.parent.parent.name}", total=len(rows), unit="passages") as progress:
+        for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
+            ids, whole = pack_texts(
+                shards,
+                starts[batch],
+                lengths[batch],
+                cls_id=tokenizer.cls_id,
+                sep_id=tokenizer.sep_id,
+                pad_id=tokenizer.pad_id,
+            )
+            mask = padding_mask(torch.from_numpy(whole), width=ids.shape[1])
+            found = cls_attention_entropies(
+                retriever.backbone,
+                torch.from_numpy(ids).to(place),
+                None if mask is None else mask.to(place),
+            )
+            entropies[batch] = found.double().cpu().numpy()
+            progress.advance(len(batch))
+    names = [doc_ids[row] for row in rows]
+    wrong = np.flatnonzero(~np.isfinite(entropies).all(axis=1))
+    if len(wrong):
+        raise ValueError(
+            f"{encoder_folder}: expected finite attention, got NaN for passage {names[wrong[0]]} and "
+            f"{len(wrong) - 1} more. Train the model again."
+        )
+    content: dict[str, Any] = {
+        "per_passage": {
+            name: [round(value, _DECIMALS) for value in of_layers]
+            for name, of_layers in zip(names, entropies.tolist(), strict=True)
+        },
+        "means": [round(value, _DECIMALS) for value in entropies.mean(axis=0).tolist()],
+        "uniform": round(math.fsum(map(math.log, (lengths + 2).tolist())) / len(rows), _DECIMALS),
+        "pooling": retriever.vector.pooling,
+        "normalised": retriever.vector.normalised,
+    }
+    write_json(output, content)
+    return {"passages": len(rows), "tokens": int((lengths + 2).sum())}, place.type

@@ -1,0 +1,178 @@
+"""Reranking: a cross-encoder scores the first hits of a run, and sorts them by its scores.
+
+The pairs of query and hit are divided into blocks of `block_rows` pairs in the order of the run. Each block
+is sorted by length and divided into batches separately, so that a resumed job has the same batches.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, islice, pairwise
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int64
+
+from condenser.data.batches import PairWindows, pack_pairs, pair_windows
+from condenser.data.records import ScoredDoc, read_doc_ids, read_queries, read_run, write_run
+from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
+from condenser.files import full_disk_named, load_npy
+from condenser.model.crossencoder import CrossEncoder
+from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
+from condenser.model.layers import padding_mask
+from condenser.progress import Progress
+from condenser.retrieve.blocks import BlockFile
+from condenser.retrieve.encode import token_batches
+
+
+def rerank(
+    model_folder: Path,
+    candidates: Path,
+    output: Path,
+    *,
+    collection_tokens: Sequence[Path],
+    query_tokens: Path,
+    doc_ids: Path,
+    queries: Path,
+    subset: Collection[str] | None,
+    depth: int,
+    query_length: int,
+    passage_length: int,
+    batch_tokens: int,
+    block_rows: int,
+    threads: int,
+    device: str,
+    precision: str,
+    work_folder: Path,
+    system: str,
+) -> tuple[dict[str, int], str]:
+    """Write the run of the first `depth` hits of each query of `candidates`; returns counts and the device.
+
+    Hits are sorted by the cross-encoder's score; a tie goes to the lower row of the collection. Deeper hits
+    are left out. Texts are cut as in training. By `batch_tokens` and `block_rows` only the rounding differs.
+
+    An interrupted reranking resumes after the last finished block in `work_folder`. The caller chooses a
+    folder that belongs to these inputs alone, and removes it.
+
+    Args:
+        subset: ids of the queries that are reranked; None for all of the run.
+
+    Counts: `queries`, `queries_of_fewer_hits` than `depth`, `hits`, `tokens` (with special tokens).
+
+    Raises:
+        ValueError: the run has a query or passage that is not of the data set, or a score is NaN or infinite.
+    """
+    make_deterministic(threads=threads)
+    query_ids, passage_ids = [query.query_id for query in read_queries(queries)], read_doc_ids(doc_ids)
+    queries_shards, passages_shards = TokenShards([query_tokens]), TokenShards(collection_tokens)
+    refuse_other_ids(queries_shards, len(query_ids), tokens=query_tokens, ids=queries)
+    refuse_other_ids(passages_shards, len(passage_ids), tokens=collection_tokens[0], ids=doc_ids)
+    query_rows, passage_rows = _rows_of_hits(
+        candidates,
+        {query_id: row for row, query_id in enumerate(query_ids)},
+        {doc_id: row for row, doc_id in enumerate(passage_ids)},
+        subset=subset,
+        depth=depth,
+    )
+    pairs = pair_windows(
+        queries_shards,
+        query_rows,
+        passages_shards,
+        passage_rows,
+        query_length=query_length,
+        passage_length=passage_length,
+    )
+    place = choose_device(device)
+    kind = choose_precision(precision, place)
+    model = CrossEncoder.load(model_folder).to(place).eval()
+    tokenizer = Tokenizer(model_folder)
+    num_pairs = len(query_rows)
+
+    def scores_of(block: PairWindows) -> Float32[np.ndarray, "pair 1"]:
+        scores = torch.empty(len(block.lengths), 1, device=place)
+        for batch in token_batches(block.lengths, batch_tokens=batch_tokens):
+            of_batch = block.at(batch)
+            ids, types = pack_pairs(
+                queries_shards,
+                passages_shards,
+                of_batch,
+                cls_id=tokenizer.cls_id,
+                sep_id=tokenizer.sep_id,
+                pad_id=tokenizer.pad_id,
+            )
+            mask = padding_mask(torch.from_numpy(of_batch.lengths), width=ids.shape[1])
+            with torch.inference_mode(), autocast(place, kind):
+                found = model(
+                    torch.from_numpy(ids).to(place),
+                    torch.from_numpy(types).to(place),
+                    None if mask is None else mask.to(place),
+                )
+            scores[torch.from_numpy(batch).to(place)] = found.float()
+        return scores.cpu().numpy()
+
+    with (
+        full_disk_named(work_folder),
+        BlockFile(work_folder, "scores", num_rows=num_pairs, rows_of_block=block_rows, dim=1) as blocks,
+        Progress("rerank", total=num_pairs, unit="pairs", start=blocks.num_rows_done) as progress,
+    ):
+        for start in range(blocks.num_rows_done, num_pairs, block_rows):
+            of_block = np.arange(start, min(start + block_rows, num_pairs))
+            block = scores_of(pairs.at(of_block))
+            wrong = np.flatnonzero(~np.isfinite(block))
+            if len(wrong):
+                first = of_block[wrong[0]]
+                raise ValueError(
+                    f"{model_folder}: expected finite scores, got NaN or infinity for query "
+                    f"{query_ids[query_rows[first]]} with passage {passage_ids[passage_rows[first]]} and "
+                    f"{len(wrong) - 1} more pairs of its block. Precision is {kind}: set compute.precision "
+                    "to fp32, or train again."
+                )
+            blocks.append(block)
+            progress.advance(len(of_block))
+        blocks.write_to(work_folder / "scores.npy")
+    scores = load_npy(work_folder / "scores.npy", mapped=False)[:, 0]
+    bounds = [*np.flatnonzero(np.diff(query_rows, prepend=-1)).tolist(), num_pairs]  # of each query's pairs
+
+    def hits() -> Iterator[ScoredDoc]:
+        for begin, end in pairwise(bounds):
+            order = begin + np.lexsort((passage_rows[begin:end], -scores[begin:end]))
+            for pair in order.tolist():
+                query_id, doc_id = query_ids[query_rows[pair]], passage_ids[passage_rows[pair]]
+                yield ScoredDoc(query_id, doc_id, float(scores[pair]))
+
+    num_hits = write_run(output, hits(), system=system)
+    counts = {
+        "queries": len(bounds) - 1,
+        "queries_of_fewer_hits": sum(end - begin < depth for begin, end in pairwise(bounds)),
+        "hits": num_hits,
+        "tokens": int(pairs.lengths.sum()),
+    }
+    return counts, f"{place.type} {kind}"
+
+
+def _rows_of_hits(
+    run: Path,
+    query_rows: Mapping[str, int],
+    doc_rows: Mapping[str, int],
+    *,
+    subset: Collection[str] | None,
+    depth: int,
+) -> tuple[Int64[np.ndarray, " pair"], Int64[np.ndarray, " pair"]]:
+    """Rows of the queries and of the passages of a run's first hits, in the order of the run."""
+    queries, passages = array("q"), array("q")
+    for query_id, hits in groupby(read_run(run), key=attrgetter("query_id")):
+        if subset is not None and query_id not in subset:
+            continue
+        for hit in islice(hits, depth):
+            try:
+                queries.append(query_rows[query_id])
+                passages.append(doc_rows[hit.doc_id])
+            except KeyError as error:
+                raise ValueError(
+                    f"{run}: expected ids of this data set, got {error.args[0]!r} (query {query_id}, passage "
+                    f"{hit.doc_id}). Were run and collection made together?"
+                ) from error
+    return np.array(queries, dtype=np.int64), np.array(passages, dtype=np.int64)

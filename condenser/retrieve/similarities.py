@@ -1,0 +1,158 @@
+"""How similar the sentences of pairs and triplets are, by their vectors."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from condenser.data.records import Item, read_items, write_similarities
+from condenser.progress import track
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [text, dim]
+
+
+def similarities_of(
+    items: Sequence[Item], encode: Encode, *, task: str, batch_rows: int
+) -> Iterator[tuple[str, list[float]]]:
+    """The similarities of each item, by its id: of a pair its cosine, of a triplet minus its two distances.
+
+    A triplet's are minus the Euclidean distances of the anchor to the positive and to the negative. The
+    cosine of a vector 0 is 0. Each text is encoded once, with texts of similar length. Holds the vectors of
+    all texts in memory.
+
+    Args:
+        batch_rows: texts that are encoded at a time.
+    """
+    texts = sorted({text for item in items for text in item.texts}, key=lambda text: (-len(text), text))
+    batches = [texts[begin : begin + batch_rows] for begin in range(0, len(texts), batch_rows)]
+    vectors = np.concatenate(
+        [encode(batch) for batch in track(batches, "encoding", total=len(batches), unit="batches")]
+    )
+    row_of = {text: row for row, text in enumerate(texts)}
+    for item in items:
+        first, *others = (vectors[row_of[text]].astype(np.float64) for text in item.texts)
+        if task == "similarity":
+            norms = float(np.linalg.norm(first) * np.linalg.norm(others[0]))
+            yield item.item_id, [float(first @ others[0]) / norms if norms else 0.0]
+        else:
+            yield item.item_id, [-float(np.linalg.norm(first - other)) for other in others]
+
+
+def write_model_similarities(
+    folder: Path,
+    items_file: Path,
+    output: Path,
+    *,
+    task: str,
+    max_tokens: int,
+    batch_tokens: int,
+    device: str,
+    precision: str,
+    threads: int,
+) -> tuple[dict[str, int], str]:
+    """Write the similarities of all items by the encoder of a Hugging Face folder; gives counts and device.
+
+    Args:
+        max_tokens: that a text is cut to, specials included.
+        batch_tokens: in one forward pass at most.
+        device, precision, threads: as the configuration's `compute`.
+    """
+    import torch
+
+    from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
+    from condenser.model.sentence_encoder import load_sentence_encoder
+
+    chosen = choose_device(device)
+    make_deterministic(threads=threads)
+    exact = choose_precision(precision, chosen)
+    encoder: SentenceTransformer = load_sentence_encoder(folder, max_tokens=max_tokens, device=chosen)
+    encoder.eval()
+
+    @torch.inference_mode()
+    def encode(texts: list[str]) -> np.ndarray:
+        features = {name: value.to(chosen) if isinstance(value, torch.Tensor) else value
+                    for name, value in encoder.preprocess(texts).items()}  # fmt: skip
+        with autocast(chosen, exact):
+            return encoder(features)["sentence_embedding"].float().cpu().numpy()
+
+    items = list(read_items(items_file))
+    rows = similarities_of(items, encode, task=task, batch_rows=max(1, batch_tokens // max_tokens))
+    count = write_similarities(output, rows)
+    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu"
+    return {"items": count}, name
+
+
+def write_word_similarities(
+    vectors_file: Path, items_file: Path, output: Path, *, task: str
+) -> dict[str, int]:
+    """Write the similarities of all items by the mean of their words' vectors; gives counts.
+
+    Words are those of sentence-transformers: between white space, without punctuation around them and in
+    small letters where the file has them only so, and no English stop words. A line of the file that is not
+    a word and as many numbers as in the first line is left out, and counted.
+
+    Raises:
+        ValueError: the file has a vector for no word of the items.
+    """
+    from sentence_transformers.sentence_transformer.modules.tokenizer import WhitespaceTokenizer
+
+    items = list(read_items(items_file))
+    words = {form for item in items for text in item.texts for word in text.split() for form in _forms(word)}
+    vectors, num_left_out = read_word_vectors(vectors_file, words)
+    if not vectors:
+        raise ValueError(
+            f"{vectors_file}: expected a word and its vector in each line, got none of the words of "
+            f"{items_file}. Is it a text file such as GloVe's?"
+        )
+    tokenizer = WhitespaceTokenizer(vocab=list(vectors))
+    matrix = np.stack(list(vectors.values()))
+
+    def encode(texts: list[str]) -> np.ndarray:
+        rows = [tokenizer.tokenize(text) for text in texts]
+        return np.stack([matrix[row].mean(axis=0) if row else np.zeros_like(matrix[0]) for row in rows])
+
+    count = write_similarities(output, similarities_of(items, encode, task=task, batch_rows=1024))
+    without = sum(not tokenizer.tokenize(text) for text in {text for item in items for text in item.texts})
+    return {
+        "items": count,
+        "words": len(vectors),
+        "texts_without_a_word": without,
+        "lines_left_out": num_left_out,
+    }
+
+
+def read_word_vectors(path: Path, words: set[str]) -> tuple[dict[str, np.ndarray], int]:
+    """The vectors of `words` from a text file, float32 [dim] by word, and the number of lines left out.
+
+    The first line may have the numbers of words and dimensions alone, as word2vec's. Of a word that occurs
+    twice the first line counts.
+    """
+    vectors: dict[str, np.ndarray] = {}
+    dim, num_left_out = None, 0
+    with path.open("rb") as file:
+        for number, line in enumerate(file):
+            word, *cells = line.decode(errors="replace").rstrip().split(" ")
+            if number == 0 and len(cells) == 1:
+                continue
+            dim = dim or len(cells)
+            if len(cells) != dim:
+                num_left_out += 1
+            elif word in words and word not in vectors:
+                try:
+                    vectors[word] = np.array([float(cell) for cell in cells], dtype=np.float32)
+                except ValueError:
+                    num_left_out += 1
+    return vectors, num_left_out
+
+
+def _forms(word: str) -> tuple[str, str, str]:
+    """A word as it stands, without punctuation around it, and in small letters."""
+    bare = word.strip(string.punctuation)
+    return word, bare, bare.lower()

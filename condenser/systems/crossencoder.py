@@ -1,0 +1,121 @@
+"""A cross-encoder: query and passage go through one network together, which reranks another system's hits.
+
+Source: coCondenser, §4.3 and Table 3; the training is luyug/Reranker's (Gao et al. 2021, "Rethink Training of
+BERT Rerankers in Multi-Stage Retrieval Pipeline").
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
+
+from pydantic import Field
+
+from condenser.settings import Count, Name, System
+
+if TYPE_CHECKING:
+    from condenser.train.distributed import Processes
+    from condenser.train.loop import LoopSettings
+
+OF_RUNS = ("candidates", "depth")
+
+
+class Settings(System):
+    """Where it starts, whose negatives it learns from, and whose hits it reranks.
+
+    The first `depth` hits of the system `candidates` are reranked for each query. `recipe` replaces keys of
+    the data set's recipe; it has no use for `tied` and `scale` of these.
+    """
+
+    initial: Name
+    negatives: Annotated[list[Name], Field(min_length=1)]
+    candidates: Name
+    depth: Count
+    recipe: dict[str, Any] = Field(default_factory=dict)
+
+
+def is_trained(settings: Mapping[str, Any]) -> bool:
+    """Always: no pre-trained model has the layer for its scores."""
+    return True
+
+
+def systems_of(settings: Mapping[str, Any]) -> list[str]:
+    """Those whose negatives it learns from, and the one whose hits it reranks."""
+    return list(dict.fromkeys([*settings["negatives"], settings["candidates"]]))
+
+
+def reorders(settings: Mapping[str, Any]) -> list[str]:
+    """The system whose hits it reranks."""
+    return [settings["candidates"]]
+
+
+def longest_row(recipe: Mapping[str, Any]) -> int:
+    """A query and a passage, which share one [CLS]."""
+    return int(recipe["lengths"]["query"] + recipe["lengths"]["passage"] - 1)
+
+
+def train(
+    examples: Sequence[Path],
+    initial: Path,
+    output: Path,
+    *,
+    recipe: Mapping[str, Any],
+    collection_tokens: Sequence[Path],
+    query_tokens: Path,
+    doc_ids: Path,
+    queries: Path,
+    seed: int,
+    precision: str,
+    work_folder: Path,
+    processes: Processes,
+    **loop_settings: Unpack[LoopSettings],
+) -> dict[str, int]:
+    """Fine-tune a cross-encoder from `initial` on examples; gives counts. See `train_crossencoder`."""
+    from condenser.train.crossencoder import train_crossencoder
+
+    return train_crossencoder(
+        examples,
+        initial,
+        output,
+        collection_tokens=collection_tokens,
+        query_tokens=query_tokens,
+        doc_ids=doc_ids,
+        queries=queries,
+        query_length=recipe["lengths"]["query"],
+        passage_length=recipe["lengths"]["passage"],
+        batch_size=recipe["batch_size"],
+        passages_per_query=recipe["passages_per_query"],
+        rows_per_chunk=recipe["rows_per_chunk"],
+        keep_graphs=True,
+        epochs=recipe["epochs"],
+        seed=seed,
+        precision=precision,
+        work_folder=work_folder,
+        processes=processes,
+        **loop_settings,
+    )
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What fine-tuning and reranking take (`condenser.pipeline.costs.stages`).
+
+    An item of the fine-tuning is a query with its passages. Every passage is counted with a query of average
+    length.
+    """
+    recipe, model = job.config["recipe"], replace(data.shape(job), pooling="cls")
+    queries = data.queries(job).cut(recipe["lengths"]["query"])
+    lengths = data.passages(job).cut(recipe["lengths"]["passage"]) + round(queries.mean()) - 1
+    if job.stage == "train":
+        return model.training(
+            recipe,
+            [(recipe["passages_per_query"], lengths)],
+            model.encoder_flops,
+            num_items=data.num_examples(job),
+            graph_memory=math.inf,  # the graphs of a batch are kept
+        )
+    run = data.run(job)
+    work = model.inference(lengths, run["hits"], **job.config["encode"])
+    return {**work, **run, "memory_bytes": work["memory_bytes"] + 48 * run["hits"]}  # rows, windows and score

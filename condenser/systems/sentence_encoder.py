@@ -1,0 +1,39 @@
+"""An encoder of sentences, fine-tuned with sentence-transformers on scored or classified pairs, or triplets.
+
+Source: Reimers and Gurevych 2019 (Sentence-BERT); Condenser, §4.2 and Tables 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from condenser.settings import Name, System
+
+TASKS = ("similarity", "triplets", "inference")
+
+
+class Settings(System):
+    """Where it starts. `recipe` replaces keys of the data set's recipe.
+
+    With `first_on` it is trained on that data set first, with the seed of the configuration. With `train:
+    false` it is the model `initial` as it is.
+    """
+
+    initial: Name
+    train: bool = True
+    first_on: Name | None = None
+    recipe: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _trained_twice_or_not_at_all(self) -> Settings:
+        if self.first_on and not self.train:
+            raise ValueError("first_on: expected none with train: false")
+        return self
+
+
+def is_trained(settings: Mapping[str, Any]) -> bool:
+    """Whether it is fine-tuned."""
+    return settings["train"]

@@ -1,0 +1,150 @@
+"""Fine-tuning of sentence encoders on pairs and triplets, by the losses of sentence-transformers.
+
+The losses are theirs; order, dropout, checkpoints and the optimiser are those of every training here
+(`condenser.train.loop`), so that a training that was killed resumes to the same bytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Unpack
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import losses
+from sentence_transformers.util import batch_to_device
+from torch import Tensor, nn
+
+from condenser.data.batches import num_steps, step_items
+from condenser.data.randomness import stream_key
+from condenser.data.records import Item, read_items
+from condenser.data.subsets import read_subset
+from condenser.files import atomic_folder
+from condenser.model.devices import autocast
+from condenser.model.sentence_encoder import load_sentence_encoder, save_sentence_encoder
+from condenser.train.checkpoint import LOG_NAME
+from condenser.train.distributed import Processes
+from condenser.train.finetune import LOSSES_FILE
+from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, train
+
+HIGHEST_SCORE = 5.0  # of a pair; a cosine should be the score's share of it
+NUM_CLASSES = 3
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The tokens of a batch, for each place in a pair or triplet, and the labels of its items."""
+
+    features: list[dict[str, Any]]
+    labels: Tensor
+
+
+def sentence_loss(
+    encoder: SentenceTransformer, task: str, *, margin: float | None, seed: int
+) -> tuple[nn.Module, torch.dtype]:
+    """The loss of a task as a module around the encoder, and the type of its labels.
+
+    - `similarity`: the mean square of cosine less score / 5.
+    - `triplets`: max(|a - p| - |a - n| + margin, 0) with Euclidean distances. They are torch's, which
+      sentence-transformers took at the papers' time: the gradient is finite where two texts are equal.
+    - `inference`: cross-entropy of a linear layer on (u, v, |u - v|), whose weights are drawn by `seed`.
+
+    Source: Reimers and Gurevych 2019, §3; Condenser, §4.2.
+    """
+    if task == "similarity":
+        return losses.CosineSimilarityLoss(encoder), torch.float32
+    if task == "triplets":
+        assert margin is not None, "the configuration has seen to it"
+        distance = nn.functional.pairwise_distance
+        return losses.TripletLoss(encoder, distance_metric=distance, triplet_margin=margin), torch.float32
+    assert task == "inference", task
+    torch.manual_seed(stream_key(seed, "classifier"))
+    dim = encoder.get_embedding_dimension()
+    assert dim is not None
+    return losses.SoftmaxLoss(encoder, embedding_dimension=dim, num_labels=NUM_CLASSES), torch.int64
+
+
+def train_sentence_encoder(
+    items_file: Path,
+    subset: Path | None,
+    initial: Path,
+    output: Path,
+    *,
+    task: str,
+    max_tokens: int,
+    batch_size: int,
+    epochs: int | float,
+    margin: float | None,
+    seed: int,
+    precision: str,
+    work_folder: Path,
+    processes: Processes,
+    **loop_settings: Unpack[LoopSettings],
+) -> dict[str, int]:
+    """Fine-tune the encoder of the Hugging Face folder `initial` on items; gives counts.
+
+    An epoch ends with a shorter batch if the items do not divide evenly.
+
+    Args:
+        subset: the ids of the items to train on; None for all.
+        task: `similarity`, `triplets` or `inference` (`condenser.data.sources`).
+        margin: of triplets alone.
+
+    The other arguments are those of `condenser.train.loop.train`; there is one process.
+    """
+    assert processes.world_size == 1
+    wanted = read_subset(subset) if subset else None
+    items = [item for item in read_items(items_file) if wanted is None or item.item_id in wanted]
+    device = processes.device
+    with held_work_folder(work_folder, processes):
+        encoder = load_sentence_encoder(initial, max_tokens=max_tokens, device=device)
+        loss, label_type = sentence_loss(encoder, task, margin=margin, seed=seed)
+        loss.to(device).train()
+
+        def prepare(step: int) -> Batch[Columns]:
+            epoch, _, places = step_items(
+                len(items), batch_size=batch_size, step=step, seed=seed, stream="sentences"
+            )
+            chosen = [items[place] for place in places.tolist()]
+            columns = zip(*(one.texts for one in chosen), strict=True)
+            features = [dict(encoder.preprocess(list(texts))) for texts in columns]
+            return Batch(
+                Columns(features, torch.tensor(_labels(chosen, task), dtype=label_type)),
+                epoch,
+                len(chosen),
+                sum(int(column["attention_mask"].sum()) for column in features),
+                lambda: {"items": [one.item_id for one in chosen]},
+            )
+
+        def backward(columns: Columns, step: int, loss_scale: float) -> dict[str, float]:
+            torch.manual_seed(stream_key(seed, f"dropout of step {step}"))
+            features = [batch_to_device(column, device) for column in columns.features]
+            with autocast(device, precision):
+                value = loss(features, columns.labels.to(device))
+            (value * loss_scale).backward()
+            return {"loss": float(value.detach())}
+
+        train(
+            loss,
+            prepare,
+            backward,
+            num_steps=num_steps(len(items), batch_size=batch_size, epochs=epochs),
+            use_loss_scale=precision == "fp16",
+            work_folder=work_folder,
+            processes=processes,
+            title="sentences",
+            **loop_settings,
+        )
+        with atomic_folder(output) as folder:
+            save_sentence_encoder(encoder, initial, folder)
+            shutil.copyfile(work_folder / LOG_NAME, folder / LOSSES_FILE)
+        return {"items": len(items), **log_totals(work_folder / LOG_NAME)}
+
+
+def _labels(items: Sequence[Item], task: str) -> list[float]:
+    """What the loss compares with; of triplets, which have no labels, nothing that it reads."""
+    scale = HIGHEST_SCORE if task == "similarity" else 1.0
+    return [0.0 if item.label is None else item.label / scale for item in items]

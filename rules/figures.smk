@@ -1,0 +1,76 @@
+# Needs: what figures show, of models, systems and tables. Makes: figures, each a picture and its numbers.
+
+
+# Needs: an encoder and all token shards. Makes: the entropy of its [CLS] attention, passage by passage.
+rule attention_entropy:
+    input:
+        model=encoder_of,
+        tokens=lambda wildcards: collection_tokens(
+            wildcards.dataset, initial_of(wildcards)
+        ),
+        doc_ids=data("doc_ids.txt"),
+    output:
+        entropies="results/{dataset}/systems/{system}/{variant}/attention_entropy.{passages}-seed{draw}.json",
+        manifest="results/{dataset}/systems/{system}/{variant}/attention_entropy.{passages}-seed{draw}.json.manifest.json",
+    log:
+        "results/{dataset}/logs/attention_entropy.{system}.{variant}.{passages}-seed{draw}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/attention_entropy.{system}.{variant}.{passages}-seed{draw}.tsv"
+    wildcard_constraints:
+        system=names(BIENCODERS),
+        passages=r"[1-9]\d*",
+        draw=r"\d+",
+    conda:
+        "../envs/torch.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPUS,
+        mem_mb=growing(8000),
+        runtime=growing(60),
+    params:
+        program=program("attention_entropy"),
+        spec=spec(
+            "attention_entropy",
+            settings=[
+                "recipe.lengths.passage",
+                "encode.batch_tokens",
+                "compute.threads",
+                "compute.device",
+            ],
+            packages=TORCH,
+        ),
+    shell:
+        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
+        " --tokens {input.tokens:q} --doc-ids {input.doc_ids:q} --output {output.entropies:q}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+
+
+rule figure:
+    input:
+        files=files_of_figure,
+        published=published_beside_figure,
+    output:
+        table="results/{dataset}/{figure}.tsv",
+        picture="results/{dataset}/{figure}.svg",
+        manifest="results/{dataset}/{figure}.manifest.json",
+    log:
+        "results/{dataset}/logs/figure.{figure}.log",
+    conda:
+        "../envs/figures.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(30),
+    params:
+        program=program("figure"),
+        spec=spec(
+            "figure",
+            settings=["figure", "significance"],
+            packages=["matplotlib", "numpy", "pandas", "scipy"],
+            modules=lambda settings: [
+                kinds.module_name(figures.FOLDER, settings["figure"]["kind"])
+            ],
+        ),
+    shell:
+        "{params.program} --spec {params.spec:q} --files {input.files:q} {input.published:q}"
+        " --table {output.table:q} --picture {output.picture:q}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

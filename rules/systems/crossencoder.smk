@@ -1,0 +1,74 @@
+# Cross-encoders. Needs: a fine-tuned cross-encoder, token shards, and the run of the system whose first hits
+# it reranks. Makes: a run of these hits.
+
+
+from condenser.config import check_longest_row
+
+
+def crossencoder_of(wildcards):
+    """The weights of a cross-encoder, whose backbone must have positions for a query and a passage."""
+    try:
+        check_longest_row(config, wildcards.dataset, wildcards.system)
+    except ValueError as error:
+        sys.exit(f"error: config: {error}")
+    return encoder_of(wildcards)
+
+
+rule rerank:
+    input:
+        model=crossencoder_of,
+        candidates=lambda wildcards: run_file(
+            wildcards.dataset,
+            config["systems"][wildcards.system]["candidates"],
+            wildcards.variant,
+            wildcards.split,
+        ),
+        tokens=lambda wildcards: collection_tokens(
+            wildcards.dataset, initial_of(wildcards)
+        ),
+        query_tokens=lambda wildcards: token_file(
+            wildcards.dataset, initial_of(wildcards), f"queries.{wildcards.split}"
+        ),
+        doc_ids=data("doc_ids.txt"),
+        queries=data("queries.{split}.jsonl"),
+        subset=subset_of_split,
+    output:
+        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
+        manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",
+    log:
+        "results/{dataset}/logs/rerank.{system}.{variant}.{split}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/rerank.{system}.{variant}.{split}.tsv"
+    wildcard_constraints:
+        system=names(experiment.systems_of_kind(config, "crossencoder")),
+    conda:
+        "../../envs/torch.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPUS,
+        mem_mb=growing(16000),
+        runtime=growing(1440),
+    params:
+        program=program("rerank"),
+        spec=spec(
+            "rerank",
+            settings=[
+                "system",
+                "depth",
+                "recipe.lengths",
+                "encode.batch_tokens",
+                "encode.block_rows",
+                "compute",
+            ],
+            packages=TORCH,
+        ),
+        work=work("rerank"),
+        subset=lambda wildcards, input: (
+            f"--subset {shlex.quote(str(input.subset))}" if input.get("subset") else ""
+        ),
+    shell:
+        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
+        " --candidates {input.candidates:q} --collection-tokens {input.tokens:q}"
+        " --query-tokens {input.query_tokens:q} --doc-ids {input.doc_ids:q}"
+        " --queries {input.queries:q} {params.subset} --output {output.run:q}"
+        " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

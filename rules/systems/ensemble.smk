@@ -1,0 +1,27 @@
+# Ensembles. Needs: runs of systems that rank the same hits. Makes: a run of these hits by their mean scores.
+
+
+rule ensemble:
+    input:
+        runs=lambda wildcards: [
+            run_file(wildcards.dataset, system, wildcards.variant, wildcards.split)
+            for system in config["systems"][wildcards.system]["of"]
+        ],
+    output:
+        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
+        manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",
+    log:
+        "results/{dataset}/logs/ensemble.{system}.{variant}.{split}.log",
+    wildcard_constraints:
+        system=names(experiment.systems_of_kind(config, "ensemble")),
+    conda:
+        "../../envs/data.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(240),
+    params:
+        program=program("ensemble"),
+        spec=spec("ensemble", settings=["system", "depth"]),
+    shell:
+        "{params.program} --spec {params.spec:q} --runs {input.runs:q}"
+        " --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,34 @@
+# The mean of words' vectors. Needs: the user's file of vectors, and pairs or triplets. Makes: similarities.
+
+
+rule word_similarities:
+    input:
+        vectors=lambda wildcards: config["systems"][wildcards.system]["path"],
+        sentences=data("items.{split}.jsonl"),
+    output:
+        similarities="results/{dataset}/systems/{system}/{variant}/similarities.{split}.tsv",
+        manifest="results/{dataset}/systems/{system}/{variant}/similarities.{split}.tsv.manifest.json",
+    log:
+        "results/{dataset}/logs/word_similarities.{system}.{variant}.{split}.log",
+    wildcard_constraints:
+        system=names(experiment.systems_of_kind(config, "word_vectors")),
+        variant="untrained",
+    conda:
+        "../../envs/torch.yaml"
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(60),
+    params:
+        program=program("word_similarities"),
+        spec=spec(
+            "word_similarities",
+            settings=["dataset.source"],
+            packages=SENTENCE_PACKAGES,
+            modules=lambda settings: [
+                kinds.module_name(sources.FOLDER, settings["dataset"]["source"])
+            ],
+        ),
+    shell:
+        "{params.program} --spec {params.spec:q} --vectors {input.vectors:q}"
+        " --items {input.sentences:q} --output {output.similarities:q}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"

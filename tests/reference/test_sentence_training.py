@@ -1,0 +1,283 @@
+"""The training of sentence encoders, held to sentence-transformers' own model, losses and evaluation."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from forks import FORKS
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer import losses as their_losses
+from sentence_transformers.sentence_transformer.evaluation import (
+    EmbeddingSimilarityEvaluator,
+    TripletEvaluator,
+)
+from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
+from small_trainings import OPTIMISER, SAFETY, Files, contents, losses, prepare, sharpen
+from test_training_resume import _kill_after_a_step_beyond
+from transformers import AutoModel
+
+from condenser.data.batches import num_steps, step_items
+from condenser.data.records import Item, read_items, read_similarities, write_items
+from condenser.evaluate.measures import accuracy, spearman
+from condenser.model.sentence_encoder import load_sentence_encoder
+from condenser.retrieve.similarities import (
+    read_word_vectors,
+    write_model_similarities,
+    write_word_similarities,
+)
+from condenser.train.distributed import alone
+from condenser.train.schedule import linear_factor, num_warmup_steps
+from condenser.train.sentences import sentence_loss, train_sentence_encoder
+
+TASKS = {"similarity": 2, "triplets": 3, "inference": 2}
+# weights whose gradients are rounding alone: a distance does not change where all vectors move together
+LAST_BIAS = "encoder.layer.2.output.LayerNorm.bias"
+ROUNDING = {"similarity": ("key.bias",), "triplets": ("key.bias", LAST_BIAS), "inference": ("key.bias",)}
+BATCH_SIZE, EPOCHS, NUM_ITEMS, SEED, MARGIN = 4, 2, 10, 42, 5.0
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.1], ids=["without dropout", "with dropout"])
+def files(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Files:
+    made = prepare(tmp_path_factory.mktemp("sentences"), dropout=request.param)
+    sharpen(made.backbone)
+    return made
+
+
+def items_of(files: Files, task: str) -> list[Item]:
+    """Pairs or triplets of the tiny texts' first words."""
+    texts = [
+        " ".join(passage.text.split()[: 4 + number % 9]) for number, passage in enumerate(files.passages)
+    ]
+    labels: dict[str, Any] = {
+        "similarity": lambda number: number % 11 / 2,
+        "triplets": lambda number: None,
+        "inference": lambda number: float(number % 3),
+    }
+    return [
+        Item(
+            f"train-{number}",
+            tuple(texts[number * 3 + place] for place in range(TASKS[task])),
+            labels[task](number),
+        )
+        for number in range(NUM_ITEMS)
+    ]
+
+
+def train(files: Files, task: str, output: Path, **changes: Any) -> dict[str, int]:
+    torch.set_num_threads(1)
+    items = output.with_name(f"{output.name}.items.train.jsonl")
+    write_items(items, items_of(files, task))
+    common: dict[str, Any] = {
+        **{"max_tokens": 32, "batch_size": BATCH_SIZE, "epochs": EPOCHS, "margin": MARGIN, "seed": SEED},
+        **{"precision": "fp32", "fingerprint": task, "processes": alone(torch.device("cpu"))},
+        "work_folder": output.with_name(f"{output.name}-work"),
+    }
+    return train_sentence_encoder(
+        items, changes.pop("subset", None), files.backbone, output, task=task,
+        **{**OPTIMISER, **SAFETY, **common, **changes},
+    )  # fmt: skip
+
+
+def theirs(files: Files, task: str) -> tuple[list[float], SentenceTransformer]:
+    """The same training written out with sentence-transformers' classes and torch's AdamW; no dropout."""
+    model = SentenceTransformer(str(files.backbone), device="cpu")
+    model.max_seq_length = 32
+    if task == "similarity":
+        loss: Any = their_losses.CosineSimilarityLoss(model)
+    elif task == "triplets":
+        loss = their_losses.TripletLoss(model)  # Euclidean, margin 5
+    else:
+        mine, _ = sentence_loss(model, task, margin=None, seed=SEED)
+        loss = their_losses.SoftmaxLoss(model, model.get_embedding_dimension(), num_labels=3)
+        loss.classifier.load_state_dict(mine.classifier.state_dict())
+    loss.train()
+    named = [(name, weight) for name, weight in loss.named_parameters() if "pooler" not in name]
+    plain = ("bias", "LayerNorm.weight")
+    optimiser = torch.optim.AdamW(
+        [
+            {
+                "params": [w for n, w in named if not n.endswith(plain)],
+                "weight_decay": OPTIMISER["weight_decay"],
+            },
+            {"params": [w for n, w in named if n.endswith(plain)], "weight_decay": 0.0},
+        ],
+        lr=OPTIMISER["learning_rate"],
+    )
+    items, values = items_of(files, task), []
+    steps = num_steps(NUM_ITEMS, batch_size=BATCH_SIZE, epochs=EPOCHS)
+    warmup = num_warmup_steps(steps, warmup_ratio=OPTIMISER["warmup_ratio"])
+    for step in range(steps):
+        _, _, places = step_items(NUM_ITEMS, batch_size=BATCH_SIZE, step=step, seed=SEED, stream="sentences")
+        batch = [items[place] for place in places]
+        labels = torch.tensor([one.label or 0.0 for one in batch])
+        labels = labels / 5 if task == "similarity" else labels.long() if task == "inference" else labels
+        value = loss(
+            [model.preprocess([one.texts[place] for one in batch]) for place in range(TASKS[task])], labels
+        )
+        value.backward()
+        torch.nn.utils.clip_grad_norm_([weight for _, weight in named], OPTIMISER["max_grad_norm"])
+        for group in optimiser.param_groups:
+            group["lr"] = OPTIMISER["learning_rate"] * linear_factor(
+                step, num_steps=steps, num_warmup_steps=warmup
+            )
+        optimiser.step()
+        optimiser.zero_grad()
+        values.append(float(value.detach()))
+    return values, model
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_training_is_that_of_sentence_transformers(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, task: str
+) -> None:
+    files = prepare(tmp_path_factory.mktemp("plain"), dropout=0.0)
+    sharpen(files.backbone)
+    counts = train(files, task, tmp_path / "ours")
+    values, model = theirs(files, task)
+    assert counts["items"] == NUM_ITEMS and counts["steps"] == len(values) == 6
+    assert [line["loss"] for line in losses(tmp_path / "ours")] == pytest.approx(values, rel=1e-4)
+    ours = AutoModel.from_pretrained(tmp_path / "ours").state_dict()
+    before = load_file(files.backbone / "model.safetensors")
+    for name, weight in model[0].auto_model.state_dict().items():
+        if not name.endswith(ROUNDING[task]):
+            torch.testing.assert_close(ours[name], weight, rtol=1e-3, atol=2e-4, msg=name)
+    assert any(not torch.equal(ours[name], before[name]) for name in before)
+    assert all(torch.equal(ours[name], before[name]) for name in before if "pooler" in name)
+
+
+@pytest.mark.parametrize("task", ["similarity", "triplets"])
+def test_similarities_and_measures_are_those_of_sentence_transformers(
+    files: Files, tmp_path: Path, task: str
+) -> None:
+    items = items_of(files, task)
+    write_items(tmp_path / "items.test.jsonl", items)
+    counts, device = write_model_similarities(
+        files.backbone, tmp_path / "items.test.jsonl", tmp_path / "s.tsv", task=task, max_tokens=32,
+        batch_tokens=96, device="cpu", precision="fp32", threads=1,
+    )  # fmt: skip
+    found = np.array([values for _, values in read_similarities(tmp_path / "s.tsv")])
+    assert counts == {"items": NUM_ITEMS} and device == "cpu"
+    model = SentenceTransformer(str(files.backbone), device="cpu")
+    model.max_seq_length = 32
+    columns = [model.encode([item.texts[place] for item in items]) for place in range(TASKS[task])]
+    if task == "similarity":
+        labels = np.array([item.label for item in items])
+        cosines = torch.cosine_similarity(*map(torch.from_numpy, columns)).numpy()
+        np.testing.assert_allclose(found[:, 0], cosines, atol=1e-5)
+        evaluator: Any = EmbeddingSimilarityEvaluator(
+            [item.texts[0] for item in items], [item.texts[1] for item in items], labels.tolist(),
+            main_similarity="cosine", write_csv=False,
+        )  # fmt: skip
+        ours = spearman.correlation(found[:, 0], labels)
+        assert ours == pytest.approx(evaluator(model)["spearman_cosine"], abs=1e-6)
+    else:
+        distances = [np.linalg.norm(columns[0] - other, axis=1) for other in columns[1:]]
+        np.testing.assert_allclose(found, -np.stack(distances, axis=1), atol=1e-4)
+        evaluator = TripletEvaluator(
+            *([item.texts[place] for item in items] for place in range(3)),
+            main_similarity_function="euclidean", write_csv=False,
+        )  # fmt: skip
+        ours = float(accuracy.values(found, np.zeros(NUM_ITEMS)).mean())
+        assert ours == pytest.approx(evaluator(model)["euclidean_accuracy"])
+
+
+def _run_saving_every_step(files: Files, task: str, output: Path) -> None:
+    train(files, task, output, checkpoint_every_s=0)
+
+
+def test_a_training_killed_and_resumed_gives_the_same_bytes(files: Files, tmp_path: Path) -> None:
+    train(files, "inference", tmp_path / "whole")  # its classifier is in no model, but in the checkpoints
+    child = FORKS.Process(target=_run_saving_every_step, args=(files, "inference", tmp_path / "out"))
+    child.start()
+    _kill_after_a_step_beyond(2, tmp_path / "out-work", child)
+    assert not (tmp_path / "out").exists()
+    train(files, "inference", tmp_path / "out")
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+
+
+def test_a_subset_trains_on_its_items_alone(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "subset.txt").write_text("".join(f"train-{number}\n" for number in (1, 4, 5)))
+    counts = train(files, "similarity", tmp_path / "out", subset=tmp_path / "subset.txt")
+    assert (counts["items"], counts["steps"], counts["items_seen"]) == (3, 2, 6)
+
+
+def test_triplets_of_equal_texts_have_a_finite_gradient(tmp_path_factory: pytest.TempPathFactory) -> None:
+    files = prepare(tmp_path_factory.mktemp("equal"), dropout=0.0)
+    encoder = load_sentence_encoder(files.backbone, max_tokens=32, device=torch.device("cpu"))
+    loss, _ = sentence_loss(encoder, "triplets", margin=MARGIN, seed=SEED)
+    value = loss([encoder.preprocess(["the same"]) for _ in range(3)], torch.zeros(1))
+    value.backward()
+    assert float(value.detach()) == pytest.approx(MARGIN, abs=1e-3)
+    gradients = [weight.grad for weight in encoder.parameters() if weight.grad is not None]
+    assert gradients and all(bool(torch.isfinite(gradient).all()) for gradient in gradients)
+
+
+def test_the_vector_is_computed_in_float32_within_autocast(files: Files) -> None:
+    encoder = load_sentence_encoder(files.backbone, max_tokens=32, device=torch.device("cpu")).eval()
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        features = encoder(encoder.preprocess(["one two", "three"]))
+    assert features["token_embeddings"].dtype == features["sentence_embedding"].dtype == torch.float32
+
+
+WORDS = {
+    "plane": [1.0, 2.0, 0.0],
+    "taking": [0.5, -1.0, 2.0],
+    "flute": [0.0, 1.0, 1.0],
+    "Flute": [3.0, 1.0, -1.0],
+}
+
+
+def word_file(path: Path, *more: str) -> Path:
+    lines = [" ".join([word, *map(str, vector)]) for word, vector in WORDS.items()]
+    path.write_text("".join(f"{line}\n" for line in [*lines, *more]))
+    return path
+
+
+def test_word_vectors_give_the_similarities_of_sentence_transformers(tmp_path: Path) -> None:
+    pairs = [("A Plane, taking off!", "The flute."), ("Flute Flute plane", "taking a plane"), ("zz", "plane")]
+    items = [Item(f"test-{number}", texts, 1.0) for number, texts in enumerate(pairs)]
+    write_items(tmp_path / "items.test.jsonl", items)
+    vectors = word_file(tmp_path / "vectors.txt")
+    counts = write_word_similarities(
+        vectors, tmp_path / "items.test.jsonl", tmp_path / "s.tsv", task="similarity"
+    )
+    found = [values[0] for _, values in read_similarities(tmp_path / "s.tsv")]
+    words = WordEmbeddings.from_text_file(str(vectors))
+    model = SentenceTransformer(modules=[words, Pooling(words.get_embedding_dimension())], device="cpu")
+    columns = [torch.from_numpy(model.encode([pair[place] for pair in pairs])).double() for place in (0, 1)]
+    expected = torch.cosine_similarity(*columns).tolist()
+    assert found[:2] == pytest.approx(expected[:2], abs=1e-6) and not math.isnan(found[2])
+    assert found[2] == 0  # no word is known
+    assert counts == {"items": 3, "words": 4, "texts_without_a_word": 1, "lines_left_out": 0}
+
+
+def test_lines_of_word_vectors_that_do_not_fit_are_left_out_and_counted(tmp_path: Path) -> None:
+    more = ("short 1.0 2.0", "a phrase 1.0 2.0 3.0", "plane 9 9 9", "odd 1.0 x 2.0")
+    vectors, num_left_out = read_word_vectors(
+        word_file(tmp_path / "vectors.txt", *more), {"plane", "odd", "short", "a"}
+    )
+    assert list(vectors) == ["plane"] and vectors["plane"].tolist() == WORDS["plane"]
+    assert num_left_out == 3
+    (tmp_path / "word2vec.txt").write_text("2 3\nplane 1 2 3\nflute 1 1 1\n")
+    vectors, num_left_out = read_word_vectors(tmp_path / "word2vec.txt", {"plane"})
+    assert list(vectors) == ["plane"] and num_left_out == 0
+
+
+def test_a_file_without_a_word_of_the_sentences_is_refused(tmp_path: Path) -> None:
+    write_items(tmp_path / "items.test.jsonl", [Item("test-1", ("Nothing known", "here"), 1.0)])
+    with pytest.raises(
+        ValueError, match=r"vectors.txt: expected a word and its vector in each line, got none"
+    ):
+        write_word_similarities(
+            word_file(tmp_path / "vectors.txt"),
+            tmp_path / "items.test.jsonl",
+            tmp_path / "s.tsv",
+            task="similarity",
+        )
+    assert list(read_items(tmp_path / "items.test.jsonl"))

@@ -1,0 +1,91 @@
+"""Pairs of query and passage against the tokenizer's own form of two texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small_trainings import Files, prepare
+from token_shards import hand_made_shards
+from transformers import AutoTokenizer
+
+from condenser.data.batches import pack_pairs, pair_windows
+from condenser.data.tokens import TokenShards
+
+QUERIES = [[[], [11, 12, 13]], [[], []], [[], [14, 15, 16, 17, 18, 19]]]
+PASSAGES = [[[21, 22, 2], [23, 24]], [[], [25, 26, 27, 28, 29, 30]], [[], []]]  # 2 is [SEP]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("pairs"), dropout=0.0)
+
+
+def packed(folder: Path, rows: list[tuple[int, int]], *, query_length: int, passage_length: int):
+    queries = hand_made_shards(folder / "queries", QUERIES)
+    passages = hand_made_shards(folder / "passages", PASSAGES, num_shards=2)
+    asked, found = np.array(rows).T
+    pairs = pair_windows(
+        queries, asked, passages, found, query_length=query_length, passage_length=passage_length
+    )
+    return pairs, *pack_pairs(queries, passages, pairs, cls_id=1, sep_id=2, pad_id=0)
+
+
+def test_titles_are_divided_from_texts_and_both_texts_are_cut(tmp_path: Path) -> None:
+    pairs, ids, types = packed(tmp_path, [(0, 0), (2, 1)], query_length=6, passage_length=7)
+    assert pairs.lengths.tolist() == [3 + 5 + 3, 4 + 5 + 3]
+    first = [1, 11, 12, 13, 2, 21, 22, 2, 23, 24, 2]
+    second = [1, 14, 15, 16, 17, 2, 25, 26, 27, 28, 29, 2]
+    assert ids.tolist() == [first + [0] * 5, second + [0] * 4]
+    assert types.tolist() == [[0] * 5 + [1] * 6 + [0] * 5, [0] * 6 + [1] * 6 + [0] * 4]
+
+
+def test_an_empty_query_and_an_empty_passage_keep_their_separators(tmp_path: Path) -> None:
+    pairs, ids, types = packed(tmp_path, [(1, 2), (1, 0), (0, 2)], query_length=6, passage_length=7)
+    assert pairs.lengths.tolist() == [3, 8, 6]
+    assert ids.tolist() == [
+        [1, 2, 2, 0, 0, 0, 0, 0],
+        [1, 2, 21, 22, 2, 23, 24, 2],
+        [1, 11, 12, 13, 2, 2, 0, 0],
+    ]
+    assert types.sum(axis=1).tolist() == [1, 6, 1]
+
+
+def test_chosen_pairs_are_those_of_the_whole(tmp_path: Path) -> None:
+    pairs, ids, _ = packed(tmp_path, [(0, 0), (2, 1), (1, 2)], query_length=8, passage_length=8)
+    chosen = pairs.at(np.array([2, 0]))
+    assert chosen.lengths.tolist() == pairs.lengths[[2, 0]].tolist()
+    queries, passages = (
+        TokenShards(
+            sorted({Path(str(file).removesuffix(".tokens.npy")) for file in folder.glob("*.tokens.npy")})
+        )
+        for folder in (tmp_path / "queries", tmp_path / "passages")
+    )
+    ours, _ = pack_pairs(queries, passages, chosen, cls_id=1, sep_id=2, pad_id=0)
+    assert ours.tolist() == ids[[2, 0], :16].tolist()
+
+
+def test_they_are_what_the_tokenizer_makes_of_two_texts(files: Files) -> None:
+    """The passage's `title [SEP] text` is the second text."""
+    tokenizer = AutoTokenizer.from_pretrained(files.backbone)
+    queries, passages = TokenShards([files.root / "queries"]), TokenShards(files.tokens)
+    asked, found = np.arange(20), np.arange(20) * 7 % 60
+    pairs = pair_windows(queries, asked, passages, found, query_length=512, passage_length=512)
+    ids, types = pack_pairs(
+        *(queries, passages, pairs),
+        cls_id=tokenizer.cls_token_id,
+        sep_id=tokenizer.sep_token_id,
+        pad_id=tokenizer.pad_token_id,
+    )
+    titled = 0
+    for row, (query, number) in enumerate(zip(files.queries, found, strict=True)):
+        passage = files.passages[number]
+        titled += bool(passage.title)
+        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+        expected = tokenizer(query.text, text, return_token_type_ids=True, verbose=False)
+        length = pairs.lengths[row]
+        assert ids[row, :length].tolist() == expected["input_ids"]
+        assert types[row, :length].tolist() == expected["token_type_ids"]
+        assert set(ids[row, length:].tolist()) <= {tokenizer.pad_token_id}
+    assert 0 < titled < 20

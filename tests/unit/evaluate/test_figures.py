@@ -1,0 +1,324 @@
+"""Figures: numbers from small inputs worked by hand, and pictures that are the same bytes for them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.numpy import save_file
+
+from condenser.evaluate import figures, published
+from condenser.evaluate.figures import costs
+from condenser.evaluate.figures._drawing import svg
+from condenser.evaluate.tables import write_table
+from condenser.files import read_json, write_json
+from condenser.manifest import Manifest, sealed
+
+SIGNIFICANCE = {"confidence": 0.95, "power": 0.8, "resamples": 1000, "permutations": 1000, "seed": 42}
+
+
+def row(method: str, *variants: str, is_trained: bool = True, **more: Any) -> dict[str, Any]:
+    return {
+        "system": method, "method": method, "backbone": "a BERT", "variants": list(variants),
+        "train_queries": "all", "is_trained": is_trained, "has_sizes": is_trained, **more,
+    }  # fmt: skip
+
+
+def settings_of(kind: str, rows: Sequence[Mapping[str, Any]], **keys: Any) -> dict[str, Any]:
+    return {"kind": kind, "rows": rows, "collection": "tiny (beir)", "train_split": "train", **keys}
+
+
+def table_of(settings: Mapping[str, Any], files: Sequence[Path]) -> pd.DataFrame:
+    return figures.load(settings).table(settings, files, significance=SIGNIFICANCE)
+
+
+def picture_of(settings: Mapping[str, Any], table: pd.DataFrame) -> bytes:
+    return svg(lambda: figures.load(settings).picture(table, settings))
+
+
+def written_in(picture: bytes) -> set[str]:
+    """The texts of a picture, which matplotlib names in comments beside their outlines."""
+    parser = ElementTree.XMLParser(target=ElementTree.TreeBuilder(insert_comments=True))
+    tree = ElementTree.fromstring(picture, parser=parser)
+    return {str(node.text).strip() for node in tree.iter() if node.tag is ElementTree.Comment}
+
+
+# ---- what each is drawn from
+
+
+def attention(folder: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Two layers, three passages, one pre-trained encoder and two seeds of a fine-tuned one."""
+    rows = [
+        row("BERT", "untrained", is_trained=False, panel="A panel"),
+        row("BERT, tuned", "seed1", "seed2", panel="A panel"),
+    ]
+    files = []
+    for number, shift in enumerate((0.0, 1.0, 2.0)):
+        files.append(folder / f"{number}.json")
+        of_passages = {f"d{i}": [i + shift, 3.0 + shift] for i in range(3)}
+        content = {"per_passage": of_passages, "uniform": 4.25, "pooling": "mean", "normalised": True}
+        write_json(files[-1], content)
+    return settings_of("attention_entropy", rows, panels={}, passages=3, seed=1, seeds=[1, 2]), files
+
+
+def low_data(folder: Path) -> tuple[dict[str, Any], list[Path]]:
+    """A table of three train sizes, as `condenser.evaluate.tables` writes it."""
+    columns = [
+        "method",
+        "batch_size",
+        "MRR@10",
+        "R@10",
+        "origin",
+        "collection",
+        "passages",
+        "queries",
+        "backbone",
+    ]
+    columns += ["seeds", "train_queries", "MRR@10_sd"]
+    columns += [f"{name}_{limit}" for name in ("MRR@10", "R@10") for limit in ("low", "high")]
+
+    def line(method: str, size: str, value: float, seeds: str) -> list[Any]:
+        cells: list[Any] = [
+            method,
+            8,
+            value,
+            value + 0.5,
+            "measured",
+            "tiny",
+            240,
+            60,
+            "a BERT",
+            seeds,
+            size,
+            0.01,
+        ]
+        return [*cells, value - 0.02, value + 0.03, value + 0.4, value + 0.6]
+
+    lines = [
+        line("BM25", "all", 0.2, ""),
+        line("BERT", "10", 0.1, "1,2"), line("BERT", "100", 0.25, "1,2"), line("BERT", "all", 0.3, "1,2"),
+    ]  # fmt: skip
+    file, counts = folder / "low_data.tsv", folder / "counts.json"
+    file.write_text("\n".join("\t".join(map(str, cells)) for cells in (columns, *lines)) + "\n")
+    write_json(counts, {"queries": {"train": 150, "dev": 60}})
+    rows = [row("BM25", "untrained", is_trained=False), row("BERT", "n10-seed1", "n10-seed2")]
+    return settings_of("train_size", rows, table="low_data", measures=None), [file, counts]
+
+
+def losses(folder: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Two seeds of one training, of 5 and of 4 updates in two epochs, and a third epoch that is left out."""
+    curves = {
+        "seed1": [(0, 4.0), (0, 2.0), (0, 3.0), (1, 1.0), (1, 0.5), (2, 9.0)],
+        "seed2": [(0, 2.0), (0, 2.0), (1, 1.0), (1, 1.0), (2, 9.0)],
+    }
+    files = []
+    for name, updates in curves.items():
+        files.append(folder / f"{name}.jsonl")
+        entries = [{"epoch": epoch, "loss": loss, "outcome": "updated"} for epoch, loss in updates]
+        entries.insert(1, {"epoch": 0, "loss": None, "outcome": "skipped"})
+        files[-1].write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    return settings_of("loss_curve", [row("BERT", *curves)], table="table2", epochs=2, updates=2), files
+
+
+def manifest(folder: Path, name: str, stage: str, wildcards: dict[str, str], **changes: Any) -> Path:
+    """A real manifest of a result of one file of weights, or of a text, with times of our choice."""
+    result = folder / (f"{name}.safetensors" if stage in ("pretrain", "train") else f"{name}.txt")
+    if result.suffix == ".safetensors":
+        save_file({"a": np.zeros((2, 3), np.float32), "b": np.zeros(4, np.float32)}, result)
+    else:
+        result.write_text("a result")
+    path = folder / f"{name}.manifest.json"
+    Manifest(path, {"stage": stage, "wildcards": wildcards}, inputs=[]).write(outputs=[result], counts={})
+    record = {key: value for key, value in read_json(path).items() if key != "sha256"}
+    write_json(path, sealed({**record, **changes}))
+    return path
+
+
+def jobs(folder: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Two pre-trainings of one model on 4 GPUs, and an encoding on a processor."""
+    used = {"processor_s": 1800.0, "peak_memory_mb": 500, "processes": 4, "peak_gpu_memory_mb": 900}
+    files = [
+        manifest(folder, f"m{seed}", "pretrain", {"dataset": "tiny", "model": f"m-seed{seed}"},
+                 **{**used, "device": "cuda bf16", "wall_time_s": 3600.0, "peak_memory_mb": 400 + seed})
+        for seed in (1, 2)
+    ]  # fmt: skip
+    wildcards = {"dataset": "tiny", "system": "s", "variant": "seed1", "shard": "0-of-1"}
+    encoded = {
+        "processor_s": 36.0,
+        "peak_memory_mb": 300,
+        "processes": 1,
+        "wall_time_s": 20.0,
+        "device": "cpu",
+    }
+    files.append(manifest(folder, "e", "encode", wildcards, **encoded))
+    return settings_of("costs", [], table="table2"), [*files, costs.PUBLISHED]
+
+
+DRAWN = {"attention_entropy": attention, "train_size": low_data, "loss_curve": losses, "costs": jobs}
+
+
+# ---- the numbers
+
+
+def test_attention_is_shown_by_layer_as_the_mean_over_passages_and_seeds(tmp_path: Path) -> None:
+    table = table_of(*attention(tmp_path))
+    shown = table[["panel", "stage", "layer", "entropy_nats", "sd", "seeds"]].astype(object)
+    spread = math.sqrt(0.5)  # of 1 and 2, and of 4 and 5
+    assert shown.where(shown.notna(), None).values.tolist() == [
+        ["A panel", "pre-trained", 1, 1.0, None, None],
+        ["A panel", "pre-trained", 2, 3.0, None, None],
+        ["A panel", "fine-tuned", 1, 2.5, pytest.approx(spread), "1,2"],
+        ["A panel", "fine-tuned", 2, 4.5, pytest.approx(spread), "1,2"],
+    ]
+    first, second = table.iloc[0], table.iloc[1]
+    assert 0 <= first["low"] < 1.0 < first["high"] <= 2
+    assert math.isnan(second["low"]) and math.isnan(second["high"])  # every passage has the same
+    assert set(table["uniform_nats"]) == {4.25} and set(table["vector"]) == {"mean, normalised"}
+
+
+def test_quality_is_shown_by_train_size_as_in_the_table(tmp_path: Path) -> None:
+    settings, files = low_data(tmp_path)
+    table = table_of(settings, files)
+    of_mrr = table[table["measure"] == "MRR@10"]
+    assert of_mrr["method"].tolist() == ["BM25", "BERT", "BERT", "BERT"]
+    assert of_mrr["train_queries"].tolist() == ["", "10", "100", "all"]
+    assert of_mrr["queries"].dropna().tolist() == [10, 100, 150]  # all of the train split
+    assert of_mrr["value"].tolist() == [0.2, 0.1, 0.25, 0.3]
+    assert of_mrr["sd"].tolist() == [0.01] * 4
+    assert (of_mrr["value"] - of_mrr["low"]).tolist() == pytest.approx([0.02] * 4)
+    assert (of_mrr["high"] - of_mrr["value"]).tolist() == pytest.approx([0.03] * 4)
+    assert table["measure"].tolist() == ["MRR@10"] * 4 + ["R@10"] * 4
+    assert table[table["measure"] == "R@10"]["sd"].isna().all()
+    only = table_of({**settings, "measures": ["R@10"]}, files)
+    assert set(only["measure"]) == {"R@10"} and len(only) == 4
+
+
+def test_published_rows_are_left_out_and_a_table_without_measured_ones_is_refused(tmp_path: Path) -> None:
+    settings, (file, counts) = low_data(tmp_path)
+    header, *lines = file.read_text().splitlines()
+    file.write_text("\n".join([header, lines[0].replace("measured", "published"), *lines[1:]]) + "\n")
+    assert set(table_of(settings, [file, counts])["method"]) == {"BERT"}
+    file.write_text(header + "\n")
+    with pytest.raises(ValueError, match=r"low_data\.tsv: expected measured rows, got none"):
+        table_of(settings, [file, counts])
+
+
+def test_all_train_queries_without_a_number_are_refused(tmp_path: Path) -> None:
+    settings, (file, counts) = low_data(tmp_path)
+    write_json(counts, {"queries": {"dev": 60}})
+    with pytest.raises(ValueError, match=r"counts\.json: expected the number of queries of train, got none"):
+        table_of(settings, [file, counts])
+
+
+def test_a_loss_is_the_mean_of_some_updates_and_of_the_seeds(tmp_path: Path) -> None:
+    table = table_of(*losses(tmp_path))
+    # seed1: (4 + 2) / 2, (3 + 1) / 2, 0.5; seed2: (2 + 2) / 2, (1 + 1) / 2
+    assert table["loss"].tolist() == [2.5, 1.5, 0.5]
+    assert table["sd"].tolist() == pytest.approx([math.sqrt(0.5), math.sqrt(0.5), math.nan], nan_ok=True)
+    assert table["updates"].tolist() == [2, 4, 5]
+    assert table["trainings"].tolist() == [2, 2, 1]
+    assert set(table["seeds"]) == {"1,2"}
+
+
+def test_a_training_without_updates_is_refused_by_name(tmp_path: Path) -> None:
+    settings, files = losses(tmp_path)
+    files[1].write_text('{"epoch": 0, "loss": 1.0, "outcome": "skipped"}\n')
+    with pytest.raises(ValueError, match=r"seed2\.jsonl: expected updates of a training, got none"):
+        table_of(settings, files)
+
+
+def test_costs_are_sums_over_the_jobs_of_a_stage_and_published_ones_say_so(tmp_path: Path) -> None:
+    table = table_of(*jobs(tmp_path))
+    pretrained, encoded = table.iloc[0], table.iloc[1]
+    assert (pretrained["stage"], pretrained["name"], pretrained["jobs"]) == ("pretrain", "m", 2)
+    assert pretrained["parameters"] == 2 * 3 + 4
+    assert float(pretrained["seconds"]) == 7200
+    assert float(pretrained["gpu_hours"]) == 8.0  # 2 jobs of an hour on 4 GPUs
+    assert float(pretrained["processor_hours"]) == 4.0  # 2 jobs of 4 processes of half an hour
+    assert (pretrained["peak_memory_mb"], pretrained["peak_gpu_memory_mb"]) == (402, 900)
+    assert (encoded["name"], encoded["jobs"], encoded["device"]) == ("s", 1, "cpu")
+    assert float(encoded["processor_hours"]) == 0.01
+    assert pd.isna(encoded["gpu_hours"]) and pd.isna(encoded["parameters"])
+    assert table["origin"].tolist() == ["measured", "measured", "published", "published"]
+    authors = table[table["origin"] == "published"]
+    assert authors[["name", "gpu_hours"]].values.tolist() == [
+        ["Condenser", "672"],
+        ["coCondenser", "192-288"],
+    ]
+    assert 7 * 24 * 4 == 672 and (2 * 24 * 4, 3 * 24 * 4) == (192, 288)
+    assert authors["collection"].str.len().min() > 10 and set(authors["source"]) == {"luyug/Condenser#4"}
+
+
+def test_a_manifest_of_an_earlier_version_leaves_cells_empty(tmp_path: Path) -> None:
+    settings, (first, *_) = jobs(tmp_path)
+    record = read_json(first)
+    for key in ("sha256", "processor_s", "peak_memory_mb", "processes", "peak_gpu_memory_mb"):
+        del record[key]
+    write_json(first, sealed(record))
+    line = table_of(settings, [first, costs.PUBLISHED]).iloc[0]
+    assert float(line["seconds"]) == 3600 and float(line["gpu_hours"]) == 1.0
+    assert all(pd.isna(line[key]) for key in ("processor_hours", "peak_memory_mb", "peak_gpu_memory_mb"))
+
+
+def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
+    settings, (first, *_) = jobs(tmp_path)
+    first.write_text(first.read_text().replace("3600", "7200"))
+    with pytest.raises(ValueError, match="its bytes are not those that its stage wrote"):
+        table_of(settings, [first, costs.PUBLISHED])
+
+
+def test_published_costs_name_a_source_each() -> None:
+    assert costs.PUBLISHED.read_text(encoding="utf-8").startswith("# ")
+    assert all(one["source"] and one["device"] for one in published.read(costs.PUBLISHED))
+
+
+# ---- the pictures
+
+
+@pytest.mark.parametrize("kind", DRAWN)
+def test_the_same_numbers_give_the_same_bytes_in_any_style_and_without_a_date(
+    kind: str, tmp_path: Path
+) -> None:
+    settings, files = DRAWN[kind](tmp_path)
+    first = picture_of(settings, table_of(settings, files))
+    with matplotlib.rc_context({"font.size": 30, "svg.hashsalt": None, "svg.fonttype": "none"}):
+        again = picture_of(settings, table_of(settings, files))
+    assert first == again
+    assert b"<dc:date>" not in first
+    for number in range(2):
+        write_table(tmp_path / f"{number}.tsv", table_of(settings, files))
+    assert (tmp_path / "0.tsv").read_bytes() == (tmp_path / "1.tsv").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        ("attention_entropy", {"Entropy of [CLS] attention, tiny (beir), 3 passages", "layer",
+                               "entropy (nats)", "pre-trained", "fine-tuned", "uniform attention",
+                               "text vector: mean, normalised; not [CLS]"}),
+        ("train_size", {"Quality by train size, tiny", "train queries (log scale)", "MRR@10", "R@10", "BERT",
+                        "BM25", "10", "100", "150", "(all)"}),
+        ("loss_curve", {"Training loss of the first updates, tiny (beir)", "updates",
+                        "loss (mean of 2 updates)", "all train queries", "BERT"}),
+        ("costs", {"What table2 took, tiny (beir)", "minutes, one job after the other", "pretrain m",
+                   "encode s"}),
+    ],
+)  # fmt: skip
+def test_a_picture_says_what_it_shows_with_units(kind: str, texts: set[str], tmp_path: Path) -> None:
+    settings, files = DRAWN[kind](tmp_path)
+    found = written_in(picture_of(settings, table_of(settings, files)))
+    assert texts <= found
+
+
+def test_every_kind_is_drawn_here() -> None:
+    from condenser import kinds
+
+    assert set(DRAWN) == set(kinds.names(figures.FOLDER))

@@ -1,0 +1,237 @@
+"""Spearman's correlation and accuracy on triplets, with intervals and tests held to SciPy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from condenser.data.records import Item, read_similarities, write_items, write_similarities
+from condenser.evaluate import published, tables
+from condenser.evaluate.comparisons import make_comparisons, measured
+from condenser.evaluate.measures import accuracy, parse, spearman
+from condenser.evaluate.metrics import evaluate_sentences
+from condenser.evaluate.significance import bootstrap_interval, paired_test
+
+
+def scores(num_items: int, noise: float, *, seed: int, decimals: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    generator = np.random.default_rng(seed)
+    labels = np.round(generator.uniform(0, 5, size=num_items), 1)
+    return np.round(labels + generator.normal(scale=noise, size=num_items), decimals), labels
+
+
+@pytest.mark.parametrize("decimals", [6, 0])  # without and with many ties
+def test_the_correlation_is_scipys_also_without_each_item(decimals: int) -> None:
+    first, second = scores(40, 1.0, seed=1, decimals=decimals)
+    assert spearman.correlation(first, second) == pytest.approx(stats.spearmanr(first, second).statistic)
+    without = [
+        stats.spearmanr(np.delete(first, item), np.delete(second, item)).statistic for item in range(40)
+    ]
+    np.testing.assert_allclose(spearman.correlations_without_each(first, second), without, rtol=1e-12)
+
+
+def test_pseudo_values_have_the_correlation_as_their_mean_and_its_jackknife_error_as_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = scores(50, 1.0, seed=2)
+    values = spearman.values(first[:, None], second)
+    assert values.mean() == pytest.approx(stats.spearmanr(first, second).statistic, abs=1e-12)
+    without = spearman.correlations_without_each(first, second)
+    jackknife = np.sqrt(49 / 50 * ((without - without.mean()) ** 2).sum())
+    assert values.std(ddof=1) / np.sqrt(50) == pytest.approx(jackknife)
+    monkeypatch.setattr(spearman, "_CELLS_AT_ONCE", 120)  # two items at a time
+    np.testing.assert_array_equal(spearman.values(first[:, None], second), values)
+
+
+def test_similarities_that_are_all_equal_order_nothing() -> None:
+    labels = np.array([1.0, 2.0, 3.0])
+    assert spearman.correlation(np.ones(3), labels) == 0
+    np.testing.assert_array_equal(spearman.values(np.ones((3, 1)), labels), np.zeros(3))
+
+
+@pytest.mark.parametrize("noise", [0.5, 2.0])  # correlations of about .9 and .55
+def test_the_interval_of_a_correlation_is_that_of_scipys_bootstrap_over_pairs(noise: float) -> None:
+    first, second = scores(300, noise, seed=3)
+    ours = bootstrap_interval(
+        spearman.values(first[:, None], second)[None], alpha=0.05, num_resamples=4000, seed=1
+    )
+    theirs = stats.bootstrap(
+        (first, second), lambda a, b: stats.spearmanr(a, b).statistic, paired=True, vectorized=False,
+        n_resamples=1000, method="percentile", rng=np.random.default_rng(4),
+    )  # fmt: skip
+    interval = theirs.confidence_interval
+    width = interval.high - interval.low
+    assert ours == pytest.approx((interval.low, interval.high), abs=0.12 * width)
+
+
+def test_two_systems_of_one_quality_differ_significantly_about_as_often_as_the_level_says() -> None:
+    """The paired test on pseudo-values, of two correlations with the same scores; 300 pairs of systems."""
+    p_values = []
+    for seed in range(300):
+        first, labels = scores(120, 1.5, seed=2 * seed)
+        other = labels + np.random.default_rng(2 * seed + 1).normal(scale=1.5, size=120)
+        values = [spearman.values(one[:, None], labels)[None] for one in (first, other)]
+        p_values.append(paired_test(*values, num_permutations=1000, seed=1))
+    share = np.mean(np.array(p_values) <= 0.05)
+    assert 0.02 <= share <= 0.085  # 95 % of binomials of 300 with .05 lie within .027 and .077
+
+
+def test_a_better_system_is_found_and_scipys_permutation_of_ranks_agrees() -> None:
+    first, labels = scores(100, 1.0, seed=7)
+    worse = labels + np.random.default_rng(8).normal(scale=1.7, size=100)
+    ranks = np.stack([stats.rankdata(first), stats.rankdata(worse)])
+
+    def difference(one: np.ndarray, other: np.ndarray) -> float:
+        return stats.spearmanr(one, labels).statistic - stats.spearmanr(other, labels).statistic
+
+    theirs = stats.permutation_test(
+        tuple(ranks), difference, permutation_type="samples", vectorized=False, n_resamples=999,
+        rng=np.random.default_rng(9),
+    ).pvalue  # fmt: skip
+    values = [spearman.values(one[:, None], labels)[None] for one in (first, worse)]
+    ours = paired_test(*values, num_permutations=2000, seed=1)
+    assert ours < 0.01 and theirs < 0.01
+
+
+def test_accuracy_counts_triplets_whose_positive_is_nearer() -> None:
+    similarities = np.array([[-1.0, -2.0], [-3.0, -2.0], [-2.0, -2.0], [-0.5, -0.6]])
+    assert accuracy.values(similarities, np.full(4, np.nan)).tolist() == [1, 0, 0, 1]
+
+
+def test_measures_of_sentences_have_no_depth() -> None:
+    assert (parse("spearman").task, parse("spearman").least, parse("accuracy").task) == (
+        "similarity",
+        -1,
+        "triplets",
+    )
+    assert parse("MRR@10").task is None and parse("MRR@10").least == 0
+    for name in ("spearman@10", "accuracy@1", "MRR"):
+        with pytest.raises(ValueError, match=r"expected measures such as MRR@10, .*accuracy, spearman, got"):
+            parse(name)
+
+
+def written(folder: Path, similarities: dict[str, float]) -> tuple[Path, Path]:
+    pairs = [Item(name, ("a", "b"), label) for name, label in zip("wxyz", (1.0, 2.0, 4.0, 5.0), strict=True)]
+    write_items(folder / "items.test.jsonl", pairs)
+    write_similarities(folder / "similarities.tsv", [(name, [value]) for name, value in similarities.items()])
+    return folder / "similarities.tsv", folder / "items.test.jsonl"
+
+
+def test_the_metrics_of_sentences_hold_the_measure_and_every_items_values(tmp_path: Path) -> None:
+    files = written(tmp_path, {"w": 0.1, "x": 0.3, "y": 0.2, "z": 0.9})
+    counts = evaluate_sentences(*files, tmp_path / "metrics.json", system="ours", measures=["spearman"])
+    content = json.loads((tmp_path / "metrics.json").read_text())
+    assert counts == content["counts"] == {"queries": 4} and content["system"] == "ours"
+    assert content["measures"]["spearman"] == pytest.approx(0.8)  # ranks 1 3 2 4: 1 - 6 * 2 / (4 * 15)
+    assert content["per_query"]["query_id"] == ["w", "x", "y", "z"]
+    assert np.mean(content["per_query"]["spearman"]) == pytest.approx(0.8)
+
+
+def test_similarities_of_other_items_are_refused(tmp_path: Path) -> None:
+    files = written(tmp_path, {"w": 0.1, "y": 0.2, "x": 0.3, "z": 0.9})
+    with pytest.raises(ValueError, match=r"expected the items of .*, in their order, got others"):
+        evaluate_sentences(*files, tmp_path / "metrics.json", system="ours", measures=["spearman"])
+    for line in ("w\t0.1\tnan", "w", "w\tno"):
+        files[0].write_text(line + "\n")
+        with pytest.raises(ValueError, match=r"tsv:1: expected an item_id and numbers"):
+            list(read_similarities(files[0]))
+
+
+def test_similarities_keep_every_float32(tmp_path: Path) -> None:
+    values = np.random.default_rng(1).normal(size=20).astype(np.float32)
+    write_similarities(tmp_path / "s.tsv", [(str(row), [float(value)]) for row, value in enumerate(values)])
+    read = np.array([value for _, (value,) in read_similarities(tmp_path / "s.tsv")], dtype=np.float32)
+    np.testing.assert_array_equal(read, values)
+
+
+SIGNIFICANCE: dict[str, Any] = {
+    "confidence": 0.95,
+    "power": 0.8,
+    "resamples": 1000,
+    "permutations": 1000,
+    "seed": 42,
+}
+
+
+def row(system: str, method: str, variants: list[str], train_queries: int | str = "all") -> dict[str, Any]:
+    return {
+        **{"system": system, "method": method, "variants": variants, "train_queries": train_queries},
+        **{"batch_size": 16, "backbone": "bert-base-uncased", "depth": 0},
+    }
+
+
+def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
+    """A table of three rows, one over three seeds, and its tests."""
+    rows = [
+        row("start", "Start", ["untrained"]),
+        row("bert", "BERT", [f"n500-seed{seed}" for seed in (1, 2, 3)], 500),
+        row("ours", "Condenser", ["seed1"]),
+    ]
+    labels = scores(60, 1.0, seed=1)[1]
+    files = {}
+    for one in rows:
+        for number, variant in enumerate(one["variants"]):
+            noise = {"start": 4.0, "bert": 1.2, "ours": 0.8}[one["system"]]
+            similarities = labels + np.random.default_rng(number + 1).normal(scale=noise, size=60)
+            values = spearman.values(similarities[:, None], labels)
+            content = {
+                "system": one["system"],
+                "measures": {"spearman": values.mean()},
+                "counts": {"queries": 60},
+                "per_query": {"query_id": [str(item) for item in range(60)], "spearman": values.tolist()},
+            }
+            files[one["system"], variant] = folder / f"{one['system']}.{variant}.json"
+            files[one["system"], variant].write_text(json.dumps(content))
+    found = measured(rows, [[1, 0], [2, 0]], files, measures=["spearman"], **SIGNIFICANCE)
+    table = tables.make_table(
+        rows, files, measures=["spearman"], found=found, starts=[None, 0, 0],
+        published=published.read(published.file("condenser_table1")), dataset="stsb", source="stsb",
+        num_passages=100, num_shared_queries=0, official=official,
+    )  # fmt: skip
+    return table, make_comparisons(rows, found)
+
+
+def test_published_correlations_stand_beside_the_official_data_by_method_and_train_size(
+    tmp_path: Path,
+) -> None:
+    table, _ = made(tmp_path, official="STS benchmark")
+    assert set(table["collection"]) == {"STS benchmark"}
+    measured_at = table.index[table["origin"] == "measured"].tolist()
+    before = [(table["method"][at - 1], table["train_queries"][at - 1]) for at in measured_at[:2]]
+    assert before == [("BERT", "500"), ("Condenser", "all")]  # each below its published row
+    assert table["method"].iloc[-1] == "Start" and len(table) == 12 + 3
+    assert table["spearman"][measured_at[0] - 1] == 0.686
+    assert "1,379" not in (said := tables.rendered(table, confidence=0.95)) and "60 test items" in said
+    assert "do not compare" not in said
+
+
+def test_beside_other_data_no_published_correlation_stands(tmp_path: Path) -> None:
+    table, tests = made(tmp_path, official=None)
+    assert table["origin"].tolist() == ["measured"] * 3 and set(table["collection"]) == {"stsb"}
+    assert "do not compare with their figures" in tables.rendered(table, confidence=0.95)
+    low, high = table["spearman_low"], table["spearman_high"]
+    assert ((low < table["spearman"]) & (table["spearman"] < high) & (high <= 1) & (low >= -1)).all()
+    assert table["spearman_sd"].notna().tolist() == [False, True, False]
+    assert table["compared_with_start"].tolist()[1:] == ["better", "better"]
+    assert tests["test"].tolist() == ["t test over seeds and queries", "randomisation over queries"]
+
+
+@pytest.mark.parametrize(
+    ("name", "measure", "cells"),
+    [
+        ("condenser_table1", "spearman", {("BERT", "500"): "0.686", ("Condenser", "all"): "0.856",
+                                          ("BERT + NLI", "1000"): "0.768", ("USE", ""): "0.749"}),
+        ("condenser_table2", "accuracy", {("BERT", "10000"): "0.75", ("Condenser", "1000"): "0.73",
+                                          ("skip-thoughts", ""): "0.62"}),
+    ],
+)  # fmt: skip
+def test_published_figures_of_sentences_are_the_papers(
+    name: str, measure: str, cells: dict[tuple[str, str], str]
+) -> None:
+    rows = published.read(published.file(name))
+    found = {(one["method"], one["train_queries"]): one[measure] for one in rows}
+    assert len(found) == len(rows) and cells.items() <= found.items()

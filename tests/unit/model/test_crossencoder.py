@@ -1,0 +1,182 @@
+"""The cross-encoder against transformers' own BERT for classification, and its folder without our code."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+
+import pytest
+import torch
+from small_models import perturb, small_backbone
+from small_trainings import Files, contents, prepare, train
+from torch.nn import functional
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForSequenceClassification
+
+from condenser.loss.listwise import localised_contrastive_loss
+from condenser.model.crossencoder import CrossEncoder
+from condenser.model.layers import padding_mask
+from condenser.train.distributed import alone
+from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.memory import StepMemory
+
+LENGTHS = [16, 7, 11, 5, 16, 9]
+PASSAGE_BEGINS = [6, 3, 5, 4, 10, 2]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("crossencoder"), dropout=0.1)
+
+
+def small_crossencoder() -> CrossEncoder:
+    model = CrossEncoder(small_backbone(), seed=3).double()
+    perturb(model.classifier)
+    return model
+
+
+def plain(ours: CrossEncoder) -> BertForSequenceClassification:
+    """transformers' model with the same weights, which it finds under the same names."""
+    config = deepcopy(ours.bert.config)
+    config.num_labels, config._attn_implementation = 1, "eager"
+    model = BertForSequenceClassification(config).double()
+    model.load_state_dict(ours.state_dict())
+    return model.eval()
+
+
+def pairs() -> tuple[torch.Tensor, torch.Tensor]:
+    ids = torch.randint(5, 40, (6, 16), generator=torch.Generator().manual_seed(4))
+    types = torch.zeros(6, 16, dtype=torch.int64)
+    for row, (begin, length) in enumerate(zip(PASSAGE_BEGINS, LENGTHS, strict=True)):
+        types[row, begin:length] = 1
+    return ids, types
+
+
+def test_scores_of_a_padded_batch_are_those_of_transformers_one_pair_at_a_time() -> None:
+    ours, (ids, types) = small_crossencoder().eval(), pairs()
+    theirs = plain(ours)
+    scores = ours(ids, types, padding_mask(torch.tensor(LENGTHS), width=16))
+    assert scores.shape == (6, 1)
+    for row, length in enumerate(LENGTHS):
+        expected = theirs(ids[row : row + 1, :length], token_type_ids=types[row : row + 1, :length]).logits
+        torch.testing.assert_close(scores[row], expected[0], rtol=1e-12, atol=1e-12)
+    other = ours(ids, torch.zeros_like(types), padding_mask(torch.tensor(LENGTHS), width=16))
+    assert (scores - other).abs().min() > 1e-4  # token types count
+
+
+def chunks_of(ids: torch.Tensor, types: torch.Tensor, places: list[list[int]]) -> list[Chunk]:
+    return [Chunk("scores", torch.tensor(rows), (ids[rows], types[rows], rows), 7) for rows in places]
+
+
+@pytest.mark.parametrize("keep_graphs", [True, False])
+def test_gradients_of_chunks_are_those_of_a_plain_loop_over_pairs(keep_graphs: bool) -> None:
+    ours, (ids, types) = small_crossencoder(), pairs()
+    theirs = plain(ours)
+    loss = torch.zeros((), dtype=torch.float64)
+    for first in (0, 3):  # two queries of three passages
+        scores = []
+        for row in range(first, first + 3):
+            length = LENGTHS[row]
+            logits = theirs(ids[row : row + 1, :length], token_type_ids=types[row : row + 1, :length]).logits
+            scores.append(logits[0, 0])
+        loss = loss - (scores[0] - torch.stack(scores).logsumexp(0)) / 2
+    loss.backward()
+
+    def score(inputs) -> torch.Tensor:
+        ids, types, rows = inputs
+        return ours(ids, types, padding_mask(torch.tensor([LENGTHS[row] for row in rows]), width=16))
+
+    found = contrastive_backward(
+        chunks_of(ids, types, [[4, 0], [2, 5, 1], [3]]),
+        score,
+        lambda scores: localised_contrastive_loss(scores, passages_per_query=3),
+        num_rows={"scores": 6},
+        dim=1,
+        encode_with_losses=None,
+        loss_names=[],
+        keep_graphs=keep_graphs,
+        memory=StepMemory(ours, keeps_graphs=keep_graphs),
+        processes=alone(torch.device("cpu")),
+        scale=1.0,
+    )
+    assert found["contrastive"] == pytest.approx(loss.item(), rel=1e-12)
+    expected = dict(theirs.named_parameters())
+    for name, weight in ours.named_parameters():
+        assert weight.grad is not None, name  # the pooler's too
+        torch.testing.assert_close(weight.grad, expected[name].grad, rtol=1e-9, atol=1e-12)
+
+
+def test_dropout_falls_on_the_pooled_text_too() -> None:
+    model = CrossEncoder(small_backbone(dropout=0.5), seed=3).double().train()
+    model.bert.eval()
+    ids, types = pairs()
+    scores = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        scores.append(model(ids, types, None))
+    assert torch.equal(scores[0], scores[1]) and not torch.equal(scores[0], scores[2])
+
+
+def test_activation_checkpointing_changes_no_gradient() -> None:
+    gradients = []
+    for recompute in (False, True):
+        model, (ids, types) = small_crossencoder(), pairs()
+        model.recompute_layers = recompute
+        functional.softplus(model(ids, types, None)).sum().backward()
+        gradients.append([weight.grad for weight in model.parameters()])
+    for one, other in zip(*gradients, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_new_layer_is_drawn_by_the_seed_alone() -> None:
+    backbone, state = small_backbone(), torch.get_rng_state()
+    first, same, other = (CrossEncoder(backbone, seed=seed).classifier for seed in (3, 3, 4))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert torch.equal(first.weight, same.weight) and not torch.equal(first.weight, other.weight)
+    assert not first.bias.any()
+
+
+def test_a_bert_of_one_token_type_is_refused() -> None:
+    backbone = small_backbone()
+    backbone.config.type_vocab_size = 1
+    with pytest.raises(
+        ValueError, match="type_vocab_size: expected at least 2, for query and passage, got 1"
+    ):
+        CrossEncoder(backbone, seed=3)
+
+
+def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder as TheirCrossEncoder
+
+    train("crossencoder", files, tmp_path / "out")
+    assert set(contents(tmp_path / "out")) == {
+        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "losses.jsonl"),
+    }  # no vector of a text
+    model, loading = AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "out", num_labels=1, output_loading_info=True
+    )
+    assert isinstance(model, BertForSequenceClassification)
+    assert not loading["missing_keys"] and not loading["unexpected_keys"]
+    told, _ = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out", output_loading_info=True)
+    assert told.config.num_labels == 1
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    texts = [(files.queries[0].text, files.passages[row].text[:60]) for row in (1, 4, 7)]
+    inputs = tokenizer(texts, padding=True, return_tensors="pt")
+    ours = CrossEncoder.load(tmp_path / "out").eval()
+    with torch.inference_mode():
+        expected = model.eval()(**inputs).logits
+        scores = ours(inputs["input_ids"], inputs["token_type_ids"], inputs["attention_mask"].bool())
+    torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-5)
+    theirs = TheirCrossEncoder(str(tmp_path / "out"), device="cpu").predict(texts)
+    torch.testing.assert_close(torch.tensor(theirs), expected[:, 0], rtol=1e-5, atol=1e-5)
+
+
+def test_texts_that_have_no_positions_together_are_refused_before_the_first_step(
+    files: Files, tmp_path: Path
+) -> None:
+    with pytest.raises(ValueError, match=r"a query and a passage \(65 tokens with specials\), got 64"):
+        train("crossencoder", files, tmp_path / "out", query_length=12, passage_length=54)
+
+
+def test_a_folder_without_the_layer_for_scores_is_refused(files: Files) -> None:
+    with pytest.raises(ValueError, match=r"model.safetensors: expected a cross-encoder, got a BERT without"):
+        CrossEncoder.load(files.backbone)

@@ -1,0 +1,109 @@
+"""Entropies of [CLS] attention passage by passage: which are drawn, and that they are those of the model."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from small_trainings import sharpen
+
+from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.files import read_json
+from condenser.model.attention_entropy import cls_attention_entropies
+from condenser.model.backbone import load_backbone, prepare_backbone
+from condenser.retrieve.attention import write_attention_entropies
+
+TEXTS = [("a title" * (row % 2), "one two three four " * (1 + row % 5)) for row in range(12)]
+IDS = [f"d{row}" for row in range(len(TEXTS))]
+MAX_TOKENS = 16
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "model"
+    prepare_backbone(
+        "scratch", folder, seed=5, hub_id=None, revision=None, mirror=None, path=None,
+        shape={"hidden_size": 24, "num_layers": 3, "num_heads": 2, "intermediate_size": 32,
+               "vocab_size": 60, "max_positions": 32},
+        texts=[text for _, text in TEXTS], pooling="mean", normalised=True,
+    )  # fmt: skip
+    sharpen(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def prefixes(tmp_path_factory: pytest.TempPathFactory, model: Path) -> list[Path]:
+    folder = tmp_path_factory.mktemp("tokens")
+    made = [folder / f"collection.{number}-of-2" for number in range(2)]
+    for prefix, texts in zip(made, (TEXTS[:8], TEXTS[8:]), strict=True):
+        write_token_shard(texts, prefix, Tokenizer(model), batch_size=10, split=True)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def no_lasting_settings():
+    threads = torch.get_num_threads()
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+
+
+def entropies(model: Path, prefixes: list[Path], output: Path, **changes: Any) -> dict[str, Any]:
+    settings = {"num_passages": 5, "seed": 1, "max_tokens": MAX_TOKENS, "batch_tokens": 64, **changes}
+    counts, device = write_attention_entropies(
+        model, prefixes, IDS, output / "variant" / "a.json", threads=1, device="cpu", **settings
+    )
+    assert device == "cpu"
+    return {**read_json(output / "variant" / "a.json"), "counts": counts}
+
+
+def test_each_passage_has_the_entropies_that_it_has_alone(
+    model: Path, prefixes: list[Path], tmp_path: Path
+) -> None:
+    found = entropies(model, prefixes, tmp_path, num_passages=len(IDS))
+    backbone, tokenizer = load_backbone(model, dropout=None).eval(), Tokenizer(model)
+    lengths = []
+    for doc_id, (title, text) in zip(IDS, TEXTS, strict=True):
+        tokens = [*tokenizer.encode_flat([title])[0]]
+        tokens += [tokenizer.sep_id] if tokens else []
+        tokens = [*tokens, *tokenizer.encode_flat([text])[0]][: MAX_TOKENS - 2]
+        row = torch.tensor([[tokenizer.cls_id, *map(int, tokens), tokenizer.sep_id]])
+        lengths.append(row.shape[1])
+        alone = cls_attention_entropies(backbone, row, None)[0]
+        assert found["per_passage"][doc_id] == pytest.approx(alone.tolist(), abs=2e-6)
+    assert MAX_TOKENS in lengths and min(lengths) < 8  # some are cut, some short
+    assert found["uniform"] == pytest.approx(np.mean(np.log(lengths)), abs=1e-6)
+    assert found["means"] == pytest.approx(np.mean(list(found["per_passage"].values()), axis=0), abs=2e-6)
+    assert found["counts"] == {"passages": len(IDS), "tokens": sum(lengths)}
+    assert (found["pooling"], found["normalised"]) == ("mean", True)
+
+
+def test_passages_are_drawn_by_the_seed(model: Path, prefixes: list[Path], tmp_path: Path) -> None:
+    one, again, other = (
+        set(entropies(model, prefixes, tmp_path / str(number), seed=seed)["per_passage"])
+        for number, seed in enumerate((1, 1, 2))
+    )
+    assert len(one) == 5 and one == again != other
+
+
+def test_fewer_passages_than_asked_for_are_taken_whole_and_counted(
+    model: Path, prefixes: list[Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    found = entropies(model, prefixes, tmp_path, num_passages=1000)
+    assert found["counts"]["passages"] == len(found["per_passage"]) == len(IDS)
+    assert "1000 passages asked for, the collection has 12" in caplog.text
+
+
+def test_the_size_of_batches_changes_no_more_than_rounding(
+    model: Path, prefixes: list[Path], tmp_path: Path
+) -> None:
+    small = entropies(model, prefixes, tmp_path / "small", batch_tokens=16)
+    large = entropies(model, prefixes, tmp_path / "large", batch_tokens=4096)
+    for doc_id, values in small["per_passage"].items():
+        assert large["per_passage"][doc_id] == pytest.approx(values, abs=2e-6)
+    assert not any(math.isnan(value) for values in small["per_passage"].values() for value in values)

@@ -1,0 +1,67 @@
+"""Ensembles: the mean of the scores of the same hits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from condenser.data.records import ScoredDoc, write_run
+from condenser.retrieve.ensemble import averaged_run
+from condenser.systems.ensemble import check
+
+FIRST = [("q1", "a", 3.0), ("q1", "b", 1.0), ("q1", "c", -2.0), ("q2", "a", 0.5)]
+SECOND = [("q1", "c", 5.0), ("q1", "a", 2.0), ("q1", "b", 1.0), ("q2", "a", 1.5)]
+Run = list[tuple[str, str, float]]
+
+
+def written(folder: Path, *runs: Run) -> list[Path]:
+    files = [folder / f"{number}.trec" for number in range(len(runs))]
+    for file, run in zip(files, runs, strict=True):
+        write_run(file, (ScoredDoc(*hit) for hit in run), system="one")
+    return files
+
+
+def test_hits_are_ranked_by_the_mean_of_their_scores(tmp_path: Path) -> None:
+    assert [tuple(hit) for hit in averaged_run(written(tmp_path, FIRST, SECOND))] == [
+        ("q1", "a", 2.5), ("q1", "c", 1.5), ("q1", "b", 1.0), ("q2", "a", 1.0)
+    ]  # fmt: skip
+
+
+def test_three_systems_count_alike_and_a_tie_goes_to_the_first_doc_id(tmp_path: Path) -> None:
+    thirds: list[Run] = [[("q", "b", 0.0), ("q", "a", x)] for x in (1.0, -3.0, 2.0)]
+    assert [tuple(hit) for hit in averaged_run(written(tmp_path, *thirds))] == [
+        ("q", "a", 0.0), ("q", "b", 0.0)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (
+            SECOND[1:],
+            r"1.trec: expected the passages of .*0.trec for query q1, but c is in one of the two alone",
+        ),
+        ([*SECOND[:3], ("q1", "d", 1.0), SECOND[3]], "for query q1, but d is in one of the two alone"),
+        (SECOND[:3], r"1.trec: expected the queries of .*0.trec in their order, got the end instead of q2"),
+        ([*SECOND, ("q3", "a", 1.0)], "in their order, got q3 instead of the end"),
+        ([SECOND[3], *SECOND[:3]], "in their order, got q2 instead of q1"),
+    ],
+)
+def test_other_hits_or_queries_are_refused(tmp_path: Path, second: Run, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        list(averaged_run(written(tmp_path, FIRST, second)))
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [("candidates", "bm25", "dense and two with bm25"), ("depth", 30, "20 and two with 30")],
+)
+def test_rerankers_of_other_hits_are_refused_before_anything_runs(key: str, value: object, told: str) -> None:
+    systems = {name: {"candidates": "dense", "depth": 20} for name in ("one", "two")}
+    check({"of": ["one", "two"]}, systems)
+    systems["two"] = {**systems["two"], key: value}  # type: ignore[dict-item]
+    with pytest.raises(
+        ValueError, match=f"of: expected systems that rerank the same hits, got one with {key} {told}"
+    ):
+        check({"of": ["one", "two"]}, systems)

@@ -1,0 +1,218 @@
+"""Reranking against transformers' own model, one pair of texts at a time."""
+
+from __future__ import annotations
+
+import math
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen, train
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from condenser.data.records import Passage, Query, ScoredDoc, read_run, write_run
+from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.model.crossencoder import CrossEncoder
+from condenser.retrieve import rerank as module
+from condenser.retrieve.rerank import rerank
+
+DEPTH, HITS = 7, 9
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    files = prepare(tmp_path_factory.mktemp("rerank"), dropout=0.1)
+    sharpen(files.backbone)
+    return files
+
+
+@pytest.fixture(scope="module")
+def model(files: Files) -> Path:
+    train("crossencoder", files, files.root / "model")
+    return files.root / "model"
+
+
+@pytest.fixture(scope="module")
+def candidates(files: Files) -> Path:
+    """Hits of every query but the second; the fourth has three alone."""
+    run = []
+    for number, query in enumerate(files.queries):
+        hits = 0 if number == 1 else 3 if number == 3 else HITS
+        rows = [(13 * number + 7 * place) % 60 for place in range(hits)]
+        run += [
+            ScoredDoc(query.query_id, files.passages[row].doc_id, -float(i)) for i, row in enumerate(rows)
+        ]
+    write_run(files.root / "candidates.trec", run, system="first")
+    return files.root / "candidates.trec"
+
+
+@pytest.fixture(autouse=True)
+def no_lasting_settings():
+    threads = torch.get_num_threads()
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+
+
+def reranked(
+    files: Files, folder: Path, model: Path, run: Path, **changes: Any
+) -> dict[str, dict[str, float]]:
+    """The scores of each query's hits, in the order of the run."""
+    settings = {
+        **{"collection_tokens": files.tokens, "query_tokens": files.root / "queries"},
+        **{"doc_ids": files.doc_ids, "queries": files.root / "queries.jsonl", "subset": None},
+        **{"depth": DEPTH, "query_length": QUERY_LENGTH, "passage_length": PASSAGE_LENGTH},
+        **{"batch_tokens": 256, "block_rows": 20, "threads": 1, "device": "cpu", "precision": "fp32"},
+        **{"work_folder": folder / "work", "system": "second"},
+    } | changes
+    counts, device = rerank(model, run, folder / "run.trec", **settings)
+    assert device == "cpu fp32"
+    found = {
+        query_id: {hit.doc_id: hit.score for hit in hits}
+        for query_id, hits in groupby(read_run(folder / "run.trec"), key=lambda hit: hit.query_id)
+    }
+    assert counts["queries"] == len(found) and counts["hits"] == sum(map(len, found.values()))
+    return found
+
+
+def plain_scores(model_folder: Path, query: Query, passages: list[Passage]) -> list[float]:
+    """Each text is cut by itself, as training cuts it, and each pair is computed alone."""
+    model = AutoModelForSequenceClassification.from_pretrained(model_folder).eval()
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
+    first = tokenizer(query.text, truncation=True, max_length=QUERY_LENGTH)["input_ids"]
+    scores = []
+    for passage in passages:
+        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+        second = tokenizer(text, truncation=True, max_length=PASSAGE_LENGTH)["input_ids"][1:]
+        types = torch.tensor([[0] * len(first) + [1] * len(second)])
+        with torch.inference_mode():
+            logits = model(torch.tensor([first + second]), token_type_ids=types).logits
+        scores.append(logits.item())
+    return scores
+
+
+def test_scores_are_those_of_transformers_one_pair_at_a_time(
+    files: Files, tmp_path: Path, model: Path, candidates: Path
+) -> None:
+    found = reranked(files, tmp_path, model, candidates)
+    passages = {passage.doc_id: passage for passage in files.passages}
+    given = {
+        query_id: [hit.doc_id for hit in hits][:DEPTH]
+        for query_id, hits in groupby(read_run(candidates), key=lambda hit: hit.query_id)
+    }
+    assert list(found) == list(given) and len(found) == 19
+    moved = 0
+    for query in files.queries:
+        hits = found.get(query.query_id, {})
+        assert set(hits) == set(given.get(query.query_id, []))
+        moved += list(hits) != given.get(query.query_id, [])
+        values = list(hits.values())
+        assert values == sorted(values, reverse=True)
+        expected = plain_scores(model, query, [passages[doc_id] for doc_id in hits])
+        assert values == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert moved > 10
+
+
+@pytest.mark.parametrize("changes", [{"batch_tokens": 8}, {"batch_tokens": 4096}, {"block_rows": 1000}])
+def test_batches_and_blocks_change_no_score_beyond_rounding(
+    files: Files, tmp_path: Path, model: Path, candidates: Path, changes: dict[str, int]
+) -> None:
+    one = reranked(files, tmp_path / "one", model, candidates)
+    other = reranked(files, tmp_path / "other", model, candidates, **changes)
+    assert one.keys() == other.keys()
+    for query_id, hits in one.items():
+        assert other[query_id] == pytest.approx(hits, rel=1e-5, abs=1e-5)
+
+
+def test_the_number_of_shards_changes_no_byte(
+    files: Files, tmp_path: Path, model: Path, candidates: Path
+) -> None:
+    texts = [(passage.title, passage.text) for passage in files.passages]
+    write_token_shard(texts, tmp_path / "whole", Tokenizer(model), batch_size=16, split=True)
+    for name, tokens in (("two", files.tokens), ("one", [tmp_path / "whole"])):
+        reranked(files, tmp_path / name, model, candidates, collection_tokens=tokens)
+    assert (tmp_path / "one" / "run.trec").read_bytes() == (tmp_path / "two" / "run.trec").read_bytes()
+
+
+def test_a_tie_goes_to_the_lower_row_of_the_collection(files: Files, tmp_path: Path, model: Path) -> None:
+    """Whatever the order of the hits: here all scores are the same."""
+    flat = CrossEncoder.load(model)
+    with torch.no_grad():
+        flat.classifier.weight.zero_()
+    flat.save(tmp_path / "flat", model)
+    rows = [40, 3, 17, 59, 0]
+    hits = [ScoredDoc(files.queries[0].query_id, files.passages[row].doc_id, 1.0) for row in rows]
+    write_run(tmp_path / "hits.trec", hits, system="first")
+    found = reranked(files, tmp_path, tmp_path / "flat", tmp_path / "hits.trec")
+    assert list(found[files.queries[0].query_id]) == [files.passages[row].doc_id for row in sorted(rows)]
+
+
+def test_of_a_subset_only_its_queries_are_reranked(
+    files: Files, tmp_path: Path, model: Path, candidates: Path
+) -> None:
+    wanted = {files.queries[number].query_id for number in (1, 3, 8)}
+    found = reranked(files, tmp_path, model, candidates, subset=wanted)
+    assert list(found) == [files.queries[3].query_id, files.queries[8].query_id]
+    assert reranked(files, tmp_path / "none", model, candidates, subset={"q of another"}) == {}
+
+
+def test_counts_say_how_many_queries_had_fewer_hits(
+    files: Files, tmp_path: Path, model: Path, candidates: Path
+) -> None:
+    settings: dict[str, Any] = {"batch_tokens": 256, "block_rows": 20, "threads": 1, "device": "cpu"}
+    counts, _ = rerank(
+        *(model, candidates, tmp_path / "run.trec"),
+        **{"collection_tokens": files.tokens, "query_tokens": files.root / "queries"},
+        **{"doc_ids": files.doc_ids, "queries": files.root / "queries.jsonl", "subset": None},
+        **{"depth": 8, "query_length": 5, "passage_length": 6, "precision": "fp32", "system": "second"},
+        **settings,
+        work_folder=tmp_path / "work",
+    )
+    assert counts == {"queries": 19, "queries_of_fewer_hits": 1, "hits": 18 * 8 + 3, "tokens": 147 * 10}
+
+
+def test_a_run_of_another_data_set_is_refused(files: Files, tmp_path: Path, model: Path) -> None:
+    known = files.queries[0].query_id, files.passages[0].doc_id
+    for query_id, doc_id, odd in ((known[0], "gone", "gone"), ("lost", known[1], "lost")):
+        write_run(tmp_path / "odd.trec", [ScoredDoc(query_id, doc_id, 1.0)], system="first")
+        with pytest.raises(ValueError, match=f"odd.trec: expected ids of this data set, got '{odd}'"):
+            reranked(files, tmp_path, model, tmp_path / "odd.trec")
+
+
+def test_an_interrupted_reranking_resumes_after_its_saved_blocks(
+    files: Files, tmp_path: Path, model: Path, candidates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reranked(files, tmp_path / "whole", model, candidates)
+    real, sizes = module.token_batches, []
+
+    def interrupted(lengths, *, batch_tokens):
+        sizes.append(len(lengths))
+        if len(sizes) == 3:
+            raise KeyboardInterrupt
+        return real(lengths, batch_tokens=batch_tokens)
+
+    monkeypatch.setattr(module, "token_batches", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reranked(files, tmp_path, model, candidates)
+    assert not (tmp_path / "run.trec").exists()
+    reranked(files, tmp_path, model, candidates)
+    assert (tmp_path / "run.trec").read_bytes() == (tmp_path / "whole" / "run.trec").read_bytes()
+    num_pairs = 18 * DEPTH + 3
+    assert sizes == [20, 20, 20] + [20] * (num_pairs // 20 - 2) + [num_pairs % 20]
+
+
+def test_a_score_that_is_no_number_names_query_and_passage(
+    files: Files, tmp_path: Path, model: Path, candidates: Path
+) -> None:
+    broken = CrossEncoder.load(model)
+    with torch.no_grad():
+        broken.classifier.bias.fill_(math.nan)
+    broken.save(tmp_path / "broken", model)
+    first = next(iter(read_run(candidates)))
+    message = (
+        f"broken: expected finite scores, .* query {first.query_id} with passage {first.doc_id} and 19 more"
+    )
+    with pytest.raises(ValueError, match=message):
+        reranked(files, tmp_path, tmp_path / "broken", candidates)

@@ -1,0 +1,143 @@
+"""A whole table of question answering on small files in DPR's exact forms, from a mirror folder."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from runs import checkout, edit, finished
+
+from condenser.data.records import read_examples, read_passages, read_qrels, read_queries
+from condenser.evaluate.answers import has_answer
+from condenser.files import read_json
+from tests.dpr_files import answers, context, passages, question, write
+
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+
+OVERLAY = """
+datasets:
+  few: {source: dpr, name: squad, recipe: dpr}
+systems:
+  backbone-round2: {kind: biencoder, initial: backbone, negatives: [bm25, backbone-round1]}
+recipes:
+  dpr:
+    lengths: {query: 16, passage: 64}
+    depth: {train: 20, eval: 100}
+    negatives: {depth: 10, sample: 5}
+    batch_size: 16
+    learning_rate: 1.0e-3
+    epochs: 1
+tables:
+  qa: {rows: [bm25, backbone-round1, backbone-round2]}
+downloads: {mirror: mirror}
+"""
+
+
+def small_files(root: Path, folder: Path) -> tuple[int, int]:
+    """DPR's files of the tiny collection; gives the numbers of passages and of test questions.
+
+    A passage's first two words are the answer to its query.
+    """
+    data = root / "tests" / "data" / "tiny"
+    corpus = [json.loads(line) for line in (data / "corpus.jsonl").read_text().splitlines()]
+    texts = {one["_id"]: one["text"] for one in corpus}
+    asked = {
+        one["_id"]: one["text"] for one in map(json.loads, (data / "queries.jsonl").read_text().splitlines())
+    }
+    given = {}
+    for split in ("train", "dev"):
+        lines = (data / "qrels" / f"{split}.tsv").read_text().splitlines()[1:]
+        given[split] = [line.split("\t")[:2] for line in lines]
+    order = list(texts)
+    trained = [
+        question(
+            asked[query_id], [" ".join(texts[doc_id].split()[:2])], [context(doc_id, key="psg_id")],
+            [context(order[(order.index(doc_id) + step) % len(order)], key="psg_id") for step in (1, 2, 3)],
+        )
+        for query_id, doc_id in given["train"]
+    ]  # fmt: skip
+    tested = [(asked[query_id], [" ".join(texts[doc_id].split()[:2])]) for query_id, doc_id in given["dev"]]
+    write(folder, {
+        "psgs_w100.tsv.gz": passages((one["_id"], one["text"], one["title"]) for one in corpus),
+        "biencoder-squad1-train.json.gz": [*trained, question("without a positive", ["nothing"], [], [])],
+        "squad1-test.qa.csv": answers(tested),
+    })  # fmt: skip
+    return len(corpus), len(tested)
+
+
+@pytest.fixture(scope="module")
+def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = checkout(root, tmp_path_factory.mktemp("qa") / "checkout")
+    num_passages, _ = small_files(root, folder / "mirror")
+    # the file of passages is accepted with its official length, checksum and number of rows alone
+    edit(
+        folder,
+        "condenser/data/official.py",
+        '4_694_541_059, "612fe66e0b6b41ee28f806140226c563"',
+        "None, None",
+    )
+    edit(folder, "condenser/data/sources/dpr.py", "PASSAGES: 21_015_324", f"PASSAGES: {num_passages}")
+    (folder / "qa.yaml").write_text(OVERLAY)
+    said = finished(folder, target="results/few/qa.tsv", overlays=["qa.yaml"])
+    assert "hits@20" in said
+    return folder
+
+
+def test_every_row_has_hits_between_0_and_1_that_grow_with_depth(made: Path) -> None:
+    with (made / "results/few/qa.tsv").open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [row["method"] for row in rows] == ["BM25", "Start, fine-tuned", "backbone-round2"]
+    for row in rows:
+        hits = [float(row[f"hits@{depth}"]) for depth in (5, 20, 100)]
+        assert 0 < hits[0] <= hits[1] <= hits[2] <= 1
+        assert (row["passages"], row["queries"], row["collection"]) == ("240", "48", "few")
+
+
+def test_hits_are_those_of_a_slow_count_over_the_run(made: Path) -> None:
+    data, system = made / "results/few/data", made / "results/few/systems/bm25/untrained"
+    texts = {passage.doc_id: passage.text for passage in read_passages(data / "collection.jsonl")}
+    ranked: dict[str, list[str]] = {}
+    for line in (system / "run.test.trec").read_text().splitlines():
+        query_id, _, doc_id, *_ = line.split()
+        ranked.setdefault(query_id, []).append(doc_id)
+    queries = list(read_queries(data / "queries.test.jsonl"))
+    found = [
+        any(has_answer(texts[one], query.answers) for one in ranked.get(query.query_id, [])[:5])
+        for query in queries
+    ]
+    metrics = read_json(system / "metrics.test.json")
+    assert metrics["per_query"]["hits@5"] == found
+    assert metrics["per_query"]["query_id"] == [query.query_id for query in queries]
+    assert metrics["measures"]["hits@5"] == sum(found) / len(found)
+    assert (data / "qrels.test.tsv").read_bytes() == b""
+
+
+def test_negatives_are_the_files_own_then_hits_without_an_answer(made: Path) -> None:
+    data, systems = made / "results/few/data", made / "results/few/systems"
+    assert not (systems / "bm25/untrained/run.train.trec").exists()
+    given = {one.query_id: one for one in read_examples(systems / "bm25/seed42/examples.jsonl")}
+    queries = {query.query_id: query for query in read_queries(data / "queries.train.jsonl")}
+    assert len(given) == len(queries) == 192 and all(len(one.negative_doc_ids) == 3 for one in given.values())
+    texts = {passage.doc_id: passage.text for passage in read_passages(data / "collection.jsonl")}
+    mined = list(read_examples(systems / "backbone-round1/seed42/examples.jsonl"))
+    assert len(mined) > 100
+    assert not [
+        (one.query_id, doc_id)
+        for one in mined
+        for doc_id in one.negative_doc_ids
+        if has_answer(texts[doc_id], queries[one.query_id].answers)
+    ]
+    counts = read_json(systems / "backbone-round1/seed42/examples.jsonl.manifest.json")["counts"]
+    assert counts["removed_by_answer"] > 0 and counts["negatives"] == sum(
+        len(one.negative_doc_ids) for one in mined
+    )
+
+
+def test_two_encoders_are_trained_and_a_question_without_a_positive_is_counted(made: Path) -> None:
+    model = made / "results/few/systems/backbone-round2/seed42/model"
+    assert (model / "model.safetensors").is_file() and (model / "query" / "model.safetensors").is_file()
+    counts = read_json(made / "results/few/data/counts.json")
+    assert counts["files"]["biencoder-squad1-train.json.gz"]["without_positives"] == 1
+    assert len(list(read_qrels(made / "results/few/data/qrels.train.tsv"))) == 192

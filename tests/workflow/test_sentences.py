@@ -1,0 +1,75 @@
+"""The graph of the sentence tasks: what a table of them asks for, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+from graphs import Load, stages
+
+LOW_DATA = "results/stsb/low_data.tsv"
+
+
+def test_a_table_of_sentences_trains_each_size_and_seed_once_and_ranks_nothing(load: Load) -> None:
+    graph = load()
+    jobs = graph.jobs(LOW_DATA)
+    assert stages(set(jobs)) == {
+        *("download", "collect", "checkpoint", "tokens", "pretrain", "subset"),
+        *("train_sentences", "similarities", "sentence_metrics", "table"),
+    }
+    variants = {f"{size}seed{seed}" for size in ("n500-", "n1000-", "") for seed in (1, 2, 3)}
+    trained = {tuple(job.split()[2:]) for job in jobs if job.startswith("train_sentences ")}
+    systems = ("backbone-sentences", "condenser-sentences")
+    assert trained == {(system, variant) for system in systems for variant in variants}
+    measured = {job for job in jobs if job.startswith("sentence_metrics ")}
+    assert len(measured) == len(trained) + 1  # the untouched start
+    assert {job.split()[2] for job in jobs if job.startswith("subset ")} == {
+        variant for variant in variants if variant.startswith("n")
+    }
+    rows = graph.spec(jobs[-1])["config"]["table"]
+    assert rows["measures"] == ["spearman"] and rows["starts"] == [None, *[0] * 6]
+
+
+def test_the_models_of_sentences_are_pre_trained_on_them_or_on_the_documents_of_the_data_set(
+    load: Load,
+) -> None:
+    assert "pretrain stsb condenser" in load().jobs(LOW_DATA)
+    jobs = load({"datasets": {"stsb": {"documents": "msmarco"}}}).jobs(LOW_DATA)
+    assert "pretrain msmarco condenser" in jobs and "pretrain stsb condenser" not in jobs
+
+
+def test_an_encoder_is_trained_on_nli_first_with_one_seed_for_all_its_variants(load: Load) -> None:
+    graph = load()
+    job = "train_sentences stsb backbone-nli-sentences n500-seed3"
+    jobs = graph.jobs("results/stsb/systems/backbone-nli-sentences/n500-seed3/model/model.safetensors")
+    first = "results/nli/systems/backbone-nli-sentences/seed42/model/model.safetensors"
+    assert jobs[-1] == job and first in graph.inputs(job)
+    before = "train_sentences nli backbone-nli-sentences seed42"
+    assert before in jobs and "results/nli/models/backbone/model.safetensors" in graph.inputs(before)
+    assert graph.spec(before)["config"]["recipe"]["epochs"] == 1
+    assert graph.spec(job)["config"]["recipe"]["epochs"] == 4
+
+
+def test_word_vectors_are_the_users_file_and_train_nothing(load: Load) -> None:
+    graph = load({"systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}}})
+    jobs = graph.jobs("results/stsb/systems/glove/untrained/metrics.test.json")
+    assert stages(set(jobs)) == {"download", "collect", "word_similarities", "sentence_metrics"}
+    assert graph.spec("word_similarities stsb glove untrained test")["contents"].keys() == {"config.yaml"}
+
+
+def test_an_overlay_that_speaks_of_sentences_makes_their_table(load: Load) -> None:
+    assert load({"datasets": {"stsb": {"documents": "msmarco"}}}).default_targets() == [LOW_DATA]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("results/stsb/table2.tsv", "expected rows of systems for sentences, got backbone-zeroshot"),
+        ("results/msmarco/sentences.tsv", "expected rows of systems for queries, got backbone-sentences"),
+        ("results/nli/low_data.tsv", "expected rows of systems for sentences, got backbone-zeroshot"),
+    ],
+)
+def test_a_table_of_the_other_kind_is_refused_in_one_line(load: Load, target: str, said: str) -> None:
+    table = {"rows": ["backbone-sentences"], "measures": ["MRR@10"]}
+    with pytest.raises(SystemExit) as caught:
+        load({"tables": {"sentences": table}}).jobs(target)
+    assert str(caught.value.code).startswith(f"error: {target.rpartition('/')[0]}")
+    assert said in str(caught.value.code) and "\n" not in str(caught.value.code)

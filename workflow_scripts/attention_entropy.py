@@ -1,0 +1,70 @@
+"""Measure how widely [CLS] attends in each layer of a model, on passages of a collection.
+
+    python workflow_scripts/attention_entropy.py \\
+        --spec '{"config": {"recipe": {"lengths": {"passage": 128}}, "compute": {...}, ...},
+                 "wildcards": {"passages": "1000", "draw": "42", ...}, ...}' \\
+        --model results/msmarco/systems/condenser-round1/seed42/model \\
+        --tokens results/msmarco/tokens/backbone/collection.0-of-1.tokens.npy \\
+        --doc-ids results/msmarco/data/doc_ids.txt \\
+        --output results/msmarco/systems/condenser-round1/seed42/attention_entropy.1000-seed42.json \\
+        --manifest ....1000-seed42.json.manifest.json
+
+Reads the model and all token shards. Writes the entropies of the passages that the file's name counts and
+draws, as JSON, and the manifest. Settings: `recipe.lengths.passage`, `encode.batch_tokens`, `compute`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+from condenser.manifest import Manifest
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--model", type=Path, required=True, help="Hugging Face folder")
+    parser.add_argument("--tokens", type=Path, nargs="+", required=True, help="the token shards, in order")
+    parser.add_argument("--doc-ids", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    arguments = parser.parse_args(argv)
+    config, drawn = arguments.spec["config"], arguments.spec["wildcards"]
+
+    from condenser.data.records import read_doc_ids
+    from condenser.data.tokens import prefix_of, shard_files
+    from condenser.model.devices import claim_visible_gpus
+    from condenser.model.untied import encoder_files
+    from condenser.retrieve.attention import write_attention_entropies
+
+    prefixes = [prefix_of(shard) for shard in arguments.tokens]
+    files = [file for prefix in prefixes for file in shard_files(prefix)]
+    manifest = Manifest(
+        arguments.manifest,
+        arguments.spec,
+        inputs=[*encoder_files(arguments.model), *files, arguments.doc_ids],
+    )
+    if config["compute"]["device"] != "cpu":
+        claim_visible_gpus(count=1)
+    counts, device = write_attention_entropies(
+        arguments.model,
+        prefixes,
+        read_doc_ids(arguments.doc_ids),
+        arguments.output,
+        num_passages=int(drawn["passages"]),
+        seed=int(drawn["draw"]),
+        max_tokens=config["recipe"]["lengths"]["passage"],
+        batch_tokens=config["encode"]["batch_tokens"],
+        **config["compute"],
+    )
+    manifest.write(outputs=[arguments.output], counts=counts, device=device)
+
+
+if __name__ == "__main__":
+    program.run(main)

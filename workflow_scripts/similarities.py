@@ -1,0 +1,59 @@
+"""Tell how similar the sentences of pairs or triplets are, by an encoder.
+
+    python workflow_scripts/similarities.py \\
+        --spec '{"config": {"dataset": {"source": "stsb", ...}, "recipe": {"max_tokens": 128}, ...}, ...}' \\
+        --encoder results/stsb/systems/condenser-sentences/n500-seed1/model \\
+        --items results/stsb/data/items.test.jsonl \\
+        --output results/stsb/systems/condenser-sentences/n500-seed1/similarities.test.tsv \\
+        --manifest results/stsb/systems/condenser-sentences/n500-seed1/similarities.test.tsv.manifest.json
+
+Reads the encoder and the items of a split. Writes for each item its id and its similarities (of a pair the
+cosine, of a triplet minus the two distances from the anchor), and the manifest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from condenser import program
+from condenser.manifest import Manifest
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser.add_argument("--encoder", type=Path, required=True, help="Hugging Face folder")
+    parser.add_argument("--items", type=Path, required=True, help="items.SPLIT.jsonl")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--manifest", type=Path, required=True)
+    args = parser.parse_args(argv)
+    config = args.spec["config"]
+
+    from condenser.data import sources
+    from condenser.model.devices import claim_visible_gpus
+    from condenser.retrieve.similarities import write_model_similarities
+
+    manifest = Manifest(args.manifest, args.spec, inputs=[args.encoder, args.items])
+    if config["compute"]["device"] != "cpu":
+        claim_visible_gpus(count=1)
+    task = sources.task(config["dataset"])
+    assert task is not None
+    counts, device = write_model_similarities(
+        args.encoder,
+        args.items,
+        args.output,
+        task=task,
+        max_tokens=config["recipe"]["max_tokens"],
+        batch_tokens=config["encode"]["batch_tokens"],
+        **config["compute"],
+    )
+    manifest.write(outputs=[args.output], counts=counts, device=device)
+
+
+if __name__ == "__main__":
+    program.run(main)
