@@ -14,12 +14,23 @@ import pytest
 from runs import digests, environment, finished, rules_to_run, run
 
 from condenser.data.records import read_passages, read_queries, read_run
-from condenser.files import read_json, sha256_file
+from condenser.files import load_npy, read_json, save_npy, sha256_file
 
 pytestmark = pytest.mark.workflow
 
-SYSTEM = "results/tiny/systems/cocondenser-round2/seed42"
+# The tiny models of the golden run score all passages alike; the embedded encoder does not.
+OVERLAY = """
+models:
+  encoder: {objective: checkpoint, source: embedded}
+systems:
+  encoder-zeroshot: {kind: biencoder, initial: encoder, train: false}
+  two-encoders: {kind: biencoder, initial: cocondenser, negatives: [bm25], recipe: {tied: false}}
+datasets:
+  texts: {source: beir, path: tests/data/tiny, train_split: null, eval_split: null}
+"""
+SYSTEM = "results/tiny/systems/encoder-zeroshot/untrained"
 TARGET = f"{SYSTEM}/export/agreement.json"
+USED = {"overlays": ["overlay.yaml"], "cores": 1}
 LIBRARIES = ["onnxruntime", "pyserini", "sentence-transformers", "transformers"]
 
 
@@ -28,7 +39,8 @@ def exported(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished tiny run, with the export of one system."""
     folder = tmp_path_factory.mktemp("exported") / "checkout"
     shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
-    finished(folder, target=TARGET, cores=1)
+    (folder / "overlay.yaml").write_text(OVERLAY)
+    finished(folder, target=TARGET, **USED)
     return folder
 
 
@@ -38,9 +50,10 @@ def test_every_library_finds_the_same_passages_for_all_queries(exported: Path) -
     assert sorted(agreement["libraries"]) == LIBRARIES
     for name, likeness in agreement["libraries"].items():
         assert likeness["same"] == 1.0, name
-        assert likeness["largest_difference"] <= 1e-4, name
+        assert likeness["same_order"] >= 0.95, name
+        assert likeness["largest_difference"] <= 1e-5, name
     int8 = agreement["int8"]
-    assert int8["judged_queries"] == 48 and 0 < int8["int8"] <= 1
+    assert int8["judged_queries"] == 48 and 0.3 < int8["int8"] <= 1
     assert int8["difference"] == pytest.approx(int8["int8"] - int8["float32"], abs=2e-6)
     # the tiny run computes in float32, so its own metrics are those of the exact vectors
     metrics = read_json(exported / SYSTEM / "metrics.dev.json")["measures"]
@@ -98,11 +111,11 @@ def test_the_cards_own_lines_give_the_scores_of_the_run(exported: Path) -> None:
         if name == "pyserini":
             continue
         scores = json.loads(said_by(exported, given_texts(code, asked, texts) + shown))
-        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4, err_msg=name)
+        np.testing.assert_allclose(scores, expected, atol=1e-5, err_msg=name)
         if name == "AutoModel":  # a title that is left out is another text
             scores = json.loads(said_by(exported, given_texts(code, asked, bare) + shown))
-            assert np.abs(np.subtract(scores, expected))[:3].max() > 1e-3
-            np.testing.assert_allclose(scores[3:], expected[3:], rtol=1e-4, atol=1e-4)
+            assert np.abs(np.subtract(scores, expected))[:3].min() > 1e-3
+            np.testing.assert_allclose(scores[3:], expected[3:], atol=1e-5)
 
 
 def test_the_cards_own_lines_search_with_pyserini(exported: Path) -> None:
@@ -119,26 +132,30 @@ def test_the_cards_own_lines_search_with_pyserini(exported: Path) -> None:
 
 def test_the_card_is_filled_from_the_manifests_and_names_no_place(exported: Path) -> None:
     card = (exported / SYSTEM / "export" / "model" / "README.md").read_text()
-    model = exported / SYSTEM / "model" / "model.safetensors"
+    model = exported / "results/tiny/models/encoder/model.safetensors"
     metrics = read_json(exported / SYSTEM / "metrics.dev.json")
     assert sha256_file(model) in card
     for name, value in metrics["measures"].items():
         assert re.search(rf"\| {name} \| {value:.4f} \| 0\.\d{{4}} to \d\.\d{{4}} \|", card), name
-    for told in ("240 passages", "48 judged queries", "bm25, cocondenser-round1", "license: other",
-                 "none: the weights were new", "not known to the workflow", "objective \"cocondenser\"",
-                 "at most 16 tokens", "at most 64 tokens"):  # fmt: skip
+    for told in (
+        "240 passages",
+        "48 judged queries",
+        "license: other",
+        "which says: MIT",
+        "not known to the workflow",
+        "`encoder`, as it is",
+        "at most 16 tokens",
+        "at most 64 tokens",
+    ):
         assert told in card, told
     assert "$" not in card and str(exported) not in card
     stages = re.findall(r"(?m)^\| `(\S+)` \| (checkpoint|pretrain|train) \|", card)
-    assert stages == [
-        ("backbone", "checkpoint"), ("condenser", "pretrain"), ("cocondenser", "pretrain"),
-        ("cocondenser-round2", "train"),
-    ]  # fmt: skip
+    assert stages == [("encoder", "checkpoint")]
 
 
 def test_the_export_is_a_result_as_any_other(exported: Path) -> None:
-    assert rules_to_run(exported, target=TARGET) == set()
-    finished(exported, target="verify", cores=1)
+    assert rules_to_run(exported, target=TARGET, **USED) == set()
+    finished(exported, target="verify", **USED)
     outputs = read_json(exported / SYSTEM / "export.manifest.json")["outputs"]
     files = [file for file in (exported / SYSTEM / "export").rglob("*") if file.is_file()]
     assert set(outputs) == {f"export/{file.relative_to(exported / SYSTEM / 'export')}" for file in files}
@@ -153,24 +170,24 @@ def test_vectors_of_another_model_stop_the_export_and_leave_nothing(exported: Pa
     shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
     (folder / SYSTEM / "export.manifest.json").unlink()
     shutil.rmtree(folder / SYSTEM / "export")
-    said = finished(folder, "-n", "-p", target=TARGET)
+    said = finished(folder, "-n", "-p", target=TARGET, **USED)
     (line,) = re.findall(r"(?m)^Shell command: (.*export\.py .*) 2>&1 \| tee .*$", said)
-    other = line.replace("cocondenser-round2/seed42/embeddings", "cocondenser-round1/seed42/embeddings")
-    assert other != line
+    file = folder / SYSTEM / "embeddings" / "collection.0-of-2.npy"
+    save_npy(file, np.roll(load_npy(file, mapped=False), 1, axis=0))
+    file.with_name("collection.0-of-2.manifest.json").unlink()
+    bin_folder = Path(sys.executable).parent
     done = subprocess.run(
-        ["bash", "-c", other],
+        ["bash", "-c", line],
         cwd=folder,
-        env={
-            **environment(),
-            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
-            "PYTHONPATH": str(folder),
-        },
+        env={**environment(), "PATH": f"{bin_folder}:/usr/bin:/bin", "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 1
-    assert re.search(r"error: \S+/collection\.0-of-2\.npy: expected the vectors that \S+ makes", done.stderr)
+    errors = [one for one in done.stderr.splitlines() if one.startswith("error: ")]
+    assert len(errors) == 1 and "collection.0-of-2.npy: expected the vectors that" in errors[0]
+    assert "Traceback" not in done.stderr
     assert not (folder / SYSTEM / "export").exists()
     assert not list((folder / SYSTEM).glob(".export*"))
 
@@ -186,12 +203,8 @@ def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_
     shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
     before = digests(folder)
     shutil.rmtree(folder / SYSTEM / "export")
-    (folder / "untied.yaml").write_text(
-        "systems:\n  two-encoders: {kind: biencoder, initial: cocondenser, negatives: [bm25],"
-        " recipe: {tied: false}}\n"
-    )
     of_untied = "results/tiny/systems/two-encoders/seed42/export"
-    finished(folder, f"{of_untied}/agreement.json", target=TARGET, overlays=["untied.yaml"], cores=1)
+    finished(folder, f"{of_untied}/agreement.json", target=TARGET, **USED)
     after = digests(folder)
     assert {name: after[name] for name in before} == before
     agreement = read_json(folder / of_untied / "agreement.json")
@@ -204,11 +217,8 @@ def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_
 def test_a_model_without_queries_is_compared_on_passages(exported: Path, tmp_path: Path) -> None:
     folder = tmp_path / "checkout"
     shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
-    (folder / "texts.yaml").write_text(
-        "datasets:\n  texts: {source: beir, path: tests/data/tiny, train_split: null, eval_split: null}\n"
-    )
-    target = "results/texts/systems/cocondenser-zeroshot/untrained/export"
-    finished(folder, target=f"{target}/agreement.json", overlays=["texts.yaml"], cores=1)
+    target = SYSTEM.replace("tiny", "texts") + "/export"
+    finished(folder, target=f"{target}/agreement.json", **USED)
     agreement = read_json(folder / target / "agreement.json")
     assert agreement["query_texts"] == "passages" and agreement["queries"] == 240
     assert "difference" not in agreement["int8"]
