@@ -6,6 +6,9 @@
 #   make test-all                       both
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make verify                         re-check every result against its manifest and the config
+#   make search DATASET=... SYSTEM=... QUERY="..."   ask a finished system; DEPTH=, VARIANT=
+#   make serve                          the same in a browser on this machine, two systems side by side; PORT=
+#   make browser                        the tests of that page in a real browser (Chromium)
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
@@ -21,11 +24,11 @@ export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup test test-slow test-all lint verify faults slurm parity FORCE
+.PHONY: help setup test test-slow test-all lint verify search serve browser faults slurm parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,11s/^# *//p' Makefile
+	@sed -n '3,14s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -68,6 +71,33 @@ lint: $(READY)
 
 verify: $(READY)
 	@snakemake --cores 1 verify $(SNAKEMAKE_ARGS)
+
+# What can be asked is written by Snakemake, which knows the configuration; the program answers. The query and the
+# arguments reach the shell as they were given: make expands no dollar sign in them.
+KNOWN := .snakemake/known.json
+DATASET ?= msmarco
+unexport QUERY
+export ASKED := $(value QUERY)
+export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
+# (Without --nolock, Snakemake would remove the lock of a run that goes on here, when it ends.)
+list_known = snakemake ask --nolock --quiet all --cores 1 $(SNAKEMAKE_ARGS)
+ask = python workflow_scripts/ask.py --known $(KNOWN) --make-arguments "$$MAKE_ARGUMENTS"
+
+search: $(READY)
+ifeq ($(and $(SYSTEM),$(value QUERY)),)
+	@$(list_known)
+	@echo 'Ask one: make search DATASET=msmarco SYSTEM=cocondenser-round2 QUERY="..."'
+else
+	@$(list_known) > /dev/null
+	@$(ask) --dataset '$(DATASET)' --system '$(SYSTEM)' --variant '$(VARIANT)' --depth '$(or $(DEPTH),10)' --query "$$ASKED"
+endif
+
+serve: $(READY)
+	@$(list_known) > /dev/null
+	@exec $(ask) --serve $(if $(PORT),--port '$(PORT)')
+
+browser: $(READY)
+	python -m pytest tests/workflow/test_browser.py -m browser -rs
 
 faults: $(READY)
 	python -m pytest tests/faults --long --timeout 7200 -rP

@@ -35,6 +35,7 @@ include: "rules/figures.smk"
 include: "rules/export.smk"
 include: "rules/plan.smk"
 include: "rules/verify.smk"
+include: "rules/ask.smk"
 
 
 rule all:

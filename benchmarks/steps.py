@@ -118,7 +118,7 @@ def load_config(overlays: Sequence[Path]) -> dict[str, Any]:
     from condenser.config import validated
 
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    for overlay in [*sorted((ROOT / "configs" / "tables").glob("*.yaml")), *overlays]:
+    for overlay in [*sorted(ROOT.glob("configs/tables/*.yaml")), *overlays]:
         update_config(config, yaml.safe_load(overlay.read_text()) or {})
     return validated(config)
 

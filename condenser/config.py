@@ -10,15 +10,15 @@ import difflib
 import math
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
 from condenser import experiment, kinds
 from condenser.data import sources
-from condenser.evaluate import figures, measures, published
+from condenser.evaluate import columns, figures, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
@@ -115,17 +115,31 @@ class Significance(Block):
     seed: Whole
 
 
+def _list_of_names(value: Any) -> Any:
+    """One name is a list of one, null an empty list."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
 class Table(Block):
-    """Rows are systems; each comes once for every train size, as the mean over the seeds."""
+    """Rows are systems; each comes once for every train size, as the mean over the seeds.
+
+    `measures` are columns (`condenser.evaluate.columns`); those of the data sets and evaluation sets in
+    `optional` are left out where the configuration lacks these. `by_dataset` replaces keys for single data
+    sets.
+    """
 
     rows: Annotated[list[Name], Field(min_length=1)]
     measures: Annotated[list[str], Field(min_length=1)]
-    published: str | None = None
+    optional: Annotated[list[Name], Field(default_factory=list)]
+    published: Annotated[  # of several files the first with a figure
+        list[str], BeforeValidator(_list_of_names), Field(default_factory=list)
+    ]
     train_queries: Annotated[
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
     ]
     seeds: list[Whole] | None = None  # the configuration's seed
     compare_with: list[Name] | None = None  # the untouched starts of its rows, else its first row
+    by_dataset: Annotated[dict[Name, dict[str, Any]], Field(default_factory=dict)]
 
 
 class Config(Block):
@@ -251,16 +265,22 @@ def _check_datasets(config: dict[str, Any]) -> None:
                     f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
                     "Name the data set whose texts the models are to be pre-trained on."
                 )
-        _check_measures(f"{key}.measures", dataset.get("measures") or [], task=sources.task(dataset))
-        for table, entry in dataset.get("tables", {}).items():
-            dataset["tables"][table] = _checked(Table, entry, key=f"{key}.tables.{table}").model_dump()
-        least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(dataset.get("eval_split"), 1)
-        grade = experiment.metrics(config, name)["relevant_grade"]
-        if grade < least:
+        if dataset.get("other_eval_splits") and not sources.has_more_splits(dataset):
             raise ValueError(
-                f"{key}.relevant_grade: expected at least {least} for eval_split {dataset['eval_split']}, "
-                f"got {grade}. Lower grades are not relevant there."
+                f"{key}.other_eval_splits: expected none, the source {dataset['source']} makes one "
+                f"evaluation set, got {', '.join(dataset['other_eval_splits'])}. Leave the key out."
             )
+        for number, split in enumerate(sources.eval_splits(dataset)):
+            of_split = f"{key}.other_eval_splits.{split}" if number else key
+            metrics = experiment.metrics(config, name, split)
+            block = dataset["other_eval_splits"][split] if number else dataset
+            _check_measures(f"{of_split}.measures", block.get("measures") or [], task=sources.task(dataset))
+            least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(split, 1)
+            if metrics["relevant_grade"] < least:
+                raise ValueError(
+                    f"{of_split}.relevant_grade: expected at least {least} for the evaluation set {split}, "
+                    f"got {metrics['relevant_grade']}. Lower grades are not relevant there."
+                )
     for name, recipe in config["recipes"].items():
         _check_recipe(f"recipes.{name}", recipe, config)
 
@@ -369,40 +389,72 @@ def _check_systems(config: dict[str, Any]) -> None:
 
 def _check_tables(config: dict[str, Any]) -> None:
     _check_measures("metrics.measures", config["metrics"]["measures"], task=None)
-    known_of = {dataset: experiment.metrics(config, dataset)["measures"] for dataset in config["datasets"]}
-    of_all = [measure for measures_of in known_of.values() for measure in measures_of]
-    of_all = list(dict.fromkeys([*config["metrics"]["measures"], *of_all]))
-    found = [(f"tables.{name}", table, None) for name, table in config["tables"].items()]
-    found += [
-        (f"datasets.{dataset}.tables.{name}", table, dataset)
-        for dataset, entry in config["datasets"].items()
-        for name, table in entry.get("tables", {}).items()
+    known = [
+        measure
+        for dataset, settings in config["datasets"].items()
+        for split in sources.eval_splits(settings)
+        for measure in experiment.metrics(config, dataset, split)["measures"]
     ]
-    for key, table, dataset in found:
-        known = of_all if dataset is None else known_of[dataset]
-        for row in table["rows"]:
-            _check_name(f"{key}.rows", row, config["systems"])
-            if dataset is not None and not experiment.fits(config, row, dataset):
-                kind = config["systems"][row]["kind"]
-                raise ValueError(
-                    f"{key}.rows: expected systems for the sentences of {dataset}, got {row}, a {kind}. "
-                    "Take a system of the kind sentence_encoder."
-                )
-        # measures by answer are those of data sets with answers, and asked of them alone
-        by_answer = [name for name in table["measures"] if name.partition("@")[0] == _BY_ANSWER]
-        _check_measures(f"{key}.measures", by_answer, task=None)
-        for measure in table["measures"]:
-            _check_name(f"{key}.measures", measure, [*known, *by_answer])
-        if table["published"] is not None:
-            _check_name(f"{key}.published", table["published"], published.names())
-        if table["seeds"] == []:
-            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
-        if table["compare_with"] == []:
+    known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
+    for name, table in config["tables"].items():
+        key = f"tables.{name}"
+        _check_table(key, table, config, known=known, dataset=None)
+        for dataset, entry in table["by_dataset"].items():
+            if "by_dataset" in entry:
+                raise ValueError(f"{key}.by_dataset.{dataset}.by_dataset: unknown key.")
+            of = f"{key}.by_dataset.{dataset}"
+            whole = _checked(Table, {**table, **entry, "by_dataset": {}}, key=of).model_dump()
+            _check_table(of, whole, config, known=known, dataset=dataset)
+            table["by_dataset"][dataset] = {part: whole[part] for part in entry}
+
+
+def _check_table(
+    key: str, table: Mapping[str, Any], config: dict[str, Any], *, known: Sequence[str], dataset: str | None
+) -> None:
+    """`known`: the measures of all data sets; `dataset`: that of a table for one, which may be missing."""
+    is_there = dataset is None or dataset in config["datasets"]
+    task = sources.task(config["datasets"][dataset]) if dataset is not None and is_there else None
+    for row in table["rows"]:
+        _check_name(f"{key}.rows", row, config["systems"])
+        if dataset is not None and is_there and not experiment.fits(config, row, dataset):
+            what, kind = "queries" if task is None else "sentences", config["systems"][row]["kind"]
             raise ValueError(
-                f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
+                f"{key}.rows: expected systems for the {what} of {dataset}, got {row}, a {kind}. "
+                "Take a system of another kind."
             )
-        for reference in table["compare_with"] or []:
-            _check_name(f"{key}.compare_with", reference, table["rows"])
+    for name in table["measures"]:
+        *above, measure = name.split("/")
+        by_answer = measure.partition("@")[0] == _BY_ANSWER  # checked where it is asked of a data set
+        if not above and is_there and not by_answer:
+            of_one = known if dataset is None else experiment.metrics(config, dataset)["measures"]
+            _check_name(f"{key}.measures", measure, of_one)
+        _check_measures(f"{key}.measures", [measure], task=task)
+        if above:
+            _check_column(f"{key}.measures", name, config, optional=table["optional"])
+    for name in table["published"]:
+        _check_name(f"{key}.published", name, published.names())
+    if table["seeds"] == []:
+        raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+    if table["compare_with"] == []:
+        raise ValueError(
+            f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
+        )
+    for reference in table["compare_with"] or []:
+        _check_name(f"{key}.compare_with", reference, table["rows"])
+
+
+def _check_column(key: str, name: str, config: dict[str, Any], *, optional: Sequence[str]) -> None:
+    """Refuse a column that no data set's table could have."""
+    refused: ValueError | None = None
+    for own in config["datasets"]:
+        try:
+            columns.parse(name, own=own, datasets=config["datasets"], optional=optional)
+        except ValueError as error:
+            refused = refused or error
+        else:
+            return
+    if refused is not None:
+        raise ValueError(f"{key}: {refused}")
 
 
 def _check_figures(config: dict[str, Any]) -> None:

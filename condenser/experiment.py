@@ -9,11 +9,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from condenser import kinds
 from condenser.data import sources
+from condenser.evaluate import columns
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -119,11 +121,6 @@ def ranks(config: Config, system: str) -> bool:
     return not hasattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS")
 
 
-def tables(config: Config, dataset: str) -> dict[str, dict[str, Any]]:
-    """The tables of a data set: the common ones, and its own, which take the place of common ones."""
-    return {**config["tables"], **config["datasets"][dataset].get("tables", {})}
-
-
 def systems_of(config: Config, system: str) -> list[str]:
     """The systems whose runs or examples a system reads."""
     entry = config["systems"][system]
@@ -167,8 +164,12 @@ def systems_of_kind(config: Config, kind: str) -> list[str]:
 def systems_of_tables(config: Config) -> set[str]:
     """The systems in the rows of all tables, and those that they read from."""
     found: set[str] = set()
-    all_tables = [tables(config, dataset) for dataset in config["datasets"]] or [config["tables"]]
-    waiting = [row for of_dataset in all_tables for table in of_dataset.values() for row in table["rows"]]
+    waiting = [
+        row
+        for table in config["tables"].values()
+        for entry in (table, *table.get("by_dataset", {}).values())
+        for row in entry.get("rows", [])
+    ]
     while waiting:
         name = waiting.pop()
         if name not in found:
@@ -210,10 +211,17 @@ def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -
     return merged(config["recipes"][name], (system or {}).get("recipe") or {})
 
 
-def metrics(config: Config, dataset: str) -> dict[str, Any]:
-    """The measures of a data set, and the least grade that counts as relevant."""
+def metrics(config: Config, dataset: str, split: str | None = None) -> dict[str, Any]:
+    """The measures of an evaluation set, and the least grade that counts as relevant.
+
+    Its own, else those of its data set, else the configuration's. `split` is None for the main one.
+    """
     entry = config["datasets"][dataset]
-    return {key: value if entry.get(key) is None else entry[key] for key, value in config["metrics"].items()}
+    further = (entry.get("other_eval_splits") or {}).get(split) or {}
+    found = dict(config["metrics"])
+    for block in (entry, further):
+        found |= {key: block[key] for key in found if block.get(key) is not None}
+    return found
 
 
 def is_measured(config: Config, dataset: str) -> bool:
@@ -228,9 +236,55 @@ def made_from_texts(config: Config, system: str) -> list[str]:
     return made(entry) if made else []
 
 
+def table_entry(config: Config, dataset: str, table: str) -> dict[str, Any]:
+    """The block of a table, with the keys that `by_dataset` replaces for a data set."""
+    entry = config["tables"][table]
+    return {**entry, **entry.get("by_dataset", {}).get(dataset, {})}
+
+
+def table_columns(config: Config, dataset: str, table: str) -> tuple[list[columns.Column], list[str]]:
+    """The columns of a table, and the names of those that are left out.
+
+    Left out are columns of data sets and evaluation sets that the configuration lacks where the table names
+    these as optional; where the own data set has no judged queries, those of all other places.
+
+    Raises:
+        ValueError: a column names no data set, evaluation set or measure that there is, or none is left.
+    """
+    entry, found, left_out = table_entry(config, dataset, table), [], []
+    for name in entry["measures"]:
+        parsed = columns.parse(
+            name, own=dataset, datasets=config["datasets"], optional=entry.get("optional", ())
+        )
+        if parsed is None or (not is_measured(config, dataset) and parsed[0] != dataset):
+            left_out.append(name)
+            continue
+        of, split, measure = parsed
+        settings, depth = config["datasets"][of], None
+        if split is not None:
+            known = metrics(config, of, split)["measures"]
+            if measure not in known:
+                further = "" if split == settings["eval_split"] else f".other_eval_splits.{split}"
+                raise ValueError(
+                    f"expected measures of the data set ({', '.join(known)}), got {measure}. "
+                    f"Add it to datasets.{of}{further}.measures."
+                )
+            ranked = sources.task(settings) is None
+            depths = [run_depth(config, of, system, purpose="eval") for system in entry["rows"] if ranked]
+            depth = min(depths, default=0)
+        train_split = settings.get("train_split")
+        found.append(columns.Column(name, of, split, measure, settings["source"], train_split, depth))
+    if all("/" in column.name for column in found):
+        raise ValueError(
+            "expected a measure of the data set itself, such as MRR@10, "
+            f"got {', '.join(entry['measures'])}. Name one."
+        )
+    return found, left_out
+
+
 def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
     """The rows of a table: system, train size, and the variants whose mean it shows."""
-    entry = tables(config, dataset)[table]
+    entry = table_entry(config, dataset, table)
     seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
     rows = []
     for system in entry["rows"]:
@@ -276,7 +330,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
         rows = table_rows(config, dataset, entry["table"]) if kind.READS != "manifests" else []
     for row in rows:
         row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
-        del row["batch_size"], row["depth"]
+        del row["batch_size"]
     source = config["datasets"][dataset]["source"]
     return {
         **entry,
@@ -314,7 +368,7 @@ def table_comparisons(
     the first row. Each row is also compared with its start. A reference with a row for each train size is
     compared with the rows of the same size; a system is not compared with itself at another size.
     """
-    entry = tables(config, dataset)[table]
+    entry = table_entry(config, dataset, table)
     of_system: dict[str, list[int]] = {}
     for number, row in enumerate(rows):
         of_system.setdefault(row["system"], []).append(number)
@@ -344,20 +398,15 @@ def _of_size(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], row: Map
 
 
 def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
-    """What a table says of a system besides its measures; `depth` is that of its runs, if it has any."""
+    """What a table says of a system besides its measures."""
     from condenser.objectives.checkpoint import display_name
 
     entry = config["systems"][system]
     shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
     if "initial" in entry:
         shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
-    shown["depth"] = None
-    if not is_measured(config, dataset):
-        return shown
-    settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
-    of_sentences = sources.task(config["datasets"][dataset]) is not None
-    shown["depth"] = 0 if of_sentences else run_depth(config, dataset, system, purpose="eval")
-    if is_trained(config, system):
+    if is_measured(config, dataset) and is_trained(config, system):
+        settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
         shown["batch_size"] = settings["batch_size"] * settings.get("passages_per_query", 1)
     return shown
 
@@ -375,8 +424,6 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     for noun in ("dataset", "system", "table", "figure"):
         if noun in wildcards:
             known = config[f"{noun}s"]
-            if noun == "table" and "dataset" in wildcards:
-                known = tables(config, wildcards["dataset"])
             if wildcards[noun] not in known:
                 raise _unknown(noun, wildcards[noun], known)
             seen[noun] = known[wildcards[noun]]
@@ -409,13 +456,16 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
                 else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
             )
     if "dataset" in seen:
-        seen["metrics"] = metrics(config, wildcards["dataset"])
+        seen["metrics"] = metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen["dataset"] = sources.collected(seen["dataset"])
     if "table" in seen:
         rows = table_rows(config, wildcards["dataset"], wildcards["table"])
         starts, comparisons = table_comparisons(config, wildcards["dataset"], wildcards["table"], rows)
+        of_table, left_out = table_columns(config, wildcards["dataset"], wildcards["table"])
         seen["table"] = {
-            **{key: seen["table"][key] for key in ("measures", "published")},
+            "columns": [asdict(column) for column in of_table],
+            "left_out": left_out,
+            "published": table_entry(config, wildcards["dataset"], wildcards["table"])["published"],
             **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
     if "figure" in seen:
@@ -447,7 +497,7 @@ def unknown_name(config: Config, result: str) -> str | None:
     names = next((match.groupdict() for place in _ASKED_FOR if (match := re.fullmatch(place, result))), {})
     try:
         job_settings(config, names)
-    except LookupError as error:
+    except (LookupError, ValueError) as error:
         return str(error)
     if "variant" in names and not re.fullmatch(VARIANT, names["variant"]):
         return f"expected a variant such as seed42, n1000-seed42 or {UNTRAINED}, got {names['variant']}."

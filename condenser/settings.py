@@ -55,12 +55,19 @@ class Texts(Block):
     bad_rows: Literal["strict", "skip"] = "strict"
 
 
+class EvalSplit(Block):
+    """A further evaluation set of a data set; its keys replace those of the data set."""
+
+    measures: Annotated[list[str], Field(min_length=1)] | None = None
+    relevant_grade: Count | None = None
+
+
 class PartlyJudgedTexts(Texts):
     """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null.
 
     `recipe` says how retrievers are fine-tuned on it; `documents` names a data set of longer texts that its
     models are pre-trained on; `measures` and `relevant_grade` replace those of the configuration's block
-    `metrics`.
+    `metrics`; `other_eval_splits` are evaluation sets besides the main one.
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
@@ -69,11 +76,17 @@ class PartlyJudgedTexts(Texts):
     eval_split: Name | None = "dev"
     measures: list[str] | None = None
     relevant_grade: Count | None = None
+    other_eval_splits: dict[Name, EvalSplit] | None = None
 
     @model_validator(mode="after")
     def _splits_differ(self) -> PartlyJudgedTexts:
         if self.train_split is not None and self.train_split == self.eval_split:
             raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
+        for split in self.other_eval_splits or {}:
+            if self.eval_split is None:
+                raise ValueError("other_eval_splits: expected none without eval_split, the main one")
+            if split in (self.train_split, self.eval_split):
+                raise ValueError(f"other_eval_splits: {split!r} is a split already: name another")
         return self
 
 
@@ -85,17 +98,13 @@ class JudgedTexts(PartlyJudgedTexts):
 
 
 class Sentences(Texts):
-    """Pairs or triplets of sentences, to train on and to evaluate on.
-
-    `tables` are tables of this data set alone; one of a common table's name takes its place here.
-    """
+    """Pairs or triplets of sentences, to train on and to evaluate on."""
 
     recipe: Name | None = None  # one for sentences
     documents: Name | None = None  # its own train sentences
     train_split: Name = "train"
     eval_split: Name | None = "test"
     measures: list[str] | None = None
-    tables: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _splits_differ(self) -> Sentences:

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from condenser import experiment, kinds
-from condenser.config import validated
+from condenser.config import check_longest_row, validated
 from condenser.data import sources
-from condenser.evaluate import figures, measures, published
+from condenser.evaluate import columns, figures, measures, published
 from condenser.files import canonical_json
 from condenser.objectives import checkpoint as checkpoints
 from condenser.pipeline import environment, locks, specs
@@ -90,13 +90,7 @@ wildcard_constraints:
     dataset=names(config["datasets"]),
     model=names(config["models"]),
     system=names(config["systems"]),
-    table=names(
-        dict.fromkeys(
-            table
-            for dataset in config["datasets"]
-            for table in experiment.tables(config, dataset)
-        )
-    ),
+    table=names(config["tables"]),
     figure=names(config["figures"]),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
@@ -287,9 +281,26 @@ def encoder_file(dataset, system, variant):
     return model_file(dataset, config["systems"][system]["initial"], seed=seed)
 
 
+def crossencoder_of(wildcards):
+    """The weights of a cross-encoder, whose backbone must have positions for a query and a passage."""
+    try:
+        check_longest_row(config, wildcards.dataset, wildcards.system)
+    except ValueError as error:
+        sys.exit(f"error: config: {error}")
+    return encoder_of(wildcards)
+
+
+def start_of_sentences(wildcards):
+    """The weights that the training of a sentence encoder starts from; those of another data set's training."""
+    entry = config["systems"][wildcards.system]
+    if entry["first_on"] in (None, wildcards.dataset):
+        return initial_file(wildcards)
+    return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
+
+
 def texts_with_answers(wildcards):
     """The passages and the queries, where a measure looks for answers in texts."""
-    asked = experiment.metrics(config, wildcards.dataset)["measures"]
+    asked = experiment.metrics(config, wildcards.dataset, wildcards.split)["measures"]
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
     files = ("collection.jsonl", f"queries.{wildcards.split}.jsonl")
@@ -298,7 +309,9 @@ def texts_with_answers(wildcards):
 
 def check_rows_fit(wildcards):
     """See that the rows of a table are systems for what its data set has: queries, or sentences."""
-    for row in experiment.tables(config, wildcards.dataset)[wildcards.table]["rows"]:
+    for row in experiment.table_entry(config, wildcards.dataset, wildcards.table)[
+        "rows"
+    ]:
         if not experiment.fits(config, row, wildcards.dataset):
             has = sources.task(config["datasets"][wildcards.dataset])
             sys.exit(
@@ -320,21 +333,34 @@ def texts_of_negatives(wildcards):
     return f"results/{wildcards.dataset}/data/collection.jsonl"
 
 
+def places_of_table(wildcards):
+    """Where the columns of a table are measured: data sets and evaluation sets, in order."""
+    try:
+        of_table, _ = experiment.table_columns(
+            config, wildcards.dataset, wildcards.table
+        )
+    except ValueError as error:
+        sys.exit(f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: {error}")
+    return columns.places(of_table)
+
+
 def metrics_of_table(wildcards):
-    """The metrics of each row of a table and each of its variants, in order."""
-    split = split_of(wildcards.dataset, "eval_split")
-    known = experiment.metrics(config, wildcards.dataset)["measures"]
-    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
-    for name in table["measures"]:
-        if name not in known:
-            sys.exit(
-                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected measures of the data set "
-                f"({', '.join(known)}), got {name}. Add it to datasets.{wildcards.dataset}.measures."
-            )
+    """The metrics of each row of a table and each of its variants, for one place after another."""
+    rows = experiment.table_rows(config, wildcards.dataset, wildcards.table)
     return [
-        system_file(wildcards.dataset, row["system"], variant, f"metrics.{split}.json")
-        for row in experiment.table_rows(config, wildcards.dataset, wildcards.table)
+        system_file(dataset, row["system"], variant, f"metrics.{split}.json")
+        for dataset, split in places_of_table(wildcards)
+        for row in rows
         for variant in row["variants"]
+    ]
+
+
+def counts_of_table(wildcards):
+    """The counts of a table's own data set, then of the others that its columns are measured on."""
+    others = [dataset for dataset, _ in places_of_table(wildcards)]
+    return [
+        f"results/{dataset}/data/counts.json"
+        for dataset in dict.fromkeys([wildcards.dataset, *others])
     ]
 
 
@@ -384,10 +410,9 @@ def subset_of_split(wildcards):
 
 
 def published_figures(wildcards):
-    """The file of published figures that a table names; none for most."""
-    table = experiment.tables(config, wildcards.dataset)[wildcards.table]
-    name = table["published"]
-    return [] if name is None else str(published.file(name))
+    """The files of published figures that a table names; none for most."""
+    entry = experiment.table_entry(config, wildcards.dataset, wildcards.table)
+    return [str(published.file(name)) for name in entry["published"]]
 
 
 def files_of_figure(wildcards):

@@ -43,7 +43,7 @@ rule metrics:
 rule table:
     input:
         unpack(rows_of_table),
-        counts=data("counts.json"),
+        counts=counts_of_table,
         published=published_figures,
     output:
         table="results/{dataset}/{table}.tsv",
@@ -59,14 +59,14 @@ rule table:
         program=program("table"),
         spec=spec(
             "table",
-            settings=["table", "significance", "dataset.source"],
+            settings=["table", "significance"],
             packages=["numpy", "pandas", "scipy"],
-            modules=lambda settings: [
-                *(
-                    measures.parse(name).module.__name__
-                    for name in settings["table"]["measures"]
+            modules=lambda settings: list(
+                dict.fromkeys(
+                    measures.parse(column["measure"]).module.__name__
+                    for column in settings["table"]["columns"]
                 )
-            ],
+            ),
         ),
         rows=lambda wildcards, input: next(
             f"--{name} {' '.join(map(shlex.quote, input[name]))}"
@@ -74,7 +74,7 @@ rule table:
             if name in input.keys()
         ),
         published=lambda wildcards, input: (
-            f"--published {shlex.quote(str(input.published))}"
+            f"--published {' '.join(map(shlex.quote, input.published))}"
             if input.get("published")
             else ""
         ),
@@ -104,7 +104,7 @@ rule compare:
             settings=[
                 "table.rows",
                 "table.comparisons",
-                "table.measures",
+                "table.columns",
                 "significance",
             ],
             packages=["numpy", "pandas", "scipy"],

@@ -4,8 +4,9 @@
         --metrics results/msmarco/systems/bm25/untrained/metrics.dev.json ... \\
         --output results/msmarco/table2.tests.tsv --manifest results/msmarco/table2.tests.tsv.manifest.json
 
-Reads the metrics of every row and variant, query by query, in the order of the spec's rows. Writes the TSV
-that docs/significance.md describes, and the manifest.
+Reads the metrics of every row and variant, query by query, in the order of the spec's rows, for one
+evaluation set of its columns after another. Writes the TSV that docs/significance.md describes, and the
+manifest.
 """
 
 from __future__ import annotations
@@ -29,21 +30,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     table = args.spec["config"]["table"]
-    names = [(row["system"], variant) for row in table["rows"] for variant in row["variants"]]
-    if len(names) != len(args.metrics):
-        parser.error(f"--metrics: expected {len(names)} files for the rows, got {len(args.metrics)}")
     manifest = Manifest(args.manifest, args.spec, inputs=args.metrics)
 
     from condenser.evaluate import tables
-    from condenser.evaluate.comparisons import make_comparisons, measured, rendered_comparisons
+    from condenser.evaluate.columns import Column
+    from condenser.evaluate.comparisons import files_of, make_comparisons, measured, rendered_comparisons
 
-    found = measured(
-        table["rows"],
-        table["comparisons"],
-        dict(zip(names, args.metrics, strict=True)),
-        measures=table["measures"],
-        **args.spec["config"]["significance"],
-    )
+    columns = [Column(**column) for column in table["columns"]]
+    files = files_of(table["rows"], columns, args.metrics)
+    significance = args.spec["config"]["significance"]
+    found = measured(table["rows"], columns, table["comparisons"], files, **significance)
     frame = make_comparisons(table["rows"], found)
     tables.write_table(args.output, frame)
     print(rendered_comparisons(frame))

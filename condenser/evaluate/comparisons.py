@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from condenser.evaluate.columns import Column, Place, places
 from condenser.evaluate.measures import parse
 from condenser.evaluate.significance import Cell, Comparison, Values, summaries
 from condenser.files import read_json
@@ -30,48 +31,72 @@ _COLUMNS = {  # of `<table>.tests.tsv`; docs/significance.md explains them
 }
 
 
+Files = Mapping[Place, Mapping[tuple[str, str], Path]]  # by system and variant
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one measure says of a table: a cell for each row, and comparisons by the numbers of two rows."""
+    """What one column says of a table: a cell for each row, and comparisons by the numbers of two rows."""
 
     cells: list[Cell]
     comparisons: dict[tuple[int, int], Comparison]
     num_queries: int
 
 
+def files_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], metrics: Sequence[Path]) -> Files:
+    """The metrics files of each place: of each row and each of its variants, for one place after another.
+
+    Nothing where there are no files: a collection without judged queries.
+
+    Raises:
+        ValueError: there are more or fewer files than rows and places need.
+    """
+    names = [(row["system"], variant) for row in rows for variant in row["variants"]]
+    needed = len(names) * len(places(columns))
+    if metrics and len(metrics) != needed:
+        raise ValueError(f"metrics: expected {needed} files for the rows, got {len(metrics)}.")
+    given = iter(metrics)
+    return {place: {name: next(given) for name in names} for place in places(columns)} if metrics else {}
+
+
 def measured(
     rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[Column],
     pairs: Sequence[Sequence[int]],
-    metrics: Mapping[tuple[str, str], Path],
+    files: Files,
     *,
-    measures: Sequence[str],
     confidence: float,
     power: float,
     resamples: int,
     permutations: int,
     seed: int,
 ) -> dict[str, Measured]:
-    """All intervals and comparisons of a table, by measure. NaN and no comparisons where nothing is judged.
+    """All intervals and comparisons of a table, by column. NaN and no comparisons where nothing is judged.
 
     Args:
         rows: as `condenser.experiment.table_rows` gives them.
         pairs: numbers of the rows that are compared, the reference second.
-        metrics: the metrics file of each (system, variant); none of a collection without judged queries.
+        files: from `files_of`.
         confidence: of the intervals; tests have the level 1 - confidence.
 
     Raises:
         ValueError: a file lacks a measure, or the systems were measured on different queries.
     """
     nothing = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
-    if not metrics:
-        return dict.fromkeys(measures, nothing)
-    per_query = {key: read_json(file)["per_query"] for key, file in metrics.items()}
+    per_query = {
+        place: {key: read_json(file)["per_query"] for key, file in of_place.items()}
+        for place, of_place in files.items()
+    }
     found: dict[str, Measured] = {}
-    for measure in measures:
-        values = [_values(row, per_query, metrics, measure) for row in rows]
+    for column in columns:
+        if column.place not in files:
+            found[column.name] = nothing
+            continue
+        at_place = per_query[column.place], files[column.place]
+        values = [_values(row, *at_place, column.measure) for row in rows]
         num_queries = values[0].shape[1]
         if num_queries == 0:
-            found[measure] = nothing
+            found[column.name] = nothing
             continue
         cells, comparisons = summaries(
             {str(number): of_row for number, of_row in enumerate(values)},
@@ -82,8 +107,8 @@ def measured(
             num_permutations=permutations,
             seed=seed,
         )
-        found[measure] = Measured(
-            [_within(cell, parse(measure).least) for cell in cells.values()],
+        found[column.name] = Measured(
+            [_within(cell, parse(column.measure).least) for cell in cells.values()],
             {(int(number), int(reference)): one for (number, reference), one in comparisons.items()},
             num_queries,
         )
@@ -91,11 +116,11 @@ def measured(
 
 
 def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Measured]) -> pd.DataFrame:
-    """A line for each measure and comparison, in that order; columns as in docs/significance.md.
+    """A line for each column and comparison, in that order; as in docs/significance.md.
 
     Args:
         rows: as `condenser.experiment.table_rows` gives them.
-        found: of each measure, from `measured`.
+        found: of each column, from `measured`.
     """
     names = row_names(rows)
     lines = [

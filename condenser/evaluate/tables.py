@@ -5,173 +5,265 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 import pandas as pd
 
-from condenser.evaluate.comparisons import Measured, aligned, seeds_of, written_p_value
+from condenser.evaluate.columns import Column, Place
+from condenser.evaluate.comparisons import Files, Measured, aligned, seeds_of, written_p_value
 from condenser.evaluate.measures import parse
-from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
+from condenser.evaluate.published import OFFICIAL, Row, official
 from condenser.files import atomic_write, read_json
 
-_OFFICIAL = "MS MARCO"
 _COUNTS = ("batch_size", "passages", "queries")
 _START, _START_P = "compared_with_start", "compared_with_start_p"
+_PUBLISHED, _DIFFERENCE = "published", "difference"
+_BETWEEN = " | "  # parts of `other_columns`, which have semicolons themselves
 _SCREEN = 120  # columns of a terminal
 
 
-def collection_name(
-    dataset: str,
-    source: str,
-    *,
-    num_passages: int,
-    num_queries: int,
-    notes: Sequence[str],
-    official: str | None = None,
-) -> str:
-    """The `collection` cell. It says if the data stand in for another collection, or are incomplete.
+@dataclass(frozen=True)
+class EvaluationSet:
+    """What columns are measured on.
 
-    It is "MS MARCO" alone only where figures may stand beside published ones: all passages, all dev
-    queries, no notes. `official` is the name of what a source has counted as the official data itself.
+    Attributes:
+        num_passages: of sentence tasks, the train sentences.
+        num_left_out: passages that the source leaves out because they have no text.
+        num_shared_queries: queries that are also train queries.
+        depth: hits a query in the shortest run; None where nothing is judged.
+        deepest: the depth of the deepest measure.
     """
-    name, found = official or dataset, list(notes)
-    if source == "msmarco":
-        name = _OFFICIAL
-        if (num_passages, num_queries) == (OFFICIAL_PASSAGES, OFFICIAL_DL19_QUERIES):
-            name = f"{_OFFICIAL}, TREC DL 2019"
-        elif (num_passages, num_queries) != (OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES):
-            found.insert(0, "not the official passages and queries")
-    elif dataset == "msmarco":
-        name = source
-        found.insert(0, "stand-in for MS MARCO")
-    return f"{name} ({'; '.join(found)})" if found else name
+
+    dataset: str
+    source: str
+    num_passages: int
+    num_left_out: int
+    num_queries: int
+    num_shared_queries: int
+    depth: int | None
+    deepest: int
+    official_name: str | None = None  # where the source itself has found just the official data
+
+    @property
+    def notes(self) -> list[str]:
+        """What makes figures other than they seem."""
+        if self.depth is None:
+            return ["no judged queries: not measured"]
+        notes = []
+        if self.depth < min(self.deepest, self.num_passages):
+            notes.append(f"runs of {self.depth}")
+        if self.num_shared_queries:
+            notes.append(f"{self.num_shared_queries:,} evaluation queries are also train queries")
+        return notes
+
+    @property
+    def official(self) -> tuple[str, str] | None:
+        """Its official data set and evaluation set; None where figures may not stand beside published ones.
+
+        They may only with all passages and all queries, and without notes.
+        """
+        return None if self.notes else self._found
+
+    @property
+    def _found(self) -> tuple[str, str] | None:
+        named = {one.name: (key, next(iter(one.num_queries))) for key, one in OFFICIAL.items()}
+        if self.official_name is not None:
+            return named[self.official_name]
+        whole = self.num_passages + self.num_left_out
+        return official(self.source, num_passages=whole, num_queries=self.num_queries)
+
+    @property
+    def name(self) -> str:
+        """The `collection` cell. It says if the data stand in for others, or are incomplete."""
+        name, notes = self.dataset, self.notes
+        found = self._found
+        counted = [one for one in OFFICIAL.values() if one.num_passages is not None]
+        of_source = {one.name for one in counted if one.source == self.source}
+        if found is not None:
+            name = OFFICIAL[found[0]].name + (", TREC DL 2019" if found[1] == "dl19" else "")
+        elif of_source:
+            name = of_source.pop() if len(of_source) == 1 else name
+            notes.insert(0, "not the official passages and queries")
+        elif self.dataset in OFFICIAL and OFFICIAL[self.dataset].source != self.source:
+            name = self.source
+            notes.insert(0, f"stand-in for {OFFICIAL[self.dataset].name}")
+        return f"{name} ({'; '.join(notes)})" if notes else name
+
+
+def evaluation_sets(
+    columns: Sequence[Column], counts: Mapping[str, Mapping[str, Any]]
+) -> dict[Place, EvaluationSet]:
+    """What columns are measured on, by place; the main evaluation set of the table's own data set first.
+
+    Args:
+        counts: of each data set that columns are measured on, its `counts.json`.
+    """
+    found: dict[Place, EvaluationSet] = {}
+    for column in sorted(columns, key=lambda one: "/" in one.name):
+        of_place = counts[column.dataset]
+        judged = "queries" if "queries" in of_place else "items"
+        shared = of_place.get("queries_shared_by_splits", {})
+        pair = "+".join(sorted([str(column.train_split), str(column.split)]))
+        there = [parse(one.measure).depth for one in columns if one.place == column.place]
+        found[column.place] = EvaluationSet(
+            column.dataset,
+            column.source,
+            of_place["passages"],
+            sum(tally.get("without_text", 0) for tally in of_place.get("files", {}).values()),
+            0 if column.split is None else of_place[judged][column.split],
+            shared.get(pair, 0),
+            column.depth,
+            max(there),
+            of_place.get("official"),
+        )
+    return found
 
 
 def make_table(
     rows: Sequence[Mapping[str, Any]],
-    metrics: Mapping[tuple[str, str], Path],
+    columns: Sequence[Column],
+    files: Files,
     *,
-    measures: Sequence[str],
+    sets: Mapping[Place, EvaluationSet],
     found: Mapping[str, Measured],
     starts: Sequence[int | None],
-    published: Sequence[Mapping[str, str]],
-    dataset: str,
-    source: str,
-    num_passages: int,
-    num_shared_queries: int,
-    official: str | None = None,
+    published: Sequence[Row],
+    left_out: Sequence[str],
 ) -> pd.DataFrame:
     """A table of measured and published rows: method, batch size, measures, and what they were measured on.
 
-    Published rows are there only where the collection is the official one: in the paper's order, each
-    above ours of the same method. A row of several seeds shows the mean, and the standard deviation in
-    columns of its own; a table of several train sizes has a column for them. Each measure has an interval,
-    `_low` to `_high`. `compared_with_start` says if a row is better or worse than its untouched start by the
-    first measure, with the p-value of the test, corrected for all comparisons of the table.
+    A row of several seeds shows the mean, and the standard deviation in columns of its own; a table of
+    several train sizes has a column for them. Each measure has an interval, `_low` to `_high`.
+    `compared_with_start` says if a row is better or worse than its untouched start by the first measure, with
+    the p-value of the test, corrected for all comparisons of the table.
+
+    Published figures stand only in columns whose evaluation set is the official one: beside ours of the same
+    method and train size (`_published`, and `_difference`, ours less theirs), else in rows of their own above
+    ours, in the papers' order.
 
     Args:
         rows: as `condenser.experiment.table_rows` gives them.
-        metrics: the metrics file of each (system, variant); none of a collection without judged queries.
-        found: of each measure, from `condenser.evaluate.comparisons.measured`.
+        files: as `condenser.evaluate.comparisons.files_of` gives them.
+        sets: from `evaluation_sets`; that of the columns `collection`, `passages` and `queries` first.
+        found: of each column, from `condenser.evaluate.comparisons.measured`.
         starts: of each row, the number of the row of its untouched start; None where there is none.
-        published: rows of `condenser.evaluate.published`.
-        num_shared_queries: queries of the evaluation that are also train queries.
-        official: the name of the official data, where the source has found just these.
+        published: from `condenser.evaluate.published.rows_of`.
+        left_out: names of columns that the table has elsewhere.
 
     Raises:
         ValueError: a file is of another system, or the systems were measured on different queries.
     """
-    if metrics:
-        values, num_queries = read_metrics(metrics, measures=measures)
-        deepest = max(parse(name).depth for name in measures)
-        depth = min(row["depth"] for row in rows)
-        notes = [f"runs of {depth}"] if depth < min(deepest, num_passages) else []
-    else:
-        values, num_queries, notes = {}, 0, ["no judged queries: not measured"]
-    if metrics and num_shared_queries:
-        notes.append(f"{num_shared_queries:,} evaluation queries are also train queries")
-    own = {
-        "collection": collection_name(
-            dataset,
-            source,
-            num_passages=num_passages,
-            num_queries=num_queries,
-            notes=notes,
-            official=official,
-        ),
-        "passages": num_passages,
-        "queries": num_queries,
+    own = next(iter(sets.values()))
+    about: dict[str, Any] = {
+        **{"collection": own.name, "passages": own.num_passages, "queries": own.num_queries},
+        "other_columns": _other_columns(columns, sets, left_out),
     }
-    measured = [_measured(row, values, measures) | own for row in rows]
+    values = {
+        place: read_metrics(of_place, measures=[one.measure for one in columns if one.place == place])
+        for place, of_place in files.items()
+    }
+    names = [column.name for column in columns]
+    measured = [_measured(row, columns, values) | about for row in rows]
     for number, (shown, start) in enumerate(zip(measured, starts, strict=True)):
-        for name in measures:
+        for name in names:
             cell = found[name].cells[number]
             shown |= {f"{name}_low": cell.low, f"{name}_high": cell.high}
-        comparisons = found[measures[0]].comparisons
+        comparisons = found[names[0]].comparisons
         if start is not None and (number, start) in comparisons:
             comparison = comparisons[number, start]
             shown[_START] = comparison.verdict
             shown[_START_P] = written_p_value(comparison.holm_p_value)
-    if own["collection"] in (_OFFICIAL, official):
-        ordered = []
-        for one in published:
-            ordered.append({**one, **own, "origin": "published"})
-            ordered += [row for row in measured if _is_of(row, one)]
-        others = [row for row in measured if not any(_is_of(row, one) for one in published)]
-        measured = ordered + others
-    columns = [
-        "method",
-        "batch_size",
-        *measures,
-        "origin",
-        "collection",
-        "passages",
-        "queries",
-        "backbone",
-        "seeds",
-    ]
-    if any(row["train_queries"] != "all" for row in rows):
-        columns.append("train_queries")
-    columns += [f"{name}_sd" for name in measures if any(f"{name}_sd" in row for row in measured)]
-    columns += [f"{name}_{limit}" for name in measures for limit in ("low", "high")]
-    columns += [_START, _START_P]
-    frame = pd.DataFrame(measured, columns=columns)
-    for column in columns:
-        if column in _COUNTS:
-            frame[column] = pd.to_numeric(frame[column]).astype("Int64")
-        elif re.sub("_(sd|low|high)$", "", column) in measures:
-            frame[column] = pd.to_numeric(frame[column].replace("", None)).astype("Float64")
+    official_columns = {
+        column.name: (*of, column.measure) for column in columns if (of := sets[column.place].official)
+    }
+    alone = _beside_published(measured, official_columns, published)
+    table = [row | about for row in alone] + measured
+    headers = ["method", "batch_size", *names, "origin", "collection", "passages", "queries"]
+    headers += ["backbone", "seeds"]
+    if any(row["train_queries"] != "all" for row in table):
+        headers.append("train_queries")
+    headers += [f"{name}_sd" for name in names if any(f"{name}_sd" in row for row in table)]
+    headers += [f"{name}_{limit}" for name in names for limit in ("low", "high")]
+    headers += [_START, _START_P]
+    beside = [name for name in names if any(f"{name}_{_PUBLISHED}" in row for row in table)]
+    headers += [f"{name}_{what}" for name in beside for what in (_PUBLISHED, _DIFFERENCE)]
+    headers += ["other_columns"] if about["other_columns"] else []
+    frame = pd.DataFrame(table, columns=headers)
+    for header in headers:
+        if header in _COUNTS:
+            frame[header] = pd.to_numeric(frame[header]).astype("Int64")
+        elif re.sub(f"_(sd|low|high|{_PUBLISHED}|{_DIFFERENCE})$", "", header) in names:
+            frame[header] = pd.to_numeric(frame[header].replace("", None)).astype("Float64")
     return frame
 
 
-def _is_of(row: Mapping[str, Any], published: Mapping[str, str]) -> bool:
-    """Whether a measured row has the method of a published one, and its train size where that has one."""
-    size = published.get("train_queries") or str(row["train_queries"])
-    return row["method"] == published["method"] and size == str(row["train_queries"])
+def _other_columns(
+    columns: Sequence[Column], sets: Mapping[Place, EvaluationSet], left_out: Sequence[str]
+) -> str | None:
+    """What the columns of other evaluation sets were measured on, and which are left out."""
+    _, *others = sets
+    parts = []
+    for place in others:
+        names = ", ".join(column.name for column in columns if column.place == place)
+        of = sets[place]
+        parts.append(f"{names}: {of.name}, {of.num_passages:,} passages, {of.num_queries:,} queries")
+    if left_out:
+        parts.append(f"{', '.join(left_out)}: left out, the configuration has no such data")
+    return _BETWEEN.join(parts) or None
 
 
 def _measured(
-    row: Mapping[str, Any], values: Mapping[tuple[str, str], Mapping[str, float]], measures: Sequence[str]
+    row: Mapping[str, Any],
+    columns: Sequence[Column],
+    values: Mapping[Place, Mapping[tuple[str, str], Mapping[str, float]]],
 ) -> dict[str, Any]:
-    of_variants = [values[row["system"], variant] for variant in row["variants"]] if values else []
     shown: dict[str, Any] = {
         **{key: row[key] for key in ("method", "batch_size", "backbone", "train_queries")},
         "origin": "measured" if values else None,
         "seeds": seeds_of(row),
     }
-    for name in measures:
-        shown[name] = fmean(one[name] for one in of_variants) if values else None
+    for column in columns:
+        of_place = values.get(column.place, {})
+        of_variants = [
+            of_place[row["system"], variant][column.measure] for variant in row["variants"] if of_place
+        ]
+        shown[column.name] = fmean(of_variants) if of_variants else None
         if len(of_variants) > 1:
-            shown[f"{name}_sd"] = stdev(one[name] for one in of_variants)
+            shown[f"{column.name}_sd"] = stdev(of_variants)
     return shown
+
+
+def _beside_published(
+    measured: Sequence[dict[str, Any]],
+    official_columns: Mapping[str, tuple[str, str, str]],
+    published: Sequence[Row],
+) -> list[dict[str, Any]]:
+    """Write published figures into our rows of the same method and train size; gives the others as rows."""
+    ours = {(row["method"], str(row["train_queries"])): row for row in measured}
+    alone = []
+    for row in published:
+        figures = {name: row.figures[of] for name, of in official_columns.items() if of in row.figures}
+        same = ours.get((row.method, row.train_queries))
+        if same is not None:
+            for name, figure in figures.items():
+                same[f"{name}_{_PUBLISHED}"] = float(figure)
+                same[f"{name}_{_DIFFERENCE}"] = same[name] - float(figure)
+        elif figures:
+            size = row.train_queries if row.train_queries == "all" else int(row.train_queries)
+            alone.append(
+                {"method": row.method, "batch_size": row.batch_size, "train_queries": size, **figures}
+                | {"origin": _PUBLISHED}
+            )
+    return alone
 
 
 def read_metrics(
     metrics: Mapping[tuple[str, str], Path], *, measures: Sequence[str]
-) -> tuple[dict[tuple[str, str], dict[str, float]], int]:
-    """The measures of each (system, variant), and the number of judged queries.
+) -> dict[tuple[str, str], dict[str, float]]:
+    """The measures of each (system, variant), all on one evaluation set.
 
     Raises:
         ValueError: a file is of another system, lacks a measure, or has another number of queries.
@@ -188,7 +280,7 @@ def read_metrics(
         numbers[f"{system} {variant}"] = content["counts"]["queries"]
     if len(set(numbers.values())) != 1:
         raise ValueError(f"metrics: expected one number of judged queries for all systems, got {numbers}.")
-    return values, next(iter(numbers.values()))
+    return values
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:
@@ -206,7 +298,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
     A cell is the mean over seeds, its standard deviation where there are several, and its interval; what does
     not fit is left to the file. `confidence` is that of the intervals.
     """
-    measured = frame[frame["origin"] != "published"]
+    measured = frame[frame["origin"] != _PUBLISHED]
     one = measured.iloc[-1]
     backbones = list(dict.fromkeys(measured["backbone"].dropna()))
     lines: list[str] = []
@@ -214,19 +306,23 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
         lines = aligned(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
         if max(map(len, lines)) <= _SCREEN:
             break
-    of_sentences = any(parse(name).task for name in _measures_of(frame))
+    of_sentences = any(parse(name.split("/")[-1]).task for name in _measures_of(frame))
     texts, items = ("train sentences", "test items") if of_sentences else ("passages", "queries")
     about = f"{one['collection']}: {one['passages']:,} {texts}, {one['queries']:,} {items}"
     if len(backbones) == 1:
         about += f", backbone {backbones[0]}"
     lines.append(f"{about}.")
+    if "other_columns" in frame:
+        lines += [f"{part}." for part in one["other_columns"].split(_BETWEEN)]
     if not one["queries"]:
         return "\n".join(lines)
-    if (frame["origin"] == "published").any():
-        pass
-    elif not str(one["collection"]).startswith(_OFFICIAL):
+    names = [official.name for official in OFFICIAL.values()]
+    with_figures = [name for name in _measures_of(frame) if f"{name}_{_PUBLISHED}" in frame]
+    if with_figures or len(measured) < len(frame):
+        lines.append("(+ or -): ours less the published figure of the same method, on the same data.")
+    elif not str(one["collection"]).startswith(tuple(names)):
         lines.append("This is not the papers' collection: do not compare with their figures.")
-    elif one["collection"] != _OFFICIAL:
+    elif one["collection"] not in names:
         lines.append("This is not what the papers' table was measured on: do not compare with it.")
     if with_interval:
         lines.append(
@@ -255,10 +351,12 @@ def _screen(
     columns: dict[str, Iterable[Any]] = {"method": frame["method"], "batch": frame["batch_size"]}
     for name in _measures_of(frame):
         nothing = [None] * len(frame)
-        parts = (frame[name], frame.get(f"{name}_sd", nothing), frame[f"{name}_low"], frame[f"{name}_high"])
+        parts = (f"{name}_{what}" for what in ("sd", "low", "high", _DIFFERENCE))
         columns[name] = [
-            _cell(mean, sd if with_sd else None, low if with_interval else None, high)
-            for mean, sd, low, high in zip(*parts, strict=True)
+            _cell(mean, sd if with_sd else None, low if with_interval else None, high, difference)
+            for mean, sd, low, high, difference in zip(
+                frame[name], *(frame.get(part, nothing) for part in parts), strict=True
+            )
         ]
     if (frame["origin"] != "measured").any():
         columns["origin"] = frame["origin"]
@@ -274,11 +372,13 @@ def _screen(
     }
 
 
-def _cell(mean: Any, sd: Any, low: Any, high: Any) -> str | None:
-    """`.5123 ±.003 [.49, .53]`, without what is not there."""
+def _cell(mean: Any, sd: Any, low: Any, high: Any, difference: Any) -> str | None:
+    """`.5123 (+.004) ±.003 [.49, .53]`, without what is not there."""
     if pd.isna(mean):
         return None
     text = _fraction(mean, 4)
+    if not pd.isna(difference):
+        text += f" ({'-' if difference < 0 else '+'}{_fraction(abs(difference), 3)})"
     if not pd.isna(sd):
         text += f" ±{_fraction(sd, 3)}"
     if not pd.isna(low):

@@ -2,18 +2,6 @@
 # it reranks. Makes: a run of these hits.
 
 
-from condenser.config import check_longest_row
-
-
-def crossencoder_of(wildcards):
-    """The weights of a cross-encoder, whose backbone must have positions for a query and a passage."""
-    try:
-        check_longest_row(config, wildcards.dataset, wildcards.system)
-    except ValueError as error:
-        sys.exit(f"error: config: {error}")
-    return encoder_of(wildcards)
-
-
 rule rerank:
     input:
         model=crossencoder_of,

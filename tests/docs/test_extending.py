@@ -154,7 +154,14 @@ def check_the_measure_and_the_table(folder: Path) -> None:
     with (folder / "results/tiny/fused.tsv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert [row["method"] for row in rows] == ["BM25", "SimCSE without fine-tuning", "BM25 and SimCSE fused"]
-    assert list(rows[0])[:4] == ["method", "batch_size", "MRR@10", "P@5"]
+    assert list(rows[0])[:6] == ["method", "batch_size", "MRR@10", "P@5", "mine/R@100", "origin"]
+    assert {row["other_columns"] for row in rows} == {
+        "mine/R@100: mine (runs of 50), 240 passages, 48 queries | "
+        "dl19/nDCG@10: left out, the configuration has no such data"
+    }
+    for row, system in zip(rows, ("bm25", "simcse-zeroshot", "fusion"), strict=True):
+        of_mine = read_json(folder / f"results/mine/systems/{system}/untrained/metrics.dev.json")
+        assert row["mine/R@100"] == f"{of_mine['measures']['R@100']:.4f}"
     assert {row["origin"] for row in rows} == {"measured"}
     grades: dict[str, dict[str, int]] = {}
     for qrel in read_qrels(folder / "results/tiny/data/qrels.dev.tsv"):

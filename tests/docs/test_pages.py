@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -34,8 +35,8 @@ def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -
 def test_overlays_of_a_page_are_valid(root: Path, tmp_path: Path, page: Path) -> None:
     if page.name == "extending.md":
         pytest.skip("its blocks need its files: test_extending.py")
-    below: dict = {}
-    for file in [root / "config.yaml", *sorted((root / "configs" / "tables").glob("*.yaml"))]:
+    below: dict[str, Any] = {}
+    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
         below = merged(below, yaml.safe_load(file.read_text()))
     for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S):
         local = re.sub(r"\.\./my/(collection|pairs|triplets)|/data/mirror", str(tmp_path), block)

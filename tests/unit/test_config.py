@@ -140,7 +140,7 @@ TABLE = "tables.table2"
         ("recipes.marco.lengths.pasage", 1,
          "recipes.marco.lengths.pasage: unknown key. Did you mean 'passage'?"),
         ("recipies", {}, "recipies: unknown key. Did you mean 'recipes'?"),
-        ("recipe", "dpr", "recipe: expected one of marco, got 'dpr'."),
+        ("recipe", "rpd", "recipe: expected one of marco, dpr, stsb, wikisection, nli, got 'rpd'."),
         ("recipes.marco.batch_size", ..., "recipes.marco.batch_size: missing"),
         ("objectives.condenser.batch_size", ..., "models.condenser.batch_size: missing"),
         # types and ranges
@@ -170,7 +170,7 @@ TABLE = "tables.table2"
         ("datasets.mine", {"source": "beir", "path": "/no/such"}, "datasets.mine.path: expected a folder"),
         ("datasets.a b", {"source": "pydoc"}, "datasets.a b"),
         ("datasets.logs", {"source": "pydoc"}, "datasets.logs: expected another name, results/logs/ has"),
-        ("datasets.msmarco.recipe", "dpr", "datasets.msmarco.recipe: expected one of marco, got 'dpr'."),
+        ("datasets.msmarco.recipe", "rpd", "datasets.msmarco.recipe: expected one of marco, dpr, "),
         ("datasets.msmarco.measures", ["MRR"], "datasets.msmarco.measures: expected measures such as "),
         ("datasets.msmarco.query_words", [30, 4], "query_words: expected [least, most], got [30, 4]"),
         ("datasets.msmarco.eval_split", "train", "name two splits"),
@@ -180,7 +180,19 @@ TABLE = "tables.table2"
         ("datasets.msmarco", {"source": "msmarco", "train_split": "dl20"},
          "datasets.msmarco.train_split: expected 'train', 'dev' or 'dl19', got 'dl20'"),
         ("datasets.msmarco", {"source": "msmarco", "eval_split": "dl19"},
-         "datasets.msmarco.relevant_grade: expected at least 2 for eval_split dl19, got 1."),
+         "datasets.msmarco.relevant_grade: expected at least 2 for the evaluation set dl19, got 1."),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl19": {"measures": ["nDCG@10"]}}},
+         "datasets.msmarco.other_eval_splits.dl19.relevant_grade: expected at least 2 for the"),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl20": {}}},
+         "datasets.msmarco.other_eval_splits: expected splits out of train, dev, dl19, got 'dl20'."),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dev": {}}},
+         "other_eval_splits: 'dev' is a split already: name another"),
+        ("datasets.msmarco", {"source": "msmarco", "other_eval_splits": {"dl19": {"measures": ["nDCG"]}}},
+         "datasets.msmarco.other_eval_splits.dl19.measures: expected measures such as"),
+        ("datasets.msmarco.other_eval_splits", {"other": {}},
+         "datasets.msmarco.other_eval_splits: expected none, the source pydoc makes one evaluation set"),
+        ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},
+         "other_eval_splits: expected none without eval_split, the main one"),
         # models
         ("models.backbone", {"objective": "checkpoint", "source": "folder", "path": "/no/such"},
          "models.backbone.path: expected a Hugging Face folder"),
@@ -188,7 +200,7 @@ TABLE = "tables.table2"
         ("models.backbone", {"objective": "checkpoint", "source": "embedded", "id": "x"},
          "source embedded takes no id. If a configuration file below gives it, set it to null."),
         ("models.condenser.corpus", "wiki",
-         "models.condenser.corpus: expected one of collection, msmarco, got 'wiki'"),
+         "models.condenser.corpus: expected one of collection, msmarco, stsb, wikisection, nli, got 'wiki'"),
         ("models.condenser.initial", "bert",
          "models.condenser.initial: expected one of backbone, condenser, cocondenser, "),
         ("models.condenser.initial", "cocondenser",
@@ -227,7 +239,16 @@ TABLE = "tables.table2"
         (f"{TABLE}.rows", [], f"{TABLE}.rows: expected list should have at least 1 item"),
         (f"{TABLE}.measures", ["MRR@7"], f"{TABLE}.measures: expected one of MRR@10, "),
         (f"{TABLE}.measures", ["hits@x"], f"{TABLE}.measures: expected measures such as "),
-        (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table2"),
+        (f"{TABLE}.measures", ["MRR@10", "dl19/nDCG@10"],
+         f"{TABLE}.measures: dl19/nDCG@10: expected a data set or evaluation set (msmarco, "),
+        (f"{TABLE}.measures", ["MRR@10", "msmarc/MRR@10"], "got msmarc. Did you mean msmarco?"),
+        (f"{TABLE}.measures", ["MRR@10", "msmarco/MRR"], f"{TABLE}.measures: expected measures such as"),
+        (f"{TABLE}.by_dataset", {"nq": {"rows": ["bm52"]}}, f"{TABLE}.by_dataset.nq.rows: expected one of"),
+        (f"{TABLE}.by_dataset", {"nq": {"row": ["bm25"]}}, f"{TABLE}.by_dataset.nq.row: unknown key"),
+        (f"{TABLE}.by_dataset", {"nq": {"by_dataset": {}}}, f"{TABLE}.by_dataset.nq.by_dataset: unknown key"),
+        (f"{TABLE}.by_dataset", {"msmarco": {"measures": ["MRR@3"]}},
+         f"{TABLE}.by_dataset.msmarco.measures: expected one of MRR@10"),
+        (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table1"),
         (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least one seed, got none."),
         (f"{TABLE}.train_queries", [0], f"{TABLE}.train_queries"),
         (f"{TABLE}.compare_with", [], f"{TABLE}.compare_with: expected at least one system, got none."),
@@ -540,7 +561,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     filled = validated(changed(config, "datasets.mine", entry))["datasets"]["mine"]
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
-        "measures": None, "relevant_grade": None, "documents": None,
+        "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
     }  # fmt: skip
 
 
@@ -572,7 +593,8 @@ def test_documents_are_a_data_set_that_names_none_itself(config: Config) -> None
     config = changed(config, "datasets.long", {"source": "pydoc_documents"})
     validated(changed(config, "datasets.msmarco.documents", "long"))
     said = refusal(changed(config, "datasets.msmarco.documents", "lang"))
-    assert said.startswith("datasets.msmarco.documents: expected one of msmarco, long, got 'lang'. Did you")
+    assert said.startswith("datasets.msmarco.documents: expected one of msmarco, ")
+    assert said.endswith("long, got 'lang'. Did you mean 'long'?")
     said = refusal(changed(config, "datasets.msmarco.documents", "msmarco"))
     assert said.startswith("datasets.msmarco.documents: expected a data set that names no documents itself")
     said = refusal(changed(config, "datasets.long.documents", "msmarco"))

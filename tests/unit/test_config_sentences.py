@@ -17,9 +17,10 @@ Config = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def given(root: Path) -> Config:
-    names = ("config.yaml", "configs/tables/sentences.yaml")
-    first, second = (yaml.safe_load((root / name).read_text()) for name in names)
-    return merged(first, second)
+    whole: Config = {}
+    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
+        whole = merged(whole, yaml.safe_load(file.read_text()))
+    return whole
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +28,9 @@ def config(given: Config) -> Config:
     return validated(given)
 
 
-def test_a_data_set_of_sentences_has_tables_of_its_own_in_place_of_the_common_ones(config: Config) -> None:
-    assert experiment.tables(config, "stsb").keys() == config["tables"].keys()
-    assert experiment.tables(config, "stsb")["low_data"]["measures"] == ["spearman"]
-    assert experiment.tables(config, "msmarco") == config["tables"]
+def test_a_table_has_other_rows_and_measures_for_a_data_set_of_sentences(config: Config) -> None:
+    assert experiment.table_entry(config, "stsb", "low_data")["measures"] == ["spearman"]
+    assert experiment.table_entry(config, "msmarco", "low_data")["measures"][0] == "MRR@10"
     rows = table_rows(config, "stsb", "low_data")
     assert [(row["system"], row["train_queries"], row["variants"][0]) for row in rows] == [
         ("backbone-sentences-zeroshot", "all", "untrained"),
@@ -48,7 +48,8 @@ def test_the_papers_numbers_of_sentences_are_those_of_the_configuration(config: 
         assert (recipe["batch_size"], recipe["learning_rate"], recipe["warmup_ratio"]) == (16, 2e-5, 0.1)
     assert (stsb["epochs"], wiki["epochs"], wiki["margin"]) == (4, 1, 5)
     sizes = {
-        name: experiment.tables(config, name)["low_data"]["train_queries"] for name in ("stsb", "wikisection")
+        name: experiment.table_entry(config, name, "low_data")["train_queries"]
+        for name in ("stsb", "wikisection")
     }
     assert sizes == {"stsb": [500, 1000, "all"], "wikisection": [1000, 10000, "all"]}
 
@@ -88,19 +89,19 @@ def test_systems_are_for_queries_or_for_sentences(config: Config) -> None:
         ({"datasets": {"wikisection": {"recipe": "stsb"}}},
          "datasets.wikisection.recipe: expected a recipe for sentences with a margin (wikisection), got st"),
         ({"datasets": {"msmarco": {"recipe": "stsb"}}},
-         "datasets.msmarco.recipe: expected a recipe for retrievers (marco), got stsb."),
+         "datasets.msmarco.recipe: expected a recipe for retrievers (marco, dpr), got stsb."),
         ({"datasets": {"stsb": {"measures": ["MRR@10"]}}},
          "datasets.stsb.measures: expected measures of similarity, got MRR@10, which is one of rankings."),
         ({"datasets": {"stsb": {"measures": ["accuracy"]}}},
          "datasets.stsb.measures: expected measures of similarity, got accuracy, which is one of triplets."),
         ({"metrics": {"measures": ["spearman"]}},
          "metrics.measures: expected measures of rankings, got spearman, which is one of similarity."),
-        ({"datasets": {"stsb": {"tables": {"low_data": {"rows": ["bm25"]}}}}},
-         "datasets.stsb.tables.low_data.rows: expected systems for the sentences of stsb, got bm25, a bm25."),
-        ({"datasets": {"stsb": {"tables": {"low_data": {"measures": ["MRR@10"]}}}}},
-         "datasets.stsb.tables.low_data.measures: expected one of spearman, got 'MRR@10'."),
-        ({"datasets": {"stsb": {"tables": {"low_data": {"sizes": [1]}}}}},
-         "datasets.stsb.tables.low_data.sizes: unknown key."),
+        ({"tables": {"low_data": {"by_dataset": {"stsb": {"rows": ["bm25"]}}}}},
+         "tables.low_data.by_dataset.stsb.rows: expected systems for the sentences of stsb, got bm25, a "),
+        ({"tables": {"low_data": {"by_dataset": {"stsb": {"measures": ["MRR@10"]}}}}},
+         "tables.low_data.by_dataset.stsb.measures: expected one of spearman, got 'MRR@10'."),
+        ({"tables": {"low_data": {"by_dataset": {"stsb": {"sizes": [1]}}}}},
+         "tables.low_data.by_dataset.stsb.sizes: unknown key."),
         ({"datasets": {"stsb": {"train_split": "test"}}},
          "datasets.stsb: train_split and eval_split are both"),
         ({"datasets": {"stsb": {"eval_split": "validation"}}},

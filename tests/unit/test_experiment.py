@@ -196,13 +196,90 @@ def test_the_rows_of_a_plain_table_say_what_they_are_of() -> None:
     assert table_rows(CONFIG, "mine", "plain") == [
         {
             **{"system": "round2", "train_queries": "all", "variants": ["seed42"], "method": "round2"},
-            **{"batch_size": 2 * 8, "backbone": "bert-base-uncased", "depth": 100},
+            **{"batch_size": 2 * 8, "backbone": "bert-base-uncased"},
         },
         {
             **{"system": "bm25", "train_queries": "all", "variants": ["untrained"], "method": "BM25"},
-            **{"batch_size": None, "backbone": None, "depth": 1000},
+            **{"batch_size": None, "backbone": None},
         },
     ]
+
+
+PLACES = merged(
+    CONFIG,
+    {
+        "datasets": {
+            "mine": {
+                "other_eval_splits": {"late": {"measures": ["nDCG@10"], "relevant_grade": 2}, "more": {}}
+            }
+        },
+        "tables": {
+            "plain": {
+                "measures": ["MRR@10", "late/nDCG@10", "graded/nDCG@10", "graded/test/nDCG@10", "nq/hits@5"],
+                **{"optional": ["nq"], "by_dataset": {"graded": {"measures": ["nDCG@10"], "rows": ["bm25"]}}},
+            }
+        },
+    },
+)
+
+
+def test_a_column_is_a_measure_on_an_evaluation_set_of_any_data_set() -> None:
+    columns, left_out = experiment.table_columns(PLACES, "mine", "plain")
+    assert [(one.name, *one.place, one.measure, one.source, one.depth) for one in columns] == [
+        ("MRR@10", "mine", "dev", "MRR@10", "beir", 100),  # round2 has shorter runs than BM25
+        ("late/nDCG@10", "mine", "late", "nDCG@10", "beir", 100),
+        ("graded/nDCG@10", "graded", "test", "nDCG@10", "beir", 50),
+        ("graded/test/nDCG@10", "graded", "test", "nDCG@10", "beir", 50),
+    ]
+    assert left_out == ["nq/hits@5"]
+
+
+def test_a_table_has_other_keys_for_single_data_sets() -> None:
+    columns, left_out = experiment.table_columns(PLACES, "graded", "plain")
+    assert [one.name for one in columns] == ["nDCG@10"] and left_out == []
+    assert [row["system"] for row in table_rows(PLACES, "graded", "plain")] == ["bm25"]
+    seen = job_settings(PLACES, {"dataset": "graded", "table": "plain"})["table"]
+    assert seen["published"] == "figures" and seen["comparisons"] == []
+
+
+@pytest.mark.parametrize(
+    ("measures", "message"),
+    [
+        (
+            ["R@5"],
+            r"expected measures of the data set \(MRR@10\), got R@5\. Add it to datasets\.mine\.measures\.",
+        ),
+        (
+            ["late/MRR@10"],
+            r"got MRR@10\. Add it to datasets\.mine\.other_eval_splits\.late\.measures",
+        ),
+        (["MRR@10", "graded/MRR@10"], r"Add it to datasets\.graded\.measures\."),
+        (["late/nDCG@10", "graded/nDCG@10"], "expected a measure of the data set itself"),
+        (["nq/hits@5"], "expected a measure of the data set itself, such as MRR@10, got nq/hits@5"),
+    ],
+)
+def test_a_column_that_cannot_be_measured_is_refused(measures: list[str], message: str) -> None:
+    config = merged(PLACES, {"tables": {"plain": {"measures": measures}}})
+    with pytest.raises(ValueError, match=message):
+        experiment.table_columns(config, "mine", "plain")
+
+
+def test_an_evaluation_set_has_the_measures_of_its_data_set_unless_it_names_its_own() -> None:
+    assert experiment.metrics(PLACES, "mine", "late") == {"measures": ["nDCG@10"], "relevant_grade": 2}
+    assert experiment.metrics(PLACES, "mine", "more") == {"measures": ["MRR@10"], "relevant_grade": 1}
+    of_job = {"dataset": "mine", "system": "bm25", "variant": "untrained", "split": "late"}
+    assert job_settings(PLACES, of_job)["metrics"]["relevant_grade"] == 2
+    assert job_settings(PLACES, of_job)["depth"] == 1000
+
+
+def test_further_evaluation_sets_are_collected_by_name_and_without_them_nothing_changes() -> None:
+    seen = job_settings(PLACES, {"dataset": "mine"})["dataset"]
+    assert seen["other_eval_splits"] == ["late", "more"]
+    without = merged(CONFIG, {"datasets": {"mine": {"other_eval_splits": None}}})
+    assert job_settings(without, {"dataset": "mine"}) == {
+        **job_settings(CONFIG, {"dataset": "mine"}),
+        "datasets": without["datasets"],
+    }
 
 
 def test_a_trained_row_comes_for_every_train_size_and_with_every_seed() -> None:
@@ -336,8 +413,14 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
     assert seen["metrics"] == {"measures": ["nDCG@10"], "relevant_grade": 2}
     table = job_settings(CONFIG, {"dataset": "mine", "table": "plain"})["table"]
     assert table == {
-        **{"measures": ["MRR@10"], "published": "figures", "rows": table_rows(CONFIG, "mine", "plain")},
-        **{"starts": [None, None], "comparisons": [[1, 0]]},
+        **{"published": "figures", "rows": table_rows(CONFIG, "mine", "plain")},
+        **{"starts": [None, None], "comparisons": [[1, 0]], "left_out": []},
+        "columns": [
+            {
+                **{"name": "MRR@10", "dataset": "mine", "split": "dev", "measure": "MRR@10"},
+                **{"source": "beir", "train_split": "train", "depth": 100},
+            }
+        ],
     }
 
 
@@ -347,12 +430,14 @@ def test_texts_without_queries_have_neither_recipe_nor_depth() -> None:
     assert seen["dataset"] == CONFIG["datasets"]["wiki"]
 
 
-def test_a_table_of_texts_without_queries_has_its_rows_and_neither_depth_nor_batch() -> None:
+def test_a_table_of_texts_without_queries_has_its_rows_without_batch_and_its_columns_without_depth() -> None:
     rows = table_rows(CONFIG, "wiki", "plain")
-    assert [(row["method"], row["depth"], row["batch_size"]) for row in rows] == [
-        ("round2", None, None),
-        ("BM25", None, None),
-    ]
+    assert [(row["method"], row["batch_size"]) for row in rows] == [("round2", None), ("BM25", None)]
+    measures = ["MRR@10", "graded/nDCG@10", "nq/hits@5"]
+    config = merged(PLACES, {"tables": {"plain": {"measures": measures}}})
+    columns, left_out = experiment.table_columns(config, "wiki", "plain")
+    assert [(one.name, one.place, one.depth) for one in columns] == [("MRR@10", ("wiki", None), None)]
+    assert left_out == measures[1:]
     assert experiment.made_from_texts(CONFIG, "bm25") == ["bm25/index"]
     assert experiment.made_from_texts(CONFIG, "zero") == []
 

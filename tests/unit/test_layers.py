@@ -24,9 +24,10 @@ MAY_IMPORT = {
     "export": {"export", "data", "model", "retrieve", "evaluate"},
     "objectives": {"objectives"},
     "systems": {"systems"},
-    "experiment": {"data", "systems"},
+    "experiment": {"data", "evaluate", "systems"},
     "config": {"experiment", "data", "evaluate", "objectives", "systems"},
-    "pipeline": {"pipeline", "experiment", "data", "evaluate", "objectives", "systems"},
+    "live": {"live", "data", "model", "retrieve"},
+    "pipeline": {"pipeline", "experiment", "data", "evaluate", "objectives", "systems", "live"},
 }
 MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},
@@ -73,7 +74,7 @@ from condenser import kinds
 from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
-from condenser.pipeline import environment, freshness, locks, specs, verify
+from condenser.pipeline import environment, freshness, known, locks, specs, verify
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)

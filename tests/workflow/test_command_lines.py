@@ -19,13 +19,14 @@ pytestmark = pytest.mark.workflow
 
 # all rules with a program: a variant of fewer queries, an official file, a plan, the check of all results
 OVERLAY = """
-tables: {table2: {train_queries: [20, all]}}
+tables:
+  table2: {train_queries: [20, all]}
+  low_data: {by_dataset: {stsb: {train_queries: [20], seeds: [1]}}}
 systems: {glove: {kind: word_vectors, path: overlay.yaml}}
-datasets: {stsb: {tables: {low_data: {train_queries: [20], seeds: [1]}}}}
 """
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
-    "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify",
+    "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify", "ask",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/tiny/table3.tsv",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",

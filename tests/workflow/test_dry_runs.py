@@ -86,6 +86,17 @@ def test_the_papers_scale_is_planned_offline_with_its_official_files(root: Path,
     )
 
 
+def test_all_tables_are_planned_offline_by_snakemake_itself(root: Path, folder: Path) -> None:
+    tables = ("table1", "table2", "table7", "low_data", "full_train")
+    targets = [f"results/msmarco/{table}.tsv" for table in tables]
+    (folder / "overlay.yaml").write_text("shards: 1\n")  # the rest is the papers' scale
+    done = snakemake(root, folder, *targets, "--configfile", str(root / PAPER), "overlay.yaml")
+    assert done.returncode == 0, done.stdout
+    counted = jobs(done.stdout)
+    assert counted["table"] == 5 and counted["pretrain"] == 4  # Condenser, continued, coCondenser, ICT
+    assert "results/downloads/2019qrels-pass.txt" in done.stdout
+
+
 def test_the_papers_cocondenser_reads_documents_or_by_one_line_passages(load: Load) -> None:
     documents = load(configfile=PAPER)
     documents.jobs("results/msmarco/table2.tsv")
@@ -111,7 +122,7 @@ QA = yaml.safe_load(Path(__file__).parents[2].joinpath("configs/qa.yaml").read_t
 )
 def test_question_answering_is_planned_offline_with_dprs_files(load: Load, dataset: str, file: str) -> None:
     graph = load(QA, configfile=PAPER)
-    jobs = graph.jobs(f"results/{dataset}/qa.tsv")
+    jobs = graph.jobs(f"results/{dataset}/full_train.tsv")
     assert {"collect wikipedia", "pretrain wikipedia cocondenser", f"collect {dataset}"} <= set(jobs)
     assert {f"download {file}.json.gz", "download psgs_w100.tsv.gz"} <= graph.parents(f"collect {dataset}")
     given = graph.inputs(f"examples {dataset} bm25 seed42")
@@ -120,8 +131,8 @@ def test_question_answering_is_planned_offline_with_dprs_files(load: Load, datas
     mined = graph.inputs(f"examples {dataset} condenser-round1 seed42")
     assert f"results/{dataset}/data/collection.jsonl" in mined  # passages with an answer are no negatives
     own = load(experiment.merged(QA, {"datasets": {dataset: {"hard_negatives": None}}}), configfile=PAPER)
-    assert f"bm25_run {dataset} bm25 untrained train" in own.jobs(f"results/{dataset}/qa.tsv")
-    assert graph.jobs(f"results/{dataset}/qa.plan.H200.tsv")
+    assert f"bm25_run {dataset} bm25 untrained train" in own.jobs(f"results/{dataset}/full_train.tsv")
+    assert graph.jobs(f"results/{dataset}/full_train.plan.H200.tsv")
 
 
 @pytest.mark.parametrize(
@@ -131,14 +142,14 @@ def test_documents_are_planned_offline_with_their_official_files(
     load: Load, split: str, queries: str
 ) -> None:
     graph = load({"datasets": {"msmarco_doc": {"eval_split": split}}}, configfile=PAPER)
-    jobs = graph.jobs("results/msmarco_doc/table8.tsv")
+    jobs = graph.jobs("results/msmarco_doc/full_train.tsv")
     assert "pretrain wikibook condenser" in jobs and f"metrics msmarco_doc bm25 untrained {split}" in jobs
     assert {
         "download msmarco-docs.tsv.gz",
         f"download {queries}",
         "download msmarco-doctrain-qrels.tsv.gz",
     } <= (graph.parents("collect msmarco_doc"))
-    assert graph.jobs("results/msmarco_doc/table8.plan.H200.tsv")
+    assert graph.jobs("results/msmarco_doc/full_train.plan.H200.tsv")
 
 
 @pytest.mark.parametrize(("overlays", "is_fetched"), [([PAPER], False), ([PAPER, "configs/qa.yaml"], True)])

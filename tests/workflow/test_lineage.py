@@ -25,8 +25,12 @@ TARGETS = [  # all tables, the tests of one, and a system that stands in none
     *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
 ]  # fmt: skip
 ONE_CELL = {  # of four, and of nine
-    "tables": {"low_data": {"train_queries": [250], "seeds": [1]}},
-    "datasets": {"stsb": {"tables": {"low_data": {"train_queries": [500], "seeds": [1]}}}},
+    "tables": {
+        "low_data": {
+            **{"train_queries": [250], "seeds": [1]},
+            "by_dataset": {"stsb": {"train_queries": [500], "seeds": [1]}},
+        }
+    },
 }
 
 # Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
@@ -35,7 +39,6 @@ COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *"}
 SENTENCES = {"train_sentences *", "similarities *"}
 ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 USED_BY: dict[str, set[str]] = {
-    "datasets.stsb.tables.*": {"table stsb low_data"},
     "datasets.stsb.*": {"collect stsb"},
     "recipes.stsb.max_tokens": {"train_sentences *", "similarities *"},
     "recipes.stsb.*": {"train_sentences *"},
@@ -69,6 +72,8 @@ USED_BY: dict[str, set[str]] = {
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
     "systems.condenser-untied.label": set(),
+    "systems.condenser-ct-*.label": set(),
+    "systems.backbone-round2*.label": set(),
     "systems.ict-round1.label": {"figure * attention_entropy"},
     "systems.condenser-round1.label": {"* msmarco table2", "table msmarco low_data", *ROUND_1},
     "systems.cocondenser-round1.label": {"* msmarco table2", *ROUND_1},
@@ -107,6 +112,8 @@ USED_BY: dict[str, set[str]] = {
     "significance.*": {"table *", "compare *", "figure *", "export *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
+    "tables.*.by_dataset.*": set(),  # of other data sets
+    "tables.*.optional": set(),  # the configuration has none of them
     "tables.*.published": {"table * {name}"},
     "tables.table2.rows": {"* msmarco table2", "figure * costs"},
     "tables.*": {"* msmarco {name}"},
@@ -121,8 +128,6 @@ VALUES: dict[str, Any] = {
     "datasets.*.bad_rows": "skip",
     "datasets.stsb.*_split": "dev",
     "datasets.wikisection.*_split": "validation",
-    "datasets.*.tables.*.published": None,
-    "datasets.*.tables.*.compare_with": ["backbone-sentences"],
     "recipes.stsb.margin": 1.0,
     "recipes.nli.margin": 1.0,
     "systems.*-sentences*.recipe": {"max_tokens": 100},
@@ -134,6 +139,7 @@ VALUES: dict[str, Any] = {
     "models.*.seed": 7,
     "models.cocondenser.initial": "backbone",
     "models.cocondenser.new_head": {"num_head_layers": 2, "skip_from": 3},
+    "models.condenser-ct.initial": "backbone",
     "models.ict.initial": "condenser",
     "models.mlm.initial": "condenser",
     "*.gradient_cache": "always",
@@ -156,6 +162,11 @@ VALUES: dict[str, Any] = {
     "models.backbone.normalised": False,
     "*.scale": 2.0,
     "encode.separator": "always",
+    "tables.*.by_dataset.*.measures": ["hits@20"],
+    "tables.*.by_dataset.*.published": ["v1_table4"],
+    "tables.*.by_dataset.*.compare_with": ["backbone-sentences"],
+    "tables.*.by_dataset": {"msmarco": {"measures": ["MRR@100"]}},
+    "tables.*.optional": ["nq", "dl19", "tqa"],
     "tables.table2.published": None,
     "tables.*.published": "cocondenser_table2",
     "tables.*.train_queries": [100, "all"],
@@ -163,6 +174,7 @@ VALUES: dict[str, Any] = {
     "tables.adapt.compare_with": ["bm25"],
     "tables.table3.compare_with": ["rerank-backbone"],
     "tables.table3.measures": ["nDCG@10"],
+    "tables.table1.compare_with": ["bm25"],
     "tables.*.compare_with": ["backbone-round1"],
     "figures.*.table": "table7",
     "figures.*.measures": ["MRR@10"],
@@ -173,7 +185,7 @@ VALUES: dict[str, Any] = {
 NOT_ALONE = [
     "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.*.recipe",
     "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
-    "datasets.nli.*", "datasets.*.tables.*.measures", "systems.*-zeroshot.first_on",
+    "datasets.nli.*", "datasets.*.other_eval_splits", "systems.*-zeroshot.first_on",
     "systems.*.train", "systems.*-zeroshot.negatives",
     "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),

@@ -23,6 +23,7 @@ OVERLAY = {
     "models": {
         "condenser": {"seed": "each", "epochs": 1},
         "cocondenser": {"seed": "each", "epochs": 1},
+        "condenser-ct": {"seed": "each"},
         "mlm": {"seed": None},
     },
     "tables": {

@@ -8,7 +8,8 @@ A source NAME is the module `condenser.data.sources.NAME`, found by its file nam
   `condenser.data.official`; they are downloaded first;
 - `local_files(settings) -> list[Path]`: the user's own files that it reads;
 - `collect(folder, raw, *, ..., **_) -> counts`: writes the canonical files into `folder`; `raw` maps
-  each name of `raw_files` to its path; the settings that it uses are keyword-only arguments.
+  each name of `raw_files` to its path; the settings that it uses are keyword-only arguments. A source that
+  can make more splits than two has `other_eval_splits` among them, a list of names, empty by default.
 
 It may hold:
 
@@ -37,7 +38,7 @@ from condenser import kinds
 from condenser.files import write_json
 
 FOLDER = "data/sources"
-_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "tables")
+_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "other_eval_splits")
 
 
 def load(settings: Mapping[str, Any]) -> ModuleType:
@@ -69,8 +70,19 @@ def packages(settings: Mapping[str, Any]) -> list[str]:
 
 def splits(settings: Mapping[str, Any]) -> list[str]:
     """The splits that a data set has: train, then evaluation; none of texts without queries."""
-    found = (settings.get(key) for key in ("train_split", "eval_split"))
-    return [split for split in found if split is not None]
+    train = settings.get("train_split")
+    return [*([] if train is None else [train]), *eval_splits(settings)]
+
+
+def eval_splits(settings: Mapping[str, Any]) -> list[str]:
+    """The evaluation sets that a data set has, the main one first."""
+    main = settings.get("eval_split")
+    return [] if main is None else [main, *(settings.get("other_eval_splits") or ())]
+
+
+def has_more_splits(settings: Mapping[str, Any]) -> bool:
+    """Whether the source of a data set can make more evaluation sets than one."""
+    return "other_eval_splits" in inspect.signature(load(settings).collect).parameters
 
 
 def task(settings: Mapping[str, Any]) -> str | None:
@@ -85,9 +97,12 @@ def split_files(settings: Mapping[str, Any]) -> list[str]:
 
 
 def collected(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that decide the canonical files."""
+    """The settings that decide the canonical files; of further evaluation sets, their names."""
     without = {*_NOT_COLLECTED, *getattr(load(settings), "AFTER_COLLECTING", ())}
-    return {key: value for key, value in settings.items() if key not in without}
+    kept = {key: value for key, value in settings.items() if key not in without}
+    if further := settings.get("other_eval_splits"):
+        kept["other_eval_splits"] = sorted(further)
+    return kept
 
 
 def plain_or_packed(file: Path) -> Path:

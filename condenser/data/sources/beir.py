@@ -7,7 +7,7 @@ as `.gz`. Other fields are ignored. Source of the layout: Thakur et al. 2021, BE
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,7 @@ def collect(
     train_split: str | None,
     eval_split: str | None,
     bad_rows: str,
+    other_eval_splits: Sequence[str] = (),
     **_: Any,
 ) -> dict[str, Any]:
     """Write the canonical files of the BEIR folder `path` into `folder`; gives the counts.
@@ -66,7 +67,7 @@ def collect(
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
-    splits = [split for split in (train_split, eval_split) if split is not None]
+    splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
     check_splits(*splits)
     path = Path(path)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:

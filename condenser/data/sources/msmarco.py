@@ -8,11 +8,12 @@ microsoft.github.io/msmarco and the files' owners.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import field_validator
 
 from condenser.data.archives import extract_tar_members, tar_members
 from condenser.data.canonical import CanonicalFiles, check_splits
@@ -27,6 +28,7 @@ from condenser.data.parsing import (
     tsv_query,
 )
 from condenser.data.records import Passage
+from condenser.data.sources import splits as given_splits
 from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
 from condenser.data.triples import make_triple_examples
 from condenser.settings import JudgedTexts, Name
@@ -69,14 +71,20 @@ class Settings(JudgedTexts):
     titles: Literal["rocketqa", "none"] = "rocketqa"
     triples: Name | None = None
 
+    @field_validator("other_eval_splits")
+    @classmethod
+    def _splits_are_official(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        if unknown := [split for split in given or {} if split not in SPLITS]:
+            raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}")
+        return given
+
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
     """The official archive, and what titles and splits need besides."""
-    splits = (settings["train_split"], settings["eval_split"])
     return [
         ARCHIVE,
         *([TITLED] if settings["titles"] == "rocketqa" else []),
-        *([DL19_QUERIES, DL19_QRELS] if "dl19" in splits else []),
+        *([DL19_QUERIES, DL19_QRELS] if "dl19" in given_splits(settings) else []),
     ]
 
 
@@ -121,6 +129,7 @@ def collect(
     train_split: str,
     eval_split: str,
     bad_rows: str,
+    other_eval_splits: Sequence[str] = (),
     official_rows: Mapping[str, int] = OFFICIAL_ROWS,
     **_: Any,
 ) -> dict[str, Any]:
@@ -133,8 +142,8 @@ def collect(
         ValueError: an unknown split or kind of titles; a file is damaged, has a row that does not
             fit, or another number of rows than the official one (`official_rows`).
     """
-    check_splits(train_split, eval_split)
-    splits = (train_split, eval_split)
+    splits = (train_split, eval_split, *other_eval_splits)
+    check_splits(*splits)
     if unknown := [split for split in splits if split not in SPLITS]:
         raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}.")
     if titles not in ("rocketqa", "none"):

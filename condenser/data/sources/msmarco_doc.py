@@ -8,13 +8,15 @@ Source of the form and of the counts: microsoft.github.io/msmarco; of the experi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import field_validator
+
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import Row, tab_columns, trec_qrel, tsv_query
+from condenser.data.parsing import Row, preview, tab_columns, trec_qrel, tsv_query
 from condenser.data.records import Passage
 from condenser.data.sources import splits as given_splits
 from condenser.settings import PartlyJudgedTexts
@@ -42,6 +44,13 @@ class Settings(PartlyJudgedTexts):
     train_split: Literal["train", "dev"] | None = None
     eval_split: Literal["dev", "dl19"] | None = None
 
+    @field_validator("other_eval_splits")
+    @classmethod
+    def _splits_are_official(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
+        if unknown := [split for split in given or {} if split not in SPLITS]:
+            raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}")
+        return given
+
 
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
     """The documents, and what the splits need besides."""
@@ -60,6 +69,7 @@ def collect(
     train_split: str | None,
     eval_split: str | None,
     bad_rows: str,
+    other_eval_splits: Sequence[str] = (),
     official_rows: Mapping[str, int] = OFFICIAL_ROWS,
     **_: Any,
 ) -> dict[str, Any]:
@@ -73,7 +83,7 @@ def collect(
         ValueError: a file is damaged, has a row that does not fit, or another number of rows than the
             official one (`official_rows`).
     """
-    splits = [split for split in (train_split, eval_split) if split is not None]
+    splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
     check_splits(*splits)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         empty: set[str] = set()

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,7 @@ def collect(
     train_split: str | None,
     eval_split: str | None,
     bad_rows: str,
+    other_eval_splits: Sequence[str] = (),
     **_: Any,
 ) -> dict[str, Any]:
     """Write the canonical files of the folder `path` into `folder`; gives the counts.
@@ -52,7 +53,7 @@ def collect(
     Raises:
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
-    splits = [split for split in (train_split, eval_split) if split is not None]
+    splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
     check_splits(*splits)
 
     def file(name: str) -> Path:

@@ -17,6 +17,7 @@ import pytest
 
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
+from condenser.data.sources import dpr, msmarco_doc, nli, stsb, wikisection
 from tests.small_files import small_files
 
 CONTENT = random.Random(1).randbytes(300_000)
@@ -366,16 +367,31 @@ def test_a_url_cannot_name_a_place_outside_the_mirror():
 
 
 def test_the_official_files_are_those_that_the_sources_need():
-    of_sentences = {"stsbenchmark.tsv.gz", "wikipedia-sections-triplets.zip", "AllNLI.tsv.gz"}
-    assert len(OFFICIAL_FILES) == 6 + len(of_sentences)
+    needed = {
+        *("collectionandqueries.tar.gz", "marco.tar.gz", "qidpidtriples.train.full.2.tsv.gz"),
+        *(msmarco_doc.DOCUMENTS, *(name for files in msmarco_doc.SPLITS.values() for name in files)),
+        *(
+            "2019qrels-pass.txt",
+            dpr.PASSAGES,
+            *(name for files in dpr.FILES.values() for name in files.values()),
+        ),
+        *(stsb.FILE, wikisection.ARCHIVE, nli.FILE),
+    }
+    assert set(OFFICIAL_FILES) == needed
     assert official_file("collectionandqueries.tar.gz").num_bytes == 1_057_717_952
     documents = official_file("msmarco-docs.tsv.gz")
     assert documents.url.endswith("/msmarcoranking/msmarco-docs.tsv.gz")
     assert documents.md5 == "103b19e21ad324d8a5f1ab562425c0b4"
     assert -(-documents.num_bytes // 4096) * 4096 == 8_446_275_584  # blocks on disk, as users list it
-    unknown = {name for name, file in OFFICIAL_FILES.items() if file.md5 is None}
-    assert unknown == {"marco.tar.gz", *of_sentences}
-    assert {name for name, file in OFFICIAL_FILES.items() if file.num_bytes is None} == of_sentences
+    without_md5 = {name for name, file in OFFICIAL_FILES.items() if file.md5 is None}
+    without_length = {name for name, file in OFFICIAL_FILES.items() if file.num_bytes is None}
+    assert without_md5 - without_length == {"marco.tar.gz"}
+    assert {stsb.FILE, wikisection.ARCHIVE, nli.FILE} < without_length
+    of_dpr = without_length - {stsb.FILE, wikisection.ARCHIVE, nli.FILE}
+    assert all(".qa.csv" in name or "squad1" in name for name in of_dpr) and len(of_dpr) == 7
+    assert official_file("psgs_w100.tsv.gz").url == (
+        "https://dl.fbaipublicfiles.com/dpr/wikipedia_split/psgs_w100.tsv.gz"
+    )
     assert all(len(file.md5) == 32 for file in OFFICIAL_FILES.values() if file.md5)
     with pytest.raises(ValueError, match=r"expected one of the files .*, got 'passwd'"):
         official_file("passwd")

@@ -261,6 +261,27 @@ def test_a_query_of_both_splits_is_counted(tmp_path):
     assert counts["queries_shared_by_splits"] == {"dev+train": 1}
 
 
+def test_further_evaluation_sets_are_collected_and_what_they_share_is_counted(tmp_path):
+    more = {"queries_late_tsv": "q2\tsecond?\n", "qrels_late_tsv": "q2 0 d1 1\n"}
+    in_beir = {"qrels/late.tsv": HEADER + "q2\td1\t1\nq1\td2\t1\n"}
+    of_tsv, of_beir = write_tsv(tmp_path / "tsv", **more), write_beir(tmp_path / "beir", **in_beir)
+    for settings, shared in (
+        (of_tsv, {"late+train": 1}),
+        (of_beir, {"dev+late": 1, "late+train": 1}),
+    ):
+        settings["other_eval_splits"] = ["late"]
+        assert sources.splits(settings) == ["train", "dev", "late"]
+        assert sources.eval_splits(settings) == ["dev", "late"]
+        sources.check_local_files({"mine": settings})
+        out = tmp_path / f"from {settings['source']}"
+        counts = sources.collect(out, {}, settings)
+        assert counts["queries_shared_by_splits"] == shared
+        assert counts["queries"]["late"] == len(list(read_queries(out / "queries.late.jsonl")))
+        assert Qrel("q2", "d1", 1) in list(read_qrels(out / "qrels.late.tsv"))
+        assert sources.has_more_splits(settings)
+    assert not sources.has_more_splits({"source": "pydoc"})
+
+
 def test_a_beir_judgement_file_without_header_is_refused_rather_than_robbed_of_a_row(tmp_path):
     described = write_beir(tmp_path / "in", **{"qrels/dev.tsv": "q2\td2\t1\n"}) | {"bad_rows": "skip"}
     with pytest.raises(ValueError, match=r"dev\.tsv:1: expected the header query-id corpus-id score"):

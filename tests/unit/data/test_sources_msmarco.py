@@ -72,6 +72,19 @@ def raw(tmp_path) -> dict[str, Path]:
     }
 
 
+def test_dev_and_dl_2019_are_collected_together(tmp_path, raw):
+    settings = {**SETTINGS, "other_eval_splits": ["dl19"]}
+    assert sources.raw_files(settings) == [
+        *("collectionandqueries.tar.gz", "msmarco-test2019-queries.tsv.gz", "2019qrels-pass.txt"),
+    ]
+    counts = sources.collect(tmp_path / "out", raw, settings)
+    assert counts["queries"] == {"train": 1, "dev": 2, "dl19": 1}
+    assert list(read_queries(tmp_path / "out" / "queries.dl19.jsonl")) == [Query("30", "graded")]
+    assert [one.grade for one in read_qrels(tmp_path / "out" / "qrels.dl19.tsv")] == [3, 0, 2]
+    dev = tmp_path / "out" / "queries.dev.jsonl"
+    assert [query.query_id for query in read_queries(dev)] == ["20", "21"]
+
+
 def test_the_official_archive_gives_the_collection_and_the_judged_queries(tmp_path, raw):
     counts = sources.collect(tmp_path / "out", raw, SETTINGS)
     out = tmp_path / "out"

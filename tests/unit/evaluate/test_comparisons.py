@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import (
     Measured,
+    files_of,
     make_comparisons,
     measured,
     rendered_comparisons,
@@ -18,7 +20,7 @@ from condenser.evaluate.comparisons import (
     written_p_value,
 )
 from condenser.evaluate.significance import difference_interval, holm, randomisation_test, standard_error
-from tests.unit.evaluate.test_tables import SIGNIFICANCE, row
+from tests.unit.evaluate.test_tables import SIGNIFICANCE, columns_of, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
 PAIRS = [[1, 0], [2, 0], [2, 1]]
@@ -49,11 +51,22 @@ def edit(file: Path, **columns: list) -> None:
     file.write_text(json.dumps(content))
 
 
+def measured_of(
+    files: Mapping[tuple[str, str], Path],
+    *,
+    measure: str = "MRR@10",
+    pairs: Sequence[Sequence[int]] = PAIRS,
+    **changes: Any,
+) -> dict[str, Measured]:
+    columns = columns_of([measure])
+    by_place = files_of(ROWS, columns, [*files.values()])
+    return measured(ROWS, columns, pairs, by_place, **(SIGNIFICANCE | changes))
+
+
 def found(
     folder: Path, pairs: Sequence[Sequence[int]] = PAIRS, *, num_queries: int = 40, **changes: Any
 ) -> dict[str, Measured]:
-    files = metrics_files(folder, num_queries=num_queries)
-    return measured(ROWS, pairs, files, measures=["MRR@10"], **(SIGNIFICANCE | changes))
+    return measured_of(metrics_files(folder, num_queries=num_queries), pairs=pairs, **changes)
 
 
 def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(tmp_path: Path) -> None:
@@ -134,7 +147,7 @@ def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
     files = metrics_files(tmp_path)
     for seed, value in ((1, 0.0), (2, 0.02), (3, 0.3)):  # seeds that differ more than queries
         edit(files["ours", f"seed{seed}"], **{"MRR@10": [value, *[0.0] * 39]})
-    cells = measured(ROWS, PAIRS, files, measures=["MRR@10"], **SIGNIFICANCE)["MRR@10"].cells
+    cells = measured_of(files)["MRR@10"].cells
     assert cells[2].low == 0.0 < cells[2].mean < cells[2].high
 
 
@@ -154,10 +167,33 @@ def test_queries_in_another_order_are_refused(tmp_path: Path) -> None:
     files = metrics_files(tmp_path)
     edit(files["ours", "seed2"], query_id=[str(number) for number in reversed(range(40))])
     with pytest.raises(ValueError, match=r"ours.seed2.json: expected the judged queries of .*bm25"):
-        measured(ROWS, PAIRS, files, measures=["MRR@10"], **SIGNIFICANCE)
+        measured_of(files)
 
 
 def test_a_missing_measure_is_named_with_its_file(tmp_path: Path) -> None:
     files = metrics_files(tmp_path)
     with pytest.raises(ValueError, match=r"bm25.untrained.json: expected R@1000, got none"):
-        measured(ROWS, PAIRS, files, measures=["R@1000"], **SIGNIFICANCE)
+        measured_of(files, measure="R@1000")
+
+
+def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "test").mkdir()
+    dev, test = metrics_files(tmp_path / "dev"), metrics_files(tmp_path / "test", num_queries=25)
+    elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
+    columns = [*columns_of(["MRR@10"]), elsewhere]
+    files = files_of(ROWS, columns, [*dev.values(), *test.values()])
+    both = measured(ROWS, columns, PAIRS, files, **SIGNIFICANCE)
+    assert both["MRR@10"] == measured_of(dev)["MRR@10"]
+    assert both["nq/MRR@10"] == measured_of(test)["MRR@10"]
+    frame = make_comparisons(ROWS, both)
+    assert frame["measure"].tolist() == ["MRR@10"] * 3 + ["nq/MRR@10"] * 3
+    assert frame["queries"].tolist() == [40] * 3 + [25] * 3
+    assert rendered_comparisons(frame).count("nq/MRR@10, compared with: ") == 2
+
+
+def test_metrics_files_that_are_too_few_for_all_places_are_refused(tmp_path: Path) -> None:
+    files = [*metrics_files(tmp_path).values()]
+    elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
+    with pytest.raises(ValueError, match=r"expected 10 files for the rows, got 5\."):
+        files_of(ROWS, [*columns_of(["MRR@10"]), elsewhere], files)

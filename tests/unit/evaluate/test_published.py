@@ -9,6 +9,8 @@ import pytest
 
 from condenser.evaluate import measures, published
 
+NO_MEASURES = ("method", "train_queries", "batch_size")
+
 
 def test_the_figures_of_cocondensers_table_2_are_those_of_the_paper() -> None:
     rows = published.read(published.file("cocondenser_table2"))
@@ -26,19 +28,92 @@ def test_the_figures_of_cocondensers_table_2_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("name", published.names())
-def test_a_published_table_names_its_source_and_holds_fractions_of_methods_of_their_own(name: str) -> None:
+def test_a_published_table_names_its_source_and_holds_fractions_of_rows_of_their_own(name: str) -> None:
     path = published.file(name)
     assert path.read_text(encoding="utf-8").startswith("# ")
-    rows = published.read(path)
-    methods = [(row["method"], row.get("train_queries")) for row in rows]
-    assert methods and len(set(methods)) == len(methods)
-    for row in rows:
-        assert re.fullmatch(r"|all|[1-9]\d*", row.get("train_queries", ""))
-        _, _, *columns = (column for column in row if column != "train_queries")
-        assert row["batch_size"].isdecimal() or not row["batch_size"]
-        for column in columns:
-            assert measures.parse(column).name == column
-            assert not row[column] or 0 < float(row[column]) < 1
+    cells = published.read(path)
+    assert len(published.rows_of([path])) == len(cells) > 0  # a method and train size stands once
+    for row in cells:
+        assert row["method"] and re.fullmatch(r"all|[1-9]\d*", row.get("train_queries", "all"))
+        assert row.get("batch_size", "").isdecimal() or not row.get("batch_size")
+        figures = {column: cell for column, cell in row.items() if column not in NO_MEASURES}
+        assert any(figures.values())
+        for column, figure in figures.items():
+            assert measures.parse(column.split("/")[-1]).name == column.split("/")[-1]
+            assert not figure or 0 < float(figure) < 1
+
+
+def test_every_table_of_retrievers_of_the_papers_is_there() -> None:
+    of_condenser = {f"condenser_table{number}" for number in (3, 4, 5, 6, 7, 8)}
+    of_cocondenser = {f"cocondenser_table{number}" for number in (1, 2, 3)}
+    assert {*of_condenser, *of_cocondenser, "v1_table4"} <= set(published.names())
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "size", "column", "figure"),
+    [
+        ("cocondenser_table1", "coCondenser + hard negatives", "all", ("tqa", "test", "hits@100"), "0.873"),
+        ("cocondenser_table1", "DPR", "all", ("nq", "test", "hits@20"), "0.784"),
+        ("cocondenser_table3", "coCondenser", "all", ("msmarco", "eval", "MRR@10"), "0.428"),
+        ("condenser_table3", "ICT", "1000", ("nq", "test", "hits@20"), "0.729"),
+        ("condenser_table4", "DPR + hard negatives", "all", ("tqa", "test", "hits@100"), "0.858"),
+        ("condenser_table5", "BERT", "10000", ("msmarco", "dl19", "nDCG@10"), "0.555"),
+        ("condenser_table6", "BERT + hard negatives", "all", ("msmarco", "dev", "MRR@10"), "0.334"),
+        ("condenser_table7", "Condenser + hard negatives", "all", ("msmarco", "dev", "R@1000"), "0.974"),
+        ("condenser_table8", "ME-BERT", "all", ("msmarco_doc", "dl19", "nDCG@10"), "0.588"),
+        ("v1_table4", "BERT", "1000", ("msmarco", "dev", "R@100"), "0.539"),
+    ],
+)
+def test_cells_of_the_tables_are_those_of_the_papers(
+    name: str, method: str, size: str, column: tuple[str, str, str], figure: str
+) -> None:
+    rows = {(row.method, row.train_queries): row for row in published.rows_of([published.file(name)])}
+    assert rows[method, size].figures[column] == figure
+
+
+def test_tables_that_repeat_each_other_agree() -> None:
+    """Table 7 of Condenser is the upper part of Table 2 of coCondenser; Tables 1 and 4 share rows."""
+
+    def of(name: str) -> dict[str, published.Row]:
+        return {row.method: row for row in published.rows_of([published.file(name)])}
+
+    assert of("condenser_table7").items() <= of("cocondenser_table2").items()
+    older, newer = of("condenser_table4"), of("cocondenser_table1")
+    shared = older.keys() & newer.keys()
+    assert {"BM25", "GAR", "DPR", "ANCE", "RocketQA", "Condenser + hard negatives"} == shared
+    for method in shared:
+        assert older[method].figures.items() <= newer[method].figures.items()
+
+
+@pytest.mark.parametrize(
+    ("source", "num_passages", "num_queries", "name"),
+    [
+        ("msmarco", 8_841_823, 6_980, ("msmarco", "dev")),
+        ("msmarco", 8_841_823, 43, ("msmarco", "dl19")),
+        ("msmarco", 8_841_822, 6_980, None),
+        ("beir", 8_841_823, 6_980, None),
+        ("dpr", 21_015_324, 3_610, ("nq", "test")),
+        ("dpr", 21_015_324, 11_313, ("tqa", "test")),
+        ("dpr", 21_015_324, 8_757, None),  # Natural Questions dev
+        ("msmarco_doc", 3_213_835, 5_193, ("msmarco_doc", "dev")),
+    ],
+)
+def test_only_whole_collections_and_query_sets_are_the_official_ones(
+    source: str, num_passages: int, num_queries: int, name: tuple[str, str] | None
+) -> None:
+    assert published.official(source, num_passages=num_passages, num_queries=num_queries) == name
+
+
+def test_of_two_files_the_first_figure_wins_and_a_wrong_column_is_named(tmp_path: Path) -> None:
+    first, second, wrong = (tmp_path / f"{name}.tsv" for name in ("first", "second", "wrong"))
+    first.write_text("# a\nmethod\tMRR@10\tdl19/nDCG@10\nA\t0.5\t\n")
+    second.write_text("# b\nmethod\tMRR@10\tdl19/nDCG@10\nB\t0.1\t\nA\t0.6\t0.7\n")
+    one, other = published.rows_of([first, second])
+    assert (one.method, other.method) == ("A", "B")
+    assert one.figures == {("msmarco", "dev", "MRR@10"): "0.5", ("msmarco", "dl19", "nDCG@10"): "0.7"}
+    wrong.write_text("# c\nmethod\tdl9/nDCG@10\nA\t0.5\n")
+    with pytest.raises(ValueError, match=r"wrong\.tsv: dl9/nDCG@10: expected .* Did you mean dl19\?"):
+        published.rows_of([wrong])
 
 
 def test_a_line_of_another_width_is_named(tmp_path: Path) -> None:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
 from condenser.data.records import Item, read_similarities, write_items, write_similarities
 from condenser.evaluate import published, tables
+from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import make_comparisons, measured
 from condenser.evaluate.measures import accuracy, parse, spearman
 from condenser.evaluate.metrics import evaluate_sentences
@@ -186,11 +188,13 @@ def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
             }
             files[one["system"], variant] = folder / f"{one['system']}.{variant}.json"
             files[one["system"], variant].write_text(json.dumps(content))
-    found = measured(rows, [[1, 0], [2, 0]], files, measures=["spearman"], **SIGNIFICANCE)
+    columns = [Column("spearman", "stsb", "test", "spearman", "stsb", "train", 0)]
+    placed = {columns[0].place: files}
+    counts = {"passages": 100, "items": {"train": 50, "test": 60}, "official": official}
+    found = measured(rows, columns, [[1, 0], [2, 0]], placed, **SIGNIFICANCE)
     table = tables.make_table(
-        rows, files, measures=["spearman"], found=found, starts=[None, 0, 0],
-        published=published.read(published.file("condenser_table1")), dataset="stsb", source="stsb",
-        num_passages=100, num_shared_queries=0, official=official,
+        rows, columns, placed, sets=tables.evaluation_sets(columns, {"stsb": counts}), found=found,
+        starts=[None, 0, 0], published=published.rows_of([published.file("condenser_table1")]), left_out=[],
     )  # fmt: skip
     return table, make_comparisons(rows, found)
 
@@ -200,11 +204,14 @@ def test_published_correlations_stand_beside_the_official_data_by_method_and_tra
 ) -> None:
     table, _ = made(tmp_path, official="STS benchmark")
     assert set(table["collection"]) == {"STS benchmark"}
-    measured_at = table.index[table["origin"] == "measured"].tolist()
-    before = [(table["method"][at - 1], table["train_queries"][at - 1]) for at in measured_at[:2]]
-    assert before == [("BERT", "500"), ("Condenser", "all")]  # each below its published row
-    assert table["method"].iloc[-1] == "Start" and len(table) == 12 + 3
-    assert table["spearman"][measured_at[0] - 1] == 0.686
+    ours = table[table["origin"] == "measured"]
+    beside = {
+        (row["method"], str(row["train_queries"])): row["spearman_published"] for _, row in ours.iterrows()
+    }
+    assert beside["BERT", "500"] == 0.686 and beside["Condenser", "all"] == 0.856
+    assert (
+        pd.isna(beside["Start", "all"]) and len(table) == 10 + 3
+    )  # two of the published twelve stand beside ours
     assert "1,379" not in (said := tables.rendered(table, confidence=0.95)) and "60 test items" in said
     assert "do not compare" not in said
 
@@ -223,10 +230,11 @@ def test_beside_other_data_no_published_correlation_stands(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "measure", "cells"),
     [
-        ("condenser_table1", "spearman", {("BERT", "500"): "0.686", ("Condenser", "all"): "0.856",
-                                          ("BERT + NLI", "1000"): "0.768", ("USE", ""): "0.749"}),
-        ("condenser_table2", "accuracy", {("BERT", "10000"): "0.75", ("Condenser", "1000"): "0.73",
-                                          ("skip-thoughts", ""): "0.62"}),
+        ("condenser_table1", "stsb/spearman",
+         {("BERT", "500"): "0.686", ("Condenser", "all"): "0.856",
+          ("BERT + NLI", "1000"): "0.768", ("USE", "all"): "0.749"}),
+        ("condenser_table2", "wikisection/accuracy",
+         {("BERT", "10000"): "0.75", ("Condenser", "1000"): "0.73", ("skip-thoughts", "all"): "0.62"}),
     ],
 )  # fmt: skip
 def test_published_figures_of_sentences_are_the_papers(

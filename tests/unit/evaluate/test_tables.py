@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pandas as pd
 import pytest
 
 from condenser.evaluate import published
-from condenser.evaluate.comparisons import make_comparisons, measured
-from condenser.evaluate.published import OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES, OFFICIAL_PASSAGES
-from condenser.evaluate.tables import make_table, read_metrics, rendered, write_table
+from condenser.evaluate.columns import Column
+from condenser.evaluate.comparisons import files_of, make_comparisons, measured
+from condenser.evaluate.tables import evaluation_sets, make_table, read_metrics, rendered, write_table
 
 RESULTS = {  # of the systems: MRR@10 and R@1000
     "condenser-round1": (0.33, 0.95),
@@ -35,7 +36,8 @@ METHODS = {
 SIGNIFICANCE: dict[str, Any] = {
     **{"confidence": 0.95, "power": 0.8, "resamples": 1000, "permutations": 1000, "seed": 42},
 }
-FIGURES = published.read(published.file("cocondenser_table2"))
+FIGURES = published.rows_of([published.file("cocondenser_table2")])
+OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES, OFFICIAL_DL19_QUERIES = 8_841_823, 6_980, 43
 
 
 def row(system: str, **changes: Any) -> dict[str, Any]:
@@ -48,7 +50,6 @@ def row(system: str, **changes: Any) -> dict[str, Any]:
         "method": METHODS.get(system, system),
         "batch_size": None if is_bm25 else 64,
         "backbone": None if is_bm25 else "all-MiniLM-L6-v2",
-        "depth": 1000,
         **changes,
     }
 
@@ -69,6 +70,20 @@ def metrics_file(path: Path, system: str, queries: int, **measures: float) -> Pa
     return path
 
 
+def columns_of(
+    measures: Sequence[str], *, dataset: str = "msmarco", source: str = "pydoc", depth: int | None = 1000
+) -> list[Column]:
+    """Columns of the main evaluation set of a table's own data set."""
+    split = None if depth is None else "dev"
+    return [Column(name, dataset, split, name, source, "train", depth) for name in measures]
+
+
+def counts_of(num_passages: int, num_queries: int, num_shared: int = 0) -> dict[str, Any]:
+    """The counts of a collection."""
+    counts: dict[str, Any] = {"passages": num_passages, "queries": {"train": 500, "dev": num_queries}}
+    return counts | ({"queries_shared_by_splits": {"dev+train": num_shared}} if num_shared else {})
+
+
 def made(
     folder: Path,
     rows: Sequence[Mapping[str, Any]] = ROWS,
@@ -76,25 +91,33 @@ def made(
     num_queries: int = 100,
     results: Mapping[tuple[str, str], tuple[float, float]] | None = None,
     judged: bool = True,
+    measures: Sequence[str] = ("MRR@10", "R@1000"),
+    dataset: str = "msmarco",
+    source: str = "pydoc",
+    depth: int = 1000,
+    num_passages: int = 2000,
+    num_shared_queries: int = 0,
+    comparisons: Sequence[Sequence[int]] = (),
     **changes: Any,
 ) -> pd.DataFrame:
     """A table of rows, with the results above or others by system and variant."""
-    files = {}
+    files = []
     for one in rows:
         for variant in one["variants"] if judged else []:
-            key = one["system"], variant
-            mrr, recall = (results or {}).get(key) or RESULTS[one["system"]]
+            mrr, recall = (results or {}).get((one["system"], variant)) or RESULTS[one["system"]]
             file = folder / f"{one['system']}.{variant}.json"
-            files[key] = metrics_file(file, one["system"], num_queries, **{"MRR@10": mrr, "R@1000": recall})
+            of_row = {"MRR@10": mrr, "R@1000": recall}
+            files.append(metrics_file(file, one["system"], num_queries, **of_row))
+    columns = columns_of(measures, dataset=dataset, source=source, depth=depth if judged else None)
+    of_columns = files_of(rows, columns, files)
+    counts = counts_of(num_passages, num_queries, num_shared_queries)
     values: dict[str, Any] = {
-        **{"measures": ["MRR@10", "R@1000"], "published": FIGURES, "starts": [None] * len(rows)},
-        **{"dataset": "msmarco", "source": "pydoc", "num_passages": 2000, "comparisons": []},
-        **{"num_shared_queries": 0},
+        **{"sets": evaluation_sets(columns, {dataset: counts}), "left_out": []},
+        **{"published": FIGURES, "starts": [None] * len(rows)},
         **changes,
     }
-    pairs = values.pop("comparisons")
-    found = measured(rows, pairs, files, measures=values["measures"], **SIGNIFICANCE)
-    return make_table(rows, files, found=found, **values)
+    found = measured(rows, columns, comparisons, of_columns, **SIGNIFICANCE)
+    return make_table(rows, columns, of_columns, found=found, **values)
 
 
 def shown(table: pd.DataFrame) -> str:
@@ -112,16 +135,15 @@ def test_rows_come_in_the_order_of_the_configuration(tmp_path: Path) -> None:
 
 
 def test_a_table_of_one_seed_has_exactly_the_agreed_columns(tmp_path: Path) -> None:
-    assert (
-        made(tmp_path).columns.tolist()
-        == official(tmp_path).columns.tolist()
-        == [
-            *("method", "batch_size", "MRR@10", "R@1000", "origin"),
-            *("collection", "passages", "queries", "backbone", "seeds"),
-            *("MRR@10_low", "MRR@10_high", "R@1000_low", "R@1000_high"),
-            *("compared_with_start", "compared_with_start_p"),
-        ]
-    )
+    agreed = [
+        *("method", "batch_size", "MRR@10", "R@1000", "origin"),
+        *("collection", "passages", "queries", "backbone", "seeds"),
+        *("MRR@10_low", "MRR@10_high", "R@1000_low", "R@1000_high"),
+        *("compared_with_start", "compared_with_start_p"),
+    ]
+    beside = ["MRR@10_published", "MRR@10_difference", "R@1000_published", "R@1000_difference"]
+    assert made(tmp_path).columns.tolist() == agreed
+    assert official(tmp_path).columns.tolist() == [*agreed, *beside]
 
 
 @pytest.mark.parametrize(
@@ -140,16 +162,24 @@ def test_published_rows_never_stand_beside_another_collection(
     table = made(tmp_path, **changes)
     assert set(table["origin"]) == {"measured"}
     assert set(table["collection"]) != {"MS MARCO"}
+    assert not [name for name in table.columns if "published" in name or "difference" in name]
 
 
-def test_on_the_official_collection_each_published_row_stands_above_ours(tmp_path: Path) -> None:
-    table = official(tmp_path, ROWS[::-1])  # the order is the paper's, whatever ours is
-    assert table["origin"].tolist() == ["published"] * 4 + ["published", "measured"] * 4 + ["measured"] * 2
-    methods = table["method"].tolist()
-    assert methods[4:12:2] == methods[5:12:2] == list(METHODS.values())[:4]
-    assert methods[12:] == ["Ours", "BM25"]
-    assert table["MRR@10"].tolist()[:4] == [0.333, 0.26, 0.364, 0.37]
-    assert table["MRR@10"].tolist()[10:12] == [0.382, 0.38]
+def test_on_the_official_collection_a_measured_cell_stands_beside_the_published_one(
+    tmp_path: Path,
+) -> None:
+    table = official(tmp_path, ROWS[::-1])
+    assert table["origin"].tolist() == ["published"] * 4 + ["measured"] * 6
+    assert table["method"].tolist()[4:] == list(METHODS.values())[::-1]  # ours in our order
+    assert table["MRR@10"].tolist()[:4] == [0.333, 0.26, 0.364, 0.37]  # those of other methods
+    ours = table.set_index("method").loc["coCondenser + hard negatives"]
+    assert (ours["MRR@10"], ours["MRR@10_published"]) == (0.38, 0.382)
+    assert ours["MRR@10_difference"] == pytest.approx(-0.002)
+    assert ours["R@1000_difference"] == pytest.approx(0.98 - 0.984)
+    for method in ("BM25", "Ours", "RocketQA + denoising"):  # nothing is published of these beside them
+        assert pd.isna(table.set_index("method").loc[method, "MRR@10_published"])
+    assert ".3800 (-.002) [" in shown(table)
+    assert "(+ or -): ours less the published figure" in shown(table)
 
 
 def test_a_table_without_published_figures_has_none_on_the_official_collection_either(tmp_path: Path) -> None:
@@ -177,8 +207,7 @@ def test_a_stand_in_is_called_one_in_table_and_terminal(tmp_path: Path) -> None:
 def test_recall_at_another_depth_than_1000_says_so_in_table_and_terminal(
     tmp_path: Path, depth: int, num_passages: int, called: str
 ) -> None:
-    rows = [row(system, depth=depth) for system in RESULTS]
-    table = made(tmp_path, rows, dataset="tiny", source="beir", num_passages=num_passages)
+    table = made(tmp_path, depth=depth, dataset="tiny", source="beir", num_passages=num_passages)
     assert set(table["collection"]) == {called}
     assert f"\n{called}: {num_passages:,} passages" in shown(table)
 
@@ -191,20 +220,18 @@ def test_queries_that_train_and_evaluation_share_are_said_in_table_and_terminal(
 
 
 def test_runs_that_are_deep_enough_for_the_measures_of_the_table_are_not_called_short(tmp_path: Path) -> None:
-    rows = [row(system, depth=50) for system in RESULTS]
-    table = made(tmp_path, rows, dataset="tiny", source="beir", measures=["MRR@10"])
+    table = made(tmp_path, depth=50, dataset="tiny", source="beir", measures=["MRR@10"])
     assert set(table["collection"]) == {"tiny"}
     assert "R@1000" not in table.columns
 
 
 def test_a_stand_in_with_short_runs_says_both(tmp_path: Path) -> None:
-    table = made(tmp_path, [row("ours", depth=100)])
+    table = made(tmp_path, [row("ours")], depth=100)
     assert set(table["collection"]) == {"pydoc (stand-in for MS MARCO; runs of 100)"}
 
 
 def test_published_recall_never_stands_beside_recall_at_another_depth(tmp_path: Path) -> None:
-    """Also where a single system's runs are shorter, by a recipe of its own."""
-    table = official(tmp_path, [*ROWS[:-1], row("ours", depth=100)])
+    table = official(tmp_path, depth=100)
     assert set(table["collection"]) == {"MS MARCO (runs of 100)"}
     assert set(table["origin"]) == {"measured"}
     assert "do not compare" in shown(table)
@@ -225,7 +252,7 @@ def test_a_users_own_collection_has_its_own_name(tmp_path: Path) -> None:
 
 
 def test_a_collection_without_judged_queries_has_its_rows_with_empty_cells(tmp_path: Path) -> None:
-    rows = [row("bm25", depth=None), row("ours", depth=None, batch_size=None, variants=["seed1", "seed2"])]
+    rows = [row("bm25"), row("ours", batch_size=None, variants=["seed1", "seed2"])]
     table = made(tmp_path, rows, judged=False, dataset="mine", source="tsv", num_passages=2000)
     write_table(tmp_path / "t.tsv", table)
     with (tmp_path / "t.tsv").open() as file:
@@ -257,7 +284,7 @@ def test_a_figure_the_paper_lacks_is_an_empty_cell(tmp_path: Path) -> None:
     write_table(tmp_path / "table2.tsv", table)
     first = (tmp_path / "table2.tsv").read_text().splitlines()[1].split("\t")
     assert first[:5] == ["RocketQA, cross-batch negatives", "8192", "0.3330", "", "published"]
-    assert first[10:] == [""] * 6
+    assert first[10:] == [""] * 10
     assert shown(table).splitlines()[1].split()[-4:] == ["8192", ".3330", "-", "published"]
 
 
@@ -293,13 +320,10 @@ def test_a_row_says_if_it_is_worse_than_its_untouched_start_by_the_first_measure
 
 def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> None:
     table = made(tmp_path, WITH_START, **STARTS)
-    files = {
-        (one["system"], "untrained" if one["system"] == "bm25" else "seed42"): next(
-            tmp_path.glob(f"{one['system']}.*.json")
-        )
-        for one in WITH_START
-    }
-    found = measured(WITH_START, STARTS["comparisons"], files, measures=["MRR@10"], **SIGNIFICANCE)
+    files = [next(tmp_path.glob(f"{one['system']}.*.json")) for one in WITH_START]
+    columns = columns_of(["MRR@10"])
+    by_place = files_of(WITH_START, columns, files)
+    found = measured(WITH_START, columns, STARTS["comparisons"], by_place, **SIGNIFICANCE)
     tests = make_comparisons(WITH_START, found)
     assert tests["verdict"].tolist()[:2] == table["compared_with_start"].tolist()[1:3]
     assert tests["holm_p_value"].tolist()[:2] == table["compared_with_start_p"].tolist()[1:3]
@@ -318,13 +342,8 @@ def test_every_measured_cell_lies_in_its_interval(tmp_path: Path) -> None:
 
 
 def test_an_interval_of_queries_that_score_the_same_is_an_empty_cell(tmp_path: Path) -> None:
-    file = metrics_file(tmp_path / "a.json", "bm25", 1, **{"MRR@10": 0.5})
-    files = {("bm25", "untrained"): file}
-    found = measured([row("bm25")], [], files, measures=["MRR@10"], **SIGNIFICANCE)
-    table = make_table(
-        [row("bm25")], files, measures=["MRR@10"], found=found, starts=[None], published=[],
-        dataset="mine", source="beir", num_passages=5, num_shared_queries=0,
-    )  # fmt: skip
+    results = {("bm25", "untrained"): (0.5, 0.5)}
+    table = made(tmp_path, [row("bm25")], num_queries=1, results=results, measures=["MRR@10"])
     assert table["MRR@10_low"].isna().all()
     assert shown(table).splitlines()[1].split() == ["BM25", "-", ".5000"]
 
@@ -400,17 +419,23 @@ def test_a_mean_of_three_seeds_worked_by_hand(tmp_path: Path) -> None:
     assert table["seeds"].tolist() == ["4,8,9"] and "train_queries" not in table.columns
 
 
-def test_published_rows_of_a_table_of_several_sizes_stand_above_all_of_a_method(tmp_path: Path) -> None:
+def test_of_several_train_sizes_each_row_stands_beside_the_figure_of_its_own_size(tmp_path: Path) -> None:
     rows = [
         row("condenser-round1", train_queries=1000, variants=["n1000-seed42"]),
         row("condenser-round1"),
         row("bm25"),
     ]
-    table = official(tmp_path, rows)
-    of_method = table[table["method"] == METHODS["condenser-round1"]]
-    assert of_method["origin"].tolist() == ["published", "measured", "measured"]
-    assert of_method["train_queries"].tolist()[1:] == [1000, "all"]
-    assert table["method"].tolist()[-1] == "BM25"
+    figures = published.rows_of([published.file("condenser_table5"), published.file("v1_table4")])
+    table = official(tmp_path, rows, published=figures)
+    ours = table[table["origin"] == "measured"]
+    assert ours["train_queries"].tolist() == [1000, "all", "all"]
+    assert ours["MRR@10_published"].tolist() == [0.192, 0.338, 0.184]  # of the first file that has it
+    theirs = table[table["origin"] == "published"]
+    of_condenser = theirs[theirs["method"] == METHODS["condenser-round1"]]
+    assert of_condenser["train_queries"].tolist() == [10000]
+    assert theirs["method"].tolist()[:3] == ["BERT"] * 3
+    continued = theirs[theirs["method"] == "Condenser, continued on the collection"]  # v1 alone has it
+    assert continued["MRR@10"].tolist() == [0.193, 0.265, 0.335]
 
 
 def test_metrics_of_another_system_or_of_other_queries_are_refused(tmp_path: Path) -> None:
@@ -418,7 +443,7 @@ def test_metrics_of_another_system_or_of_other_queries_are_refused(tmp_path: Pat
     a = metrics_file(tmp_path / "a.json", "bm25", 10, **measures)
     b = metrics_file(tmp_path / "b.json", "condenser-round1", 11, **measures)
     found = read_metrics({("bm25", "untrained"): a}, measures=["R@1000"])
-    assert found == ({("bm25", "untrained"): {"R@1000": 0.75}}, 10)
+    assert found == {("bm25", "untrained"): {"R@1000": 0.75}}
     with pytest.raises(ValueError, match=r"a\.json: expected metrics of condenser-round1, got those of bm25"):
         read_metrics({("condenser-round1", "seed1"): a}, measures=["MRR@10"])
     with pytest.raises(ValueError, match="one number of judged queries"):
@@ -437,22 +462,115 @@ def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_t
     from workflow_scripts import table
 
     expected = official(tmp_path)
-    config = {
-        "table": {"rows": ROWS, "measures": ["MRR@10", "R@1000"], "starts": [None] * 6, "comparisons": []},
-        **{"dataset": {"source": "msmarco"}, "significance": SIGNIFICANCE},
-    }
+    columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"], source="msmarco")]
+    of_table = {"rows": ROWS, "columns": columns, "starts": [None] * 6, "comparisons": [], "left_out": []}
+    config = {"table": of_table, "significance": SIGNIFICANCE}
     spec = json.dumps({"config": config, "wildcards": {"dataset": "msmarco"}})
-    (tmp_path / "counts.json").write_text(json.dumps({"passages": OFFICIAL_PASSAGES}))
+    (tmp_path / "counts.json").write_text(json.dumps(counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)))
     files = [str(tmp_path / f"{one['system']}.{one['variants'][0]}.json") for one in ROWS]
     arguments = f"--counts {tmp_path}/counts.json --output {tmp_path}/t.tsv --manifest {tmp_path}/m.json"
     figures = ["--published", str(published.file("cocondenser_table2"))]
-    with pytest.raises(SystemExit):
+    with pytest.raises(ValueError, match="expected 6 files for the rows, got 5"):
         table.main(["--spec", spec, "--metrics", *files[1:], *arguments.split(), *figures])
-    assert "expected 6 files for the rows, got 5" in capsys.readouterr().err
     table.main(["--spec", spec, "--metrics", *files, *arguments.split(), *figures])
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()
     assert capsys.readouterr().out == shown(expected) + "\n"
     manifest = json.loads((tmp_path / "m.json").read_text())
-    assert manifest["counts"] == {"rows": 14}
+    assert manifest["counts"] == {"rows": 10}
     assert any(name.endswith("cocondenser_table2.tsv") for name in manifest["inputs"])
+
+
+NQ = Column("nq/hits@5", "nq", "test", "hits@5", "dpr", "train", 1000)
+DL19 = Column("dl19/nDCG@10", "msmarco", "dl19", "nDCG@10", "msmarco", "train", 1000)
+
+
+def with_other_columns(
+    folder: Path, others: Sequence[Column], counts: Mapping[str, Mapping[str, Any]], **changes: Any
+) -> pd.DataFrame:
+    """A table of two systems with MRR@10 on dev, and columns elsewhere on 20 queries."""
+    rows = [row("bm25"), row("condenser-round2")]
+    columns = [*columns_of(["MRR@10"], source="msmarco"), *others]
+    files = []
+    for number, column in enumerate(columns):
+        for one in rows:
+            file = folder / f"{number}.{one['system']}.json"
+            num_queries = counts[column.dataset]["queries"][column.split]
+            mean = {column.measure: 0.5 + number / 10}
+            files.append(metrics_file(file, one["system"], num_queries, **mean))
+    of_columns = files_of(rows, columns, files)
+    return make_table(
+        rows,
+        columns,
+        of_columns,
+        sets=evaluation_sets(columns, counts),
+        found=measured(rows, columns, [[1, 0]], of_columns, **SIGNIFICANCE),
+        starts=[None, 0],
+        **{"published": [], "left_out": [], **changes},
+    )
+
+
+def test_columns_of_other_evaluation_sets_have_their_own_queries_and_say_so(tmp_path: Path) -> None:
+    counts = {
+        "msmarco": {"passages": 300, "queries": {"dev": 100, "dl19": 43}},
+        "nq": {"passages": 70, "queries": {"test": 20}},
+    }
+    table = with_other_columns(tmp_path, [DL19, replace(NQ, depth=4)], counts, left_out=["tqa/hits@5"])
+    assert table.columns.tolist()[2:5] == ["MRR@10", "dl19/nDCG@10", "nq/hits@5"]
+    assert table["nq/hits@5"].tolist() == pytest.approx([0.7, 0.7])
+    assert (table["dl19/nDCG@10_low"] < 0.6).all() and (table["dl19/nDCG@10_high"] > 0.6).all()
+    assert set(table["queries"]) == {100} and set(table["passages"]) == {300}
+    assert set(table["other_columns"]) == {
+        "dl19/nDCG@10: MS MARCO (not the official passages and queries), 300 passages, 43 queries | "
+        "nq/hits@5: nq (not the official passages and queries; runs of 4), 70 passages, 20 queries | "
+        "tqa/hits@5: left out, the configuration has no such data"
+    }
+    assert (
+        "; runs of 4), 70 passages, 20 queries.\ntqa/hits@5: left out, the configuration has no such data.\n"
+        in shown(table)
+    )
+    of_few, of_many = (table[f"{name}_high"] - table[f"{name}_low"] for name in ("nq/hits@5", "MRR@10"))
+    assert (of_few > of_many).all()
+
+
+def test_queries_shared_with_other_evaluation_sets_are_no_train_queries(tmp_path: Path) -> None:
+    counts = {"msmarco": {**counts_of(300, 100), "queries": {"dev": 100, "dl19": 20}}}
+    counts["msmarco"]["queries_shared_by_splits"] = {"dev+dl19": 5, "dl19+train": 3}
+    table = with_other_columns(tmp_path, [DL19], counts)
+    assert set(table["collection"]) == {"MS MARCO (not the official passages and queries)"}
+    assert "3 evaluation queries are also train queries" in table["other_columns"][0]
+
+
+def test_published_figures_stand_in_the_official_columns_alone(tmp_path: Path) -> None:
+    """The dev queries are a sample here, those of DL 2019 are complete."""
+    counts = {"msmarco": {"passages": OFFICIAL_PASSAGES, "queries": {"dev": 100, "dl19": 43}}}
+    figures = published.rows_of([published.file("condenser_table6")])
+    table = with_other_columns(tmp_path, [DL19], counts, published=figures)
+    ours = table[table["origin"] == "measured"]
+    assert ours["dl19/nDCG@10_published"].tolist() == [0.506, 0.698]
+    assert ours["dl19/nDCG@10_difference"].tolist() == pytest.approx([0.6 - 0.506, 0.6 - 0.698])
+    assert "MRR@10_published" not in table
+    theirs = table[table["origin"] == "published"]
+    assert theirs["MRR@10"].isna().all() and theirs["dl19/nDCG@10"].notna().all()
+    assert "RocketQA, no external data" not in theirs["method"].tolist()  # has no figure for DL 2019
+
+
+def test_figures_of_questions_stand_beside_the_official_questions_whatever_they_are_called(
+    tmp_path: Path,
+) -> None:
+    column = Column("mine/hits@5", "mine", "test", "hits@5", "dpr", "train", 1000)
+    counts = {"msmarco": counts_of(300, 100), "mine": {"passages": 21_015_324, "queries": {"test": 3_610}}}
+    figures = published.rows_of([published.file("cocondenser_table1")])
+    table = with_other_columns(tmp_path, [column], counts, published=figures)
+    assert table[table["method"] == "RocketQA"]["mine/hits@5"].tolist() == [0.74]
+    assert "mine/hits@5: Natural Questions, 21,015,324 passages, 3,610 queries" in set(table["other_columns"])
+    counts["mine"]["queries"]["test"] -= 1
+    assert set(with_other_columns(tmp_path, [column], counts, published=figures)["origin"]) == {"measured"}
+
+
+def test_documents_without_text_that_were_left_out_are_no_other_collection(tmp_path: Path) -> None:
+    column = Column("doc/MRR@100", "doc", "dev", "MRR@100", "msmarco_doc", "train", 1000)
+    of_documents = {"passages": 3_213_800, "queries": {"dev": 5_193}, "files": {"docs": {"without_text": 35}}}
+    counts = {"msmarco": counts_of(300, 100), "doc": of_documents}
+    table = with_other_columns(tmp_path, [column], counts)
+    assert "doc/MRR@100: MS MARCO documents, 3,213,800 passages" in table["other_columns"][0]

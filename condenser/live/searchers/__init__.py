@@ -1,0 +1,51 @@
+"""How the systems of a kind answer a new query.
+
+The systems of the kind NAME (`condenser.systems.NAME`) are asked through the module
+`condenser.live.searchers.NAME`, found by its name. A kind without one cannot be asked. The module holds:
+
+- `needs(*, dataset: str, variant: str, shards: Sequence[str]) -> {name: paths}`: what the workflow must have
+  made, below the folder `dataset` of a data set's results and the folder `variant` of a variant. A system
+  with an `initial` also needs the weights of its encoder, which are added as `model`.
+- `Searcher(files, settings, *, doc_ids)`: opens these files; `settings` are the blocks `system`, `recipe`,
+  `encode` and `compute` of its jobs, `doc_ids` the ids in row order. It raises ValueError where a file is
+  damaged or does not belong to the others. Its `search(query, depth)` gives a `Found`, its `close()` lets
+  the files go.
+
+The module itself imports no torch: the workflow reads it to know what a system needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from condenser.manifest import Record, read_manifest
+
+FOLDER = "live/searchers"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a searcher found.
+
+    Attributes:
+        hits: row in the collection and score, best first.
+        milliseconds: time of each step, by its name.
+        notes: sentences on what was done otherwise than asked.
+    """
+
+    hits: list[tuple[int, float]]
+    milliseconds: dict[str, float]
+    notes: list[str] = field(default_factory=list)
+
+
+def sound_manifest(path: Path) -> Record:
+    """The manifest at `path`.
+
+    Raises:
+        ValueError: it is missing or damaged; the message names it.
+    """
+    try:
+        return read_manifest(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: expected the manifest of a finished result; it {error}.") from error

@@ -1,0 +1,129 @@
+"""A bi-encoder: the query's vector by its model, then exhaustive search over the embeddings of the workflow.
+
+The same search as the rule `search` does (`condenser.retrieve.search`). A query is encoded alone, not in a
+batch of others, so scores may differ from those of a run in their last digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from condenser.files import load_npy, sha256_file
+from condenser.live.searchers import Found, sound_manifest
+from condenser.live.texts import Lines
+from condenser.manifest import OTHER_BYTES, SUFFIX
+
+
+def needs(*, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+    """The embeddings of the collection."""
+    return {"embeddings": [f"{variant}/embeddings/collection.{shard}.npy" for shard in shards]}
+
+
+class Searcher:
+    """A query encoder in memory, and mapped embeddings. It computes on the CPU, so that no GPU is held."""
+
+    def __init__(
+        self, files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], *, doc_ids: Lines
+    ) -> None:
+        (weights,) = files["model"]
+        digests = _refuse_damaged(weights.parent)
+        _refuse_another_models(files["embeddings"], weights.parent, digests, doc_ids.path)
+
+        import torch
+
+        from condenser.data.tokens import Tokenizer
+        from condenser.model.devices import choose_precision, make_deterministic
+        from condenser.model.retriever import Retriever
+        from condenser.model.untied import query_encoder_folder
+
+        compute, encoder = settings["compute"], query_encoder_folder(weights.parent)
+        make_deterministic(threads=compute["threads"])
+        self._threads, self._block_rows = compute["threads"], settings["encode"]["block_rows"]
+        self._max_tokens = settings["recipe"]["lengths"]["query"]
+        self._device = torch.device("cpu")
+        asked = "auto" if compute["precision"] == "fp16" else compute["precision"]  # no CPU computes in fp16
+        self._precision = choose_precision(asked, self._device)
+        self._tokenizer = Tokenizer(encoder)
+        self._retriever = Retriever.load(encoder, dropout=None).eval()
+        self._shards = [load_npy(file) for file in files["embeddings"]]
+        num_rows = sum(map(len, self._shards))
+        shapes = {(shard.ndim, shard.shape[-1], str(shard.dtype)) for shard in self._shards}
+        dim = self._retriever.backbone.config.hidden_size
+        if num_rows != len(doc_ids) or shapes != {(2, dim, "float32")}:
+            raise ValueError(
+                f"{files['embeddings'][0].parent}: expected float32 [{len(doc_ids)}, {dim}], "
+                f"got {num_rows} rows in arrays of {sorted(shapes)}."
+            )
+
+    def search(self, query: str, depth: int) -> Found:
+        """The `depth` best passages: score descending, row ascending."""
+        from condenser.retrieve.search import best_of, top_passages
+
+        began = perf_counter()
+        vector, notes = self._encoded(query)
+        encoded, first_row = perf_counter(), 0
+        rows, scores = np.empty((1, 0), np.int64), np.empty((1, 0), np.float32)
+        for shard in self._shards:
+            more_rows, more_scores = top_passages(
+                shard, vector, depth=depth, block_rows=self._block_rows, threads=self._threads
+            )
+            rows, scores = best_of(
+                np.concatenate([rows, more_rows + first_row], axis=1),
+                np.concatenate([scores, more_scores], axis=1),
+                depth=depth,
+            )
+            first_row += len(shard)
+        took = {"encode": (encoded - began) * 1000, "search": (perf_counter() - encoded) * 1000}
+        return Found(list(zip(rows[0].tolist(), scores[0].tolist(), strict=True)), took, notes)
+
+    def _encoded(self, query: str) -> tuple[np.ndarray, list[str]]:
+        """The vector of a query, float32 [1, dim], and what must be said of it."""
+        import torch
+
+        from condenser.model.devices import autocast
+
+        (ids,) = self._tokenizer.encode([query])
+        room = self._max_tokens - 2
+        row = np.array([[self._tokenizer.cls_id, *ids[:room], self._tokenizer.sep_id]], np.int64)
+        with torch.inference_mode(), autocast(self._device, self._precision):
+            vector = self._retriever(torch.from_numpy(row), None).float().numpy()
+        if not np.isfinite(vector).all():
+            raise ValueError("expected a finite embedding of the query, got NaN or infinity. Train again.")
+        is_cut = len(ids) > room
+        return vector, [f"The query was cut to its first {room} of {len(ids)} tokens."] if is_cut else []
+
+    def close(self) -> None:
+        """Nothing is held but memory."""
+
+
+def _refuse_damaged(model: Path) -> dict[Path, str]:
+    """The digests of a model's files; sees that they are those of its manifest."""
+    record = sound_manifest(Path(f"{model}{SUFFIX}"))
+    for file, digest in record.outputs.items():
+        if not file.is_file() or sha256_file(file) != digest:
+            raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['stage']}. Delete it.")
+    return record.outputs
+
+
+def _refuse_another_models(
+    shards: Sequence[Path], model: Path, digests: Mapping[Path, str], doc_ids: Path
+) -> None:
+    """See by their manifests that embeddings were made by this model, from this collection."""
+    from condenser.model.untied import QUERY_FOLDER
+
+    of_ids = sha256_file(doc_ids)
+    for shard in shards:
+        inputs = sound_manifest(shard.with_suffix(SUFFIX)).inputs
+        for file, digest in digests.items():
+            if QUERY_FOLDER not in file.relative_to(model).parts[:-1] and inputs.get(file) != digest:
+                raise ValueError(
+                    f"{shard}: expected the embeddings of the model in {model}, got those of another model "
+                    f"({file.name} has other bytes)."
+                )
+        if inputs.get(doc_ids) != of_ids:
+            raise ValueError(f"{shard}: expected the embeddings of {doc_ids}, got those of other ids.")

@@ -1,0 +1,304 @@
+"""The systems that can be asked, and the answers of those that are open."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from condenser import kinds
+from condenser.files import read_json
+from condenser.live.searchers import FOLDER
+from condenser.live.texts import Lines, read_passage
+
+MAX_CHARACTERS = 1000
+"""Of a query. Each character is a word at most, and Lucene takes 1,024 words."""
+
+MAX_DEPTH = 100
+"""Passages in one answer."""
+
+MAX_OPEN = 4
+"""Systems that are kept open; of more, the one that was not asked for longest is closed."""
+
+
+class NotReady(ValueError):
+    """A system that has no answer yet.
+
+    Attributes:
+        command: what makes it; empty where nothing does.
+    """
+
+    def __init__(self, reason: str, command: str) -> None:
+        super().__init__(f"{reason} Make it: {command}" if command else reason)
+        self.reason, self.command = reason, command
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A passage of an answer."""
+
+    rank: int
+    score: float
+    doc_id: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The passages that a system finds for a query, best first.
+
+    Attributes:
+        milliseconds: time of each step, by its name; `open` where the system was opened for this query.
+        notes: sentences on what the reader must know of this answer.
+    """
+
+    hits: list[Hit]
+    milliseconds: dict[str, float]
+    notes: list[str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One variant of a system of a data set, as the workflow knows it (`condenser.pipeline.known`).
+
+    Attributes:
+        files: what it needs, by name.
+        reasons: why its results are out of date, by the configuration and code of today.
+        error: why it cannot be asked; None if it can, once its files are made.
+    """
+
+    dataset: str
+    system: str
+    variant: str
+    kind: str
+    label: str
+    collection: Path
+    doc_ids: Path
+    files: dict[str, list[Path]]
+    settings: Mapping[str, Any]
+    reasons: list[str]
+    error: str | None
+    command: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.dataset}, {self.system}, {self.variant}"
+
+    def missing(self) -> list[Path]:
+        """The files that are not there."""
+        wanted = [*(file for files in self.files.values() for file in files), self.collection, self.doc_ids]
+        return [file for file in wanted if not file.exists()]
+
+    def state(self) -> str | None:
+        """Why there is no answer, in a sentence; None if there is one."""
+        if self.error:
+            return f"{self.name}: {self.error}"
+        if missing := self.missing():
+            return f"{self.name}: is not trained and indexed yet ({missing[0]} is missing)."
+        return None
+
+
+class Known:
+    """What can be asked, from the file that the workflow wrote."""
+
+    def __init__(self, file: Path, *, make_arguments: str = "") -> None:
+        """
+        Args:
+            file: written by `condenser.pipeline.known.write_known`.
+            make_arguments: SNAKEMAKE_ARGS of make, such as the overlays; for the commands that are shown.
+        """
+        self._datasets: dict[str, Any] = read_json(file)
+        self._written_ns = file.stat().st_mtime_ns
+        self._arguments = make_arguments
+
+    def datasets(self) -> list[str]:
+        """The data sets, in the order of the configuration's names."""
+        return list(self._datasets)
+
+    def systems(self, dataset: str) -> dict[str, list[str]]:
+        """The systems of a data set with their variants, the usual one first."""
+        return {
+            name: list(dict.fromkeys([entry["variant"], *entry["variants"]]))
+            for name, entry in self._dataset(dataset)["systems"].items()
+        }
+
+    def _dataset(self, dataset: str) -> dict[str, Any]:
+        return self._datasets[_named("data set", dataset, self._datasets)]
+
+    def asked(self, dataset: str, system: str, variant: str | None = None) -> Asked:
+        """One variant of a system; None is the one of the configuration's seed and all train queries.
+
+        Raises:
+            ValueError: the configuration has no such data set or system, or no such variant was made.
+        """
+        texts = self._dataset(dataset)
+        entry = texts["systems"][_named("system", system, texts["systems"])]
+        variant = variant or entry["variant"]
+        command = self._command(entry, variant)
+        if variant not in entry["variants"]:
+            known = ", ".join(self.systems(dataset)[system])
+            if not re.fullmatch(entry["pattern"], variant):
+                raise ValueError(f"{system}: expected a variant such as {known}, got {variant!r:.80}.")
+            raise NotReady(f"{dataset}, {system}, {variant}: is not trained and indexed yet.", command)
+        of_variant = entry["variants"][variant]
+        files = {
+            name: [Path(file.format(variant=variant)) for file in files]
+            for name, files in entry["files"].items()
+        }
+        if of_variant.get("model"):
+            files["model"] = [Path(of_variant["model"])]
+        needed = (file for files in files.values() for file in files)
+        is_newer = any(file.exists() and file.stat().st_mtime_ns > self._written_ns for file in needed)
+        return Asked(
+            dataset,
+            system,
+            variant,
+            entry["kind"],
+            entry["label"],
+            Path(texts["collection"]),
+            Path(texts["doc_ids"]),
+            files,
+            entry["settings"],
+            [] if is_newer else of_variant.get("reasons", []),  # it was made again since
+            of_variant.get("error"),
+            command,
+        )
+
+    def _command(self, entry: Mapping[str, Any], variant: str) -> str:
+        """What makes the files of a variant."""
+        targets = [file.format(variant=variant) for files in entry["files"].values() for file in files]
+        if not targets:
+            return ""
+        arguments = f" SNAKEMAKE_ARGS={shlex.quote(self._arguments)}" if self._arguments.strip() else ""
+        return f"make {_braced(targets)}{arguments}"
+
+
+def _named(noun: str, name: str, known: Iterable[str]) -> str:
+    """The name, which must be a known one."""
+    known = list(known)
+    if name not in known:
+        close = difflib.get_close_matches(name[:100], known, n=1)
+        hint = f" Did you mean {close[0]}?" if close else ""
+        raise ValueError(
+            f"expected a {noun} of the configuration ({', '.join(known)}), got {name!r:.80}.{hint}"
+        )
+    return name
+
+
+def _braced(targets: list[str]) -> str:
+    """Files that differ in the number of their shard alone, as one word of a shell.
+
+    >>> _braced(["a/collection.0-of-2.npy", "a/collection.1-of-2.npy"])
+    'a/collection.{0..1}-of-2.npy'
+    """
+    last = len(targets) - 1
+    first = targets[0].partition(".0-of-")
+    if last and targets == [f"{first[0]}.{number}-of-{first[2]}" for number in range(last + 1)]:
+        return f"{first[0]}.{{0..{last}}}-of-{first[2]}"
+    return " ".join(targets)
+
+
+class LiveSystem:
+    """A system that is open for queries."""
+
+    def __init__(self, asked: Asked) -> None:
+        """
+        Raises:
+            NotReady: its files are missing, damaged, or do not belong together.
+        """
+        if reason := asked.state():
+            raise NotReady(reason, "" if asked.error else asked.command)
+        self.asked, self.stamp = asked, _stamp(asked)
+        self._collection, self._doc_ids = Lines(asked.collection), Lines(asked.doc_ids)
+        searchers = kinds.load(FOLDER, asked.kind)
+        try:
+            self._searcher = searchers.Searcher(asked.files, asked.settings, doc_ids=self._doc_ids)
+        except ValueError as error:
+            raise NotReady(str(error), asked.command) from error
+
+    def is_current(self) -> bool:
+        """Whether its files are still those that were opened."""
+        return self.stamp == _stamp(self.asked)
+
+    def answer(self, query: str, depth: int) -> Answer:
+        """The `depth` best passages for a query that `checked` has passed."""
+        found = self._searcher.search(query, depth)
+        hits = []
+        for rank, (row, score) in enumerate(found.hits, start=1):
+            passage = read_passage(self._collection, self._doc_ids, row)
+            hits.append(Hit(rank, score, passage.doc_id, passage.title, passage.text))
+        notes = list(found.notes)
+        if self.asked.reasons:
+            more = f" and {len(self.asked.reasons) - 1} more" if len(self.asked.reasons) > 1 else ""
+            notes.append(f"Out of date: {self.asked.reasons[0]}{more}. Make it again: {self.asked.command}")
+        return Answer(hits, found.milliseconds, notes)
+
+    def close(self) -> None:
+        """Let its files go."""
+        self._searcher.close()
+
+
+def _stamp(asked: Asked) -> list[tuple[int, int, int]]:
+    """What changes when a file of the system is made again: every file of a result is a new one."""
+    files = [*(file for files in asked.files.values() for file in files), asked.collection, asked.doc_ids]
+    states = (file.stat() for file in files if file.exists())
+    return [(state.st_ino, state.st_size, state.st_mtime_ns) for state in states]
+
+
+class OpenSystems:
+    """Systems are opened when they are asked, and again when their files were made again."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[tuple[str, str, str], LiveSystem] = OrderedDict()
+
+    def answer(self, asked: Asked, query: str, depth: int) -> Answer:
+        """The answer of a system, with the time that opening it took.
+
+        Raises:
+            NotReady: see `LiveSystem`.
+            ValueError: the query or the depth is refused.
+        """
+        check(query, depth)
+        key = (asked.dataset, asked.system, asked.variant)
+        began = perf_counter()
+        live = self._open.pop(key, None)
+        if live is not None and not live.is_current():
+            live.close()
+            live = None
+        was_open = live is not None
+        if live is None:
+            live = LiveSystem(asked)
+        self._open[key] = live
+        if len(self._open) > MAX_OPEN:
+            self._open.popitem(last=False)[1].close()
+        opened = (perf_counter() - began) * 1000
+        answer = live.answer(query, depth)
+        took = answer.milliseconds if was_open else {"open": opened, **answer.milliseconds}
+        return Answer(answer.hits, took, answer.notes)
+
+
+def check(query: str, depth: int) -> None:
+    """Refuse a query or a depth that cannot be answered.
+
+    Raises:
+        ValueError: one line that says why.
+    """
+    if not query.strip():
+        raise ValueError("query: expected words, got none.")
+    if len(query) > MAX_CHARACTERS:
+        raise ValueError(
+            f"query: expected at most {MAX_CHARACTERS:,} characters, got {len(query):,}. Shorten it."
+        )
+    try:
+        query.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError("query: expected Unicode text, got half a surrogate pair.") from error
+    if not 1 <= depth <= MAX_DEPTH:
+        raise ValueError(f"depth: expected 1 to {MAX_DEPTH}, got {depth}.")

@@ -1,0 +1,111 @@
+"""What can be asked: the systems of a configuration, what they have made, and whether that is up to date.
+
+The workflow writes it to a file (rule `ask`), and the program `ask` answers queries with it
+(`condenser.live.systems`). The program reads no configuration.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from condenser import experiment, kinds
+from condenser.data import sources
+from condenser.files import write_json
+from condenser.live.searchers import FOLDER
+from condenser.pipeline.freshness import Freshness
+from condenser.pipeline.specs import Job
+
+SETTINGS = ("system", "recipe", "encode", "compute")
+
+
+def write_known(
+    config: Mapping[str, Any],
+    results: Path,
+    file: Path,
+    *,
+    encoder_of: Callable[[str, str, str], str],
+    jobs_behind: Callable[[str], list[Job]],
+    spec_of: Callable[[str, dict[str, str]], dict[str, Any]],
+    manifest_of: Callable[[str, dict[str, str]], str],
+) -> str:
+    """Write what can be asked, by data set and system; gives the file.
+
+    Args:
+        results: the folder of all results.
+        encoder_of: the weights of the encoder of a data set's system and variant.
+        jobs_behind: the jobs that make a file, and all that they need.
+    """
+    freshness = Freshness()
+
+    def reasons(needed: list[str]) -> list[str]:
+        """Why files that are all there are out of date."""
+        jobs = {manifest_of(*job): job for file in needed for job in jobs_behind(file)}
+        return [
+            f"{change} ({job[0]})"
+            for manifest, job in jobs.items()
+            for change in freshness.changes(Path(manifest), [], spec_of(*job))
+        ]
+
+    def described(dataset: str, system: str) -> dict[str, Any]:
+        entry = config["systems"][system]
+        folder = results / dataset / "systems" / system
+        usual = experiment.variant(config, system, num_queries="all", seed=config["seed"])
+        recipe = config["datasets"][dataset].get("recipe") or config["recipe"]  # texts alone name none
+        settings = {**config, "system": entry, "recipe": experiment.recipe(config, recipe, entry)}
+        found: dict[str, Any] = {
+            "kind": entry["kind"],
+            "label": entry["label"] or system,
+            "variant": usual,
+            "pattern": _variants_of(config, system),
+            "settings": {name: settings[name] for name in SETTINGS},
+            "files": {},
+        }
+        if entry["kind"] not in kinds.names(FOLDER):
+            error = f"systems of the kind {entry['kind']} cannot be asked yet."
+            return {**found, "variants": {usual: {"error": error}}}
+        found["files"] = kinds.load(FOLDER, entry["kind"]).needs(
+            dataset=str(results / dataset),
+            variant=str(folder / "{variant}"),
+            shards=experiment.token_shards(config),
+        )
+        made = [path.name for path in sorted(folder.glob("*")) if re.fullmatch(found["pattern"], path.name)]
+        found["variants"] = {}
+        for variant in dict.fromkeys([usual, *made]):
+            files = [file.format(variant=variant) for files in found["files"].values() for file in files]
+            of_variant: dict[str, Any] = {}
+            try:
+                if "initial" in entry:
+                    of_variant["model"] = encoder_of(dataset, system, variant)
+                    files.append(of_variant["model"])
+                is_made = all(Path(file).exists() for file in files)
+                of_variant["reasons"] = reasons(files) if is_made else []
+            except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
+                of_variant["error"] = str(error).removeprefix("error: ")
+            found["variants"][variant] = of_variant
+        return found
+
+    known = {
+        dataset: {
+            "collection": str(results / dataset / "data" / "collection.jsonl"),
+            "doc_ids": str(results / dataset / "data" / "doc_ids.txt"),
+            "systems": {
+                system: described(dataset, system)
+                for system in config["systems"]
+                if experiment.ranks(config, system)
+            },
+        }
+        for dataset, entry in config["datasets"].items()
+        if sources.task(entry) is None  # sentences have no passages
+    }
+    write_json(file, known)
+    return str(file)
+
+
+def _variants_of(config: Mapping[str, Any], system: str) -> str:
+    """The variants that a system can have, as a regular expression."""
+    if experiment.has_sizes(config, system):
+        return r"(n[1-9]\d*-)?seed\d+"
+    return r"seed\d+" if experiment.has_seeds(config, system) else experiment.UNTRAINED

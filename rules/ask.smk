@@ -1,0 +1,26 @@
+# Needs: finished systems. Makes: a list of what can be asked, on standard output, and the file from which
+# `make search` and `make serve` start the same program. Nothing is asked inside a job: Snakemake would hold
+# this folder's lock while the page is served.
+
+from condenser.pipeline.known import write_known
+
+
+rule ask:
+    log:
+        ".snakemake/ask.log",
+    localrule: True
+    conda:
+        "../envs/ask.yaml"
+    params:
+        program=program("ask"),
+        known=lambda wildcards: write_known(
+            config,
+            Path("results"),
+            Path(".snakemake", "known.json"),
+            encoder_of=encoder_file,
+            jobs_behind=lambda file: SPECS.jobs_behind(*owner_of(file)),
+            spec_of=SPECS.spec,
+            manifest_of=manifest_of,
+        ),
+    shell:
+        "{params.program} --known {params.known:q} 2>&1 | tee {log:q}"

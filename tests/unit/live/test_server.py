@@ -1,0 +1,247 @@
+"""The server's refusals, and the headers of whatever it sends. No socket: the application is called."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from condenser.files import write_json
+from condenser.live.server import ADDRESS, MAX_BODY_BYTES, PAGE, USUAL_PORT, application, listen
+from condenser.live.systems import Known
+
+HOST = "127.0.0.1:8017"
+
+
+@dataclass
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """Calls the application as a server does."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    def __call__(
+        self,
+        path: str = "/",
+        *,
+        method: str = "GET",
+        headers: dict[str, str] | list[tuple[str, str]] | None = None,
+        body: bytes = b"",
+        pieces: int = 1,
+    ) -> Reply:
+        given = list(headers.items()) if isinstance(headers, dict) else headers or []
+        if not any(name == "host" for name, _ in given):
+            given.append(("host", HOST))
+        scope = {
+            "type": "http", "http_version": "1.1", "method": method, "scheme": "http", "path": path,
+            "raw_path": path.encode(), "query_string": b"", "root_path": "", "server": (ADDRESS, 8017),
+            "client": (ADDRESS, 1), "headers": [(name.encode(), value.encode()) for name, value in given],
+        }  # fmt: skip
+        step = max(1, -(-len(body) // pieces))
+        parts = [body[start : start + step] for start in range(0, max(1, len(body)), step)]
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            part = parts.pop(0)
+            return {"type": "http.request", "body": part, "more_body": bool(parts)}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        asyncio.run(self._app(scope, receive, send))
+        of_reply = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+        return Reply(sent[0]["status"], of_reply, b"".join(one.get("body", b"") for one in sent[1:]))
+
+    def search(self, pieces: int = 1, **changed: Any) -> Reply:
+        fields = {"dataset": "mine", "system": "learnt", "variant": "seed42", "query": "words", "depth": 10}
+        body = json.dumps({**fields, **changed}).encode()
+        json_type = {"content-type": "application/json"}
+        return self("/search", method="POST", headers=json_type, body=body, pieces=pieces)
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    """Of a server whose one system has not been trained."""
+    embeddings = str(tmp_path / "{variant}" / "collection.0-of-1.npy")
+    system = {
+        "kind": "biencoder", "label": "<b>A learnt one</b>", "variant": "seed42", "pattern": r"seed\d+",
+        "settings": {}, "files": {"embeddings": [embeddings]}, "variants": {"seed42": {"reasons": []}},
+    }  # fmt: skip
+    texts = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d")}
+    write_json(tmp_path / "known.json", {"mine": {**texts, "systems": {"learnt": system}}})
+    with ThreadPoolExecutor(1) as searching:
+        yield Client(application(Known(tmp_path / "known.json"), port=8017, searching=searching))
+
+
+def test_the_page_allows_its_own_script_and_style_and_nothing_else(client: Client) -> None:
+    reply = client()
+    assert (reply.status, reply.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    policy = dict(part.split(" ", 1) for part in reply.headers["content-security-policy"].split("; "))
+    for tag in ("script", "style"):
+        (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", reply.body.decode(), flags=re.S)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert policy[f"{tag}-src"] == f"'sha256-{digest}'"
+    assert policy["default-src"] == policy["form-action"] == policy["frame-ancestors"] == "'none'"
+    assert policy["connect-src"] == "'self'" and "unsafe" not in reply.headers["content-security-policy"]
+
+
+def test_the_page_names_no_other_place_and_writes_no_markup(client: Client) -> None:
+    page = PAGE.read_text()
+    assert not re.findall(r"(?:https?:)?//[\w.]", re.sub(r"^\s*//.*$", "", page, flags=re.M))
+    for way in (
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "eval(",
+        " style=",
+        " onclick=",
+    ):
+        assert way not in page
+
+
+@pytest.mark.parametrize("path", ["/", "/systems", "/nothing", "/../../etc/passwd", "/page.html"])
+def test_every_reply_has_the_security_headers(client: Client, path: str) -> None:
+    reply = client(path)
+    assert reply.status == (200 if path in ("/", "/systems") else 404)
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+    assert reply.headers["x-content-type-options"] == "nosniff"
+    assert reply.headers["cache-control"] == "no-store"
+    assert reply.headers["cross-origin-resource-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in reply.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        [("host", "evil.example")],
+        [("host", "evil.example:8017")],  # DNS rebinding: a name of others that leads to this machine
+        [("host", "127.0.0.1")],
+        [("host", "127.0.0.1:8018")],
+        [("host", "127.0.0.1:8017.evil.example")],
+        [("host", HOST), ("host", "evil.example")],
+        [("host", HOST), ("origin", "http://evil.example")],
+        [("host", HOST), ("origin", "null")],
+        [("host", HOST), ("origin", "https://127.0.0.1:8017")],
+        [("host", HOST), ("origin", "http://127.0.0.1:9999")],
+        [("host", HOST), ("sec-fetch-site", "cross-site")],
+        [("host", HOST), ("sec-fetch-site", "same-site")],
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/systems", "/search"])
+def test_requests_of_others_are_refused_everywhere(
+    client: Client, path: str, headers: list[tuple[str, str]]
+) -> None:
+    reply = client(path, method="POST" if path == "/search" else "GET", headers=headers)
+    assert reply.status == 403
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "LOCALHOST:8017"},
+        {"host": HOST, "origin": "http://127.0.0.1:8017", "sec-fetch-site": "same-origin"},
+        {"host": "localhost:8017", "origin": "http://localhost:8017"},
+        {"host": HOST, "sec-fetch-site": "none"},
+    ],
+)
+def test_its_own_page_and_a_typed_address_are_served(client: Client, headers: dict[str, str]) -> None:
+    assert client("/systems", headers=headers).status == 200
+
+
+def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> None:
+    reply = client.search()
+    assert reply.status == 200
+    assert "is not trained and indexed yet" in reply.json["error"]
+    assert reply.json["command"].startswith("make ") and "collection.0-of-1.npy" in reply.json["command"]
+    (offered,) = client("/systems").json["systems"]
+    assert not offered["ready"] and offered["command"] == reply.json["command"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"system": "other"}, "expected a system"),
+        ({"dataset": "../mine"}, "expected a data set"),
+        ({"variant": "seed42/../.."}, "expected a variant"),
+        ({"query": " "}, "expected words"),
+        ({"query": 7}, "expected the fields"),
+        ({"depth": True}, "expected the fields"),
+        ({"depth": 10.0}, "expected the fields"),
+        ({"depth": 1000}, "depth: expected 1 to 100"),
+        ({"query": "\ud83d"}, "expected Unicode text"),
+        ({"more": 1}, "expected the fields"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_refused_in_one_line(
+    client: Client, changed: dict[str, Any], said: str
+) -> None:
+    reply = client.search(**changed)
+    assert reply.status == 400 and said in reply.json["error"] and "\n" not in reply.json["error"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'"x"', b"\xff", b"[" * 9000])
+def test_what_is_no_object_is_refused(client: Client, body: bytes) -> None:
+    reply = client("/search", method="POST", headers={"content-type": "application/json"}, body=body)
+    assert reply.status == 400
+
+
+def test_a_form_of_another_page_is_refused_by_its_type(client: Client) -> None:
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        reply = client("/search", method="POST", headers={"content-type": kind}, body=b"{}")
+        assert reply.status == 400 and "Content-Type" in reply.json["error"]
+
+
+def test_a_query_of_too_many_characters_is_refused_with_the_limit(client: Client) -> None:
+    reply = client.search(query="x" * 1001)
+    assert reply.status == 413 and "at most 1,000 characters" in reply.json["error"]
+    assert client.search(query="ü" * 1000).status == 200  # that is taken
+
+
+@pytest.mark.parametrize("pieces", [1, 10])
+def test_a_body_above_the_limit_is_refused_and_not_kept(client: Client, pieces: int) -> None:
+    reply = client.search(query="x" * MAX_BODY_BYTES, pieces=pieces)
+    assert reply.status == 413 and f"{MAX_BODY_BYTES:,} bytes" in reply.json["error"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
+def test_other_methods_are_refused(client: Client, method: str) -> None:
+    assert client("/", method=method).status == 405
+
+
+def test_it_listens_on_the_loopback_address_alone() -> None:
+    with listen(0) as opened:
+        assert opened.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_taken_port_that_was_asked_for_is_refused_and_the_usual_one_gives_way() -> None:
+    with socket.socket() as other:
+        other.bind((ADDRESS, 0))
+        other.listen()
+        with pytest.raises(ValueError, match="expected a free port"):
+            listen(other.getsockname()[1])
+    with pytest.raises(ValueError, match="65535"):
+        listen(70000)
+    with listen(None) as first, listen(None) as second:
+        assert second.getsockname()[1] not in (0, USUAL_PORT, first.getsockname()[1])

@@ -1,0 +1,224 @@
+"""The papers' tables: planned offline at their scale, and made on two tiny collections."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from graphs import Graph, Load
+from runs import finished
+
+from condenser.data.records import read_qrels
+from condenser.files import read_json
+
+pytestmark = pytest.mark.workflow
+
+PAPER = "configs/paper.yaml"
+QUESTIONS = {  # stand in for Natural Questions; their recipe is that of the configuration
+    "nq": {
+        **{"source": "beir", "path": "tests/data/tiny", "train_split": "dev", "eval_split": "train"},
+        "measures": ["hits@5", "hits@20", "hits@100"],
+    }
+}
+
+
+def spec_of(graph: Graph, dataset: str, table: str) -> dict[str, Any]:
+    return graph.spec(f"table {dataset} {table}")["config"]["table"]
+
+
+def columns(graph: Graph, dataset: str, table: str) -> list[str]:
+    return [column["name"] for column in spec_of(graph, dataset, table)["columns"]]
+
+
+@pytest.mark.parametrize(
+    ("table", "num_trained", "expected"),
+    [
+        ("table1", 4, ["MRR@10", "R@1000"]),
+        ("table2", 5, ["MRR@10", "R@1000"]),
+        ("table7", 3, ["MRR@10", "R@1000"]),
+        # BERT, ICT, Condenser, Condenser continued: three sizes, three seeds
+        ("low_data", 36, ["MRR@10", "R@100", "R@1000", "dl19/nDCG@10"]),
+        ("full_train", 7, ["MRR@10", "R@1000", "dl19/nDCG@10"]),
+    ],
+)
+def test_each_table_is_planned_offline_at_the_papers_scale(
+    load: Load, table: str, num_trained: int, expected: list[str]
+) -> None:
+    graph, target = load(configfile=PAPER), f"results/msmarco/{table}"
+    jobs = graph.jobs(f"{target}.tsv", f"{target}.tests.tsv", f"{target}.plan.H200.tsv")
+    counted = Counter(job.split()[0] for job in jobs)
+    assert counted["train"] == num_trained and counted["table"] == counted["compare"] == 1
+    assert columns(graph, "msmarco", table) == expected
+    assert "download 2019qrels-pass.txt" in jobs  # dev and DL 2019 are collected together
+    assert any(job.endswith(" dl19") for job in jobs) == ("dl19/nDCG@10" in expected)
+    assert Path(graph.inputs(f"table msmarco {table}")[-1]).is_file()  # published figures
+
+
+def test_the_labels_of_the_papers_scale_are_those_of_the_published_methods(load: Load) -> None:
+    """Else no figure would stand beside ours."""
+    from condenser.evaluate import published
+
+    graph = load(configfile=PAPER)
+    for table, dataset in (
+        *((table, "msmarco") for table in ("table1", "table2", "table7", "low_data", "full_train")),
+    ):
+        graph.jobs(f"results/{dataset}/{table}.tsv")
+        settings = spec_of(graph, dataset, table)
+        rows = published.rows_of([published.file(name) for name in settings["published"]])
+        theirs = {(row.method, row.train_queries) for row in rows}
+        ours = {(row["method"], str(row["train_queries"])) for row in settings["rows"]}
+        alone = {method for method, _ in ours - theirs}
+        assert alone <= {
+            *("BERT, not fine-tuned", "BERT + hard negatives of its own", "ICT w/o hard negatives"),
+            *{"table2": ("BERT", "BM25"), "table7": ("BERT",)}.get(table, ()),
+            *{"full_train": ("Condenser w/o hard negatives", "coCondenser + hard negatives")}.get(table, ()),
+        }, table
+
+
+def test_a_column_of_another_data_set_is_of_the_same_systems_trained_there(load: Load) -> None:
+    without = load()
+    jobs = without.jobs("results/msmarco/table1.tsv")
+    assert {job.split()[1] for job in jobs} == {"msmarco"}
+    assert spec_of(without, "msmarco", "table1")["left_out"] == [
+        *("nq/hits@5", "nq/hits@20", "nq/hits@100", "tqa/hits@5", "tqa/hits@20", "tqa/hits@100"),
+    ]
+    graph = load({"datasets": QUESTIONS})
+    jobs = graph.jobs("results/msmarco/table1.tsv", "results/msmarco/table1.tests.tsv")
+    assert "train nq cocondenser-round2 seed42" in jobs and "pretrain nq cocondenser" in jobs
+    assert columns(graph, "msmarco", "table1") == [
+        *("MRR@10", "R@1000", "nq/hits@5", "nq/hits@20", "nq/hits@100"),
+    ]
+    files = graph.inputs("table msmarco table1")
+    assert [file for file in files if file.endswith("counts.json")] == [
+        *("results/msmarco/data/counts.json", "results/nq/data/counts.json"),
+    ]
+    assert [file.split("/")[1] for file in files if "metrics" in file] == ["msmarco"] * 3 + ["nq"] * 3
+    assert graph.inputs("compare msmarco table1") == [file for file in files if "metrics" in file]
+
+
+def test_tables_of_questions_and_documents_have_measures_and_figures_of_their_own(load: Load) -> None:
+    documents = {**QUESTIONS["nq"], "measures": ["MRR@100"]}
+    graph = load({"datasets": {**QUESTIONS, "squad": QUESTIONS["nq"], "msmarco_doc": documents}})
+    graph.jobs(
+        *(f"results/{name}.tsv" for name in ("nq/full_train", "squad/low_data", "msmarco_doc/full_train"))
+    )
+    assert columns(graph, "nq", "full_train") == ["hits@5", "hits@20", "hits@100"]
+    assert spec_of(graph, "nq", "full_train")["published"] == ["condenser_table4"]
+    assert spec_of(graph, "squad", "low_data")["published"] == ["condenser_table3"]
+    of_documents = spec_of(graph, "msmarco_doc", "full_train")
+    assert [row["system"] for row in of_documents["rows"]] == [
+        *("bm25", "backbone-round1", "condenser-round1", "condenser-round2"),
+    ]
+    assert columns(graph, "msmarco_doc", "full_train") == ["MRR@100"]
+    assert of_documents["left_out"] == ["dl19/nDCG@10"]
+
+
+def test_learner_and_miner_are_two_names(load: Load) -> None:
+    graph = load()
+    graph.jobs("results/msmarco/full_train.tsv")
+    mined = "results/msmarco/systems/{}/seed42/examples.jsonl"
+    job = "train msmarco backbone-round2-condenser seed42"
+    assert mined.format("condenser-round1") in graph.inputs(job)
+    assert "results/msmarco/models/backbone/model.safetensors" in graph.inputs(job)
+    assert mined.format("backbone-round1") in graph.inputs("train msmarco backbone-round2 seed42")
+
+
+def test_the_continued_condenser_starts_from_the_condenser_on_the_collection(load: Load) -> None:
+    graph = load(configfile=PAPER)
+    graph.jobs("results/msmarco/low_data.tsv")
+    job = "pretrain msmarco-documents condenser-ct"
+    assert "results/wikibook/models/condenser/model.safetensors" in graph.inputs(job)
+    settings = graph.spec(job)["config"]["model"]
+    assert (settings["learning_rate"], settings["epochs"], settings["batch_size"]) == (5e-6, 8, 1024)
+
+
+@pytest.mark.parametrize(
+    ("measures", "message"),
+    [
+        (
+            ["MRR@10", "dev/hits@5"],
+            r"error: results/msmarco/mine\.tsv: .* got hits@5\. Add it to datasets\.msmarco",
+        ),
+        (["MRR@10", "train/hits@5"], "train/hits@5: expected a data set or evaluation set"),  # nq's, not ours
+        (["nq/hits@5"], "expected a measure of the data set itself"),
+    ],
+)
+def test_a_column_that_this_data_set_cannot_have_is_refused_in_one_line(
+    load: Load, measures: list[str], message: str
+) -> None:
+    graph = load({"datasets": QUESTIONS, "tables": {"mine": {"rows": ["bm25"], "measures": measures}}})
+    with pytest.raises(SystemExit, match=message):
+        graph.jobs("results/msmarco/mine.tsv")
+
+
+def rows_of(file: Path) -> list[dict[str, str]]:
+    with file.open(encoding="utf-8") as stream:
+        return list(csv.DictReader(stream, delimiter="\t"))
+
+
+@pytest.mark.slow
+def test_table_7_and_a_table_with_columns_of_a_second_collection_are_made_to_the_end(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    second = folder / "tests" / "data" / "second"
+    shutil.copytree(folder / "tests" / "data" / "tiny", second)
+    header, *judged = (second / "qrels" / "dev.tsv").read_text().splitlines()
+    (second / "qrels" / "late.tsv").write_text("\n".join([header, *judged[:20]]) + "\n")
+    of_second = {
+        **{"source": "beir", "path": "tests/data/second", "train_split": "train", "eval_split": "dev"},
+        "other_eval_splits": {"late": {"measures": ["nDCG@10"]}},
+    }
+    table = {
+        "rows": ["bm25", "backbone-zeroshot", "backbone-round1"],
+        "measures": ["MRR@10", "second/MRR@10", "second/late/nDCG@10", "nowhere/hits@5"],
+        "optional": ["nowhere"],
+        "published": ["condenser_table6"],
+    }
+    overlay = {"datasets": {"second": of_second}, "tables": {"places": table}}
+    (folder / "overlay.yaml").write_text(yaml.safe_dump(overlay))
+    targets = ["results/tiny/places.tests.tsv", "results/tiny/table7.tsv"]
+    said = finished(folder, *targets, target="results/tiny/places.tsv", overlays=["overlay.yaml"])
+    assert "nowhere/hits@5: left out, the configuration has no such data." in said
+
+    results = folder / "results"
+    rows = rows_of(results / "tiny" / "places.tsv")
+    assert [row["method"] for row in rows] == ["BM25", "Start, not fine-tuned", "Start, fine-tuned"]
+    assert list(rows[0])[2:6] == ["MRR@10", "second/MRR@10", "second/late/nDCG@10", "origin"]
+    assert "published" not in "".join(
+        [*rows[0], *(row["origin"] for row in rows)]
+    )  # not at the papers' scale
+    variants = ("bm25/untrained", "backbone-zeroshot/untrained", "backbone-round1/seed42")
+    for row, place in zip(rows, variants, strict=True):
+        for column, file, measure in (
+            ("MRR@10", f"tiny/systems/{place}/metrics.dev.json", "MRR@10"),
+            ("second/MRR@10", f"second/systems/{place}/metrics.dev.json", "MRR@10"),
+            ("second/late/nDCG@10", f"second/systems/{place}/metrics.late.json", "nDCG@10"),
+        ):
+            value = read_json(results / file)["measures"][measure]
+            assert row[column] == f"{value:.4f}"
+            if row[f"{column}_low"]:  # empty where all queries score the same
+                assert float(row[f"{column}_low"]) <= round(value, 4) <= float(row[f"{column}_high"])
+    assert rows[0]["MRR@10"] == rows[0]["second/MRR@10"]  # BM25 on the same collection and judgements
+    num_late = len({one.query_id for one in read_qrels(results / "second/data/qrels.late.tsv")})
+    assert f"second/late/nDCG@10: second, 240 passages, {num_late} queries" in rows[0]["other_columns"]
+    counts = read_json(results / "second/data/counts.json")
+    assert counts["queries_shared_by_splits"] == {"dev+late": num_late}
+
+    tests = rows_of(results / "tiny" / "places.tests.tsv")
+    assert Counter((line["measure"], line["queries"]) for line in tests) == {
+        ("MRR@10", "48"): 2, ("second/MRR@10", "48"): 2, ("second/late/nDCG@10", str(num_late)): 2,
+    }  # fmt: skip
+    seventh = rows_of(results / "tiny" / "table7.tsv")
+    assert [row["method"] for row in seventh] == [
+        *("Start, not fine-tuned", "Start, fine-tuned"),
+        *("Condenser w/o hard negatives", "Condenser + hard negatives"),
+    ]
+    assert {row["origin"] for row in seventh} == {"measured"}
+    assert "0 findings" in finished(folder, target="verify", overlays=["overlay.yaml"])
