@@ -21,6 +21,7 @@ MAY_IMPORT = {
     "train": {"train", "data", "model", "loss"},
     "retrieve": {"retrieve", "data", "model"},
     "evaluate": {"evaluate", "data"},
+    "export": {"export", "data", "model", "retrieve", "evaluate"},
     "objectives": {"objectives"},
     "systems": {"systems"},
     "experiment": {"data", "evaluate", "systems"},

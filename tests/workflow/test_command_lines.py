@@ -30,6 +30,7 @@ TARGETS = [
     "results/tiny/report.html",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/tiny/table3.tsv", "results/tiny/table2.crate.zip",
+    "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
 ]  # fmt: skip
 
 

@@ -20,8 +20,8 @@ TARGET = "results/msmarco/table2.tsv"
 TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
     "results/msmarco/table3.tsv",
-    "results/msmarco/systems/condenser-untied/seed42/model/model.safetensors",
     "results/msmarco/report.html",
+    "results/msmarco/systems/condenser-untied/seed42/export/agreement.json",
     "results/stsb/low_data.tsv",
     *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
 ]  # fmt: skip
@@ -49,7 +49,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.*-sentences*.label": {"table stsb low_data"},
     "systems.*-sentences*": {"train_sentences * {name} *", "similarities * {name} *"},
     "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
-    "compute.threads": {*COMPUTED, *SENTENCES, "search *", "attention_entropy *"},
+    "compute.threads": {*COMPUTED, *SENTENCES, "search *", "attention_entropy *", "export *"},
     "compute.device": {*COMPUTED, *SENTENCES, "attention_entropy *"},
     "compute.precision": COMPUTED | SENTENCES,
     "safety.*": set(),
@@ -61,8 +61,8 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
     "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
-    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *"},
-    "recipes.marco.lengths.passage": {"train *", "encode *", "attention_entropy *", "rerank *"},
+    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *", "export *"},
+    "recipes.marco.lengths.passage": {"train *", "encode *", "attention_entropy *", "rerank *", "export *"},
     "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
@@ -101,13 +101,17 @@ USED_BY: dict[str, set[str]] = {
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
     "encode.batch_tokens": {
-        *("encode *", "encode_queries *", "attention_entropy *", "similarities *", "rerank *"),
+        *("encode *", "encode_queries *", "attention_entropy *", "similarities *", "rerank *", "export *"),
     },
-    "encode.separator": {"tokens *"},
-    "encode.block_rows": {"tokens *", "encode *", "encode_queries *", "search *", "rerank *"},
+    "encode.separator": {"tokens *", "export *"},
+    "encode.block_rows": {
+        *("tokens *", "encode *", "encode_queries *", "search *", "rerank *", "export *"),
+    },
     "metrics.*": {"metrics *"},
     "report.*": {"report *"},
-    "significance.*": {"table *", "compare *", "figure *"},
+    "significance.power": {"table *", "compare *", "figure *"},
+    "significance.permutations": {"table *", "compare *", "figure *"},
+    "significance.*": {"table *", "compare *", "figure *", "export *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
     "tables.*.by_dataset.*": set(),  # of other data sets

@@ -19,6 +19,7 @@ TARGETS = [
     "results/downloads/a.gz",
     "results/stsb/low_data.tsv",
     "results/stsb/systems/glove/untrained/metrics.test.json",
+    "results/msmarco/systems/condenser-round1/seed42/export/agreement.json",
 ]
 GLOVE = {"systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}}}
 

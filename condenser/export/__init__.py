@@ -1,0 +1,31 @@
+"""A retriever as other libraries load it, and the proof that they rank as this workflow does.
+
+Four libraries read the exported folder: sentence-transformers, transformers, Pyserini and ONNX Runtime.
+docs/export.md says what lies in it.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+PACKAGES = {  # by the name of the package index, that of the import
+    "sentence-transformers": "sentence_transformers",
+    "pyserini": "pyserini",
+    "onnx": "onnx",
+    "onnxscript": "onnxscript",
+    "onnxruntime": "onnxruntime",
+}
+
+
+def refuse_missing_packages() -> None:
+    """See that the packages of the extra `export` are installed.
+
+    Raises:
+        ValueError: some are not.
+    """
+    missing = [name for name, module in PACKAGES.items() if find_spec(module) is None]
+    if missing:
+        raise ValueError(
+            f"export: expected the packages of the extra 'export', got none of {', '.join(missing)}. "
+            "Run `make setup`, or `pip install -c requirements.lock '.[export]'`."
+        )

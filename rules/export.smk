@@ -1,0 +1,85 @@
+# Needs: a bi-encoder with its vectors of the collection; where queries are judged, its metrics. Makes: a folder
+# that sentence-transformers, transformers, Pyserini and ONNX Runtime read (docs/export.md), once they have ranked
+# with it as this workflow does.
+
+
+def evaluation_files(wildcards):
+    """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
+    if not experiment.is_measured(config, wildcards.dataset):
+        return {}
+    split = split_of(wildcards.dataset, "eval_split")
+    folder = f"results/{wildcards.dataset}/data"
+    return {
+        "queries": f"{folder}/queries.{split}.jsonl",
+        "qrels": f"{folder}/qrels.{split}.tsv",
+        "metrics": system_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            f"metrics.{split}.json",
+        ),
+    }
+
+
+rule export:
+    input:
+        unpack(evaluation_files),
+        model=encoder_of,
+        embeddings=[
+            f"results/{{dataset}}/systems/{{system}}/{{variant}}/embeddings/collection.{shard}.npy"
+            for shard in SHARDS
+        ],
+        collection=data("collection.jsonl"),
+        doc_ids=data("doc_ids.txt"),
+        counts=data("counts.json"),
+    output:
+        card="results/{dataset}/systems/{system}/{variant}/export/model/README.md",
+        index="results/{dataset}/systems/{system}/{variant}/export/pyserini/index",
+        agreement="results/{dataset}/systems/{system}/{variant}/export/agreement.json",
+        manifest="results/{dataset}/systems/{system}/{variant}/export.manifest.json",
+    log:
+        "results/{dataset}/logs/export.{system}.{variant}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/export.{system}.{variant}.tsv"
+    wildcard_constraints:
+        system=names(BIENCODERS),
+    conda:
+        "../envs/export.yaml"
+    threads: THREADS
+    resources:
+        mem_mb=growing(16000),
+        runtime=growing(480),
+    params:
+        program=program("export"),
+        spec=spec(
+            "export",
+            settings=[
+                "system",
+                "recipe.lengths",
+                "encode",
+                "compute.threads",
+                "significance.confidence",
+                "significance.resamples",
+                "significance.seed",
+            ],
+            packages=[
+                *TORCH,
+                "faiss-cpu",
+                "onnx",
+                "onnxruntime",
+                "onnxscript",
+                "pyserini",
+                "sentence-transformers",
+            ],
+        ),
+        folder=lambda wildcards, output: os.path.dirname(output.agreement),
+        judged=lambda wildcards, input: " ".join(
+            f"--{name} {shlex.quote(str(input[name]))}"
+            for name in ("queries", "qrels", "metrics")
+            if name in input.keys()
+        ),
+    shell:
+        "{params.program} --spec {params.spec:q} --retriever $(dirname {input.model:q})"
+        " --embeddings {input.embeddings:q} --collection {input.collection:q}"
+        " --doc-ids {input.doc_ids:q} --counts {input.counts:q} {params.judged}"
+        " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

@@ -1,0 +1,219 @@
+"""The exported folders give other libraries this workflow's own vectors, whatever the model's vector."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from condenser import export
+from condenser.data.tokens import Tokenizer
+from condenser.export.folders import (
+    joined,
+    passage_encoder_folder,
+    refuse_other_model,
+    write_index,
+    write_model,
+)
+from condenser.files import read_json, save_npy
+from condenser.model.backbone import prepare_backbone
+from condenser.model.retriever import Retriever
+from condenser.model.untied import UntiedEncoders, query_encoder_folder
+
+WAYS = [(pooling, normalised) for pooling in ("cls", "mean") for normalised in (False, True)]
+QUERY_LENGTH, PASSAGE_LENGTH = 6, 12
+TEXTS = ["abc abd", "bcd abc abd bcd abc abd bcd abd abc bcd abd abc bcd", "", "abd [SEP] abc"]
+
+
+def retriever(folder: Path, *, pooling: str, normalised: bool, tied: bool) -> Path:
+    """A BERT with random weights; with two encoders, that of queries has other weights."""
+    start = folder / "start"
+    prepare_backbone(
+        "scratch", start, seed=1, hub_id=None, revision=None, mirror=None, path=None, pooling=pooling,
+        normalised=normalised, texts=["abc abd bcd abc"] * 3,
+        shape={"hidden_size": 12, "num_layers": 2, "num_heads": 3, "intermediate_size": 20,
+               "vocab_size": 40, "max_positions": 16},
+    )  # fmt: skip
+    if tied:
+        return start
+    encoders = UntiedEncoders.load(start, dropout=None)
+    with torch.no_grad():
+        for weight in encoders.queries.parameters():
+            weight += 0.1 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(2))
+    encoders.save(folder / "untied", start)
+    return folder / "untied"
+
+
+def own_vectors(encoder: Path, texts: Sequence[str], length: int) -> np.ndarray:
+    """Each text alone, from the workflow's own tokens."""
+    tokenizer, model = Tokenizer(encoder), Retriever.load(encoder, dropout=None).eval()
+    rows = []
+    for ids in tokenizer.encode(texts):
+        row = [tokenizer.cls_id, *ids[: length - 2].tolist(), tokenizer.sep_id]
+        with torch.no_grad():
+            rows.append(model(torch.tensor([row]), None)[0].numpy())
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize(("pooling", "normalised"), WAYS)
+def test_sentence_transformers_cuts_and_encodes_queries_and_passages_as_the_workflow(
+    tmp_path: Path, pooling: str, normalised: bool, tied: bool
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    source = retriever(tmp_path, pooling=pooling, normalised=normalised, tied=tied)
+    write_model(source, tmp_path / "model", query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH)
+    loaded = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    assert loaded.similarity_fn_name == ("cosine" if normalised else "dot")
+    queries = own_vectors(query_encoder_folder(source), TEXTS, QUERY_LENGTH)
+    passages = own_vectors(source, TEXTS, PASSAGE_LENGTH)
+    np.testing.assert_allclose(loaded.encode_query(TEXTS), queries, atol=2e-6)
+    np.testing.assert_allclose(loaded.encode_document(TEXTS), passages, atol=2e-6)
+    np.testing.assert_allclose(loaded.encode(TEXTS), passages, atol=2e-6)  # without a word: passages
+    assert np.abs(queries - passages).max() > 1e-4  # the long text is cut at two lengths
+    scores = loaded.similarity(loaded.encode_query(TEXTS), loaded.encode_document(TEXTS)).numpy()
+    np.testing.assert_allclose(scores, queries @ passages.T, atol=1e-5)
+
+
+WRITE = """
+import sys
+from pathlib import Path
+from condenser.export.onnx_files import write_onnx
+write_onnx(Path(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize(("pooling", "normalised"), [("cls", False), ("mean", True)])
+def test_onnx_gives_the_vectors_of_rows_of_any_length_and_names_no_place(
+    root: Path, tmp_path: Path, pooling: str, normalised: bool
+) -> None:
+    import onnxruntime
+
+    source = retriever(tmp_path, pooling=pooling, normalised=normalised, tied=True)
+    # in another process: the tests' checks of shapes cannot be exported
+    subprocess.run([sys.executable, "-c", WRITE, str(source)], cwd=root, check=True, capture_output=True)
+    num_words = read_json(source / "config.json")["vocab_size"]
+    ids = torch.randint(0, num_words, (5, 13), generator=torch.Generator().manual_seed(3))
+    mask = torch.arange(13)[None] < torch.tensor([13, 2, 7, 9, 13])[:, None]
+    with torch.no_grad():
+        expected = Retriever.load(source, dropout=None).eval()(ids, mask).numpy()
+    found = {}
+    for name in ("model", "model_int8"):
+        file = source / "onnx" / f"{name}.onnx"
+        session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        given = {"input_ids": ids.numpy(), "attention_mask": mask.long().numpy()}
+        (found[name],) = session.run(["sentence_embedding"], given)
+        assert b".py" not in file.read_bytes()
+    np.testing.assert_allclose(found["model"], expected, atol=1e-5)
+    assert 1e-6 < np.abs(found["model_int8"] - expected).max() < 0.2
+    before = {name: (source / "onnx" / f"{name}.onnx").read_bytes() for name in found}
+    subprocess.run([sys.executable, "-c", WRITE, str(source)], cwd=root, check=True, capture_output=True)
+    assert before == {name: (source / "onnx" / f"{name}.onnx").read_bytes() for name in found}
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    """A model with an index of three passages in two shards."""
+    source = retriever(tmp_path, pooling="mean", normalised=True, tied=False)
+    write_model(source, tmp_path / "model", query_length=QUERY_LENGTH, passage_length=PASSAGE_LENGTH)
+    vectors = np.eye(3, 12, dtype=np.float32)
+    save_npy(tmp_path / "0.npy", vectors[:2])
+    save_npy(tmp_path / "1.npy", vectors[2:])
+    (tmp_path / "doc_ids.txt").write_text("d1\nd2\nd3\n")
+    counts = write_index(
+        tmp_path / "index", tmp_path / "model", [tmp_path / "0.npy", tmp_path / "1.npy"],
+        tmp_path / "doc_ids.txt", query_length=QUERY_LENGTH,
+    )  # fmt: skip
+    assert counts == {"passages": 3, "dim": 12}
+    return tmp_path
+
+
+def test_an_index_refuses_another_model_in_one_line(exported: Path) -> None:
+    refuse_other_model(exported / "index", exported / "model")
+    check = subprocess.run(
+        ["sha256sum", "--check", "model.sha256"], cwd=exported / "index", capture_output=True, text=True
+    )
+    assert check.returncode == 0, check.stdout
+    named = [line.split("  ")[1] for line in (exported / "index" / "model.sha256").read_text().splitlines()]
+    assert {"../model/query/model.safetensors", "../model/passage/model.safetensors"} < set(named)
+    for name in named:
+        file = exported / "index" / name
+        content = file.read_bytes()
+        file.write_bytes(content + b" ")
+        with pytest.raises(
+            ValueError, match=r"expected the model that made this index, got \S+ with"
+        ) as said:
+            refuse_other_model(exported / "index", exported / "model")
+        assert "\n" not in str(said.value)
+        file.write_bytes(content)
+    (exported / "model" / "query" / "model.safetensors").unlink()
+    with pytest.raises(ValueError, match=r"with another query/model\.safetensors"):
+        refuse_other_model(exported / "index", exported / "model")
+
+
+def test_an_index_of_other_passages_is_refused(exported: Path) -> None:
+    (exported / "doc_ids.txt").write_text("d1\nd2\n")
+    with pytest.raises(ValueError, match=r"expected a vector for each id in .*, got 3 vectors"):
+        write_index(
+            exported / "other", exported / "model", [exported / "0.npy", exported / "1.npy"],
+            exported / "doc_ids.txt", query_length=QUERY_LENGTH,
+        )  # fmt: skip
+
+
+def test_a_tokenizer_cuts_by_itself_where_a_library_names_no_length(exported: Path) -> None:
+    lengths = {
+        exported / "model" / "query": QUERY_LENGTH,
+        exported / "model" / "passage": PASSAGE_LENGTH,
+        exported / "index" / "tokenizer": QUERY_LENGTH,
+    }
+    for folder, length in lengths.items():
+        assert read_json(folder / "tokenizer_config.json")["model_max_length"] == length
+    assert passage_encoder_folder(exported / "model") == exported / "model" / "passage"
+
+
+@pytest.mark.parametrize(
+    ("title", "always", "expected"),
+    [
+        ("sorted", False, "sorted [SEP] A list."),
+        ("sorted", True, "sorted [SEP] A list."),
+        ("", False, "A list."),
+        ("  ", False, "A list."),
+        ("", True, "[SEP] A list."),
+    ],
+)
+def test_a_title_is_joined_as_the_workflow_joins_its_tokens(
+    title: str, always: bool, expected: str, tmp_path: Path
+) -> None:
+    from condenser.data.batches import row_windows
+    from condenser.data.tokens import TokenShards, write_token_shard
+
+    given = joined(title, "A list.", separator="[SEP]", always=always)
+    assert given == expected
+    source = retriever(tmp_path, pooling="cls", normalised=False, tied=True)
+    tokenizer = Tokenizer(source)
+    write_token_shard(
+        [(title, "A list.")],
+        tmp_path / "passages",
+        tokenizer,
+        batch_size=1,
+        split=True,
+        leading_separator=always,
+    )
+    shards = TokenShards([tmp_path / "passages"], whole=False)
+    starts, lengths = row_windows(shards, np.arange(1), max_tokens=64)
+    ids = shards.read(starts, lengths, width=int(lengths[0]), fill=0)[0]
+    assert ids.tolist() == tokenizer.encode([given])[0].tolist()
+
+
+def test_a_package_that_is_missing_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    export.refuse_missing_packages()
+    monkeypatch.setitem(export.PACKAGES, "no-such-package", "no_such_module")
+    with pytest.raises(ValueError, match=r"extra 'export', got none of no-such-package\. Run") as said:
+        export.refuse_missing_packages()
+    assert "\n" not in str(said.value)
