@@ -304,6 +304,24 @@ def start_of_sentences(wildcards):
     return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
 
 
+def evaluation_files(wildcards):
+    """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
+    if not experiment.is_measured(config, wildcards.dataset):
+        return {}
+    split = split_of(wildcards.dataset, "eval_split")
+    folder = f"results/{wildcards.dataset}/data"
+    return {
+        "queries": f"{folder}/queries.{split}.jsonl",
+        "qrels": f"{folder}/qrels.{split}.tsv",
+        "metrics": system_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            f"metrics.{split}.json",
+        ),
+    }
+
+
 def texts_with_answers(wildcards):
     """The passages and the queries, where a measure looks for answers in texts."""
     asked = experiment.metrics(config, wildcards.dataset, wildcards.split)["measures"]
