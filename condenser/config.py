@@ -412,7 +412,8 @@ def _check_tables(config: dict[str, Any]) -> None:
             if "by_dataset" in entry:
                 raise ValueError(f"{key}.by_dataset.{dataset}.by_dataset: unknown key.")
             of = f"{key}.by_dataset.{dataset}"
-            whole = _checked(Table, {**table, **entry, "by_dataset": {}}, key=of).model_dump()
+            given = {**experiment.of_dataset(table, entry), "by_dataset": {}}
+            whole = _checked(Table, given, key=of).model_dump()
             _check_table(of, whole, config, known=known, dataset=dataset)
             table["by_dataset"][dataset] = {part: whole[part] for part in entry}
 

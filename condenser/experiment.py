@@ -239,7 +239,12 @@ def made_from_texts(config: Config, system: str) -> list[str]:
 def table_entry(config: Config, dataset: str, table: str) -> dict[str, Any]:
     """The block of a table, with the keys that `by_dataset` replaces for a data set."""
     entry = config["tables"][table]
-    return {**entry, **entry.get("by_dataset", {}).get(dataset, {})}
+    return of_dataset(entry, entry.get("by_dataset", {}).get(dataset, {}))
+
+
+def of_dataset(table: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with keys of its own for a data set; other rows are not compared with the common ones."""
+    return {**table, **({"compare_with": None} if "rows" in own else {}), **own}
 
 
 def table_columns(config: Config, dataset: str, table: str) -> tuple[list[columns.Column], list[str]]:

@@ -190,9 +190,17 @@ def default_tables(overlay, dataset, table):
     return [
         f"results/{of}/{name}.tsv"
         for of in measured or spoken_of
-        for name in overlay.get("tables")
-        or config["datasets"].get(of, {}).get("tables")
-        or [table]
+        for name in overlay.get("tables") or tables_of_sentences(of) or [table]
+    ]
+
+
+def tables_of_sentences(dataset):
+    """The tables that have rows for a data set of sentences; none of one with queries."""
+    entry = config["datasets"].get(dataset)
+    if entry is None or sources.task(entry) is None:
+        return []
+    return [
+        name for name, one in config["tables"].items() if dataset in one["by_dataset"]
     ]
 
 
@@ -282,13 +290,13 @@ def encoder_file(dataset, system, variant):
 
 
 def long_encoder_of(wildcards):
-    """The weights of an encoder whose rows are longer than a passage; its backbone must have positions for them."""
+    """The weights of an encoder whose rows may be longer than a passage, if it has positions for them."""
     refuse_few_positions(wildcards)
     return encoder_of(wildcards)
 
 
 def refuse_few_positions(wildcards):
-    """End with a line where the longest row of a system does not fit its backbone."""
+    """End with a line where a system has too few positions for its longest row."""
     try:
         check_longest_row(config, wildcards.dataset, wildcards.system)
     except ValueError as error:

@@ -43,6 +43,7 @@ USED_BY: dict[str, set[str]] = {
     "datasets.stsb.*": {"collect stsb"},
     "recipes.stsb.max_tokens": {"train_sentences *", "similarities *"},
     "recipes.stsb.*": {"train_sentences *"},
+    "sources.dpr.hard_negatives": set(),  # no data set of the default
     "*.wikisection.*": set(),  # as stsb, no target here
     "*.nli.*": set(),
     "systems.backbone-nli-sentences.*": set(),
@@ -114,9 +115,10 @@ USED_BY: dict[str, set[str]] = {
     "significance.*": {"table *", "compare *", "figure *", "export *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.adapt.seeds": set(),
+    "tables.low_data.by_dataset.stsb.*": {"table stsb low_data"},
     "tables.*.by_dataset.*": set(),  # of other data sets
     "tables.*.optional": set(),  # the configuration has none of them
-    "tables.*.published": {"table * {name}"},
+    "tables.*.published": {"table msmarco {name}"},
     "tables.table2.rows": {"* msmarco table2", "figure * costs"},
     "tables.*": {"* msmarco {name}"},
     "figures.*": {"figure * {name}"},
@@ -164,9 +166,9 @@ VALUES: dict[str, Any] = {
     "models.backbone.normalised": False,
     "*.scale": 2.0,
     "encode.separator": "always",
+    "tables.*.by_dataset.stsb.rows": ["backbone-sentences"],
     "tables.*.by_dataset.*.measures": ["hits@20"],
     "tables.*.by_dataset.*.published": ["v1_table4"],
-    "tables.*.by_dataset.*.compare_with": ["backbone-sentences"],
     "tables.*.by_dataset": {"msmarco": {"measures": ["MRR@100"]}},
     "tables.*.optional": ["nq", "dl19", "tqa"],
     "tables.table2.published": None,
@@ -187,7 +189,8 @@ VALUES: dict[str, Any] = {
 NOT_ALONE = [
     "recipe", "*.source", "*.objective", "*.kind", "models.condenser.initial", "datasets.*.recipe",
     "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
-    "datasets.nli.*", "datasets.*.other_eval_splits", "systems.*-zeroshot.first_on",
+    "datasets.nli.*", "datasets.*.other_eval_splits", "tables.*.by_dataset.stsb.measures",
+    "tables.*.by_dataset.wikisection.*", "systems.*-zeroshot.first_on",
     "systems.*.train", "systems.*-zeroshot.negatives",
     "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),

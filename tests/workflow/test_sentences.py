@@ -25,7 +25,10 @@ def test_a_table_of_sentences_trains_each_size_and_seed_once_and_ranks_nothing(l
         variant for variant in variants if variant.startswith("n")
     }
     rows = graph.spec(jobs[-1])["config"]["table"]
-    assert rows["measures"] == ["spearman"] and rows["starts"] == [None, *[0] * 6]
+    assert [column["name"] for column in rows["columns"]] == ["spearman"] and rows["starts"] == [
+        None,
+        *[0] * 6,
+    ]
 
 
 def test_the_models_of_sentences_are_pre_trained_on_them_or_on_the_documents_of_the_data_set(

@@ -102,7 +102,7 @@ class Settings(PartlyJudgedTexts):
     train_split: Literal["train", "dev"] | None = "train"
     eval_split: Literal["dev", "dev-qa", "test"] | None = "test"
     positives: Literal["first", "all"] = "first"
-    hard_negatives: Name | None = "bm25"
+    hard_negatives: Name | None = None
     measures: list[str] | None = Field(default_factory=lambda: ["hits@5", "hits@20", "hits@100"])
 
     @model_validator(mode="after")

@@ -209,9 +209,10 @@ def examples(folder: Path, **options: Any) -> tuple[list[Any], dict[str, int]]:
 
 
 def test_the_hard_negatives_of_the_file_are_the_examples_of_bm25(tmp_path: Path) -> None:
-    assert sources.example_files(settings(), "bm25") == ["biencoder-nq-train.json.gz"]
-    assert sources.example_files(settings(), "condenser-round1") == []
-    assert sources.example_files(settings(hard_negatives=None), "bm25") == []
+    given = settings(hard_negatives="bm25")
+    assert sources.example_files(given, "bm25") == ["biencoder-nq-train.json.gz"]
+    assert sources.example_files(given, "condenser-round1") == []
+    assert sources.example_files(settings(), "bm25") == []
     found, counts = examples(tmp_path)
     assert [(one.query_id, one.positive_doc_ids, one.negative_doc_ids) for one in found] == [
         ("train-0", ("1",), ("3", "5")),
