@@ -26,6 +26,7 @@ from condenser.report.collect import Report
 from condenser.report.state import read_state, write_state
 
 MEASURES = ["MRR@10", "R@10"]
+OF_TABLE = [{"name": name, "measure": name, "dataset": "small", "split": "dev"} for name in MEASURES]
 COLUMNS = [
     "method",
     "batch_size",
@@ -156,7 +157,7 @@ def write_results(
         outputs=[table],
         inputs=[*all_metrics, data / "counts.json"],
         wildcards={"table": "table2"},
-        config={"table": {"rows": rows, "measures": MEASURES, "published": published}},
+        config={"table": {"rows": rows, "columns": OF_TABLE, "published": published}},
     )
     return folder
 

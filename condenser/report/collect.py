@@ -86,11 +86,15 @@ class Report:
         """The rows of all tables whose run is there, each once, by the first variant that is."""
         found: dict[tuple[str, str], Ranking] = {}
         for table in self._tables:
+            columns = table.config["table"]["columns"]
+            place = next((one["dataset"], one["split"]) for one in columns if "/" not in one["name"])
             for row in table.config["table"]["rows"]:
                 metrics = {
                     result.wildcards["variant"]: file
                     for file in table.inputs
-                    if (result := self._maker.get(file)) and result.wildcards.get("system") == row["system"]
+                    if (result := self._maker.get(file))
+                    and result.wildcards.get("system") == row["system"]
+                    and (result.wildcards.get("dataset"), result.wildcards.get("split")) == place
                 }
                 label = row["method"]
                 if row["train_queries"] != "all":
@@ -116,7 +120,7 @@ class Report:
     def _table(self, result: Result) -> dict[str, Any]:
         rows = _read_tsv(self._table_file(result))
         settings = result.config["table"]
-        name, measures = result.wildcards["table"], settings["measures"]
+        name, measures = result.wildcards["table"], [column["name"] for column in settings["columns"]]
         tests = _read_tsv(self._table_file(self._tests[name])) if name in self._tests else []
         best = {
             measure: max((row[measure] for row in rows if row["origin"] == "measured"), default="")
@@ -420,8 +424,9 @@ class Report:
         """What the page's script shows of single queries; None where nothing was measured."""
         if not self._rankings:
             return None
-        named = [name for table in self._tables for name in table.config["table"]["measures"]]
-        measures = list(dict.fromkeys(named))
+        columns = [column for table in self._tables for column in table.config["table"]["columns"]]
+        of_main_set = [column["measure"] for column in columns if "/" not in column["name"]]
+        measures = list(dict.fromkeys(of_main_set))
         return by_query(self._rankings, measures=measures, limits=limits, **self._texts())
 
 
