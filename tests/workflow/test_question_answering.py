@@ -30,7 +30,7 @@ recipes:
     learning_rate: 1.0e-3
     epochs: 1
 tables:
-  qa: {rows: [bm25, backbone-round1, backbone-round2]}
+  qa: {rows: [bm25, backbone-round1, backbone-round2], measures: [hits@5, hits@20, hits@100]}
 downloads: {mirror: mirror}
 """
 
