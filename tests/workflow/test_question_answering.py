@@ -88,7 +88,11 @@ def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_row_has_hits_between_0_and_1_that_grow_with_depth(made: Path) -> None:
     with (made / "results/few/qa.tsv").open() as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    assert [row["method"] for row in rows] == ["BM25", "Start, fine-tuned", "backbone-round2"]
+    assert [row["method"] for row in rows] == [
+        "BM25",
+        "Start, fine-tuned",
+        "Start + hard negatives of its own",
+    ]
     for row in rows:
         hits = [float(row[f"hits@{depth}"]) for depth in (5, 20, 100)]
         assert 0 < hits[0] <= hits[1] <= hits[2] <= 1
