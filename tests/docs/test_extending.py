@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytrec_eval
 import yaml
-from runs import digests, edit, finished
+from runs import digests, edit, finished, started_rules
 
 from condenser.data.records import read_examples, read_passages, read_qrels, read_queries, read_run
 from condenser.evaluate import published
@@ -190,9 +190,9 @@ def check_the_setting(folder: Path, overlay: dict[str, Any]) -> None:
     added = {"marco": {"negatives": {"skip": 3}}, "gentle": {"negatives": {"skip": 0}}}
     overlay = merged(overlay, {"recipes": added})
     (folder / OVERLAY).write_text(yaml.safe_dump(overlay, sort_keys=False))
-    said = finished(folder, target=EXAMPLES, overlays=[OVERLAY])
-    assert "setting recipe.negatives.skip of examples: absent -> 3" in said
-    assert set(re.findall(r"^(?:local)?rule (\w+):", said, flags=re.M)) == {"examples"}
+    planned = finished(folder, "-n", target=EXAMPLES, overlays=[OVERLAY])
+    assert "setting recipe.negatives.skip of examples: absent -> 3" in planned
+    assert started_rules(finished(folder, target=EXAMPLES, overlays=[OVERLAY])) == {"examples"}
     run = ranked(folder / "results/tiny/systems/bm25/untrained/run.train.trec")
     after = list(read_examples(folder / EXAMPLES))
     assert len(after) > 100
