@@ -96,7 +96,8 @@ def test_every_row_has_hits_between_0_and_1_that_grow_with_depth(made: Path) -> 
     for row in rows:
         hits = [float(row[f"hits@{depth}"]) for depth in (5, 20, 100)]
         assert 0 < hits[0] <= hits[1] <= hits[2] <= 1
-        assert (row["passages"], row["queries"], row["collection"]) == ("240", "48", "few")
+        assert (row["passages"], row["queries"]) == ("240", "48")
+        assert row["collection"] == "few (not the official passages and queries)"
 
 
 def test_hits_are_those_of_a_slow_count_over_the_run(made: Path) -> None:
