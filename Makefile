@@ -13,6 +13,7 @@
 #   make browser                        the tests of both pages in a real browser (Chromium)
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
+#   make bench                          how fast each stage is, against what people would run instead; LONG=1 on a GPU
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
 
 SHELL := /bin/bash
@@ -26,11 +27,11 @@ export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
-.PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm parity FORCE
+.PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm bench parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,17s/^# *//p' Makefile
+	@sed -n '3,18s/^# *//p' Makefile
 
 setup: $(READY)
 
@@ -109,6 +110,11 @@ faults: $(READY)
 
 slurm: $(READY)
 	python -m pytest tests/workflow/test_slurm.py -m slurm
+
+# On a busy machine THREADS=1 CLOCK=cpu counts processor time.
+bench: $(READY)
+	@python benchmarks/bench.py --threads $(or $(THREADS),$(if $(LONG),$(CORES),2)) --clock $(or $(CLOCK),wall) \
+	  --device $(if $(LONG),auto,cpu) $(if $(LONG),--long) --output results/bench.tsv
 
 parity: $(READY)
 	@python benchmarks/parity/parity.py --authors "$(AUTHORS)" --environment .venv-parity --work build/parity

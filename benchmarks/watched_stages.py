@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,12 +25,13 @@ from condenser.train.pretrain import pretrain
 
 
 class Update(NamedTuple):
-    """What a stage computed until `ended`, in seconds of `time.perf_counter`."""
+    """What a stage computed from `began` until `ended`, in seconds of `run_updates`' clock."""
 
     ended: float
     items: int
     tokens: int
     chunks: list[Chunk]
+    began: float  # NaN for the first update
 
 
 class DoesNotFit(Exception):
@@ -49,8 +51,14 @@ def run_updates(
     count: int,
     seed: int,
     shape: Shape,
+    between: Callable[[StepRecord], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> list[Update]:
     """The first `count` updates of a stage, or blocks of an encoding.
+
+    Args:
+        between: called after each update of a training; no update's time.
+        clock: seconds.
 
     Raises:
         DoesNotFit: the stage needs more memory than there is, or than the settings' memory_gb.
@@ -58,7 +66,7 @@ def run_updates(
     """
     if settings.get("gradient_cache") == "never" and machine.processes.device.type == "cpu":
         _refuse_large_graphs(settings, shape)
-    watch = _Watch(count, block_rows=settings.get("block_rows", 0))
+    watch = _Watch(count, block_rows=settings.get("block_rows", 0), between=between, clock=clock)
     try:
         with _less_memory_refused():
             _run(stage, folder, settings, machine, watch, seed=seed)
@@ -110,21 +118,34 @@ def _run(
 class _Watch:
     """Collects `count` updates without changing them, then ends the stage by raising `_Enough`."""
 
-    def __init__(self, count: int, *, block_rows: int) -> None:
+    def __init__(
+        self,
+        count: int,
+        *,
+        block_rows: int,
+        between: Callable[[StepRecord], None] | None,
+        clock: Callable[[], float],
+    ) -> None:
         self.updates: list[Update] = []
-        self._count, self._block_rows = count, block_rows
+        self._count, self._block_rows, self._between, self._clock = count, block_rows, between, clock
+        self._began = math.nan
         self._passes: list[tuple[Chunk, Any]] = []  # of the current block, with their tokens
 
-    def _note(self, items: int, tokens: int, chunks: Sequence[Chunk]) -> None:
-        self.updates.append(Update(time.perf_counter(), items, tokens, list(chunks)))
+    def _note(
+        self, items: int, tokens: int, chunks: Sequence[Chunk], record: StepRecord | None = None
+    ) -> None:
+        self.updates.append(Update(self._clock(), items, tokens, list(chunks), self._began))
+        if record is not None and self._between is not None:
+            self._between(record)
         if len(self.updates) == self._count:
             raise _Enough
+        self._began = self._clock()
 
     def on_step(self, record: StepRecord) -> None:
         """Note an update, as the hook of a training."""
         inputs = [chunk.inputs for chunk in record.batch.content.chunks]
         chunks = [Chunk(*each.input_ids.shape, len(getattr(each, "labels", ()))) for each in inputs]
-        self._note(record.batch.num_items, record.batch.num_tokens, chunks)
+        self._note(record.batch.num_items, record.batch.num_tokens, chunks, record)
 
     def on_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
         """Note the blocks of an encoding, as PyTorch's hook before every forward pass of a module.

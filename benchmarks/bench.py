@@ -1,0 +1,174 @@
+"""Measure what this workflow does against what people would run instead, and print one table.
+
+    make bench                  # two cores, within ten minutes
+    make bench LONG=1           # the papers' sizes, for a GPU
+    python benchmarks/bench.py --threads 2 --device cpu --only searching metrics --output results/bench.tsv
+
+Each measurement is a file of benchmarks/measurements/ and runs in a process of its own, with the environment
+of the workflow's programs. Ours and the peer run in turn on the same weights, inputs, dtype and threads, and
+their medians are compared; a ratio above 1 says that ours is better. `limit` is what the hardware allows, where
+it can be computed. A measurement that fails leaves a line that says so, and status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from measuring import COLUMNS, Form, write_inputs
+
+from condenser import program
+from condenser.files import atomic_write
+from condenser.pipeline.environment import program_environment
+
+ROOT = Path(__file__).resolve().parent.parent
+ORDER = (
+    "condenser_step",
+    "cocondenser_step",
+    "finetuning_step",
+    "masking",
+    "tokenising",
+    "encoding",
+    "searching",
+    "bm25",
+    "metrics",
+    "nothing_to_do",
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--threads", type=int, required=True)
+    add("--device", choices=["auto", "cpu", "cuda"], required=True)
+    add("--clock", choices=["wall", "cpu"], default="wall", help="cpu: for one thread on a busy machine")
+    add("--long", action="store_true", help="the papers' sizes")
+    add("--only", nargs="+", choices=ORDER, default=ORDER, help="some of the measurements")
+    add("--output", type=Path, required=True)
+    add("--one", choices=["inputs", *ORDER], help=argparse.SUPPRESS)  # in a process of its own
+    given = parser.parse_args(argv)
+    folder = given.output.parent / ".work" / "bench"
+    form = Form(
+        folder / "inputs",
+        folder / (given.one or ""),
+        given.threads,
+        given.long,
+        given.device,
+        given.clock == "cpu",
+    )
+    if given.one:
+        _measure(given.one, form)
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    lines, failed = [], []
+    try:
+        for name in ("inputs", *given.only):
+            began = time.monotonic()
+            done = _in_new_process(name, given, folder)
+            new = json.loads((folder / f"{name}.json").read_text()) if done.returncode == 0 else []
+            if done.returncode:
+                failed.append(name)
+                note = (done.stderr.strip().splitlines() or ["no message"])[-1]
+                new = [dict.fromkeys(COLUMNS, "") | {"what": name, "note": f"failed: {note}"}]
+                print(done.stderr, file=sys.stderr)
+            lines += new
+            write_table(lines, given)
+            _print(f"# {name}: {time.monotonic() - began:.0f} s", *map(_text, new))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    _print("", _machine(given), *_aligned(lines), f"# {given.output}")
+    if failed:
+        sys.exit(f"error: {', '.join(failed)}: expected measurements, got errors (above).")
+
+
+def write_table(lines: Sequence[Mapping[str, Any]], given: argparse.Namespace) -> None:
+    """Write what has been measured so far, below a line on the machine."""
+    with atomic_write(given.output) as file:
+        rows = (_machine(given), "\t".join(COLUMNS), *map(_text, lines))
+        file.write("".join(f"{row}\n" for row in rows).encode())
+
+
+def _measure(name: str, form: Form) -> None:
+    """Write the lines of one measurement, as JSON."""
+    if name == "inputs":
+        write_inputs(form.inputs, threads=form.threads, long=form.long)
+        lines: list[dict[str, Any]] = []
+    else:
+        form.work.mkdir()
+        lines = importlib.import_module(f"measurements.{name}").measure(form)
+        shutil.rmtree(form.work)
+    form.inputs.with_name(f"{name}.json").write_text(json.dumps(lines))
+
+
+def _in_new_process(name: str, given: argparse.Namespace, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(Path(__file__)), "--one", name, "--threads", str(given.threads)]
+    command += [
+        "--device",
+        given.device,
+        "--clock",
+        given.clock,
+        "--output",
+        str(given.output),
+        *["--long"] * given.long,
+    ]
+    threads = dict.fromkeys(("OMP_NUM_THREADS", "RAYON_NUM_THREADS"), str(given.threads))
+    environment = {**os.environ, **program_environment(root=ROOT, work=folder), **threads}
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False
+    )
+
+
+def _machine(given: argparse.Namespace) -> str:
+    """The machine and the command, in words."""
+    import torch
+
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() and given.device != "cpu" else "no GPU"
+    return (
+        f"# {datetime.now(UTC):%Y-%m-%d}, {found[1] if found else 'a processor'}, {os.cpu_count()} cores, {gpu}, "
+        f"torch {torch.__version__}, {given.threads} threads, {'long' if given.long else 'short'} form, clock: "
+        f"{given.clock}, load {os.getloadavg()[0]:.1f} at the end"
+    )
+
+
+def _text(line: Mapping[str, Any], separator: str = "\t") -> str:
+    return separator.join(_cells(line))
+
+
+def _cells(line: Mapping[str, Any]) -> list[str]:
+    def cell(value: Any) -> str:
+        if isinstance(value, float):
+            return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+        return "" if value is None else str(value)
+
+    return [cell(line[name]) for name in COLUMNS]
+
+
+def _aligned(lines: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The table as Markdown."""
+    rows = [list(COLUMNS), ["---"] * len(COLUMNS), *map(_cells, lines)]
+    return [f"| {' | '.join(row)} |" for row in rows]
+
+
+def _print(*rows: str) -> None:
+    print(*rows, sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    program.run(main)

@@ -1,0 +1,62 @@
+"""A step of coCondenser pre-training with the gradient cache against the plain way, and its peak memory."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+from typing import Any
+
+from measuring import Form, line
+from stepping import step_settings, steps_in_turn, write_step_inputs
+from steps import in_new_process, shape_of
+from watched_stages import run_updates
+
+from condenser.train.machine import training_machine
+
+SPANS = 512
+
+
+def measure(form: Form) -> list[dict[str, Any]]:
+    """Spans of MS MARCO's documents, as in the papers."""
+    settings = step_settings("cocondenser", long=form.long, batch_size=SPANS // 2)
+    steps = steps_in_turn(form, "cocondenser", "msmarco_doc", settings, count=form.size(2, 12), left_out=1)
+    peaks = [_peak_mb(form, num_spans) for num_spans in (64, 1024)]
+    return [
+        line(
+            f"coCondenser step with gradient cache, {SPANS} spans",
+            "tokens/s",
+            steps.tokens / steps.seconds,
+            better="more",
+            against="plain way with cache, padded to 128",
+            peer=steps.tokens / steps.plain_seconds,
+            least_ratio=4.0,
+            limit=steps.tokens / steps.limit_seconds,
+            note=f"spans of {steps.tokens / SPANS:.0f} tokens, {steps.precision}",
+        ),
+        line(
+            "its peak memory, 64 to 1,024 spans",
+            "% more",
+            100 * (peaks[1] / peaks[0] - 1),
+            better="less",
+            most=10.0,
+            note=f"{peaks[0]:,.0f} and {peaks[1]:,.0f} MB in the first step",
+        ),
+    ]
+
+
+def _peak_mb(form: Form, num_spans: int) -> float:
+    settings = step_settings("cocondenser", long=form.long, batch_size=num_spans // 2)
+    folder = write_step_inputs(form, "cocondenser", "msmarco_doc", num_rows=4 * num_spans)
+    return in_new_process(peak_mb_of_steps, folder, settings, device=form.device, threads=form.threads)
+
+
+def peak_mb_of_steps(folder: Path, settings: dict[str, Any], *, device: str, threads: int) -> float:
+    """The most memory of a step in this process: a GPU's tensors, or what is resident."""
+    import torch
+
+    with training_machine(device=device, precision="auto", threads=threads) as machine:
+        shape = shape_of(folder, settings)
+        run_updates("cocondenser", folder, settings, machine, count=1, seed=0, shape=shape)
+        if machine.processes.device.type == "cuda":
+            return torch.cuda.max_memory_allocated() / 1e6
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6

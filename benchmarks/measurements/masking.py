@@ -1,0 +1,106 @@
+"""Masking and batching of a Condenser's batch on one core, against a loop over tokens in Python."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from measuring import Form, in_turn, line
+from stepping import WIDTH, step_settings, write_step_inputs
+
+from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.train.distributed import joined
+from condenser.train.pretrain import Stretches, masked_texts
+
+IGNORED = -100
+
+
+def measure(form: Form) -> list[dict[str, Any]]:
+    """The same texts through both."""
+    torch.set_num_threads(1)
+    settings = step_settings("condenser", long=form.long)
+    num_rows = form.size(1024, 4096)
+    folder = write_step_inputs(form, "condenser", "msmarco", num_rows=num_rows)
+    shards, tokenizer = TokenShards([folder / "condenser.0-of-1"]), Tokenizer(folder / "backbone")
+    lengths = np.minimum(np.diff(shards.row_starts), WIDTH - 2)
+    texts = Stretches(shards.row_starts[:-1], lengths, positions=np.arange(num_rows))
+    num_masked: dict[str, int] = {}
+    with joined("cpu", timeout_s=60) as processes:
+
+        def ours() -> None:
+            masked = masked_texts(
+                shards,
+                {"blocks": texts},
+                tokenizer=tokenizer,
+                mask_probability=0.15,
+                processes=processes,
+                rows_per_chunk=settings["rows_per_chunk"],
+                seed=0,
+                epoch=0,
+                step=0,
+            )
+            num_masked["ours"] = masked.num_masked
+
+        def loop() -> None:
+            num_masked["loop"] = _loop(shards, lengths, tokenizer)
+
+        seconds = in_turn({"ours": ours, "loop": loop}, repeats=5, clock=form.clock)
+    assert abs(num_masked["ours"] / num_masked["loop"] - 1) < 0.02, f"not the same work: {num_masked}"
+    tokens = float(lengths.sum() + 2 * num_rows)
+    return [
+        line(
+            "masking and batching, one core",
+            "tokens/s",
+            tokens / seconds["ours"],
+            better="more",
+            against="a loop over tokens in Python",
+            peer=tokens / seconds["loop"],
+            least_ratio=20.0,
+            note=f"whole words, {num_rows:,} texts of {tokens / num_rows:.0f} tokens",
+        )
+    ]
+
+
+def _loop(shards: TokenShards, lengths: np.ndarray, tokenizer: Tokenizer) -> int:
+    """Mask whole words and pad to one width, token by token, as transformers' collator does."""
+    is_continuation, ordinary = tokenizer.is_continuation.tolist(), tokenizer.random_ids.tolist()
+    is_ordinary, draw, count = set(ordinary), random.Random(0), 0
+    starts = shards.row_starts[:-1]
+    for begin in range(0, len(lengths), 64):
+        ids_of_batch, labels_of_batch, mask_of_batch = [], [], []
+        for row in range(begin, min(begin + 64, len(lengths))):
+            tokens = shards.read(
+                starts[row : row + 1], lengths[row : row + 1], width=int(lengths[row]), fill=0
+            )
+            ids = [tokenizer.cls_id, *tokens[0].tolist(), tokenizer.sep_id]
+            words: list[list[int]] = []
+            for place, token in enumerate(ids):
+                if token in is_ordinary:
+                    if words and is_continuation[token] and words[-1][-1] == place - 1:
+                        words[-1].append(place)
+                    else:
+                        words.append([place])
+            left = max(1, round(0.15 * sum(map(len, words))))
+            draw.shuffle(words)
+            labels = [IGNORED] * len(ids)
+            for word in words:
+                if len(word) > left:
+                    continue
+                left -= len(word)
+                for place in word:
+                    labels[place] = ids[place]
+                    chance = draw.random()
+                    if chance < 0.8:
+                        ids[place] = tokenizer.mask_id
+                    elif chance < 0.9:
+                        ids[place] = draw.choice(ordinary)
+                    count += 1
+            padding = WIDTH - len(ids)
+            ids_of_batch.append(ids + [tokenizer.pad_id] * padding)
+            labels_of_batch.append(labels + [IGNORED] * padding)
+            mask_of_batch.append([1] * len(ids) + [0] * padding)
+        for rows in (ids_of_batch, labels_of_batch, mask_of_batch):
+            torch.tensor(rows)
+    return count

@@ -1,0 +1,142 @@
+"""What all measurements of benchmarks/bench.py share: their form, timing in turn, a line of the table."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal
+
+COLUMNS = ("what", "unit", "ours", "against", "peer", "ratio", "limit", "goal", "reached", "note")
+
+
+@dataclass(frozen=True)
+class Form:
+    """How large a measurement is, and on what it runs.
+
+    Attributes:
+        inputs: the folder of `write_inputs`, which all measurements share.
+        work: a folder for this measurement alone.
+        long: the sizes of the papers, for a GPU; else those of two processor cores in minutes.
+        device: cpu, cuda or auto.
+        cpu_time: count seconds of processor time, for one thread on a busy machine.
+    """
+
+    inputs: Path
+    work: Path
+    threads: int
+    long: bool
+    device: str
+    cpu_time: bool
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Seconds: of the clock on the wall, or of processors."""
+        return processor_seconds if self.cpu_time else time.perf_counter
+
+    def size(self, short: int, long: int) -> int:
+        """One of two numbers, by the form."""
+        return long if self.long else short
+
+
+def processor_seconds() -> float:
+    """Seconds of all processors for this process, its threads, and its children that have ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def seconds_of(work: Callable[[], object], *, clock: Callable[[], float]) -> float:
+    """Seconds that `work` takes."""
+    began = clock()
+    work()
+    return clock() - began
+
+
+def in_turn(
+    works: Mapping[str, Callable[[], object]], *, repeats: int, clock: Callable[[], float]
+) -> dict[str, float]:
+    """The median of each one's seconds, one after the other, `repeats` times.
+
+    So what else the machine does at a time holds up all of them.
+    """
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            times[name].append(seconds_of(work, clock=clock))
+    return {name: median(of_one) for name, of_one in times.items()}
+
+
+def line(
+    what: str,
+    unit: str,
+    ours: float,
+    *,
+    better: Literal["more", "less"],
+    against: str = "",
+    peer: float | None = None,
+    least_ratio: float | None = None,
+    most: float | None = None,
+    limit: float | None = None,
+    note: str = "",
+) -> dict[str, Any]:
+    """A line of the table.
+
+    Args:
+        better: whether more or less of the unit is better. A ratio above 1 says that ours is better.
+        least_ratio, most: the goal, for the ratio or for ours; a line may have one of them or none.
+        limit: what the hardware allows, in the unit.
+    """
+    ratio = None if peer is None else (ours / peer if better == "more" else peer / ours)
+    goal = reached = ""
+    if least_ratio is not None:
+        assert ratio is not None, "a goal for a ratio needs a peer"
+        goal, reached = f"{least_ratio:g}x", "yes" if ratio >= least_ratio else "no"
+    elif most is not None:
+        goal, reached = f"at most {most:g}", "yes" if ours <= most else "no"
+    cells = (what, unit, ours, against, peer, ratio, limit, goal, reached, note)
+    return dict(zip(COLUMNS, cells, strict=True))
+
+
+def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
+    """Write what measurements share: the default's collection of docstrings, models, tokens.
+
+    `model/` is the embedded backbone, and `cls/` the same as the papers use it; in the long form both have
+    the shape of BERT-base and new weights. `data/` are the canonical files and `tokens.0-of-1` their shard.
+    """
+    import torch
+    from steps import load_config
+    from transformers import AutoTokenizer, BertConfig, BertModel
+
+    from condenser.data import sources
+    from condenser.data.tokens import Tokenizer, tokenise_collection
+    from condenser.model.backbone import embedded_folder, prepare_backbone
+
+    torch.set_num_threads(threads)
+    folder.mkdir(parents=True)
+    origin = embedded_folder()
+    if long:
+        torch.manual_seed(0)
+        BertModel(BertConfig(max_position_embeddings=512)).save_pretrained(folder / "base")
+        AutoTokenizer.from_pretrained(origin).save_pretrained(folder / "base")
+        origin = folder / "base"
+    unused: dict[str, Any] = dict.fromkeys(("hub_id", "revision", "mirror", "shape", "texts"))
+    for name, pooling, normalised in (("model", "mean", True), ("cls", "cls", False)):
+        prepare_backbone(
+            "folder", folder / name, seed=0, path=origin, pooling=pooling, normalised=normalised, **unused
+        )
+    dataset = load_config([])["datasets"]["msmarco"]
+    (folder / "data").mkdir()
+    sources.collect(folder / "data", {}, dataset)
+    tokenise_collection(
+        folder / "data" / "collection.jsonl",
+        folder / "data" / "doc_ids.txt",
+        folder / "tokens.0-of-1",
+        Tokenizer(folder / "model"),
+        shard="0-of-1",
+        multiple_of=1024,
+        leading_separator=False,
+        batch_size=512,
+    )

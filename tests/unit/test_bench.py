@@ -1,0 +1,104 @@
+"""The arithmetic of `make bench`, and that the plain way that it compares with computes the same losses."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from transformers import BertConfig, BertModel
+
+from condenser.model.mlm_head import MaskedLanguageHead
+from condenser.model.pretraining import Condenser
+from condenser.train.gradient_cache import Chunk
+from condenser.train.pretrain import MaskedRows
+
+
+@pytest.fixture
+def bench(root: Path) -> Iterator[SimpleNamespace]:
+    sys.path.insert(0, str(root / "benchmarks"))
+    modules: dict[str, ModuleType] = {
+        name: importlib.import_module(name) for name in ("measuring", "plain", "bench")
+    }
+    yield SimpleNamespace(**modules)
+    sys.path.remove(str(root / "benchmarks"))
+
+
+def test_a_ratio_above_one_says_that_ours_is_better(bench: SimpleNamespace) -> None:
+    faster = bench.measuring.line("a", "tokens/s", 30.0, better="more", peer=10.0, least_ratio=3.0)
+    smaller = bench.measuring.line("b", "GB", 0.5, better="less", peer=2.0, most=0.4)
+    assert (faster["ratio"], faster["reached"]) == (3.0, "yes")
+    assert (smaller["ratio"], smaller["goal"], smaller["reached"]) == (4.0, "at most 0.4", "no")
+
+
+def test_works_take_turns(bench: SimpleNamespace) -> None:
+    now, order = [0.0], []
+
+    def work(name: str, seconds: float) -> None:
+        order.append(name)
+        now[0] += seconds
+
+    medians = bench.measuring.in_turn(
+        {"ours": lambda: work("ours", 1.0), "theirs": lambda: work("theirs", len(order))},
+        repeats=3,
+        clock=lambda: now[0],
+    )
+    assert order == ["ours", "theirs"] * 3
+    assert medians == {"ours": 1.0, "theirs": 3.0}  # of 1, 3 and 5
+
+
+def test_every_measurement_has_its_place_in_the_table(bench: SimpleNamespace, root: Path) -> None:
+    files = {file.stem for file in (root / "benchmarks" / "measurements").glob("*.py")}
+    assert files == set(bench.bench.ORDER)
+
+
+def test_the_plain_way_has_the_losses_and_vectors_of_ours(bench: SimpleNamespace) -> None:
+    chunk, model = _chunk(), _condenser()
+    bench.plain.same_losses(model, bench.plain.PlainCondenser(model), chunk)
+    other = _condenser(skip_from=2)
+    other.load_state_dict(model.state_dict())
+    with pytest.raises(AssertionError):
+        bench.plain.same_losses(model, bench.plain.PlainCondenser(other), chunk)
+
+
+def test_padded_texts_are_our_rows_in_the_batchs_order(bench: SimpleNamespace) -> None:
+    chunk = _chunk()
+    texts = bench.plain.padded_texts([chunk], width=12, device=torch.device("cpu"))
+    for place, row in enumerate(chunk.rows.tolist()):
+        length = int(chunk.inputs.attention_mask[place].sum())
+        assert texts.mask[row].tolist() == [1] * length + [0] * (12 - length)
+        assert torch.equal(texts.ids[row, :length], chunk.inputs.input_ids[place, :length])
+    assert sorted(texts.labels[texts.labels >= 0].tolist()) == sorted(chunk.inputs.labels.tolist())
+
+
+def _condenser(skip_from: int = 1) -> Condenser:
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=50,
+        hidden_size=16,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        intermediate_size=32,
+        initializer_range=0.5,
+    )
+    return Condenser(
+        BertModel(config),
+        MaskedLanguageHead(config),
+        num_head_layers=2,
+        skip_from=skip_from,
+        use_late_mlm=True,
+        seed=0,
+    )
+
+
+def _chunk() -> Chunk[MaskedRows]:
+    """Three rows of 8, 6 and 5 tokens, not in the batch's order."""
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(5, 50, (3, 8), generator=generator)
+    mask = torch.arange(8)[None, :] < torch.tensor([8, 6, 5])[:, None]
+    inputs = MaskedRows(ids, mask, torch.tensor([2, 10, 11, 18]), torch.tensor([7, 8, 9, 10]))
+    return Chunk("blocks", torch.tensor([2, 0, 1]), inputs, seed=0)
