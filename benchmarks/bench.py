@@ -2,12 +2,12 @@
 
     make bench                  # two cores, within ten minutes
     make bench LONG=1           # the papers' sizes, for a GPU
-    python benchmarks/bench.py --threads 2 --device cpu --only searching metrics --output results/bench.tsv
+    python benchmarks/bench.py --threads 2 --device cpu --only searching --output results/bench.tsv
 
 Each measurement is a file of benchmarks/measurements/ and runs in a process of its own, with the environment
 of the workflow's programs. Ours and the peer run in turn on the same weights, inputs, dtype and threads, and
-their medians are compared; a ratio above 1 says that ours is better. `limit` is what the hardware allows, where
-it can be computed. A measurement that fails leaves a line that says so, and status 1.
+their medians are compared; a ratio above 1 says that ours is better. `limit` is what the hardware allows,
+where it can be computed. A measurement that fails leaves a line that says so, and status 1.
 """
 
 from __future__ import annotations
@@ -140,11 +140,15 @@ def _machine(given: argparse.Namespace) -> str:
 
     found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() and given.device != "cpu" else "no GPU"
-    return (
-        f"# {datetime.now(UTC):%Y-%m-%d}, {found[1] if found else 'a processor'}, {os.cpu_count()} cores, {gpu}, "
-        f"torch {torch.__version__}, {given.threads} threads, {'long' if given.long else 'short'} form, clock: "
-        f"{given.clock}, load {os.getloadavg()[0]:.1f} at the end"
-    )
+    machine = [
+        found[1] if found else "a processor",
+        f"{os.cpu_count()} cores",
+        gpu,
+        f"torch {torch.__version__}",
+    ]
+    form = [f"{given.threads} threads", "long form" if given.long else "short form", f"clock: {given.clock}"]
+    load = f"load {os.getloadavg()[0]:.1f} at the end"
+    return ", ".join([f"# {datetime.now(UTC):%Y-%m-%d}", *machine, *form, load])
 
 
 def _text(line: Mapping[str, Any], separator: str = "\t") -> str:

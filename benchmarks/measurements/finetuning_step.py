@@ -1,4 +1,4 @@
-"""A fine-tuning step, 8 queries with 8 passages each, against a plain loop and sentence-transformers' trainer."""
+"""A fine-tuning step of 8 queries, 8 passages each: a plain loop and sentence-transformers' trainer."""
 
 from __future__ import annotations
 
