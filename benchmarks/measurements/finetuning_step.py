@@ -54,7 +54,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
         )
         for _ in range(3):
             _ours_and_plain(form, settings, machine, plain, times, tokens)
-            times["theirs"] += _theirs(form, queries, passages, machine, count=form.size(2, 10) + LEFT_OUT)
+            times["theirs"] += _theirs(form, queries, passages, machine, count=form.size(1, 10) + LEFT_OUT)
     ours, plain_s, theirs = (median(times[name]) for name in ("ours", "plain", "theirs"))
     mean = sum(tokens) / len(tokens)
     what = f"fine-tuning step, {QUERIES} x {PASSAGES}"
@@ -135,7 +135,7 @@ def _ours_and_plain(
         )
         plain_seconds.append(seconds_of(lambda: plain.finetuning(queries, passages), clock=form.clock))
 
-    count = form.size(2, 10) + LEFT_OUT
+    count = form.size(1, 10) + LEFT_OUT
     updates = run_updates(
         "train",
         form.work,
