@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--threads", type=int, required=True)
     add("--clock", choices=["wall", "cpu"], required=True, help="cpu: on a busy machine")
+    add("--only", nargs="+", default=[], help="some stages, by their names")
     add("--output", type=Path, required=True, help="the picture")
     add("--table", type=Path, required=True)
     given = parser.parse_args(argv)
@@ -51,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         write_inputs(form.inputs, threads=given.threads, long=False)
         rows = []
         for stage, unit, base, run in stages(form):
+            if given.only and stage not in given.only:
+                continue
             run(base)  # warms up
             works = [partial(run, base * factor) for factor in FACTORS]
             seconds = [min(seconds_of(work, clock=clock) for _ in range(2)) for work in works]
@@ -147,7 +150,7 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
             rows=range(rows),
             max_tokens=128,
             batch_tokens=16384,
-            block_rows=64,
+            block_rows=16,
             threads=form.threads,
             device="cpu",
             precision="auto",
@@ -230,7 +233,7 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
     return [
         ("tokenise", "passages", 1024, tokens),
         ("mask and batch", "blocks", 1024, mask),
-        ("encode", "passages", 64, encode),
+        ("encode", "passages", 16, encode),
         ("search: passages", "passages", 16384, lambda rows: search(rows, 256)),
         ("search: queries", "queries", 128, lambda count: search(65536, count)),
         ("BM25 index", "passages", 2048, index),
