@@ -40,16 +40,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--threads", type=int, required=True)
     add("--clock", choices=["wall", "cpu"], required=True, help="cpu: on a busy machine")
     add("--only", nargs="+", default=[], help="some stages, by their names")
+    add("--inputs", type=Path, help="a folder of measuring.write_inputs, instead of a new one")
     add("--output", type=Path, required=True, help="the picture")
     add("--table", type=Path, required=True)
     given = parser.parse_args(argv)
     clock = processor_seconds if given.clock == "cpu" else perf_counter
     with tempfile.TemporaryDirectory() as name:
         form = Form(
-            Path(name, "inputs"), Path(name, "work"), given.threads, False, "cpu", given.clock == "cpu"
+            given.inputs or Path(name, "inputs"),
+            Path(name, "work"),
+            given.threads,
+            False,
+            "cpu",
+            given.clock == "cpu",
         )
         form.work.mkdir()
-        write_inputs(form.inputs, threads=given.threads, long=False)
+        if not given.inputs:
+            write_inputs(form.inputs, threads=given.threads, long=False)
         rows = []
         for stage, unit, base, run in stages(form):
             if given.only and stage not in given.only:

@@ -29,7 +29,7 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 def measure(form: Form) -> list[dict[str, Any]]:
     """In each precision that the device is quick in, and in fp32 onnxruntime on the same graph."""
     place = choose_device(form.device)
-    passages = list(islice(read_passages(form.inputs / "data" / "collection.jsonl"), form.size(128, 1 << 20)))
+    passages = list(islice(read_passages(form.inputs / "data" / "collection.jsonl"), form.size(1024, 1 << 20)))
     write_passages(form.work / "collection.jsonl", passages)
     (form.work / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
     (form.work / "backbone").symlink_to((form.inputs / "model").absolute())
@@ -46,7 +46,7 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
     theirs = SentenceTransformer(str(model), device=place.type, model_kwargs={"dtype": DTYPES[precision]})
     theirs.max_seq_length = LENGTH
     batch_sizes = form.size(8, 64), form.size(32, 256), form.size(128, 1024)
-    sample = texts[:: max(1, len(texts) // (2 * batch_sizes[1]))]
+    sample = texts[:: max(1, len(texts) // (4 * batch_sizes[1]))]
     swept = {
         size: seconds_of(lambda size=size: theirs.encode(sample, batch_size=size), clock=form.clock)
         for size in (batch_sizes[1], *batch_sizes)
