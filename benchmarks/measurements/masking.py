@@ -58,7 +58,8 @@ def measure(form: Form) -> list[dict[str, Any]]:
             against="a loop over tokens in Python",
             peer=tokens / seconds["loop"],
             least_ratio=20.0,
-            note=f"whole words, {num_rows:,} texts of {tokens / num_rows:.0f} tokens",
+            note=f"whole words, {num_rows:,} texts of {tokens / num_rows:.0f} tokens, "
+            f"in chunks of {settings['rows_per_chunk']}",
         )
     ]
 
