@@ -51,7 +51,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.*-sentences*": {"train_sentences * {name} *", "similarities * {name} *"},
     "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
     "compute.threads": {*COMPUTED, *SENTENCES, "search *", "attention_entropy *", "export *"},
-    "compute.device": {*COMPUTED, *SENTENCES, "attention_entropy *"},
+    "compute.device": {*COMPUTED, *SENTENCES, "search *", "attention_entropy *"},
     "compute.precision": COMPUTED | SENTENCES,
     "safety.*": set(),
     "downloads.*": set(),

@@ -68,6 +68,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch)
         save_npy(folder / "queries.npy", rng.standard_normal((10, 8), np.float32))
         (folder / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(30)))
 
+    config = {"depth": 5, "encode": {"block_rows": 8}, "compute": {"threads": 1, "device": "cpu"}}
     monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
     remade, anew = broken_off_then_remade(
         root,
@@ -78,7 +79,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch)
         arguments=[
             *(
                 "--spec",
-                json.dumps({"config": {"depth": 5, "encode": {"block_rows": 8}, "compute": {"threads": 1}}}),
+                json.dumps({"config": config}),
             ),
             *("--embeddings", "passages.npy", "--shard", "0-of-1", "--doc-ids", "doc_ids.txt"),
             *("--queries", "queries.npy", "--rows", "rows.npy", "--scores", "scores.npy"),
