@@ -11,7 +11,6 @@ become hits, which are few after the first products.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np

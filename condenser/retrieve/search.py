@@ -38,8 +38,8 @@ Scores = Float32[np.ndarray, "query rank"]
 def search_device(name: str, *, threads: int) -> torch.device | None:
     """Where the config's `compute.device` lets PyTorch search; None for FAISS on the processor.
 
-    For "auto" on a machine without NVIDIA's devices, PyTorch is not imported: that takes longer than to search
-    a small collection.
+    For "auto" on a machine without NVIDIA's devices, PyTorch is not imported: that takes longer than a search
+    of a small collection.
 
     Raises:
         ValueError: the name is "cuda" and there is no GPU, or none is free.
@@ -160,7 +160,7 @@ def top_passages(
 def pieces(
     embeddings: Float32[np.ndarray, "passage dim"], *, block_rows: int
 ) -> Iterator[tuple[int, Float32[np.ndarray, "row dim"]]]:
-    """The first row and the vectors of each read: whole blocks, in one buffer that the next read overwrites."""
+    """First row and vectors of each read: whole blocks, in one buffer that the next read overwrites."""
     block_bytes = block_rows * embeddings.shape[1] * embeddings.itemsize
     step = block_rows * max(1, READ_BYTES // max(block_bytes, 1))
     buffer = np.empty((min(step, len(embeddings)), embeddings.shape[1]), np.float32)

@@ -92,7 +92,10 @@ def search(job: Job, data: Data) -> Work:
     vector, together = 4 * dim, min(assumption("search_queries"), queries)
     held, scores = vector + 4 * depth * _HIT_BYTES, 0.0  # of a query
     if data.device.kind == "gpu":
-        held, scores = vector + depth * _HIT_BYTES, 4 * together * min(job.config["encode"]["block_rows"], rows)
+        held, scores = (
+            vector + depth * _HIT_BYTES,
+            4 * together * min(job.config["encode"]["block_rows"], rows),
+        )
         together = min(assumption("search_held_bytes") / held, queries)
     return {
         "fp32_flops": 2 * queries * rows * dim,
@@ -100,7 +103,9 @@ def search(job: Job, data: Data) -> Work:
         "hits": queries * depth,
         **({"pairs": queries * rows} if data.device.kind == "cpu" else {}),
         "bytes_on_disk": queries * depth * _HIT_BYTES,
-        "memory_bytes": 2 * min(assumption("search_read_bytes"), vector * rows) + together * held + 2 * scores,
+        "memory_bytes": 2 * min(assumption("search_read_bytes"), vector * rows)
+        + together * held
+        + 2 * scores,
     }
 
 
