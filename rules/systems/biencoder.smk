@@ -111,7 +111,12 @@ rule search:
         program=program("search"),
         spec=spec(
             "search",
-            settings=["depth", "encode.block_rows", "compute.threads", "compute.device"],
+            settings=[
+                "depth",
+                "encode.block_rows",
+                "compute.threads",
+                "compute.device",
+            ],
             packages=["faiss-cpu", "numpy", "torch"],
         ),
         work=work("search"),
