@@ -498,6 +498,12 @@ def manifest_of(stage, wildcards):
     return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
 
 
+def benchmark_of(stage, wildcards):
+    """Where Snakemake writes what a job took; None where its rule has no benchmark."""
+    file = rule_of(stage, wildcards).expand_benchmark(wildcards)
+    return str(file) if file else None
+
+
 @functools.cache
 def owner_of(file):
     """The job that makes a file: its stage and wildcards; None of the user's own files."""
@@ -512,6 +518,8 @@ SPECS = specs.Specs(
     root=ROOT,
     inputs=inputs_of,
     owner=owner_of,
+    manifest=manifest_of,
+    benchmark=benchmark_of,
     digest_cache=Path(WORK, "digests.json"),
 )
 

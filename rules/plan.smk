@@ -48,10 +48,8 @@ rule plan:
         counted=lambda wildcards: planned.write_jobs(
             *planned_table(wildcards),
             specs=SPECS,
-            places_of=lambda stage, of: (
-                manifest_of(stage, of),
-                None if wildcards.on else rule_of(stage, of).expand_benchmark(of),
-            ),
+            is_counted=True,
+            is_timed=not wildcards.on,
         ),
     shell:
         "{params.program} --spec {params.spec:q} --jobs {params.counted:q}"

@@ -35,11 +35,7 @@ rule report:
             wildcards.dataset,
             spec_of=SPECS.spec,
             manifest_of=manifest_of,
-            benchmark_of=lambda stage, of: (
-                str(found)
-                if (found := rule_of(stage, of).expand_benchmark(of))
-                else None
-            ),
+            benchmark_of=benchmark_of,
             could_be_made=could_be_made(wildcards.dataset),
         ),
     shell:

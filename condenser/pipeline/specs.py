@@ -5,7 +5,8 @@ code, versions of the packages that matter, digests of the user's own files amon
 lineage: the hashes of the specs of the jobs that make its other inputs. So a result stays out of date until
 everything above it has really been made again.
 
-The graph is that of the rules: `inputs` and `owner` ask them (`rules/common.smk`).
+The graph and its places are those of the rules: `inputs`, `owner`, `manifest` and `benchmark` ask them
+(`rules/common.smk`).
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ class Specs:
         root: the folder with `condenser/` and `workflow_scripts/`.
         inputs: the input files of a job.
         owner: the job that makes a file; None for the user's own.
+        manifest: where a job writes its manifest.
+        benchmark: where Snakemake writes what a job took; None where the rule has no benchmark.
         digest_cache: a JSON file that remembers digests of the user's files by path, size and time of
             change, so that a large collection is read once.
         stages: what each stage depends on; its rule says so.
@@ -61,6 +64,8 @@ class Specs:
     root: Path
     inputs: Callable[[str, dict[str, str]], Sequence[str]]
     owner: Callable[[str], Job | None]
+    manifest: Callable[[str, dict[str, str]], str]
+    benchmark: Callable[[str, dict[str, str]], str | None]
     digest_cache: Path
     stages: dict[str, Stage] = field(default_factory=dict)
     _specs: dict[str, dict[str, Any]] = field(default_factory=dict)
