@@ -6,7 +6,6 @@ missing folder or impossible combination gives one line: the key, what is allowe
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import reprlib
@@ -601,10 +600,9 @@ def _is(claim: Callable[[], bool]) -> bool:
 def _check_name(key: str, name: str, known: Iterable[str]) -> None:
     known = list(known)
     if name not in known:
-        close = difflib.get_close_matches(name[:_LONGEST_PREVIEW], known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-        raise ValueError(f"{key}: expected one of {listed}, got {_preview(name)}.{hint}")
+        said = f"{key}: expected one of {listed}, got {_preview(name)}. {kinds.meant(name, known)}"
+        raise ValueError(said.rstrip())
 
 
 def _list(value: Any) -> list[Any]:
@@ -630,9 +628,8 @@ def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     if kind == "extra_forbidden":
         known = _fields_at(model, first["loc"][:-1])
-        close = difflib.get_close_matches(str(first["loc"][-1])[:_LONGEST_PREVIEW], known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(known)}."
-        return f"{key}: unknown key.{hint}{more}"
+        hint = kinds.meant(str(first["loc"][-1]), known, otherwise=f"Known: {', '.join(known)}.")
+        return f"{key}: unknown key. {hint}{more}"
     if kind == "missing":
         return f"{key}: missing.{more}"
     if isinstance(came, str) and len(came) <= _LONGEST_PREVIEW and kind in ("float_type", "int_type"):

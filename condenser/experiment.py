@@ -6,7 +6,6 @@ functions; `job_settings` gives the settings of one job.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -481,8 +480,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
 def _unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
     """The error of a name that the configuration lacks, with the nearest that it has."""
     known = list(known)
-    close = difflib.get_close_matches(name[:100], known, n=1)
-    hint = f"Did you mean {close[0]}?" if close else f"Add it under {noun}s, or ask for another."
+    hint = kinds.meant(name, known, otherwise=f"Add it under {noun}s, or ask for another.")
     return LookupError(
         f"expected a {noun} of the configuration ({', '.join(known)}), got {name[:100]}. {hint}"
     )

@@ -242,7 +242,7 @@ def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder:
     assert done.returncode != 0
     lines = [line for line in done.stdout.splitlines() if "error: config:" in line]
     assert lines == [
-        "error: config: models.condenser.learning_rates: unknown key. Did you mean 'learning_rate'?"
+        "error: config: models.condenser.learning_rates: unknown key. Did you mean learning_rate?"
     ]
     assert "Traceback" not in done.stdout
 
