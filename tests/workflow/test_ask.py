@@ -21,6 +21,7 @@ from runs import command, environment, finished
 from condenser.data.records import read_passages, read_queries, read_run
 from condenser.files import sha256_file
 from condenser.live.systems import Known, LiveSystem, NotReady, OpenSystems
+from condenser.pipeline.locks import join_folder
 
 pytestmark = pytest.mark.workflow
 
@@ -227,6 +228,27 @@ def test_the_command_that_is_shown_names_a_target_of_the_workflow(checkout: Path
         cwd=checkout, env=environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "rule encode:" in said.stdout and "mlm-zeroshot" in said.stdout
+
+
+@pytest.mark.parametrize("target", ["verify", "search"])
+def test_a_question_beside_a_run_leaves_the_locks_of_that_run(
+    root: Path, checkout: Path, target: str
+) -> None:
+    made = ["make", "-f", root / "Makefile", "-n", "-o", ".venv/ready", target]
+    options = ["SNAKEMAKE_ARGS=--configfile configs/tiny.yaml"]
+    said = subprocess.run([*made, *options], cwd=checkout, capture_output=True, text=True, check=True).stdout
+    (line,) = (line for line in said.splitlines() if line.startswith("snakemake "))
+    lock = checkout / ".snakemake" / "locks" / "0.output.lock"
+    with join_folder(checkout / ".snakemake"):  # as a run that goes on
+        lock.parent.mkdir(exist_ok=True)
+        lock.touch()
+        words = [sys.executable, "-m", *line.split()]
+        done = subprocess.run(
+            words, cwd=checkout, env=environment(), capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert lock.exists()
+        lock.unlink()
 
 
 @contextmanager
