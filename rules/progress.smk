@@ -265,7 +265,7 @@ def key_of(rule, wildcards):
     return forecasts.key_of(*job_of(rule, wildcards))
 
 
-# Not in this process: it imports torch.
+# Not in this process: a sample of a large collection takes seconds.
 FORECAST = """
 import os, sys
 os.nice(10)

@@ -181,9 +181,7 @@ def test_a_job_takes_as_long_as_before_if_its_settings_are_the_same(ran_before: 
     assert measured_before(*ran_before, spec=SPEC) is None
 
 
-def test_the_plan_of_each_job_is_written_in_order_unless_none_is_known(
-    root: Path, tmp_path: Path
-) -> None:
+def test_the_plan_of_each_job_is_written_in_order_unless_none_is_known(root: Path, tmp_path: Path) -> None:
     compute = {"threads": 2, "device": "cpu", "precision": "fp32"}
     jobs = [
         {"stage": "subset", "wildcards": {"dataset": "d"}, "config": {"compute": compute}, "needs": []},
