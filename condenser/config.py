@@ -20,7 +20,18 @@ from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
+from condenser.settings import (
+    LARGEST,
+    Block,
+    Count,
+    Epochs,
+    Name,
+    NotNegative,
+    Optimiser,
+    Positive,
+    Seeds,
+    Whole,
+)
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
@@ -144,8 +155,9 @@ class Table(Block):
     train_queries: Annotated[
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
     ]
-    seeds: list[Whole] | None = None  # the configuration's seed
-    compare_with: list[Name] | None = None  # the untouched starts of its rows, else its first row
+    seeds: Seeds | None = None  # the configuration's seed
+    # the untouched starts of its rows, else its first row
+    compare_with: Annotated[list[Name], Field(min_length=1)] | None = None
     by_dataset: Annotated[dict[Name, dict[str, Any]], Field(default_factory=dict)]
 
 
@@ -245,8 +257,7 @@ def _entry(
 def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> None:
     """Refuse what no entry of a kind could have, also where there is no entry that would tell."""
     for kind, values in defaults.items():
-        if kind not in kinds.names(folder):
-            raise ValueError(f"{block}.{kind}: expected one of {', '.join(kinds.names(folder))}.")
+        _check_name(f"{block}.{kind}", kind, kinds.names(folder))
         model = kinds.load(folder, kind).Settings
         try:
             model.model_validate(values)
@@ -442,12 +453,6 @@ def _check_table(
             _check_column(f"{key}.measures", name, config, optional=table["optional"])
     for name in table["published"]:
         _check_name(f"{key}.published", name, published.names())
-    if table["seeds"] == []:
-        raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
-    if table["compare_with"] == []:
-        raise ValueError(
-            f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
-        )
     for reference in table["compare_with"] or []:
         _check_name(f"{key}.compare_with", reference, table["rows"])
 
@@ -479,8 +484,6 @@ def _check_figures(config: dict[str, Any]) -> None:
             encoders = experiment.systems_of_kind(config, "biencoder")
             for system in systems:
                 _check_name(f"{key}.panels.{title}", system, encoders)
-        if figure.get("seeds") == []:
-            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
 
 
 def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None:
@@ -639,6 +642,8 @@ def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
             pass
         else:
             return f"{key}: expected a number, got the text {came!r}. {_how_to_write(came)}{more}"
+    if kind == "too_short":
+        return f"{key}: expected at least {first['ctx']['min_length']}, got {len(came)}.{more}"
     if kind in ("dict_type", "model_type"):
         return (
             f"{key}: expected a block of keys, got {_preview(came)}. Indent its keys, or leave it out.{more}"

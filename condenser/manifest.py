@@ -149,7 +149,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Record:
-    """What the sound manifest at `path` says; inputs and outputs are SHA-256 by path, `whole` is all of it."""
+    """What the sound manifest at `path` says; inputs and outputs are SHA-256 by path, `whole` has all."""
 
     path: Path
     spec: dict[str, Any]

@@ -236,7 +236,7 @@ TABLE = "tables.table2"
         ("metrics.measures", ["MRR@10", "MAP"], "metrics.measures: expected measures such as "),
         ("metrics.measures", ["MRR@0"], "metrics.measures: expected measures such as "),
         (f"{TABLE}.rows", ["condenser-round3"], f"{TABLE}.rows: expected one of bm25, condenser-round1"),
-        (f"{TABLE}.rows", [], f"{TABLE}.rows: expected list should have at least 1 item"),
+        (f"{TABLE}.rows", [], f"{TABLE}.rows: expected at least 1, got 0."),
         (f"{TABLE}.measures", ["MRR@7"], f"{TABLE}.measures: expected one of MRR@10, "),
         (f"{TABLE}.measures", ["hits@x"], f"{TABLE}.measures: expected measures such as "),
         (f"{TABLE}.measures", ["MRR@10", "dl19/nDCG@10"],
@@ -249,9 +249,9 @@ TABLE = "tables.table2"
         (f"{TABLE}.by_dataset", {"msmarco": {"measures": ["MRR@3"]}},
          f"{TABLE}.by_dataset.msmarco.measures: expected one of MRR@10"),
         (f"{TABLE}.published", "table3", f"{TABLE}.published: expected one of cocondenser_table1"),
-        (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least one seed, got none."),
+        (f"{TABLE}.seeds", [], f"{TABLE}.seeds: expected at least 1, got 0."),
         (f"{TABLE}.train_queries", [0], f"{TABLE}.train_queries"),
-        (f"{TABLE}.compare_with", [], f"{TABLE}.compare_with: expected at least one system, got none."),
+        (f"{TABLE}.compare_with", [], f"{TABLE}.compare_with: expected at least 1, got 0."),
         (f"{TABLE}.compare_with", ["mlm-zeroshot"],
          f"{TABLE}.compare_with: expected one of backbone-zeroshot, "),
         ("significance.confidence", 1.0, "significance.confidence: expected less than 1"),
@@ -520,7 +520,7 @@ def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(conf
     [
         ("candidates", "bm26", "systems.one.candidates: expected one of bm25, condenser-round1"),
         ("candidates", "both", "expected a chain that ends, got "),
-        ("negatives", [], "systems.one.negatives: expected list should have at least 1 item"),
+        ("negatives", [], "systems.one.negatives: expected at least 1, got 0."),
         ("depth", 0, "systems.one.depth: expected greater than or equal to 1, got 0."),
         (
             "depth",
@@ -639,7 +639,7 @@ def test_a_kind_that_is_not_there_is_said() -> None:
          "figures.mine.panels.A: expected one of condenser-round1, "),
         ({"kind": "attention_entropy", "panels": {"A": ["condenser-round1"]},
           "passages": 5, "seed": 1, "seeds": []},
-         "figures.mine.seeds: expected at least one seed, got none."),
+         "figures.mine.seeds: expected at least 1, got 0."),
     ],
 )  # fmt: skip
 def test_a_figure_that_cannot_be_drawn_is_refused(
