@@ -60,6 +60,10 @@ def test_the_users_files_and_files_of_the_package_have_no_maker(graph: Graph) ->
     assert graph.owner("results/msmarco/stray.npy") is None
 
 
+def test_a_system_that_is_no_bi_encoder_is_not_exported(graph: Graph) -> None:
+    assert graph.owner("results/msmarco/systems/bm25/untrained/export/agreement.json") is None
+
+
 def test_a_job_that_the_workflow_lacks_is_said(graph: Graph) -> None:
     with pytest.raises(LookupError, match="expected a job of the workflow, got gone"):
         graph.manifest("gone", {"dataset": "msmarco"})
