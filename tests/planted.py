@@ -15,7 +15,7 @@ _STARTS = ("How to", "Please", "How do I", "What does it mean to", "I want to")
 
 
 def edited(text: str, draw: Random, vocabulary: Sequence[str]) -> str:
-    """A copy with 4 to 8 % of its words changed or left out, and its sentences cut or in another order, or not.
+    """A copy with 4 to 8 % of its words changed or left out; its sentences also cut, or in another order.
 
     A cut takes the last sentence if that is at most a quarter of the words, else the last tenth. The new
     words come from `vocabulary`.

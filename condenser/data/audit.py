@@ -227,7 +227,8 @@ def _leaked_queries(
     sets, others = ([trigrams_of(query.text) for query in queries] for queries in (train, evaluation))
     least = min(thresholds.near_queries, thresholds.near_queries_judged_alike)
     near = Rarity([*sets, *others]).near(sets, others, least)
-    for query, similar in zip(track(train, f"leaks to {split}", total=len(train), unit="queries"), near):
+    near = track(near, f"leaks to {split}", total=len(train), unit="queries")
+    for query, similar in zip(train, near, strict=True):
         kind, other, score = "leaked_query", with_text.get(tuple(words_of(query.text))), 1.0
         if other is None:
             kind, numbers = "near_leaked_query", numbers_of(query.text)

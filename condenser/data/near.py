@@ -170,14 +170,14 @@ class Passages:
         self._waiting = []
 
     def equal_rows(self) -> np.ndarray:
-        """For each passage the first row with the same words: int64 [row], itself where there is none before."""
+        """For each passage the first row with the same words, or its own: int64 [row]."""
         _, first, of = np.unique(
             np.frombuffer(self._digests, np.uint64), return_index=True, return_inverse=True
         )
         return first[of]
 
     def near_rows(self, rows: np.ndarray, least: float) -> Iterator[tuple[int, int, float]]:
-        """The passages among `rows` that resemble an earlier one: row, the most similar earlier row, similarity.
+        """The passages of `rows` that resemble an earlier one: row, that row (the most similar), similarity.
 
         Of many that share a band each is compared with the first and with the one before it, so that the
         time stays linear. `rows` ascend, and have words.
