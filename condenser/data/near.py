@@ -233,12 +233,16 @@ class Rarity:
         self._weights = {one: math.log((num_sets + 1) / count) for one, count in sets_with.items()}
 
     def weight(self, features: Iterable[str]) -> float:
-        """The sum of the weights of features that the sets have."""
-        return math.fsum(self._weights[one] for one in features)
+        """The sum of the weights of features that the sets have; exact, so that no order changes it."""
+        return math.fsum(map(self._weights.__getitem__, features))
 
     def similarity(self, one: frozenset[str], other: frozenset[str]) -> float:
         """The weighted Jaccard similarity of two sets, from 0 to 1; one of them is not empty."""
-        return self.weight(one & other) / self.weight(one | other)
+        return self._similarity(self.weight(one & other), self.weight(one), self.weight(other))
+
+    @staticmethod
+    def _similarity(shared: float, weight: float, other_weight: float) -> float:
+        return shared / (weight + other_weight - shared)
 
     def _rarest(self, features: frozenset[str], least: float) -> Iterator[str]:
         """Features of which two sets share one if their similarity is `least`: the others weigh too little.
@@ -261,10 +265,17 @@ class Rarity:
         The most similar comes first. Exact; an empty set resembles nothing.
         """
         with_feature: dict[str, list[int]] = defaultdict(list)
+        weights = [self.weight(features) for features in others]
         for number, features in enumerate(others):
             for one in self._rarest(features, least):
                 with_feature[one].append(number)
         for features in sets:
+            weight = self.weight(features)
+            lightest, heaviest = least * weight * (1 - 1e-9), weight / least * (1 + 1e-9)
             found = {number for one in self._rarest(features, least) for number in with_feature.get(one, ())}
-            similar = [(self.similarity(features, others[number]), number) for number in found]
+            similar = [
+                (self._similarity(self.weight(features & others[number]), weight, weights[number]), number)
+                for number in found
+                if lightest <= weights[number] <= heaviest
+            ]
             yield sorted((one for one in similar if one[0] >= least), key=lambda one: (-one[0], one[1]))
