@@ -120,6 +120,14 @@ def audit(
         for system, of_system in examples_of.items():
             counts["negatives"][system] = sum(len(example.negative_doc_ids) for example in of_system)
             findings += _relevant_negatives(system, of_system, passages, rows, texts, thresholds)
+        for judge, path in runs.items():
+            above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values())
+            findings += [
+                one._replace(
+                    text=_shown(texts[one.query_id]), other_text=_shown(passages[rows[one.doc_id]].text)
+                )
+                for one in above
+            ]
     earlier: dict[str, str] = {}
     for one in repeated:
         earlier[one.doc_id] = earlier.get(one.other_id, one.other_id)
@@ -131,9 +139,6 @@ def audit(
         for query in (*train, *(query for queries in evaluation.values() for query in queries))
         if not words_of(query.text)
     ]
-    for judge, path in runs.items():
-        above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values(), texts)
-        findings += above
     order = list(WHAT_TO_DO)
     findings.sort(key=lambda one: (order.index(one.kind), one.where, -one.score, *one[1:4]))
     found = Counter(finding.kind for finding in findings)
@@ -294,7 +299,7 @@ def _relevant_negatives(
 
 
 def _above_positive(
-    judge: str, run: Path, examples: Iterable[Sequence[TrainExample]], texts: Mapping[str, str]
+    judge: str, run: Path, examples: Iterable[Sequence[TrainExample]]
 ) -> tuple[list[Finding], dict[str, int]]:
     """Negatives that a run of the train queries has above all positives, and counts of what it judges.
 
@@ -326,7 +331,6 @@ def _above_positive(
                 other_id=positive,
                 where=judge,
                 score=scores[doc_id] - highest,
-                text=_shown(texts[query_id]),
             )
             for doc_id in judged
             if scores[doc_id] > highest
