@@ -19,7 +19,9 @@ def test_an_audit_trains_nothing_unless_a_judge_is_named(load: Load) -> None:
     assert stages(set(load().jobs(AUDIT))) == {"audit", "collect", "bm25_index", "bm25_run", "examples"}
     judged = load({"audit": {"judges": ["cocondenser-round1"]}})
     assert {"pretrain", "train"} < stages(set(judged.jobs(AUDIT)))
-    assert "results/msmarco/systems/cocondenser-round1/seed42/run.train.trec" in judged.inputs("audit msmarco")
+    assert "results/msmarco/systems/cocondenser-round1/seed42/run.train.trec" in judged.inputs(
+        "audit msmarco"
+    )
 
 
 def test_without_train_queries_the_collection_and_the_other_queries_are_looked_at(load: Load) -> None:
