@@ -15,14 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
-from condenser.data.records import (
-    Query,
-    TrainExample,
-    read_examples,
-    read_qrels,
-    read_queries,
-    read_run,
-)
+from condenser.data.records import Query, TrainExample, read_examples, read_qrels, read_queries, read_run
 from condenser.files import atomic_write
 from condenser.progress import count_lines, track
 
@@ -177,7 +170,7 @@ def _single_passages(
             longest[unit][length] += 1
     for unit, lengths in longest.items():
         most = max(lengths, default=0)
-        # one in a hundred texts, and more than a few, end by chance at the greatest length nowhere
+        # where nothing cuts texts, few have the very length of the longest
         if lengths[most] >= max(20, len(passages) / 100):
             said = f"{lengths[most]} of {len(passages)} passages have {most} {unit}, and none has more"
             yield Finding("cut_collection", score=lengths[most], text=said)

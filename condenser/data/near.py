@@ -194,7 +194,7 @@ class Passages:
                 found = later | rows[order[earlier]].astype(np.uint64)
                 candidates = np.union1d(candidates, found)
         row, best, highest = -1, -1, 0.0
-        for candidate in candidates.tolist():
+        for candidate in map(int, candidates):
             if candidate >> 32 != row:
                 if highest >= least:
                     yield row, best, highest

@@ -169,6 +169,7 @@ VALUES: dict[str, Any] = {
     "*.scale": 2.0,
     "encode.separator": "always",
     "audit.judges": ["cocondenser-round1"],
+    "audit.near_*": 0.7,
     "tables.*.by_dataset.stsb.rows": ["backbone-sentences"],
     "tables.*.by_dataset.*.measures": ["hits@20"],
     "tables.*.by_dataset.*.published": ["v1_table4"],
