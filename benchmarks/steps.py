@@ -232,9 +232,8 @@ def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float
         forward = sum(shape.condenser_flops(chunk, use_late_mlm=late) for chunk in update.chunks)
     elif any(chunk.masked for chunk in update.chunks):
         return math.nan
-    is_held = settings.get("hold_weight", 0) > 0  # a pass of the start, perhaps one of the cache
-    is_cached = settings.get("gradient_cache", "always" if is_held else "never") == "always"
-    return TRAINING_PASSES * forward + (is_held + is_cached) * encoder
+    is_cached = settings.get("gradient_cache") == "always"
+    return TRAINING_PASSES * forward + is_cached * encoder
 
 
 if __name__ == "__main__":

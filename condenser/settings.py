@@ -126,9 +126,14 @@ class Model(Block):
 
 
 class Pretraining(Model, Optimiser):
-    """The keys of every pre-trained model; `initial` is the model that the training starts from."""
+    """The keys of every pre-trained model; `initial` is the model that the training starts from.
+
+    The encoder that is written is a mean of weights: `initial_share` of those of `initial`, the rest of those
+    that were trained.
+    """
 
     initial: Name
+    initial_share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     batch_size: Count
     rows_per_chunk: Count
     epochs: Epochs

@@ -45,7 +45,7 @@ CONDENSER = {
     "skip_from": 1,
     "num_head_layers": 1,
     "late_mlm_weight": 1.0,
-    "hold_weight": 0.0,
+    "initial_share": 0.0,
     "max_tokens": 30,
     "short_probability": 0.1,
     "mask_probability": 0.15,
@@ -55,7 +55,7 @@ CONDENSER = {
 }
 COCONDENSER = {
     "late_mlm_weight": 1.0,
-    "hold_weight": 0.0,
+    "initial_share": 0.0,
     "min_span_tokens": 4,
     "scale": None,
     "span_tokens": [10, 20],

@@ -92,7 +92,7 @@ CONDENSER: dict[str, Any] = {
     "skip_from": 2,
     "num_head_layers": 2,
     "late_mlm_weight": 1.0,
-    "hold_weight": 0.0,
+    "initial_share": 0.0,
     "max_tokens": MAX_TOKENS,
     "short_probability": 0.1,
     "mask_probability": 0.15,
@@ -101,7 +101,7 @@ CONDENSER: dict[str, Any] = {
 }
 COCONDENSER: dict[str, Any] = {
     "late_mlm_weight": 1.0,
-    "hold_weight": 0.0,
+    "initial_share": 0.0,
     "min_span_tokens": 4,
     "scale": None,
     "span_tokens": [10, 20],

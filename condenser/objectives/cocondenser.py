@@ -43,7 +43,6 @@ class Settings(Pretraining):
     mlm_weight: NotNegative
     late_mlm_weight: NotNegative
     contrastive_weight: NotNegative
-    hold_weight: NotNegative = 0.0  # of the term that holds similarities near those of `initial`
     batch_size: Annotated[int, Field(ge=2, le=LARGEST)]
     gradient_cache: Literal["auto", "always", "never"]
     memory_gb: Positive
@@ -85,7 +84,7 @@ def training(
     from condenser.data.spans import sample_spans, span_documents
     from condenser.loss.contrastive import span_contrastive_loss
     from condenser.model.pretraining import Condenser
-    from condenser.train.pretrain import Stretches, Training, condenser_losses, frozen
+    from condenser.train.pretrain import Stretches, Training, condenser_losses
 
     documents = span_documents(shards, min_tokens=settings["min_span_tokens"])
     head = settings["new_head"] or _head_shape(initial)
@@ -125,9 +124,6 @@ def training(
         represent=lambda rows: model.represent(rows.input_ids, rows.attention_mask),
         contrast=partial(span_contrastive_loss, scale=scale),
         contrastive_weight=settings["contrastive_weight"],
-        hold_weight=settings["hold_weight"],
-        start=frozen(initial) if settings["hold_weight"] > 0 else None,
-        scale=scale,
         gradient_cache=settings["gradient_cache"],
         memory_gb=settings["memory_gb"],
     )
@@ -157,10 +153,7 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     return model.training(
         settings,
         [(2, lengths + 2)],
-        lambda chunk: (
-            model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0)
-            + (settings["hold_weight"] > 0) / 3 * model.encoder_flops(chunk)  # a forward pass of the start
-        ),
+        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
         num_items=texts.weight * len(documents),
         mask_probability=settings["mask_probability"],
         graph_memory=data.graph_memory(settings, model),

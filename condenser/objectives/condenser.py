@@ -28,7 +28,6 @@ class Settings(Pretraining):
     max_tokens: Annotated[int, Field(ge=1, le=510)]
     short_probability: Share
     mask_probability: Share
-    hold_weight: NotNegative = 0.0  # of the term that holds similarities near those of `initial`
 
 
 def longest_row(settings: Mapping[str, Any]) -> tuple[str, int]:
@@ -55,12 +54,11 @@ def training(
     """The Condenser of `initial`, with a new head where it has none, and its two MLM losses.
 
     The loss is the head's masked language modelling loss plus `late_mlm_weight` times the last
-    layer's, each the mean over all masked tokens of the whole batch (eq. 11); and, not in the papers,
-    `hold_weight` times the divergence of the batch's similarities from those of `initial`.
+    layer's, each the mean over all masked tokens of the whole batch (eq. 11).
     """
     from condenser.data.blocks import block_windows, pack_blocks
     from condenser.model.pretraining import Condenser
-    from condenser.train.pretrain import Stretches, Training, condenser_losses, frozen
+    from condenser.train.pretrain import Stretches, Training, condenser_losses
 
     blocks = pack_blocks(
         shards,
@@ -96,10 +94,6 @@ def training(
         mask_probability=settings["mask_probability"],
         loss_weights={"head_mlm": 1.0, "late_mlm": settings["late_mlm_weight"]},
         losses=lambda rows: condenser_losses(model, rows),
-        represent=lambda rows: model.represent(rows.input_ids, rows.attention_mask),
-        hold_weight=settings["hold_weight"],
-        start=frozen(initial) if settings["hold_weight"] > 0 else None,
-        scale=model.vector.scale,
     )
 
 
@@ -120,11 +114,7 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     return model.training(
         settings,
         [(1, np.minimum(blocks.lengths, settings["max_tokens"]) + 2)],
-        lambda chunk: (
-            model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0)
-            # held: forward passes of the start, and of the gradient cache; of three that a chunk counts for
-            + (settings["hold_weight"] > 0) * 2 / 3 * model.encoder_flops(chunk)
-        ),
+        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
         num_items=texts.weight * len(blocks),
         mask_probability=settings["mask_probability"],
     )

@@ -26,13 +26,11 @@ from condenser.data.randomness import stream_key
 from condenser.data.records import count_doc_ids, read_doc_ids
 from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
 from condenser.files import atomic_folder
-from condenser.loss.distillation import similarity_divergence
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.devices import autocast
 from condenser.model.layers import padding_mask
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
-from condenser.model.retriever import Retriever
 from condenser.train.checkpoint import LOG_NAME
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
@@ -126,11 +124,6 @@ class Training:
             cache. It draws the same dropout masks as `losses`.
         contrast: the loss of all representations of the batch, by group.
         contrastive_weight: the weight of `contrast`.
-        hold_weight: the weight of the term that holds similarities within the batch near those of the model
-            that the training starts from (`similarity_divergence`); the groups are held against each other
-            where there are two. 0 for none, and then `start` is not read.
-        start: the vectors of a chunk by the model that the training starts from.
-        scale: of similarities in that term.
         gradient_cache: "always", "never", or "auto": for batches whose graphs do not fit in memory.
         memory_gb: memory for graphs on a CPU. On a GPU it is the memory that is free.
     """
@@ -145,9 +138,6 @@ class Training:
     represent: Callable[[MaskedRows], Tensor] | None = None
     contrast: Callable[..., Tensor] | None = None
     contrastive_weight: float = 1.0
-    hold_weight: float = 0.0
-    start: Callable[[MaskedRows], Tensor] | None = None
-    scale: float = 1.0
     gradient_cache: Literal["auto", "always", "never"] = "auto"
     memory_gb: float = 0.0
 
@@ -204,6 +194,7 @@ def pretrain(
                 f"{token_prefixes[0]}: expected texts to pre-train on, got none in {shards.num_rows} rows "
                 f"({counts}). Look at the collection."
             )
+        start = {name: weight.clone() for name, weight in training.model.backbone.named_parameters()}
         training.model.to(processes.device).train()
         steps = num_steps(training.num_items, batch_size=settings["batch_size"], epochs=settings["epochs"])
 
@@ -238,6 +229,7 @@ def pretrain(
             title=title,
         )
         if processes.is_first:
+            mix_in(training.model.backbone, start, share=settings["initial_share"])
             with atomic_folder(output) as folder:
                 training.model.save(folder, initial)
                 head = initial / MLM_HEAD_FILE
@@ -247,14 +239,15 @@ def pretrain(
         return {"rows": shards.num_rows, **training.counts, **log_totals(work_folder / LOG_NAME)}
 
 
-def frozen(folder: Path) -> Callable[[MaskedRows], Tensor]:
-    """The vectors of a model that is not trained, for `Training.start`; without dropout."""
-    model = Retriever.load(folder, dropout=None).eval().requires_grad_(False)
+@torch.no_grad()
+def mix_in(model: nn.Module, others: Mapping[str, Tensor], *, share: float) -> None:
+    """Replace each weight of a model by (1 - share) x itself + share x the other weight of its name.
 
-    def vectors(rows: MaskedRows) -> Tensor:
-        return model.to(rows.input_ids.device)(rows.input_ids, rows.attention_mask)
-
-    return vectors
+    With the weights that a training started from, this keeps more of what they knew than the training alone.
+    Source: WiSE-FT (Wortsman et al. 2022).
+    """
+    for name, weight in model.named_parameters():
+        weight.copy_(torch.lerp(weight, others[name].to(weight), share))
 
 
 def condenser_losses(model: Condenser, rows: MaskedRows) -> tuple[Tensor, dict[str, Tensor]]:
@@ -301,56 +294,39 @@ def _backward(
         totals = dict(zip(weights, sums, strict=True))
         return {"loss": sum(totals.values()), **unweighted(totals)}
 
-    if training.contrast is None and training.hold_weight == 0:
+    if training.contrast is None:
         return by_chunks
     assert training.represent is not None, "a contrast is of representations"
     contrast, represent = training.contrast, training.represent
-    start = training.start if training.hold_weight > 0 else None
-    dim = model.backbone.config.hidden_size
     memory_bytes = _memory_for_graphs(model, device, memory_gb=training.memory_gb)
 
     def with_contrast(texts: MaskedTexts, step: int, loss_scale: float) -> dict[str, float]:
         fits = training.gradient_cache == "never" or graph_bytes(texts.chunks, model) <= memory_bytes
         figures = {}
 
-        def with_start(own: Tensor, inputs: MaskedRows, *, again: bool) -> Tensor:
-            if start is None:
-                return own
-            with torch.no_grad():  # the second pass of a gradient cache needs no value, only a gradient
-                told = torch.zeros_like(own) if again else start(inputs)
-            return torch.cat([own, told.to(own.dtype)], dim=1)
-
         def encode(inputs: MaskedRows) -> Tensor:
             inputs = inputs.to(device)
             with autocast(device, precision):
-                return with_start(represent(inputs), inputs, again=False)
+                return represent(inputs)
 
         def encode_with_losses(inputs: MaskedRows) -> tuple[Tensor, Mapping[str, Tensor]]:
             inputs = inputs.to(device)
             with autocast(device, precision):
                 representations, losses = training.losses(inputs)
                 assert representations is not None, "a contrast is of representations"
-                return with_start(representations, inputs, again=not fits), weighted(losses, texts.num_masked)
+                return representations, weighted(losses, texts.num_masked)
 
         def contrastive_loss(**representations: Tensor) -> Tensor:
-            total = torch.zeros((), device=device)
-            if contrast is not None:
-                loss = contrast(**{name: rows[:, :dim] for name, rows in representations.items()})
-                figures["contrastive"] = loss.item()
-                total = training.contrastive_weight * loss
-            if start is not None:
-                left, *right = representations.values()
-                loss = similarity_divergence(left, right[0] if right else None, scale=training.scale)
-                figures["hold"] = loss.item()
-                total = total + training.hold_weight * loss
-            return total
+            loss = contrast(**representations)
+            figures["contrastive"] = loss.item()
+            return training.contrastive_weight * loss
 
         totals = contrastive_backward(
             texts.chunks,
             encode,
             contrastive_loss,
             num_rows=texts.num_rows,
-            dim=dim if start is None else 2 * dim,
+            dim=model.backbone.config.hidden_size,
             encode_with_losses=encode_with_losses if weights else None,
             loss_names=list(weights),
             keep_graphs=fits,

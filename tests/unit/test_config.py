@@ -88,7 +88,7 @@ def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(con
     config = changed(config, "models.another", {"objective": "condenser", "initial": "backbone", "epochs": 3})
     models = validated(config)["models"]
     assert models["condenser"]["skip_from"] == models["another"]["skip_from"] == 3
-    assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (0.5, 3)
+    assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (0.25, 3)
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
 
@@ -102,7 +102,7 @@ def test_the_papers_form_is_one_overlay_away(root: Path, config: Config) -> None
         made = validated(experiment.merged(config, overlay))
         backbone, models = made["models"]["backbone"], made["models"]
         assert (backbone["pooling"], backbone["normalised"]) == ("cls", False)
-        assert models["condenser"]["hold_weight"] == models["cocondenser"]["hold_weight"] == 0
+        assert models["condenser"]["initial_share"] == models["cocondenser"]["initial_share"] == 0
         assert models["condenser"]["learning_rate"] == models["cocondenser"]["learning_rate"] == 1e-4
         assert models["cocondenser"]["mlm_weight"] == models["cocondenser"]["contrastive_weight"] == 1
         assert made["recipes"]["marco"]["negatives"]["margin"] is None

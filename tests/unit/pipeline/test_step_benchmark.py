@@ -38,7 +38,7 @@ OVERLAY = {
     },
     "objectives": {
         "condenser": {
-            "skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4, "hold_weight": 0,
+            "skip_from": 2, "max_tokens": 30, "batch_size": 6, "rows_per_chunk": 4, "initial_share": 0,
         },
         "cocondenser": {
             "min_span_tokens": 8, "span_tokens": [12, 20], "batch_size": 5, "rows_per_chunk": 4,

@@ -109,6 +109,24 @@ def test_the_logged_loss_is_the_weighted_sum_of_its_parts(files: Files, tmp_path
         assert record["loss"] == pytest.approx(3 * mlm + 2 * record["contrastive"])
 
 
+def test_the_encoder_that_is_written_is_a_mean_of_trained_and_first_weights(
+    files: Files, tmp_path: Path
+) -> None:
+    train("condenser", files, tmp_path / "trained", epochs=0.2)
+    train("condenser", files, tmp_path / "mean", epochs=0.2, initial_share=0.25)
+    first, trained, mean = (
+        load_file(folder / "model.safetensors")
+        for folder in (files.backbone, tmp_path / "trained", tmp_path / "mean")
+    )
+    assert mean.keys() == trained.keys()
+    for name, weight in trained.items():
+        torch.testing.assert_close(mean[name], 0.75 * weight + 0.25 * first[name])
+    moved = [name for name, weight in trained.items() if not torch.equal(mean[name], weight)]
+    assert len(moved) > 20
+    head, other = (tmp_path / folder / "condenser_head.safetensors" for folder in ("trained", "mean"))
+    assert head.read_bytes() == other.read_bytes()  # it was new: there is nothing to keep
+
+
 def test_a_part_of_weight_zero_is_left_out(files: Files, tmp_path: Path) -> None:
     train("condenser", files, tmp_path / "a", late_mlm_weight=0.0, epochs=0.2)
     assert "late_mlm" not in losses(tmp_path / "a")[0]
@@ -315,7 +333,7 @@ def _halves(
 
 def _pretrain_halves(files: Files, output: Path, **changes: Any) -> dict[str, int]:
     settings = {
-        **{"batch_size": 16, "rows_per_chunk": 5, "epochs": 1},
+        **{"initial_share": 0.0, "batch_size": 16, "rows_per_chunk": 5, "epochs": 1},
         **{"contrastive_weight": 1.0, "gradient_cache": "always"},
     }
     loop = {"seed": 42, "precision": "fp32", **OPTIMISER, **SAFETY, "processes": alone(CPU)}
