@@ -54,4 +54,5 @@ def test_after_a_table_an_audit_with_its_miner_as_judge_runs_alone(
     lines = (folder / "results/tiny/audit.tsv").read_text().splitlines()
     assert len(lines) == 1 + sum(counts["findings"].values())
     finished(folder, target="results/tiny/report.html", cores=1, overlays=[str(overlay)])
-    assert "240 passages, 192 queries of train" in (folder / "results/tiny/report.html").read_text()
+    page = (folder / "results/tiny/report.html").read_text()
+    assert "240 passages, 48 queries of dev, 192 queries of train" in page
