@@ -30,6 +30,7 @@ from condenser.settings import (
     Optimiser,
     Positive,
     Seeds,
+    Share,
     Whole,
 )
 from condenser.systems import FOLDER as SYSTEMS
@@ -37,7 +38,9 @@ from condenser.systems import FOLDER as SYSTEMS
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
 _BY_ANSWER = "hits"  # the measure that looks for answers
-_TAKEN_FIGURES = ("data",)  # whose manifest lies where a figure's would
+_TAKEN_FIGURES = ("audit", "data")  # whose manifest lies where a figure's would
+Similarity = Annotated[float, Field(ge=0.3, le=1.0)]  # lower ones say nothing, and cost time
+_TAKEN_TABLES = ("audit",)  # which is results/<dataset>/audit.tsv
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 _LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
@@ -133,6 +136,19 @@ class Report(Block):
     megabytes: Positive
 
 
+class Audit(Block):
+    """What an audit looks at, and where its findings begin: see docs/audit.md."""
+
+    systems: list[Name]
+    judges: list[Name]
+    least_words: Whole
+    near_passages: Similarity
+    near_negatives: Similarity
+    near_queries: Similarity
+    near_queries_judged_alike: Similarity
+    query_share: Share
+
+
 def _list_of_names(value: Any) -> Any:
     """One name is a list of one, null an empty list."""
     return [] if value is None else [value] if isinstance(value, str) else value
@@ -179,6 +195,7 @@ class Config(Block):
     encode: Encode
     metrics: Metrics
     significance: Significance
+    audit: Audit
     report: Report
     tables: dict[Name, Table]
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
@@ -221,6 +238,7 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     _check_systems(checked)
     _check_tables(checked)
     _check_figures(checked)
+    _check_audit(checked)
     _check_rows_fit(checked)
     if checked["downloads"]["mirror"] is not None and not _is(Path(checked["downloads"]["mirror"]).is_dir):
         path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
@@ -417,6 +435,8 @@ def _check_tables(config: dict[str, Any]) -> None:
     known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
     for name, table in config["tables"].items():
         key = f"tables.{name}"
+        if name in _TAKEN_TABLES:
+            raise ValueError(f"{key}: expected another name, {name} is that of another result. Rename it.")
         _check_table(key, table, config, known=known, dataset=None)
         for dataset, entry in table["by_dataset"].items():
             if "by_dataset" in entry:
@@ -484,6 +504,13 @@ def _check_figures(config: dict[str, Any]) -> None:
             encoders = experiment.systems_of_kind(config, "biencoder")
             for system in systems:
                 _check_name(f"{key}.panels.{title}", system, encoders)
+
+
+def _check_audit(config: dict[str, Any]) -> None:
+    rankers = [name for name in config["systems"] if experiment.ranks(config, name)]
+    for key in ("systems", "judges"):
+        for name in config["audit"][key]:
+            _check_name(f"audit.{key}", name, rankers)
 
 
 def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None:

@@ -417,6 +417,35 @@ def metrics_to_compare(wildcards):
     return metrics_of_table(wildcards)
 
 
+def audited_files(wildcards):
+    """The queries and judgements of a data set, and the negatives and the runs that an audit looks at."""
+    dataset = wildcards.dataset
+    entry, audit = config["datasets"][dataset], config["audit"]
+    if sources.task(entry):
+        sys.exit(
+            f"error: results/{dataset}/audit.tsv: expected a data set of passages, got sentences. "
+            "There is no audit of these."
+        )
+    folder, evaluation = f"results/{dataset}/data", sources.eval_splits(entry)
+    files = {
+        "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
+        "qrels": [f"{folder}/qrels.{split}.tsv" for split in sources.splits(entry)],
+    }
+    if train := entry.get("train_split"):
+        variant = f"seed{config['seed']}"
+        files |= {
+            "train_queries": [f"{folder}/queries.{train}.jsonl"],
+            "examples": [
+                system_file(dataset, system, variant, "examples.jsonl")
+                for system in audit["systems"]
+            ],
+            "runs": [
+                run_file(dataset, judge, variant, train) for judge in audit["judges"]
+            ],
+        }
+    return files
+
+
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant are encoded and searched."""
     train_split = config["datasets"][wildcards.dataset].get("train_split")

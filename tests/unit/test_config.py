@@ -158,6 +158,10 @@ TABLE = "tables.table2"
         ("encode.block_rows", 20000, "encode.block_rows: expected less than or equal to 16384, got 20000"),
         ("recipes.marco.passages_per_query", 1,
          "recipes.marco.passages_per_query: expected greater than or eq"),
+        ("audit.near_passages", 0.1, "audit.near_passages: expected greater than or equal to 0.3, got 0.1"),
+        ("audit.systems", ["bm52"], "audit.systems: expected one of bm25, "),
+        ("audit.judges", ["rerank"], "audit.judges: expected one of bm25, "),
+        ("tables.audit", {"rows": ["bm25"], "measures": ["MRR@10"]}, "tables.audit: expected another name"),
         # kinds
         ("datasets.mine", {"source": "bier"}, "datasets.mine.source: expected one of beir, "),
         ("datasets.mine", {"path": "x"}, "datasets.mine.source: missing. It names the kind: beir, "),

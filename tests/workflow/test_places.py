@@ -16,6 +16,7 @@ TARGETS = [
     "results/msmarco/subsets/n10-seed1.txt",
     "results/msmarco/attention_entropy.svg",
     "results/msmarco/report.html",
+    "results/msmarco/audit.tsv",
     "results/downloads/a.gz",
     "results/stsb/low_data.tsv",
     "results/stsb/systems/glove/untrained/metrics.test.json",
