@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import yaml
+from graphs import Load
 from own_collections import write_beir, write_tsv
 from runs import environment
 from small_models import small_backbone, small_condenser, small_config
@@ -75,42 +77,39 @@ def run_workflow(
     )
 
 
-def planned_jobs(folder: Path, target: str, *arguments: str) -> list[Job]:
-    """The jobs of a plan as the rule writes them; `folder` becomes one to run the workflow in."""
-    shutil.copy(ROOT / "config.yaml", folder)
-    shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
-    done = run_workflow(folder, target, *arguments)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (written,) = (folder / "results" / ".work" / "plan" / target).parent.glob("jobs_of_*-*.json")
-    jobs = read_jobs(written)
+def read_own_jobs(file: Path) -> list[Job]:
+    """The jobs of a plan; a data set's own files are those of this checkout."""
+    jobs = read_jobs(file)
     for job in jobs:
-        if "path" in job.config.get("dataset", {}):  # of a user's files, from where Snakemake runs
-            job.config["dataset"]["path"] = str(folder / job.config["dataset"]["path"])
+        if "path" in job.config.get("dataset", {}):
+            job.config["dataset"]["path"] = str(ROOT / job.config["dataset"]["path"])
     return jobs
 
 
 @pytest.fixture(scope="module")
-def paper(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
-    overlay = str(ROOT / "configs" / "paper.yaml")
-    return planned_jobs(
-        tmp_path_factory.mktemp("paper"), "msmarco/table2.plan.H200.tsv", "-n", "--configfile", overlay
-    )
+def paper(load: Load, tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+    graph = load(configfile="configs/paper.yaml")
+    return read_own_jobs(graph.write_plan_of("msmarco", "table2", tmp_path_factory.mktemp("paper")))
 
 
 @pytest.fixture(scope="module")
-def adapt(tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
+def adapt(load: Load, tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
     """The jobs of the table with a model of each objective, at the papers' scale, on the passages."""
-    folder, overlay = tmp_path_factory.mktemp("adapt"), str(ROOT / "configs" / "paper.yaml")
-    passages = folder / "passages.yaml"
-    passages.write_text("datasets: {msmarco: {documents: null}}\n")
-    return planned_jobs(folder, "msmarco/adapt.plan.H200.tsv", "-n", "--configfile", overlay, str(passages))
+    graph = load({"datasets": {"msmarco": {"documents": None}}}, configfile="configs/paper.yaml")
+    return read_own_jobs(graph.write_plan_of("msmarco", "adapt", tmp_path_factory.mktemp("adapt")))
 
 
 @pytest.fixture(scope="module")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Job]]:
     """A folder in which the tiny table has been planned by this machine's rates, and its jobs."""
-    folder, overlay = tmp_path_factory.mktemp("tiny"), str(ROOT / "configs" / "tiny.yaml")
-    return folder, planned_jobs(folder, "tiny/table2.plan.tsv", "--configfile", overlay)
+    folder = tmp_path_factory.mktemp("tiny")
+    shutil.copy(ROOT / "config.yaml", folder)
+    shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
+    overlay = str(ROOT / "configs" / "tiny.yaml")
+    done = run_workflow(folder, "tiny/table2.plan.tsv", "--configfile", overlay)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (written,) = (folder / "results" / ".work" / "plan" / "tiny").glob("jobs_of_*-*.json")
+    return folder, read_own_jobs(written)
 
 
 @pytest.fixture
@@ -494,10 +493,9 @@ MEASURED_S = {
 THAT_MACHINE = Device("that machine", "cpu", "bf16", 1.41e12, 2.2e9, 25e9, 1.25e11)
 
 
-def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(tmp_path: Path) -> None:
-    (tmp_path / "measured.yaml").write_text(MEASURED)
-    overlays = [str(ROOT / "configs" / "cls.yaml"), str(tmp_path / "measured.yaml")]
-    jobs = planned_jobs(tmp_path, "msmarco/table2.plan.H200.tsv", "-n", "--configfile", *overlays)
+def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(load: Load, tmp_path: Path) -> None:
+    graph = load(yaml.safe_load(MEASURED), configfile="configs/cls.yaml")
+    jobs = read_own_jobs(graph.write_plan_of("msmarco", "table2", tmp_path))
     rows = plan(jobs, THAT_MACHINE, dataset="msmarco", threads=2)
     for stage, seconds in MEASURED_S.items():
         assert seconds / 1.5 < rows[stage]["seconds"] < seconds * 1.5, stage
@@ -695,10 +693,9 @@ def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
     assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
 
 
-def test_reranking_is_planned_by_its_pairs(tmp_path: Path) -> None:
-    overlay = str(ROOT / "configs" / "tiny.yaml")
-    jobs = planned_jobs(tmp_path, "tiny/table3.plan.H200.tsv", "-n", "--configfile", overlay)
-    rows = plan(jobs)
+def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
+    graph = load(configfile="configs/tiny.yaml")
+    rows = plan(read_own_jobs(graph.write_plan_of("tiny", "table3", tmp_path)))
     assert {row["basis"] for row in rows.values()} <= {"counted", "assumed"}
     reranked, dense = rows["rerank rerank-backbone seed42 dev"], rows["metrics cocondenser-round2 seed42 dev"]
     assert dense["bytes_on_disk"] == 0 and reranked["bytes_on_disk"] > 0
