@@ -76,8 +76,9 @@ DATASET ?= msmarco
 report: $(READY)
 	@snakemake --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
 
+# (Without --nolock, Snakemake would remove the lock of a run that goes on here, when it ends.)
 verify: $(READY)
-	@snakemake --cores 1 verify $(SNAKEMAKE_ARGS)
+	@snakemake verify --nolock --cores 1 $(SNAKEMAKE_ARGS)
 
 # What can be asked is written by Snakemake, which knows the configuration; the program answers. The query and the
 # arguments reach the shell as they were given: make expands no dollar sign in them.
@@ -85,7 +86,6 @@ KNOWN := .snakemake/known.json
 unexport QUERY
 export ASKED := $(value QUERY)
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
-# (Without --nolock, Snakemake would remove the lock of a run that goes on here, when it ends.)
 list_known = snakemake ask --nolock --quiet all --cores 1 $(SNAKEMAKE_ARGS)
 ask = python workflow_scripts/ask.py --known $(KNOWN) --make-arguments "$$MAKE_ARGUMENTS"
 

@@ -35,6 +35,7 @@ for kind in kinds.names(SYSTEMS):
 
 include: "rules/tables.smk"
 include: "rules/figures.smk"
+include: "rules/audit.smk"
 include: "rules/export.smk"
 include: "rules/plan.smk"
 include: "rules/report.smk"

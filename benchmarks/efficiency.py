@@ -7,8 +7,9 @@
 Measures the peak rates (as `plan.py --device measure`), then the real model with new weights: forward
 and backward pass of a chunk for the Condenser and the retriever, forward pass alone for encoding, and an
 update by AdamW. Each time is the best of the repeats. Writes one line for each measurement, and prints
-the rates that fit them. The model of a chunk's time: its products at a share of the peak, plus what
-its elementwise operations read and write at a share of that peak, plus a fixed time for each layer.
+the rates that fit them; `benchmarks/gpu.py` measures the same on a GPU. The model of a chunk's time: its
+products at a share of the peak, plus what its elementwise operations read and write at a share of that peak,
+plus a fixed time for each layer.
 
 With --compile, each stage and width is measured again through torch.compile. A printed line gives the
 ratio of the two times, and the seconds of the first call, which compiles.
@@ -22,11 +23,17 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from condenser import program
+
+if TYPE_CHECKING:
+    import torch
+
+    from condenser.pipeline.costs.arithmetic import Shape
+    from condenser.pipeline.costs.tables import Device
 
 MASKED_SHARE = 0.15
 
@@ -53,17 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise ValueError("--clock cpu: expected --threads 1 --device cpu: it counts the time of all threads.")
     clock = time.process_time if arguments.clock == "cpu" else time.perf_counter
 
-    import numpy as np
-    import torch
-    from scipy.optimize import nnls
-    from transformers import BertConfig, BertModel
-
     from condenser.files import atomic_write
-    from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
-    from condenser.model.mlm_head import MaskedLanguageHead
-    from condenser.model.pretraining import Condenser
-    from condenser.model.retriever import Retriever
-    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, Chunk
+    from condenser.model.devices import choose_device, choose_precision, make_deterministic
     from condenser.pipeline.costs.measure import measure_device
     from condenser.pipeline.costs.tables import Tables
 
@@ -73,11 +71,54 @@ def main(argv: Sequence[str] | None = None) -> None:
     device = measure_device(place, precision=precision, threads=arguments.threads, clock=clock)
     print(
         f"{device.name}: {device.flops_per_s / 1e9:,.0f} GFLOP/s in {precision}, "
-        f"{device.host_flops_per_s / 1e9:,.0f} in float32 on the processor, "
-        f"{device.bytes_per_s / 1e9:,.1f} GB/s elementwise"
+        f"{device.fp32_flops_per_s / 1e9:,.0f} in float32, {device.bytes_per_s / 1e9:,.1f} GB/s elementwise"
     )
+    lines, rates = measured_rates(
+        Tables(arguments.tables).shape(arguments.backbone),
+        place,
+        device,
+        rows=arguments.rows,
+        widths=arguments.widths,
+        repeats=arguments.repeats,
+        clock=clock,
+        compiles=arguments.compile,
+    )
+    print(*lines, sep="\n")
+    with atomic_write(arguments.output) as file:
+        file.write("\n".join([*lines, ""]).encode())
+    for stage, unit, rate in rates:
+        print(f"{stage}\t{device.kind}\t{unit}\t{rate:.3g}")
 
-    shape = Tables(arguments.tables).shape(arguments.backbone)
+
+def measured_rates(
+    shape: Shape,
+    place: torch.device,
+    device: Device,
+    *,
+    rows: int,
+    widths: Sequence[int],
+    repeats: int,
+    clock: Callable[[], float],
+    compiles: bool = False,
+) -> tuple[list[str], list[tuple[str, str, float]]]:
+    """The lines of the table, and the rates of the stages (stage, unit, rate) that fit them.
+
+    Args:
+        shape: of the backbone.
+        device: the peaks, and the precision.
+    """
+    import numpy as np
+    import torch
+    from scipy.optimize import nnls
+    from transformers import BertConfig, BertModel
+
+    from condenser.model.devices import autocast
+    from condenser.model.mlm_head import MaskedLanguageHead
+    from condenser.model.pretraining import Condenser
+    from condenser.model.retriever import Retriever
+    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, Chunk
+
+    precision = device.precision
     with_head = replace(shape, num_head_layers=2)
     settings = BertConfig(
         vocab_size=shape.vocab_size,
@@ -106,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     def best(work: Callable[[], object]) -> float:
         times = []
-        for _ in range(arguments.repeats + 1):
+        for _ in range(repeats + 1):
             began = clock()
             work()
             if place.type == "cuda":
@@ -116,14 +157,14 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     lines = ["stage\trows\twidth\tmasked\tflops\tgraph_bytes\tlayers\tseconds\tshare_of_peak"]
     fits: dict[str, list[tuple[float, float, float, float]]] = {}
-    for width in arguments.widths:
-        ids = torch.randint(1000, shape.vocab_size, (arguments.rows, width), device=place)
-        mask = torch.ones(arguments.rows, width, dtype=torch.bool, device=place)
+    for width in widths:
+        ids = torch.randint(shape.vocab_size, (rows, width), device=place)
+        mask = torch.ones(rows, width, dtype=torch.bool, device=place)
         mask[0, -1] = False  # one padded row, for the attention kernel of most chunks
-        masked = torch.randperm(arguments.rows * width, device=place)
+        masked = torch.randperm(rows * width, device=place)
         masked = masked[: round(MASKED_SHARE * len(masked))].sort().values
         labels = ids.view(-1)[masked]
-        chunk = Chunk(arguments.rows, width, len(masked))
+        chunk = Chunk(rows, width, len(masked))
 
         def pretrain() -> None:
             condenser.train()
@@ -159,11 +200,10 @@ def main(argv: Sequence[str] | None = None) -> None:
             numbers = counted.graph_numbers([chunk])
             graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
             fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
-            cells = [stage, *(arguments.rows, width, len(masked)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
+            cells = [stage, *(rows, width, len(masked)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
             cells += [f"{layers:g}", f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]
             lines.append("\t".join(map(str, cells)))
-            print(lines[-1])
-            if arguments.compile:
+            if compiles:
                 plain = dict(models)
                 models.update(compiled)
                 began = clock()
@@ -188,17 +228,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     moved = UPDATE_BYTES * sum(weight.numel() for weight in weights)
     seconds = best(update)
     lines.append(f"update\t\t\t\t\t{moved}\t\t{seconds:.5f}\t")
-    print(f"update_bytes\t{moved / seconds / device.bytes_per_s:.3f}")
-    with atomic_write(arguments.output) as file:
-        file.write("\n".join([*lines, ""]).encode())
-
+    rates = [("*", "update_bytes", moved / seconds / device.bytes_per_s)]
     for stage, measured in fits.items():
-        rows = np.array(measured)
+        work = np.array(measured)
         peaks = np.array([device.flops_per_s, device.bytes_per_s, 1.0])
-        found, _ = nnls(rows[:, :3] / peaks / rows[:, 3:], np.ones(len(rows)))
-        rates = [f"{1 / one:.3g}" if one else "unbounded" for one in found]
-        error = np.abs(rows[:, :3] / peaks @ found / rows[:, 3] - 1).max()
-        print(f"{stage}: flops {rates[0]}, graph_bytes {rates[1]}, layers {rates[2]} (off by {error:.0%})")
+        found, _ = nnls(work[:, :3] / peaks / work[:, 3:], np.ones(len(work)))
+        error = np.abs(work[:, :3] / peaks @ found / work[:, 3] - 1).max()
+        print(f"{stage}: the rates are off by {error:.0%} at most; inf: no time beside the other work")
+        for unit, one in zip(("flops", "graph_bytes", "layers"), found.tolist(), strict=True):
+            rates.append((stage, unit, 1 / one if one else float("inf")))
+    return lines, rates
 
 
 if __name__ == "__main__":

@@ -184,9 +184,19 @@ def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
 
 
 def measure(
-    folder: Path, settings: Mapping[str, Any], *, row: Mapping[str, Any], count: int, seed: int
+    folder: Path,
+    settings: Mapping[str, Any],
+    *,
+    row: Mapping[str, Any],
+    count: int,
+    seed: int,
+    peak: float | None = None,
 ) -> dict[str, Any]:
-    """Run `count` updates of a stage in this process; gives `row` with the columns that are now known."""
+    """Run `count` updates of a stage in this process; gives `row` with the columns that are now known.
+
+    Args:
+        peak: operations a second of a large matrix product; None measures it.
+    """
     import numpy as np
     import torch
     from watched_stages import DoesNotFit, run_updates
@@ -207,7 +217,7 @@ def measure(
     else:
         memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     clock = time.perf_counter
-    peak = measure_device(place, precision=kind, threads=threads, clock=clock).flops_per_s
+    peak = peak or measure_device(place, precision=kind, threads=threads, clock=clock).flops_per_s
     seconds = np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]
     updates, median = updates[LEFT_OUT:], float(np.median(seconds))
     items, tokens = (float(np.mean(counts)) for counts in zip(*(one[1:3] for one in updates), strict=True))

@@ -6,7 +6,6 @@ missing folder or impossible combination gives one line: the key, what is allowe
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import reprlib
@@ -21,13 +20,27 @@ from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import LARGEST, Block, Count, Epochs, Name, NotNegative, Optimiser, Positive, Whole
+from condenser.settings import (
+    LARGEST,
+    Block,
+    Count,
+    Epochs,
+    Name,
+    NotNegative,
+    Optimiser,
+    Positive,
+    Seeds,
+    Share,
+    Whole,
+)
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
 _BY_ANSWER = "hits"  # the measure that looks for answers
-_TAKEN_FIGURES = ("data",)  # whose manifest lies where a figure's would
+_TAKEN_FIGURES = ("audit", "data")  # whose manifest lies where a figure's would
+Similarity = Annotated[float, Field(ge=0.3, le=1.0)]  # lower ones say nothing, and cost time
+_TAKEN_TABLES = ("audit",)  # which is results/<dataset>/audit.tsv
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 _LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
@@ -123,6 +136,19 @@ class Report(Block):
     megabytes: Positive
 
 
+class Audit(Block):
+    """What an audit looks at, and where its findings begin: see docs/audit.md."""
+
+    systems: list[Name]
+    judges: list[Name]
+    least_words: Whole
+    near_passages: Similarity
+    near_negatives: Similarity
+    near_queries: Similarity
+    near_queries_judged_alike: Similarity
+    query_share: Share
+
+
 def _list_of_names(value: Any) -> Any:
     """One name is a list of one, null an empty list."""
     return [] if value is None else [value] if isinstance(value, str) else value
@@ -145,8 +171,9 @@ class Table(Block):
     train_queries: Annotated[
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
     ]
-    seeds: list[Whole] | None = None  # the configuration's seed
-    compare_with: list[Name] | None = None  # the untouched starts of its rows, else its first row
+    seeds: Seeds | None = None  # the configuration's seed
+    # the untouched starts of its rows, else its first row
+    compare_with: Annotated[list[Name], Field(min_length=1)] | None = None
     by_dataset: Annotated[dict[Name, dict[str, Any]], Field(default_factory=dict)]
 
 
@@ -168,6 +195,7 @@ class Config(Block):
     encode: Encode
     metrics: Metrics
     significance: Significance
+    audit: Audit
     report: Report
     tables: dict[Name, Table]
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
@@ -210,6 +238,7 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     _check_systems(checked)
     _check_tables(checked)
     _check_figures(checked)
+    _check_audit(checked)
     _check_rows_fit(checked)
     if checked["downloads"]["mirror"] is not None and not _is(Path(checked["downloads"]["mirror"]).is_dir):
         path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
@@ -246,8 +275,7 @@ def _entry(
 def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> None:
     """Refuse what no entry of a kind could have, also where there is no entry that would tell."""
     for kind, values in defaults.items():
-        if kind not in kinds.names(folder):
-            raise ValueError(f"{block}.{kind}: expected one of {', '.join(kinds.names(folder))}.")
+        _check_name(f"{block}.{kind}", kind, kinds.names(folder))
         model = kinds.load(folder, kind).Settings
         try:
             model.model_validate(values)
@@ -407,6 +435,8 @@ def _check_tables(config: dict[str, Any]) -> None:
     known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
     for name, table in config["tables"].items():
         key = f"tables.{name}"
+        if name in _TAKEN_TABLES:
+            raise ValueError(f"{key}: expected another name, {name} is that of another result. Rename it.")
         _check_table(key, table, config, known=known, dataset=None)
         for dataset, entry in table["by_dataset"].items():
             if "by_dataset" in entry:
@@ -443,12 +473,6 @@ def _check_table(
             _check_column(f"{key}.measures", name, config, optional=table["optional"])
     for name in table["published"]:
         _check_name(f"{key}.published", name, published.names())
-    if table["seeds"] == []:
-        raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
-    if table["compare_with"] == []:
-        raise ValueError(
-            f"{key}.compare_with: expected at least one system, got none. Leave it out, or name one."
-        )
     for reference in table["compare_with"] or []:
         _check_name(f"{key}.compare_with", reference, table["rows"])
 
@@ -480,8 +504,13 @@ def _check_figures(config: dict[str, Any]) -> None:
             encoders = experiment.systems_of_kind(config, "biencoder")
             for system in systems:
                 _check_name(f"{key}.panels.{title}", system, encoders)
-        if figure.get("seeds") == []:
-            raise ValueError(f"{key}.seeds: expected at least one seed, got none. Leave it out, or give one.")
+
+
+def _check_audit(config: dict[str, Any]) -> None:
+    rankers = [name for name in config["systems"] if experiment.ranks(config, name)]
+    for key in ("systems", "judges"):
+        for name in config["audit"][key]:
+            _check_name(f"audit.{key}", name, rankers)
 
 
 def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None:
@@ -601,10 +630,9 @@ def _is(claim: Callable[[], bool]) -> bool:
 def _check_name(key: str, name: str, known: Iterable[str]) -> None:
     known = list(known)
     if name not in known:
-        close = difflib.get_close_matches(name[:_LONGEST_PREVIEW], known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
         listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-        raise ValueError(f"{key}: expected one of {listed}, got {_preview(name)}.{hint}")
+        said = f"{key}: expected one of {listed}, got {_preview(name)}. {kinds.meant(name, known)}"
+        raise ValueError(said.rstrip())
 
 
 def _list(value: Any) -> list[Any]:
@@ -630,9 +658,8 @@ def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     if kind == "extra_forbidden":
         known = _fields_at(model, first["loc"][:-1])
-        close = difflib.get_close_matches(str(first["loc"][-1])[:_LONGEST_PREVIEW], known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else f" Known: {', '.join(known)}."
-        return f"{key}: unknown key.{hint}{more}"
+        hint = kinds.meant(str(first["loc"][-1]), known, otherwise=f"Known: {', '.join(known)}.")
+        return f"{key}: unknown key. {hint}{more}"
     if kind == "missing":
         return f"{key}: missing.{more}"
     if isinstance(came, str) and len(came) <= _LONGEST_PREVIEW and kind in ("float_type", "int_type"):
@@ -642,6 +669,8 @@ def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
             pass
         else:
             return f"{key}: expected a number, got the text {came!r}. {_how_to_write(came)}{more}"
+    if kind == "too_short":
+        return f"{key}: expected at least {first['ctx']['min_length']}, got {len(came)}.{more}"
     if kind in ("dict_type", "model_type"):
         return (
             f"{key}: expected a block of keys, got {_preview(came)}. Indent its keys, or leave it out.{more}"

@@ -6,7 +6,6 @@ functions; `job_settings` gives the settings of one job.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -290,20 +289,24 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
 def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
     """The rows of a table: system, train size, and the variants whose mean it shows."""
     entry = table_entry(config, dataset, table)
-    seeds = entry["seeds"] if entry["seeds"] is not None else [config["seed"]]
-    rows = []
-    for system in entry["rows"]:
-        for num_queries in entry["train_queries"] if has_sizes(config, system) else ["all"]:
-            variants = [variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds]
-            rows.append(
-                {
-                    "system": system,
-                    "train_queries": num_queries,
-                    "variants": list(dict.fromkeys(variants)),
-                    **_shown(config, dataset, system),
-                }
-            )
-    return rows
+    return [
+        {
+            "system": system,
+            "train_queries": num_queries,
+            "variants": _variants(config, entry, system, num_queries=num_queries),
+            **_shown(config, dataset, system),
+        }
+        for system in entry["rows"]
+        for num_queries in (entry["train_queries"] if has_sizes(config, system) else ["all"])
+    ]
+
+
+def _variants(
+    config: Config, entry: Mapping[str, Any], system: str, *, num_queries: int | str = "all"
+) -> list[str]:
+    """The variants of a system by the seeds of a table or figure, each once."""
+    seeds = entry["seeds"] or [config["seed"]]
+    return list(dict.fromkeys(variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds))
 
 
 _SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}
@@ -318,14 +321,11 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
     entry = config["figures"][figure]
     kind = kinds.load("evaluate/figures", entry["kind"])
     if "panels" in entry:
-        seeds = [config["seed"]] if entry["seeds"] is None else entry["seeds"]
         rows = [
             {
                 "panel": title,
                 "system": system,
-                "variants": list(
-                    dict.fromkeys(variant(config, system, num_queries="all", seed=seed) for seed in seeds)
-                ),
+                "variants": _variants(config, entry, system),
                 **_shown(config, dataset, system),
             }
             for title, systems in entry["panels"].items()
@@ -481,8 +481,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
 def _unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
     """The error of a name that the configuration lacks, with the nearest that it has."""
     known = list(known)
-    close = difflib.get_close_matches(name[:100], known, n=1)
-    hint = f"Did you mean {close[0]}?" if close else f"Add it under {noun}s, or ask for another."
+    hint = kinds.meant(name, known, otherwise=f"Add it under {noun}s, or ask for another.")
     return LookupError(
         f"expected a {noun} of the configuration ({', '.join(known)}), got {name[:100]}. {hint}"
     )

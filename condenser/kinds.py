@@ -8,8 +8,10 @@ underscore is not a kind.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -43,3 +45,13 @@ def load(folder: str, name: str) -> ModuleType:
     if name not in known:
         raise ValueError(f"expected one of {', '.join(known)}, got {name!r:.80}.")
     return importlib.import_module(module_name(folder, name))
+
+
+def meant(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """What to do about a name that is not among the known ones: take the nearest, else `otherwise`.
+
+    >>> meant("beeir", ["beir", "tsv"]), meant("x", ["beir"], otherwise="Add it.")
+    ('Did you mean beir?', 'Add it.')
+    """
+    close = difflib.get_close_matches(name[:100], list(known), n=1)
+    return f"Did you mean {close[0]}?" if close else otherwise

@@ -149,12 +149,14 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Record:
-    """What a sound manifest says; inputs and outputs are SHA-256 by path."""
+    """What the sound manifest at `path` says; inputs and outputs are SHA-256 by path, `whole` has all."""
 
+    path: Path
     spec: dict[str, Any]
     inputs: dict[Path, str]
     outputs: dict[Path, str]
     counts: dict[str, Any]
+    whole: dict[str, Any]
 
 
 def read_manifest(path: Path) -> Record:
@@ -171,7 +173,7 @@ def read_manifest(path: Path) -> Record:
         rest = {name: value for name, value in manifest.items() if name != "sha256"}
         is_whole = sealed(rest) == manifest and json_bytes(manifest) == as_read
         inputs, outputs = (_beside(path, manifest[part]) for part in ("inputs", "outputs"))
-        record = Record(manifest["spec"], inputs, outputs, manifest["counts"])
+        record = Record(path, manifest["spec"], inputs, outputs, manifest["counts"], manifest)
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -189,18 +191,21 @@ def sound_record(path: Path) -> Record | None:
         return None
 
 
-def record_of(file: Path, read: Callable[[Path], Record | None] = sound_record) -> Record | None:
-    """The sound manifest that names a file as an output; None of a user's own file.
+def manifests_beside(file: Path) -> list[Path]:
+    """The manifests that may name a file as an output, the most likely first.
 
-    It lies beside the file, under its name or the beginning of that, or beside a folder that it is in.
+    They lie beside the file, under its name or the beginning of that, or beside a folder that it is in.
     """
     parts = file.name.split(".")
-    beside = [file.with_name(".".join(parts[:end]) + SUFFIX) for end in range(len(parts), 0, -1)]
-    for manifest in [*beside, *(Path(f"{folder}{SUFFIX}") for folder in file.parents)]:
-        record = read(manifest) if manifest.is_file() else None
-        if record is not None and file in record.outputs:
-            return record
-    return None
+    names = [file.with_name(".".join(parts[:end]) + SUFFIX) for end in range(len(parts), 0, -1)]
+    folders = [Path(f"{folder}{SUFFIX}") for folder in file.parents]
+    return [manifest for manifest in [*names, *folders] if manifest.is_file()]
+
+
+def record_of(file: Path, read: Callable[[Path], Record | None] = sound_record) -> Record | None:
+    """The sound manifest that names a file as an output; None of a user's own file."""
+    records = filter(None, map(read, manifests_beside(file)))
+    return next((record for record in records if file in record.outputs), None)
 
 
 def _used() -> dict[str, Any]:

@@ -27,6 +27,7 @@ Positive = Annotated[float, Field(gt=0.0)]
 NotNegative = Annotated[float, Field(ge=0.0)]
 Count = Annotated[int, Field(ge=1, le=LARGEST)]
 Whole = Annotated[int, Field(ge=0, le=LARGEST)]
+Seeds = Annotated[list[Whole], Field(min_length=1)]
 Epochs = Annotated[  # 0.25: the first quarter of an epoch
     int | float, Field(gt=0, le=LARGEST), AfterValidator(_as_written_shortest)
 ]
@@ -62,6 +63,12 @@ class EvalSplit(Block):
     relevant_grade: Count | None = None
 
 
+def refuse_one_split(train: str | None, evaluation: str | None) -> None:
+    """Refuse to evaluate on what is trained on."""
+    if train is not None and train == evaluation:
+        raise ValueError(f"train_split and eval_split are both {train!r}: name two splits")
+
+
 class PartlyJudgedTexts(Texts):
     """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null.
 
@@ -80,8 +87,7 @@ class PartlyJudgedTexts(Texts):
 
     @model_validator(mode="after")
     def _splits_differ(self) -> PartlyJudgedTexts:
-        if self.train_split is not None and self.train_split == self.eval_split:
-            raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
+        refuse_one_split(self.train_split, self.eval_split)
         for split in self.other_eval_splits or {}:
             if self.eval_split is None:
                 raise ValueError("other_eval_splits: expected none without eval_split, the main one")
@@ -108,8 +114,7 @@ class Sentences(Texts):
 
     @model_validator(mode="after")
     def _splits_differ(self) -> Sentences:
-        if self.train_split == self.eval_split:
-            raise ValueError(f"train_split and eval_split are both {self.train_split!r}: name two splits")
+        refuse_one_split(self.train_split, self.eval_split)
         return self
 
 

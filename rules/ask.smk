@@ -18,9 +18,7 @@ rule ask:
             Path("results"),
             Path(".snakemake", "known.json"),
             encoder_of=encoder_file,
-            jobs_behind=lambda file: SPECS.jobs_behind(*owner_of(file)),
-            spec_of=SPECS.spec,
-            manifest_of=manifest_of,
+            specs=SPECS,
         ),
     shell:
         "{params.program} --known {params.known:q} 2>&1 | tee {log:q}"

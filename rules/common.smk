@@ -312,24 +312,6 @@ def start_of_sentences(wildcards):
     return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
 
 
-def evaluation_files(wildcards):
-    """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
-    if not experiment.is_measured(config, wildcards.dataset):
-        return {}
-    split = split_of(wildcards.dataset, "eval_split")
-    folder = f"results/{wildcards.dataset}/data"
-    return {
-        "queries": f"{folder}/queries.{split}.jsonl",
-        "qrels": f"{folder}/qrels.{split}.tsv",
-        "metrics": system_file(
-            wildcards.dataset,
-            wildcards.system,
-            wildcards.variant,
-            f"metrics.{split}.json",
-        ),
-    }
-
-
 def texts_with_answers(wildcards):
     """The passages and the queries, where a measure looks for answers in texts."""
     asked = experiment.metrics(config, wildcards.dataset, wildcards.split)["measures"]
@@ -435,6 +417,35 @@ def metrics_to_compare(wildcards):
     return metrics_of_table(wildcards)
 
 
+def audited_files(wildcards):
+    """The queries and judgements of a data set, and the negatives and the runs that an audit looks at."""
+    dataset = wildcards.dataset
+    entry, audit = config["datasets"][dataset], config["audit"]
+    if sources.task(entry):
+        sys.exit(
+            f"error: results/{dataset}/audit.tsv: expected a data set of passages, got sentences. "
+            "There is no audit of these."
+        )
+    folder, evaluation = f"results/{dataset}/data", sources.eval_splits(entry)
+    files = {
+        "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
+        "qrels": [f"{folder}/qrels.{split}.tsv" for split in sources.splits(entry)],
+    }
+    if train := entry.get("train_split"):
+        variant = f"seed{config['seed']}"
+        files |= {
+            "train_queries": [f"{folder}/queries.{train}.jsonl"],
+            "examples": [
+                system_file(dataset, system, variant, "examples.jsonl")
+                for system in audit["systems"]
+            ],
+            "runs": [
+                run_file(dataset, judge, variant, train) for judge in audit["judges"]
+            ],
+        }
+    return files
+
+
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant are encoded and searched."""
     train_split = config["datasets"][wildcards.dataset].get("train_split")
@@ -445,33 +456,6 @@ def published_figures(wildcards):
     """The files of published figures that a table names; none for most."""
     entry = experiment.table_entry(config, wildcards.dataset, wildcards.table)
     return [str(published.file(name)) for name in entry["published"]]
-
-
-def files_of_figure(wildcards):
-    """What a figure is drawn from, by what its kind reads, in the order of its rows."""
-    dataset = wildcards.dataset
-    settings = experiment.figure_settings(config, dataset, wildcards.figure)
-    kind = figures.load(settings)
-    if kind.READS == "variants":
-        files = [
-            system_file(dataset, row["system"], variant, name)
-            for row, variant, name in figures.variant_files(settings)
-        ]
-    elif kind.READS == "table":
-        folder = f"results/{dataset}"
-        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
-    else:
-        names = {"dataset": dataset, "table": settings["table"]}
-        *behind, _ = SPECS.jobs_behind("table", names)
-        files = [manifest_of(*job) for job in behind]
-    return files
-
-
-def published_beside_figure(wildcards):
-    """The file of published numbers of a kind of figure; none for most."""
-    kind = figures.load(config["figures"][wildcards.figure])
-    # relative, so that a moved checkout has the same inputs
-    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
 
 
 # ---- the graph, read off the rules ---------------------------------------------------------------
@@ -498,6 +482,12 @@ def manifest_of(stage, wildcards):
     return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
 
 
+def benchmark_of(stage, wildcards):
+    """Where Snakemake writes what a job took; None where its rule has no benchmark."""
+    file = rule_of(stage, wildcards).expand_benchmark(wildcards)
+    return str(file) if file else None
+
+
 @functools.cache
 def owner_of(file):
     """The job that makes a file: its stage and wildcards; None of the user's own files."""
@@ -512,6 +502,8 @@ SPECS = specs.Specs(
     root=ROOT,
     inputs=inputs_of,
     owner=owner_of,
+    manifest=manifest_of,
+    benchmark=benchmark_of,
     digest_cache=Path(WORK, "digests.json"),
 )
 
@@ -541,35 +533,3 @@ def work(stage):
 def growing(first):
     """A resource of which a job asks for `first`, and for as much again at each further attempt."""
     return lambda wildcards, attempt: first * attempt
-
-
-def planned_table(wildcards):
-    """The job of a plan's table, and the folder of the files on the jobs behind it."""
-    names = {"dataset": wildcards.dataset, "table": wildcards.table}
-    return ("table", names), Path(WORK, "plan", wildcards.dataset)
-
-
-def could_be_made(dataset):
-    """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
-    overlays = " ".join(
-        shlex.quote(os.path.relpath(file))
-        for file in workflow.config_settings.configfiles
-    )
-    found = []
-    for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
-        for name in config[f"{noun}s"]:
-            target = f"results/{dataset}/{name}.{ending}"
-            command = f"snakemake --cores {workflow.cores or 1} {target}"
-            try:
-                reason = SPECS.jobs_behind(*owner_of(target)) and None
-            except (LookupError, ValueError, SystemExit) as error:
-                reason = str(error)
-            found.append(
-                {
-                    "target": target,
-                    "command": command
-                    + (f" --configfile {overlays}" if overlays else ""),
-                    "reason": reason,
-                }
-            )
-    return found

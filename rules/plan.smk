@@ -12,6 +12,12 @@ from condenser.pipeline.costs import jobs as planned
 COSTS = Path(os.path.relpath(ROOT / "condenser" / "pipeline" / "costs" / "tables"))
 
 
+def planned_table(wildcards):
+    """The job of a plan's table, and the folder of the files on the jobs behind it."""
+    names = {"dataset": wildcards.dataset, "table": wildcards.table}
+    return ("table", names), Path(WORK, "plan", wildcards.dataset)
+
+
 rule plan:
     input:
         jobs=lambda wildcards: planned.write_jobs(
@@ -48,10 +54,8 @@ rule plan:
         counted=lambda wildcards: planned.write_jobs(
             *planned_table(wildcards),
             specs=SPECS,
-            places_of=lambda stage, of: (
-                manifest_of(stage, of),
-                None if wildcards.on else rule_of(stage, of).expand_benchmark(of),
-            ),
+            is_counted=True,
+            is_timed=not wildcards.on,
         ),
     shell:
         "{params.program} --spec {params.spec:q} --jobs {params.counted:q}"

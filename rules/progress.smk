@@ -2,7 +2,6 @@
 # whole text of Snakemake is in .snakemake/log, that of each job in its log. With --verbose, --printshellcmds,
 # --quiet, --debug-dag or --logger, and in a dry run, Snakemake speaks for itself.
 
-import json
 import logging
 import re
 import subprocess
@@ -17,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from condenser.files import canonical_json, read_json, write_json
+from condenser.files import read_json, write_json
 from condenser.pipeline import board as boards
 from condenser.pipeline.costs import forecast as forecasts
 from condenser.pipeline.costs import jobs as planned_jobs
@@ -53,8 +52,8 @@ class Progress(logging.Handler):
         self.board = self.console = self.live = None
         self.forecast = forecasts.Forecast()
         self.folder = Path(".snakemake", "forecast")
-        # the process that plans, the file that it writes, and the jobs that the file speaks of
-        self.planner, self.plan, self.planned = None, None, []
+        # the process that plans, and the file that it writes
+        self.planner = self.plan = None
         self.running, self.shown = {}, {}  # by Snakemake's id of a job; by key
         self.ended = threading.Event()
         # of the board, which the screen's own thread reads; nothing is printed while it is held
@@ -101,7 +100,7 @@ class Progress(logging.Handler):
                 for name, limit in limits.items()
                 if limit
             ]
-            jobs[self.key(job.rule.name, job.wildcards_dict)] = boards.Job(
+            jobs[key_of(job.rule.name, job.wildcards_dict)] = boards.Job(
                 " ".join([job.rule.name, *job.wildcards_dict.values()]),
                 job.rule.name,
                 share=min(1.0, max(parts, default=1.0)),
@@ -114,7 +113,7 @@ class Progress(logging.Handler):
         ]
         # what they say is what was asked for; a long one says too much
         self.shown = {
-            self.key(job.rule.name, job.wildcards_dict): Path(job.log[0])
+            key_of(job.rule.name, job.wildcards_dict): Path(job.log[0])
             for job in asked or dag.targetjobs
             if job.log and job.benchmark is None
         }
@@ -143,22 +142,17 @@ class Progress(logging.Handler):
     def look_ahead(self, needed):
         """Ask how long the jobs will take: the benchmarks of an earlier run, and the plan, in another process."""
         behind = {
-            self.key_of(*name): name
+            forecasts.key_of(*name): name
             for job in needed
             if job.rule.name in RULES
-            for name in SPECS.jobs_behind(*self.job_of(job))
+            for name in SPECS.jobs_behind(*job_of(job.rule.name, job.wildcards_dict))
         }
-        self.planned = list(behind)
         listed = planned_jobs.described(
-            list(behind.values()),
-            specs=SPECS,
-            places_of=lambda stage, of: (manifest_of(stage, of), None),
+            list(behind.values()), specs=SPECS, is_counted=True, is_timed=False
         )
-        for key, (stage, of) in behind.items():
+        for key, name in behind.items():
             took = forecasts.measured_before(
-                manifest_of(stage, of),
-                rule_of(stage, of).expand_benchmark(of),
-                spec=SPECS.spec(stage, of),
+                manifest_of(*name), benchmark_of(*name), spec=SPECS.spec(*name)
             )
             if took is not None:
                 self.forecast.took(key, took)
@@ -180,15 +174,14 @@ class Progress(logging.Handler):
         """Take in the plan as soon as it is there."""
         if self.plan is None or not self.plan.exists():
             return
-        for key, seconds in zip(self.planned, read_json(self.plan), strict=True):
-            if seconds is not None:
-                self.forecast.plan(key, json.loads(key)[0], seconds)
+        for planned in read_json(self.plan):
+            self.forecast.plan(*planned)
         self.plan = None
 
     def follow(self, event, record):
         """Note the start or the end of a job."""
         if event == LogEvent.JOB_INFO:
-            key = self.key(record.rule_name, record.wildcards)
+            key = key_of(record.rule_name, record.wildcards)
             self.running[record.jobid] = key
             with self.state:
                 text = self.board.start(key)
@@ -260,19 +253,19 @@ class Progress(logging.Handler):
         self.snakemakes.close()
         super().close()
 
-    def key(self, rule, wildcards):
-        stage, fixed = RULES.get(rule, (rule, {}))
-        return self.key_of(stage, {**fixed, **wildcards})
 
-    def key_of(self, stage, wildcards):
-        return canonical_json([stage, wildcards])
-
-    def job_of(self, job):
-        stage, fixed = RULES[job.rule.name]
-        return stage, {**fixed, **job.wildcards_dict}
+def job_of(rule, wildcards):
+    """A job as the specs name it: its stage and wildcards."""
+    stage, fixed = RULES.get(rule, (rule, {}))
+    return stage, {**fixed, **wildcards}
 
 
-# Not in this process: it imports torch.
+def key_of(rule, wildcards):
+    """The id of a job, for the board and the forecast."""
+    return forecasts.key_of(*job_of(rule, wildcards))
+
+
+# Not in this process: a sample of a large collection takes seconds.
 FORECAST = """
 import os, sys
 os.nice(10)

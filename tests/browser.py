@@ -32,6 +32,7 @@ QUIET = (  # nothing of Chromium's own on the network, and no sandbox, which roo
     *("--disable-default-apps", "--hide-scrollbars", "--mute-audio", "--remote-debugging-port=0"),
 )
 DESKTOP, PHONE = (1280, 900), (390, 844)
+KEYS = {"Enter": (13, "\r"), "ArrowDown": (40, "")}  # the number of a key, and what it types
 
 
 def chromium() -> str:
@@ -112,17 +113,34 @@ class Tab:
         """Type into the element that has the focus."""
         self.call("Input.insertText", text=text)
 
-    def press_enter(self) -> None:
-        """Press the Enter key."""
+    def fill(self, selector: str, text: str) -> None:
+        """Type into a field in place of what it has."""
+        self.value(f"document.querySelector({json.dumps(selector)}).select()")
+        self.type(text)
+
+    def press(self, key: str) -> None:
+        """Press one of `KEYS`."""
+        number, text = KEYS[key]
         for kind in ("keyDown", "keyUp"):
             self.call(
                 "Input.dispatchKeyEvent",
                 type=kind,
-                key="Enter",
-                code="Enter",
-                windowsVirtualKeyCode=13,
-                text="\r" if kind == "keyDown" else "",
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=number,
+                text=text if kind == "keyDown" else "",
             )
+
+    def choose(self, selector: str, value: str) -> None:
+        """Choose an entry of a menu by its value."""
+        self.value(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            f" e.value = {json.dumps(value)}; e.dispatchEvent(new Event('change')); }})()"
+        )
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all elements, as the page shows them."""
+        return self.value(f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText)")
 
     def resize(self, size: tuple[int, int], *, dark: bool = False) -> None:
         """Show the page in a window of this size; below 600 pixels as a phone does."""
@@ -135,7 +153,7 @@ class Tab:
             mobile=width < 600,
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
+        self.call("Emulation.setEmulatedMedia", media="", features=[scheme])
 
     def picture(self, file: Path) -> None:
         """Write a PNG of what the window shows."""
@@ -161,3 +179,17 @@ def browser(folder: Path) -> Iterator[Tab]:
                 yield Tab(socket)
         finally:
             process.kill()
+
+
+@contextlib.contextmanager
+def emptied(tab: Tab, address: str) -> Iterator[Tab]:
+    """The empty tab; at its end no error was logged, and nothing but `address` was asked for."""
+    tab.open("about:blank")
+    tab.wait_for("location.href === 'about:blank'")
+    tab.messages.clear()
+    tab.requests.clear()
+    yield tab
+    tab.value("1")  # takes the last events
+    assert tab.messages == []
+    strangers = [one for one in tab.requests if not one.startswith((address, "data:", "about:"))]
+    assert tab.requests and strangers == []

@@ -6,12 +6,14 @@ import fcntl
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from browser import Tab
     from graphs import Load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -75,3 +77,12 @@ def load(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Load:
         return Graph(root, folder, overlay or {}, configfile=file, replace=replace)
 
     return graph
+
+
+@pytest.fixture(scope="session")
+def browser_tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    """The tab of a headless Chromium; skips the test where there is none."""
+    from browser import browser
+
+    with browser(tmp_path_factory.mktemp("browser")) as tab:
+        yield tab

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import gc
 import os
 import sys
@@ -16,12 +17,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import yaml
 from snakemake.api import DeploymentSettings, ResourceSettings, StorageSettings  # before snakemake.workflow
+from snakemake.common.configfile import _load_configfile
 from snakemake.parser import parse
 from snakemake.settings.types import ConfigSettings, GroupSettings, OutputSettings, WorkflowSettings
 from snakemake.workflow import Workflow
 from snakemake_interface_executor_plugins.settings import ExecMode
 
+from condenser.pipeline.costs.jobs import write_jobs
 from condenser.pipeline.freshness import Freshness
 from condenser.pipeline.specs import Job
 
@@ -30,6 +34,7 @@ Load = Callable[..., "Graph"]
 
 
 _PARSED: dict[tuple[str, int, int], tuple[str, int, dict[int, int]]] = {}
+_CONFIGURATIONS: dict[tuple[str, int], dict[str, Any]] = {}
 
 
 def _parse_once(file: Any, workflow: Workflow, *, linemap: dict[int, int], rulecount: int) -> tuple[str, int]:
@@ -42,6 +47,18 @@ def _parse_once(file: Any, workflow: Workflow, *, linemap: dict[int, int], rulec
     code, count, lines = _PARSED[key]
     linemap |= lines
     return code, count
+
+
+def _read_once(path: str | Path) -> dict[str, Any]:
+    """What a configuration file holds; most of what is left of the time, so each is read once."""
+    file = Path(path).resolve()
+    key = (str(file), file.stat().st_mtime_ns)
+    if key not in _CONFIGURATIONS:
+        _CONFIGURATIONS[key] = _load_configfile(path)
+    return copy.deepcopy(_CONFIGURATIONS[key])
+
+
+_compose_once = functools.cache(yaml.compose)
 
 
 class Graph:
@@ -71,7 +88,7 @@ class Graph:
             SystemExit: the configuration is refused; its code is the line that says why.
         """
         self._folder = folder
-        with self._here():
+        with self._here(), _process_unchanged():
             workflow = Workflow(
                 config_settings=ConfigSettings(
                     config=copy.deepcopy(overlay),
@@ -98,35 +115,42 @@ class Graph:
 
             workflow.include = include_unless_it_patches_snakemake
             try:
-                with mock.patch("snakemake.workflow.parse", _parse_once):
+                with (
+                    mock.patch("snakemake.workflow.parse", _parse_once),
+                    mock.patch("snakemake.common.configfile._load_configfile", _read_once),
+                    mock.patch("yaml.compose", _compose_once),
+                ):
                     include(str(root / "Snakefile"), overwrite_default_target=True)
             finally:
                 workflow.tear_down()
                 workflow.sourcecache.runtime_cache.cleanup()
         self.config: dict[str, Any] = own["config"]
         self._default = workflow.get_rule(workflow.default_target)
+        self._get_rule = workflow.get_rule
         self._rule_of = own["rule_of"]
         self._specs = own["SPECS"]
         self._inputs_of = self._specs.inputs = _once(own["inputs_of"])
         self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
         self.wildcards: dict[str, Job] = {}
 
-    @contextlib.contextmanager
-    def _here(self) -> Iterator[None]:
-        """Work in the folder, and leave this process as it was."""
-        environment, path, threshold = dict(os.environ), list(sys.path), gc.get_threshold()
-        try:
-            with contextlib.chdir(self._folder):
-                yield
-        finally:
-            os.environ.clear()
-            os.environ.update(environment)
-            sys.path[:] = path
-            gc.set_threshold(*threshold)
+    def _here(self) -> contextlib.AbstractContextManager[None]:
+        """Work in the folder."""
+        return contextlib.chdir(self._folder)
 
     def default_targets(self) -> list[str]:
         """What is made without a target."""
         return [str(file) for file in self._default.expand_input({})[0]]
+
+    def inputs_of_rule(self, name: str) -> list[str]:
+        """The inputs of a rule without wildcards, such as `prefetch`."""
+        with self._here():
+            return [str(file) for file in self._get_rule(name).expand_input({})[0]]
+
+    def write_plan_of(self, dataset: str, table: str, folder: Path) -> Path:
+        """Write the jobs behind a table as the rule `plan` does before any has run; gives the file."""
+        target = "table", {"dataset": dataset, "table": table}
+        with self._here():
+            return Path(write_jobs(target, folder.absolute(), specs=self._specs))
 
     def job(self, name: str) -> Job:
         """A job that `jobs` gave, as its stage and wildcards."""
@@ -203,6 +227,19 @@ class Graph:
             if reasons:
                 found[name] = reasons
         return found
+
+
+@contextlib.contextmanager
+def _process_unchanged() -> Iterator[None]:
+    """Loading the Snakefile leaves no trace in this process."""
+    environment, path, threshold = dict(os.environ), list(sys.path), gc.get_threshold()
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(environment)
+        sys.path[:] = path
+        gc.set_threshold(*threshold)
 
 
 def _once(

@@ -12,7 +12,7 @@
 Reads the embeddings of the shard and of the queries. Writes the best rows (int64, counted over the
 whole collection) and their scores (float32), [query, rank], and the manifest. Finished blocks of
 queries are kept in the work folder until the files are complete. Settings: `depth`, `encode.block_rows`,
-`compute.threads`.
+`compute.threads`, `compute.device`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.data.records import count_doc_ids
     from condenser.data.tokens import shard_rows
-    from condenser.retrieve.search import search_shard
+    from condenser.retrieve.search import search_device, search_shard
 
+    compute = config["compute"]
+    device = search_device(compute["device"], threads=compute["threads"])
     first_row, _ = shard_rows(
         count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["encode"]["block_rows"]
     )
@@ -63,10 +65,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         first_row=first_row,
         depth=config["depth"],
         block_rows=config["encode"]["block_rows"],
-        threads=config["compute"]["threads"],
+        threads=compute["threads"],
+        device=device,
         work_folder=manifest.own_folder(work_folder),
     )
-    manifest.write(outputs=[arguments.rows, arguments.scores], counts=counts, work_folder=work_folder)
+    manifest.write(
+        outputs=[arguments.rows, arguments.scores],
+        counts=counts,
+        device=f"{device.type} fp32" if device else "cpu",
+        work_folder=work_folder,
+    )
 
 
 if __name__ == "__main__":

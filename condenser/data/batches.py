@@ -7,6 +7,7 @@ processes have the same batches.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -59,6 +60,25 @@ def _order(num_items: int, seed: int, stream: str, epoch: int) -> np.ndarray:
     order = permutation(seed, f"order of {stream}", epoch, num_items)
     order.setflags(write=False)
     return order
+
+
+def token_batches(
+    lengths: Int[np.ndarray, " row"], *, batch_tokens: int
+) -> Iterator[Int[np.ndarray, " batch"]]:
+    """Indices of rows of similar length, longest first, in batches of at most `batch_tokens` padded tokens.
+
+    A longer row is a batch of its own. Rows of equal length keep their order.
+
+    >>> [batch.tolist() for batch in token_batches(np.array([5, 30, 16, 7]), batch_tokens=32)]
+    [[1], [2, 3], [0]]
+    """
+    order = np.argsort(-lengths, kind="stable")
+    begin = 0
+    while begin < len(order):
+        width = -(-int(lengths[order[begin]]) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
+        size = max(1, batch_tokens // width)
+        yield order[begin : begin + size]
+        begin += size
 
 
 def length_chunks(

@@ -6,11 +6,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from condenser import kinds
 from condenser.data.sources import eval_splits
 
 Place = tuple[str, str | None]  # a data set and its evaluation set; None: it has no judged queries
@@ -81,8 +81,7 @@ def parse(
 
 
 def _refuse(name: str, given: str, known: Collection[str]) -> NoReturn:
-    close = difflib.get_close_matches(given[:80], list(known), n=1)
-    hint = f"Did you mean {close[0]}?" if close else "Add it, or name it among the table's optional ones."
+    hint = kinds.meant(given, known, otherwise="Add it, or name it among the table's optional ones.")
     listed = ", ".join(known)
     raise ValueError(f"{name}: expected a data set or evaluation set ({listed}), got {given:.80}. {hint}")
 

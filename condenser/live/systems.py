@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections import OrderedDict
@@ -184,10 +183,9 @@ def _named(noun: str, name: str, known: Iterable[str]) -> str:
     """The name, which must be a known one."""
     known = list(known)
     if name not in known:
-        close = difflib.get_close_matches(name[:100], known, n=1)
-        hint = f" Did you mean {close[0]}?" if close else ""
         raise ValueError(
-            f"expected a {noun} of the configuration ({', '.join(known)}), got {name!r:.80}.{hint}"
+            f"expected a {noun} of the configuration ({', '.join(known)}), got {name!r:.80}. "
+            f"{kinds.meant(name, known)}".rstrip()
         )
     return name
 

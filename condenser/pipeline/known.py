@@ -16,7 +16,7 @@ from condenser.data import sources
 from condenser.files import write_json
 from condenser.live.searchers import FOLDER
 from condenser.pipeline.freshness import Freshness
-from condenser.pipeline.specs import Job
+from condenser.pipeline.specs import Specs
 
 SETTINGS = ("system", "recipe", "encode", "compute")
 
@@ -27,26 +27,24 @@ def write_known(
     file: Path,
     *,
     encoder_of: Callable[[str, str, str], str],
-    jobs_behind: Callable[[str], list[Job]],
-    spec_of: Callable[[str, dict[str, str]], dict[str, Any]],
-    manifest_of: Callable[[str, dict[str, str]], str],
+    specs: Specs,
 ) -> str:
     """Write what can be asked, by data set and system; gives the file.
 
     Args:
         results: the folder of all results.
         encoder_of: the weights of the encoder of a data set's system and variant.
-        jobs_behind: the jobs that make a file, and all that they need.
     """
     freshness = Freshness()
 
     def reasons(needed: list[str]) -> list[str]:
         """Why files that are all there are out of date."""
-        jobs = {manifest_of(*job): job for file in needed for job in jobs_behind(file)}
+        makers = (specs.owner(file) for file in needed)
+        behind = (job for maker in makers if maker for job in specs.jobs_behind(*maker))
         return [
             f"{change} ({job[0]})"
-            for manifest, job in jobs.items()
-            for change in freshness.changes(Path(manifest), [], spec_of(*job))
+            for manifest, job in {specs.manifest(*job): job for job in behind}.items()
+            for change in freshness.changes(Path(manifest), [], specs.spec(*job))
         ]
 
     def described(dataset: str, system: str) -> dict[str, Any]:

@@ -11,12 +11,11 @@ import datetime
 import json
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from condenser.files import atomic_write, canonical_json, json_bytes, read_json, sha256_text
-from condenser.manifest import read_manifest, sound_record
+from condenser.manifest import Record, read_manifest, sound_record
 
 RECORD = "record.json"
 METADATA = "ro-crate-metadata.json"
@@ -38,30 +37,8 @@ _LICENSE = "https://spdx.org/licenses/Apache-2.0"
 Entity = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A job that ran, as its manifest says; digests are SHA-256 by path from the working folder.
-
-    `code` is a digest of the code digests of its spec.
-    """
-
-    manifest: Path
-    stage: str
-    wildcards: dict[str, str]
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-    wall_time_s: float
-    finished: datetime.datetime
-    versions: dict[str, str]
-    code: str
-
-    @property
-    def name(self) -> str:
-        return " ".join([self.stage, *self.wildcards.values()])
-
-
-def read_runs(manifests: Iterable[Path]) -> list[Ran]:
-    """What manifests say, in their order.
+def read_runs(manifests: Iterable[Path]) -> list[Record]:
+    """The jobs that ran, as their manifests say, in the order of these.
 
     Raises:
         ValueError: one is missing, or is not as its stage wrote it.
@@ -69,36 +46,22 @@ def read_runs(manifests: Iterable[Path]) -> list[Ran]:
     runs = []
     for path in manifests:
         try:
-            record = read_manifest(path)
+            runs.append(read_manifest(path))
         except ValueError as error:
             raise ValueError(
                 f"{path}: expected a sound manifest, got one that {error}. Run verify."
             ) from error
-        raw = read_json(path)
-        runs.append(
-            Ran(
-                path,
-                record.spec["stage"],
-                record.spec["wildcards"],
-                _by_name(record.inputs),
-                _by_name(record.outputs),
-                raw["wall_time_s"],
-                datetime.datetime.fromisoformat(raw["finished"]),
-                record.spec["versions"],
-                sha256_text(canonical_json(record.spec["code"]))[:16],
-            )
-        )
     return runs
 
 
-def digest_of(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> str:
-    """One digest of the results of all jobs, each its stage and the digests of its outputs.
+def digest_of(jobs: Iterable[tuple[str, Mapping[Any, str]]]) -> str:
+    """One digest of the results of all jobs, each its stage and the digests of its outputs, by path.
 
     The SHA-256 of the canonical JSON of [path, SHA-256] of every file, by path. The order of the jobs does
     not count, nor do times and machines; nor do files whose bytes differ each time.
     """
     files = {
-        path: digest
+        str(path): digest
         for stage, outputs in jobs
         if stage not in OTHER_EACH_TIME
         for path, digest in outputs.items()
@@ -106,16 +69,16 @@ def digest_of(jobs: Iterable[tuple[str, Mapping[str, str]]]) -> str:
     return sha256_text(canonical_json(sorted(files.items())))
 
 
-def record_of_runs(runs: Sequence[Ran]) -> dict[str, Any]:
+def record_of_runs(runs: Sequence[Record]) -> dict[str, Any]:
     """What another machine compares with: the jobs in order, digests of their outputs, and one of all."""
     return {
-        "digest": digest_of((run.stage, run.outputs) for run in runs),
+        "digest": digest_of((run.spec["stage"], run.outputs) for run in runs),
         "jobs": [
             {
-                "stage": run.stage,
-                "wildcards": run.wildcards,
-                "manifest": run.manifest.as_posix(),
-                "outputs": run.outputs,
+                "stage": run.spec["stage"],
+                "wildcards": run.spec["wildcards"],
+                "manifest": str(run.path),
+                "outputs": _by_name(run.outputs),
             }
             for run in runs
         ],
@@ -153,7 +116,7 @@ def first_difference(record: Mapping[str, Any]) -> str | None:
     for job in record["jobs"]:
         if job["stage"] in OTHER_EACH_TIME:
             continue
-        name = " ".join([job["stage"], *job["wildcards"].values()])
+        name = _name(job)
         here = sound_record(Path(job["manifest"]))
         if here is None:
             return f"{name}: has no sound manifest here ({job['manifest']})"
@@ -168,7 +131,7 @@ def first_difference(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def write_crate(output: Path, runs: Sequence[Ran], *, table: Path, workflow: Path, title: str) -> str:
+def write_crate(output: Path, runs: Sequence[Record], *, table: Path, workflow: Path, title: str) -> str:
     """Write the crate of a table as a ZIP file; gives the digest of the run.
 
     It holds the table, its manifests, the record and the Snakefile. Other results are named by their digests
@@ -183,7 +146,7 @@ def write_crate(output: Path, runs: Sequence[Ran], *, table: Path, workflow: Pat
         table.as_posix(): table.read_bytes(),
         "Snakefile": workflow.read_bytes(),
         RECORD: json_bytes(record),
-        **{run.manifest.as_posix(): run.manifest.read_bytes() for run in runs},
+        **{str(run.path): run.path.read_bytes() for run in runs},
     }
     metadata = _metadata(runs, table=table.as_posix(), title=title, digest=record["digest"], payload=payload)
     with atomic_write(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -193,13 +156,15 @@ def write_crate(output: Path, runs: Sequence[Ran], *, table: Path, workflow: Pat
 
 
 def _metadata(
-    runs: Sequence[Ran], *, table: str, title: str, digest: str, payload: Mapping[str, bytes]
+    runs: Sequence[Record], *, table: str, title: str, digest: str, payload: Mapping[str, bytes]
 ) -> dict[str, Any]:
     """The crate's metadata: a graph of entities that name each other."""
-    began, ended = min(map(_start, runs)), max(run.finished for run in runs)
-    code = {run.stage: run.code for run in runs}  # of trainings of several kinds that of the last
+    began, ended = min(map(_start, runs)), max(map(_end, runs))
+    # of trainings of several kinds the code of the last
+    code = {run.spec["stage"]: sha256_text(canonical_json(run.spec["code"]))[:16] for run in runs}
     stages = list(code)
-    files = _Files(payload, {table: runs[-1].outputs[table]} if table in runs[-1].outputs else {})
+    of_last = _by_name(runs[-1].outputs)
+    files = _Files(payload, {table: of_last[table]} if table in of_last else {})
     jobs = [entity for run in runs for entity in _job(run, files)]
     made = {path for run in runs for path in run.outputs}
     given = {path: sha for run in runs for path, sha in run.inputs.items() if path not in made}
@@ -257,8 +222,8 @@ def _metadata(
             "@type": "CreateAction",
             "name": title,
             "instrument": {"@id": "Snakefile"},
-            "object": [{"@id": files.entity(*file)} for file in sorted(given.items())],
-            "result": [{"@id": files.entity(table, runs[-1].outputs.get(table, ""))}],
+            "object": files.entities_of(given),
+            "result": [{"@id": files.entity(table, of_last.get(table, ""))}],
             "startTime": began.isoformat(),
             "endTime": ended.isoformat(),
         },
@@ -289,9 +254,13 @@ class _Files:
                 entity["encodingFormat"] = "application/json" if path.endswith(".json") else "text/plain"
                 self.entities[path] = entity | ({"sha256": digests[path]} if path in digests else {})
 
+    def entities_of(self, digests: Mapping[Path, str]) -> list[Entity]:
+        """References to files, by path."""
+        return [{"@id": self.entity(*file)} for file in sorted(_by_name(digests).items())]
+
     def entity(self, path: str, digest: str) -> str:
         """The id of a file, which is described if it was not yet."""
-        if path in self.entities and (path == self.entities[path]["@id"]):
+        if path in self.entities:
             return path
         sha = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
         name = f"ni:///sha-256;{sha}"
@@ -328,36 +297,47 @@ def _stage(stage: str, number: int, code: str) -> list[Entity]:
     ]
 
 
-def _job(run: Ran, files: _Files) -> list[Entity]:
+def _job(run: Record, files: _Files) -> list[Entity]:
     """What a job did, and that the engine ran it."""
-    name = f"{run.stage}-{sha256_text(run.name)[:16]}"
+    stage, name = run.spec["stage"], _name(run.spec)
+    id_of_job = f"{stage}-{sha256_text(name)[:16]}"
+    versions = run.spec["versions"].items()
     return [
         {
-            "@id": f"#job/{name}",
+            "@id": f"#job/{id_of_job}",
             "@type": "CreateAction",
-            "name": run.name,
-            "description": "; ".join(f"{package} {version}" for package, version in run.versions.items()),
-            "instrument": {"@id": f"#program/{run.stage}"},
-            "object": [{"@id": files.entity(*file)} for file in sorted(run.inputs.items())],
-            "result": [{"@id": files.entity(*file)} for file in sorted(run.outputs.items())],
+            "name": name,
+            "description": "; ".join(f"{package} {version}" for package, version in versions),
+            "instrument": {"@id": f"#program/{stage}"},
+            "object": files.entities_of(run.inputs),
+            "result": files.entities_of(run.outputs),
             "startTime": _start(run).isoformat(),
-            "endTime": run.finished.isoformat(),
-            "subjectOf": {"@id": run.manifest.as_posix()},
+            "endTime": _end(run).isoformat(),
+            "subjectOf": {"@id": str(run.path)},
         },
         {
-            "@id": f"#control/{name}",
+            "@id": f"#control/{id_of_job}",
             "@type": "ControlAction",
-            "name": f"run {run.name}",
-            "instrument": {"@id": f"#step/{run.stage}"},
-            "object": {"@id": f"#job/{name}"},
+            "name": f"run {name}",
+            "instrument": {"@id": f"#step/{stage}"},
+            "object": {"@id": f"#job/{id_of_job}"},
         },
     ]
 
 
-def _start(run: Ran) -> datetime.datetime:
+def _name(job: Mapping[str, Any]) -> str:
+    """The name of a job, by its spec or its part of a record."""
+    return " ".join([job["stage"], *job["wildcards"].values()])
+
+
+def _end(run: Record) -> datetime.datetime:
+    return datetime.datetime.fromisoformat(run.whole["finished"])
+
+
+def _start(run: Record) -> datetime.datetime:
     """To the second, as the end is."""
-    return run.finished - datetime.timedelta(seconds=round(run.wall_time_s))
+    return _end(run) - datetime.timedelta(seconds=round(run.whole["wall_time_s"]))
 
 
 def _by_name(digests: Mapping[Path, str]) -> dict[str, str]:
-    return {path.as_posix(): digest for path, digest in digests.items()}
+    return {str(path): digest for path, digest in digests.items()}

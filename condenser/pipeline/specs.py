@@ -5,7 +5,8 @@ code, versions of the packages that matter, digests of the user's own files amon
 lineage: the hashes of the specs of the jobs that make its other inputs. So a result stays out of date until
 everything above it has really been made again.
 
-The graph is that of the rules: `inputs` and `owner` ask them (`rules/common.smk`).
+The graph and its places are those of the rules: `inputs`, `owner`, `manifest` and `benchmark` ask them
+(`rules/common.smk`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from condenser.files import canonical_json, read_json, sha256_file, sha256_text,
 from condenser.pipeline.code import code_digests
 
 Job = tuple[str, dict[str, str]]  # a stage and its wildcards
+Key = tuple[str, ...]  # of a job, for dicts
 Settings = Mapping[str, Any]  # of one job: experiment.job_settings
 
 
@@ -52,6 +54,8 @@ class Specs:
         root: the folder with `condenser/` and `workflow_scripts/`.
         inputs: the input files of a job.
         owner: the job that makes a file; None for the user's own.
+        manifest: where a job writes its manifest.
+        benchmark: where Snakemake writes what a job took; None where the rule has no benchmark.
         digest_cache: a JSON file that remembers digests of the user's files by path, size and time of
             change, so that a large collection is read once.
         stages: what each stage depends on; its rule says so.
@@ -61,9 +65,12 @@ class Specs:
     root: Path
     inputs: Callable[[str, dict[str, str]], Sequence[str]]
     owner: Callable[[str], Job | None]
+    manifest: Callable[[str, dict[str, str]], str]
+    benchmark: Callable[[str, dict[str, str]], str | None]
     digest_cache: Path
     stages: dict[str, Stage] = field(default_factory=dict)
-    _specs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _specs: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    _needs: dict[Key, list[Job]] = field(default_factory=dict)
 
     def spec(
         self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
@@ -73,7 +80,7 @@ class Specs:
         Raises:
             LookupError: the configuration has no such job.
         """
-        key = canonical_json([stage, wildcards])
+        key = _key((stage, wildcards))
         if key not in self._specs:
             if stage not in self.stages:
                 raise LookupError(f"expected a stage of the workflow, got {stage}.")
@@ -106,24 +113,27 @@ class Specs:
 
     def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """The jobs that make the inputs of a job, each once."""
-        return self._makers(self.inputs(stage, wildcards))
+        key = _key((stage, wildcards))
+        if key not in self._needs:
+            self._needs[key] = self._makers(self.inputs(stage, wildcards))
+        return self._needs[key]
 
     def jobs_behind(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """A job and all that it needs, each once, what is needed first."""
-        found: dict[str, Job] = {}
+        found: dict[Key, Job] = {}
 
         def visit(job: Job) -> None:
             for parent in self.needs(*job):
-                if canonical_json(parent) not in found:
+                if _key(parent) not in found:
                     visit(parent)
-            found[canonical_json(job)] = job
+            found[_key(job)] = job
 
         visit((stage, wildcards))
         return list(found.values())
 
     def _makers(self, files: Sequence[str]) -> list[Job]:
         owners = filter(None, map(self.owner, files))
-        return list({canonical_json(job): job for job in owners}.values())
+        return list({_key(job): job for job in owners}.values())
 
     def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
         """Hashes of the jobs that make the inputs, by stage and what tells them from this job.
@@ -163,6 +173,11 @@ class Specs:
             with contextlib.suppress(OSError):  # results of others, which may be read but not written
                 write_json(self.digest_cache, known)
         return known[state]
+
+
+def _key(job: Job) -> Key:
+    stage, wildcards = job
+    return stage, *(part for name in sorted(wildcards) for part in (name, wildcards[name]))
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:

@@ -121,10 +121,7 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
 def results_digest(results: Path) -> str:
     """One digest of all results, as their sound manifests give it (`provenance.digest_of`)."""
     records = filter(None, map(sound_record, filter(_is_manifest, _walk(Path(os.path.normpath(results))))))
-    return digest_of(
-        (record.spec["stage"], {path.as_posix(): digest for path, digest in record.outputs.items()})
-        for record in records
-    )
+    return digest_of((record.spec["stage"], record.outputs) for record in records)
 
 
 def _walk(results: Path, *, on_error: Callable[[OSError], object] | None = None) -> list[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from condenser.files import canonical_json
+from condenser.files import canonical_json, read_json
 from condenser.report.charts import Line, Point, chart
 from condenser.report.queries import Limits, Ranking, by_query
 from condenser.report.state import Result
@@ -46,6 +46,7 @@ class Report:
         self._tests = {result.wildcards["table"]: result for result in own if result.stage == "compare"}
         self._figures = [result for result in own if result.stage == "figure"]
         self._plans = [result for result in own if result.stage == "plan"]
+        self._audit = next((result for result in own if result.stage == "audit"), None)
         self._data = next((result for result in own if result.stage == "collect"), None)
         self._curves = [
             (result, file) for result in whole for file in result.outputs if file.name == "losses.jsonl"
@@ -61,6 +62,7 @@ class Report:
         shown += [file for _, file in self._curves]
         shown += [file for ranking in self._rankings for file in (ranking.metrics, ranking.run)]
         shown += self._texts().values()
+        shown += [file for file in self._audit.outputs if file.suffix == ".json"] if self._audit else []
         if self._data:
             shown += [file for file in self._data.outputs if file.name == "counts.json"]
         return sorted(set(shown))
@@ -256,6 +258,17 @@ class Report:
             }
             for result in self._figures
         ]
+
+    def audit(self) -> dict[str, Any] | None:
+        """The counts of the audit, by kind of finding, and where its findings are; None if there is none."""
+        if self._audit is None:
+            return None
+        files = {file.suffix: file for file in self._audit.outputs}
+        return {
+            **read_json(files[".json"]),
+            "file": str(files[".tsv"]),
+            "changes": self._audit.changes,
+        }
 
     def costs(self) -> dict[str, Any]:
         """Time, memory and bytes by stage; each stage with what it was done for."""

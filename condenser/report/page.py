@@ -51,6 +51,7 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         tables=tables,
         curves=report.curves(),
         figures=report.figures(),
+        audit=report.audit(),
         costs=report.costs(),
         plans=report.planned(),
         graph=report.graph(),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
-from condenser.manifest import SUFFIX, read_manifest, sound_record
+from condenser.manifest import SUFFIX, manifests_beside, read_manifest, sound_record
 from condenser.pipeline.verify import SpecOf, current_of
 
 STAGE = "report"  # a report shows all results but reports
@@ -61,18 +61,10 @@ def manifests_of(results: Path, dataset: str) -> list[Path]:
         record = sound_record(waiting.pop())
         for file in record.inputs if record else ():
             if results in file.parents and results / dataset not in file.parents:
-                new = set(_beside(file)) - found
+                new = set(manifests_beside(file)) - found
                 found |= new
                 waiting += sorted(new)
     return sorted(found)
-
-
-def _beside(file: Path) -> list[Path]:
-    """The manifests that may name a file as an output: see `condenser.manifest.record_of`."""
-    parts = file.name.split(".")
-    names = [file.with_name(".".join(parts[:end]) + SUFFIX) for end in range(len(parts), 0, -1)]
-    folders = [Path(f"{folder}{SUFFIX}") for folder in file.parents]
-    return [manifest for manifest in [*names, *folders] if manifest.is_file()]
 
 
 def write_state(
@@ -134,7 +126,7 @@ def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]
                 config=record.spec["config"],
                 inputs=record.inputs,
                 outputs=record.outputs,
-                record=read_json(path),
+                record=record.whole,
                 changes=[*said["changes"], *(f"{output} is missing" for output in gone[:1])],
                 benchmark=Path(said["benchmark"]) if said["benchmark"] else None,
             )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from condenser.data.batches import pack_texts, row_windows
+from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.randomness import permutation
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import write_json
@@ -20,7 +20,6 @@ from condenser.model.devices import choose_device, make_deterministic
 from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
 from condenser.progress import Progress
-from condenser.retrieve.encode import token_batches
 
 log = logging.getLogger(__name__)
 

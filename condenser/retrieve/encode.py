@@ -7,15 +7,14 @@ same padding and the same matrix shapes in every shard.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 
-from condenser.data.batches import pack_texts, row_windows
+from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
@@ -106,25 +105,6 @@ def encode_texts(
         "rows_cut": int((lengths + 2 > max_tokens).sum()),
     }
     return counts, f"{place.type} {kind}"
-
-
-def token_batches(
-    lengths: Int64[np.ndarray, " row"], *, batch_tokens: int
-) -> Iterator[Int64[np.ndarray, " batch"]]:
-    """Indices of rows of similar length, longest first, in batches of at most `batch_tokens` padded tokens.
-
-    A longer row is a batch of its own. Rows of equal length keep their order.
-
-    >>> [batch.tolist() for batch in token_batches(np.array([5, 30, 16, 7]), batch_tokens=32)]
-    [[1], [2, 3], [0]]
-    """
-    order = np.argsort(-lengths, kind="stable")
-    begin = 0
-    while begin < len(order):
-        width = -(-int(lengths[order[begin]]) // 8) * 8
-        size = max(1, batch_tokens // width)
-        yield order[begin : begin + size]
-        begin += size
 
 
 @torch.inference_mode()

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jaxtyping import Float32, Int64
 
-from condenser.data.batches import PairWindows, pack_pairs, pair_windows
+from condenser.data.batches import PairWindows, pack_pairs, pair_windows, token_batches
 from condenser.data.records import ScoredDoc, read_doc_ids, read_queries, read_run, write_run
 from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
 from condenser.files import full_disk_named, load_npy
@@ -25,7 +25,6 @@ from condenser.model.devices import autocast, choose_device, choose_precision, m
 from condenser.model.layers import padding_mask
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
-from condenser.retrieve.encode import token_batches
 
 
 def rerank(

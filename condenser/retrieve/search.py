@@ -1,15 +1,18 @@
-"""Exhaustive search by inner product, with FAISS, over embeddings that need not fit in memory.
+"""Exhaustive search by inner product over embeddings that need not fit in memory.
 
-A result depends on the embeddings alone, not on the number of shards or reads. A tie goes to the lower
-row, also at the last rank. Float addition is not associative, so every score must come from a matrix
-product of the same shape: FAISS multiplies `QUERIES_PER_PRODUCT` queries by `block_rows` passages at a
-time, and every shard begins at a multiple of `block_rows`.
+FAISS searches on the processor, `condenser.retrieve.device_search` on a GPU. On one machine a result depends
+on the embeddings alone, not on the number of shards or reads. A tie goes to the lower row, also at the last
+rank. Float addition is not associative, so every score must come from a matrix product of the same shape:
+`QUERIES_PER_PRODUCT` queries by `block_rows` passages at a time, and every shard begins at a multiple of
+`block_rows`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import faiss
 import numpy as np
@@ -20,6 +23,9 @@ from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 from condenser.retrieve.finished import finish_block, is_finished
 
+if TYPE_CHECKING:
+    import torch
+
 QUERIES_PER_PRODUCT = 4096
 SPARE_HITS = 64
 WINDOW = 1024
@@ -27,6 +33,22 @@ READ_BYTES = 1 << 26  # passages of one read; with depth 1000 a search stays und
 
 Rows = Int64[np.ndarray, "query rank"]
 Scores = Float32[np.ndarray, "query rank"]
+
+
+def search_device(name: str, *, threads: int) -> torch.device | None:
+    """Where the config's `compute.device` lets PyTorch search; None for FAISS on the processor.
+
+    For "auto" on a machine without NVIDIA's devices, PyTorch is not imported: that takes longer than a search
+    of a small collection.
+
+    Raises:
+        ValueError: the name is "cuda" and there is no GPU, or none is free.
+    """
+    if name == "cpu" or (name == "auto" and not any(Path("/dev").glob("nvidia[0-9]*"))):
+        return None
+    from condenser.retrieve.device_search import free_gpu
+
+    return free_gpu(name, threads=threads)
 
 
 def search_shard(
@@ -40,6 +62,7 @@ def search_shard(
     block_rows: int,
     threads: int,
     work_folder: Path,
+    device: torch.device | None = None,
 ) -> dict[str, int]:
     """The `depth` passages of one embedding shard that score highest with each query, best first.
 
@@ -48,6 +71,9 @@ def search_shard(
 
     An interrupted search resumes after the last finished block of queries in `work_folder`. The caller
     chooses a folder that belongs to these inputs alone, and removes it.
+
+    Args:
+        device: where PyTorch searches; None for FAISS on the processor.
 
     Raises:
         ValueError: the two files differ in dimension or are not float32, or the shard does not begin at a
@@ -71,25 +97,25 @@ def search_shard(
             f"{first_row}. Encode again with this block_rows."
         )
     work_folder.mkdir(parents=True, exist_ok=True)
-    blocks = []
-    starts = range(0, len(queries), QUERIES_PER_PRODUCT)
+    blocks, num_queries = [], QUERIES_PER_PRODUCT
+    settings = {"depth": depth, "block_rows": block_rows}
+    search: Callable[..., tuple[Rows, Scores]] = partial(top_passages, threads=threads)
+    if device is not None:
+        from condenser.retrieve.device_search import queries_at_once, top_passages_on
+
+        num_queries = queries_at_once(dim=embeddings.shape[1], depth=depth)
+        search = partial(top_passages_on, device)
+    starts = range(0, len(queries), num_queries)
     with Progress("search", total=len(starts) * len(embeddings), unit="passages read") as progress:
         for start in starts:
-            block = _rows(queries, start, QUERIES_PER_PRODUCT)
+            block = _rows(queries, start, num_queries)
             files = tuple(work_folder / f"{part}-{start:09}.npy" for part in ("rows", "scores"))
             mark = work_folder / f"hits-{start:09}.json"
             blocks.append(files)
             if is_finished(mark, files):
                 progress.advance(len(embeddings))
                 continue
-            rows, scores = top_passages(
-                embeddings,
-                block,
-                depth=depth,
-                block_rows=block_rows,
-                threads=threads,
-                on_read=progress.advance,
-            )
+            rows, scores = search(embeddings, block, **settings, on_read=progress.advance)
             save_npy(files[0], rows + first_row)
             save_npy(files[1], scores)
             finish_block(mark, files)
@@ -119,12 +145,7 @@ def top_passages(
     faiss.cvar.distance_compute_blas_database_bs = block_rows
     rows = np.empty((len(queries), 0), np.int64)
     scores = np.empty((len(queries), 0), np.float32)
-    block_bytes = block_rows * embeddings.shape[1] * embeddings.itemsize
-    step = block_rows * max(1, READ_BYTES // max(block_bytes, 1))
-    buffer = np.empty((min(step, len(embeddings)), embeddings.shape[1]), np.float32)  # one for all reads
-    for start in range(0, len(embeddings), step):
-        piece = buffer[: min(step, len(embeddings) - start)]
-        _read_rows(embeddings, start, piece)
+    for start, piece in pieces(embeddings, block_rows=block_rows):
         more_rows, more_scores = _top_of_piece(piece, queries, depth=depth, block_rows=block_rows)
         rows, scores = best_of(
             np.concatenate([rows, more_rows + start], axis=1),
@@ -134,6 +155,19 @@ def top_passages(
         if on_read is not None:
             on_read(len(piece))
     return rows, scores
+
+
+def pieces(
+    embeddings: Float32[np.ndarray, "passage dim"], *, block_rows: int
+) -> Iterator[tuple[int, Float32[np.ndarray, "row dim"]]]:
+    """First row and vectors of each read: whole blocks, in one buffer that the next read overwrites."""
+    block_bytes = block_rows * embeddings.shape[1] * embeddings.itemsize
+    step = block_rows * max(1, READ_BYTES // max(block_bytes, 1))
+    buffer = np.empty((min(step, len(embeddings)), embeddings.shape[1]), np.float32)
+    for start in range(0, len(embeddings), step):
+        piece = buffer[: min(step, len(embeddings) - start)]
+        _read_rows(embeddings, start, piece)
+        yield start, piece
 
 
 def _rows(array: np.ndarray, start: int, count: int) -> np.ndarray:

@@ -104,14 +104,20 @@ rule search:
         "../../envs/search.yaml"
     threads: THREADS
     resources:
+        gpu=GPUS,
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
         program=program("search"),
         spec=spec(
             "search",
-            settings=["depth", "encode.block_rows", "compute.threads"],
-            packages=["faiss-cpu", "numpy"],
+            settings=[
+                "depth",
+                "encode.block_rows",
+                "compute.threads",
+                "compute.device",
+            ],
+            packages=["faiss-cpu", "numpy", "torch"],
         ),
         work=work("search"),
     shell:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import random
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from browser import DESKTOP, PHONE, Tab, emptied
 from small_results import report_of, write_results
 
 from condenser.report.page import page
@@ -18,7 +20,8 @@ from condenser.report.queries import Limits
 pytestmark = pytest.mark.browser
 
 NUM_QUERIES = 7000
-SIZES = {"desktop": (1280, 900), "phone": (390, 844)}
+SIZES = pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+Opened = Callable[..., Tab]
 HOSTILE = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>"
 LONG = "W" * 900
 RIGHT_TO_LEFT = "مرحبا بالعالم"
@@ -79,51 +82,48 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Any, file: Path) -> Iterator[Callable[..., Any]]:
+def opened(browser_tab: Tab, file: Path) -> Iterator[Opened]:
     """Opens the report; at the end nothing may stand in the console, and nothing may have been asked for."""
-    said: list[str] = []
-    asked: list[str] = []
-    contexts = []
 
-    def at_size(size: str = "desktop", scheme: str = "light") -> Any:
-        width, height = SIZES[size]
-        contexts.append(browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme))
-        tab = contexts[-1].new_page()
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("request", lambda request: asked.append(request.url))
-        tab.goto(file.as_uri())
-        return tab
+    with emptied(browser_tab, file.as_uri()) as tab:
 
-    yield at_size
-    for context in contexts:
-        context.close()
-    assert said == []
-    assert {url for url in asked if not url.startswith("data:")} == {file.as_uri()}
+        def at_size(size: tuple[int, int] = DESKTOP, *, dark: bool = False) -> Tab:
+            tab.resize(size, dark=dark)
+            tab.open(file.as_uri())
+            tab.wait_for("location.protocol === 'file:' && document.readyState === 'complete'")
+            return tab
+
+        yield at_size
 
 
-def rows(tab: Any) -> list[list[str]]:
+def rows(tab: Tab) -> list[list[str]]:
     """The cells of the rows that are drawn."""
-    found = tab.eval_on_selector_all(
-        ".list-row", "rows => rows.map(row => [...row.children].map(cell => cell.textContent))"
-    )
-    return list(found)
+    cells = "[...row.children].map(cell => cell.textContent)"
+    return tab.value(f"[...document.querySelectorAll('.list-row')].map(row => {cells})")
 
 
-def test_the_page_says_how_good_each_system_is(opened: Callable[..., Any]) -> None:
+def text(tab: Tab, selector: str) -> str:
+    """The text of one element."""
+    (found,) = tab.texts(selector)
+    return found
+
+
+def width(tab: Tab) -> int:
+    return tab.value("document.documentElement.scrollWidth")
+
+
+def test_the_page_says_how_good_each_system_is(opened: Opened) -> None:
     tab = opened()
-    cells = tab.eval_on_selector_all(
-        "#tables table.results tbody tr", "rows => rows.map(row => row.innerText.replace(/\\s+/g, ' '))"
-    )
+    cells = [" ".join(row.split()) for row in tab.texts("#tables table.results tbody tr")]
     mean = sum(value_of("A", number) for number in range(NUM_QUERIES)) / NUM_QUERIES
     assert len(cells) == 2 and f"System A 8 {mean:.4f} [0.1, 0.9]" in cells[1]
     assert "better" in cells[1] and "p 0.01" in cells[1]
-    assert f"MRR@10 {mean:.4f}" in tab.inner_text("#summary")
-    assert f"{mean:.4f}" in tab.inner_text("#pair")  # computed again by the script, from the queries
-    assert "0 of 7000 queries have MRR@10 0 with System A" in tab.inner_text("#failures")
+    assert f"MRR@10 {mean:.4f}" in text(tab, "#summary")
+    assert f"{mean:.4f}" in text(tab, "#pair")  # computed again by the script, from the queries
+    assert "0 of 7000 queries have MRR@10 0 with System A" in text(tab, "#failures")
 
 
-def test_queries_are_sorted_filtered_and_found(opened: Callable[..., Any]) -> None:
+def test_queries_are_sorted_filtered_and_found(opened: Opened) -> None:
     tab = opened()
     drawn = rows(tab)
     assert 5 < len(drawn) < 60  # of 7,000
@@ -133,102 +133,105 @@ def test_queries_are_sorted_filtered_and_found(opened: Callable[..., Any]) -> No
     assert float(rows(tab)[0][3]) == pytest.approx(min(differences), abs=1e-3) and min(differences) < 0
     tab.click("[data-sort=query]")
     texts = [row[0] for row in rows(tab)]
-    assert texts == tab.evaluate("texts => [...texts].sort(new Intl.Collator().compare)", texts)
+    assert texts == tab.value(f"{json.dumps(texts)}.sort(new Intl.Collator().compare)")
     wins = sum(difference > 0 for difference in differences)
-    assert tab.inner_text("[data-filter=won]") == f"A wins {wins}"
+    assert text(tab, "[data-filter=won]") == f"A wins {wins}"
     tab.click("[data-filter=won]")
-    assert tab.get_attribute("#list", "aria-rowcount") == str(wins)
+    assert tab.value("document.getElementById('list').getAttribute('aria-rowcount')") == str(wins)
     assert all(float(row[3]) > 0 for row in rows(tab))
     tab.click("[data-filter=all]")
     tab.fill("#search", "q6999")
     assert [row[4] for row in rows(tab)] == [str(rank_of("A", 6999))]
     tab.fill("#search", "no such query")
-    assert rows(tab) == [] and "No query is like that" in tab.inner_text("#rows")
+    assert rows(tab) == [] and "No query is like that" in text(tab, "#rows")
 
 
-def test_only_visible_rows_exist_and_seven_thousand_do_not_stall(opened: Callable[..., Any]) -> None:
+def test_only_visible_rows_exist_and_seven_thousand_do_not_stall(opened: Opened) -> None:
     tab = opened()
-    tab.evaluate("document.getElementById('list').scrollTop = 1e9")
-    tab.wait_for_function("document.querySelector('.list-row').style.top !== '0px'")
+    tab.value("document.getElementById('list').scrollTop = 1e9")
+    tab.wait_for("document.querySelector('.list-row').style.top !== '0px'")
     drawn = rows(tab)
     assert len(drawn) < 60 and float(drawn[-1][3]) < 0
     began = time.monotonic()
     for name in ("query", "rankA", "candidates", "difference"):
         tab.click(f"[data-sort={name}]")
-    tab.select_option("#system-b", label="System A")
+    options = "[...document.querySelector('#system-b').options]"
+    tab.choose("#system-b", tab.value(f"{options}.find(one => one.text === 'System A').value"))
     assert time.monotonic() - began < 20  # a second on a quiet machine
-    assert tab.inner_text("[data-filter=tie]") == f"equal {NUM_QUERIES}"
+    assert text(tab, "[data-filter=tie]") == f"equal {NUM_QUERIES}"
 
 
-def test_a_query_shows_both_rankings_with_what_is_judged(opened: Callable[..., Any]) -> None:
+def test_a_query_shows_both_rankings_with_what_is_judged(opened: Opened) -> None:
     tab = opened()
     tab.fill("#search", "needle")  # A: rank 3; B: rank 12, beyond its top 10
     tab.click("[data-query=q11]")
-    sides = tab.locator(".sides > div")
-    first, second = sides.nth(0), sides.nth(1)
-    assert "first relevant at rank 3, judged@10 0.2" in first.inner_text()
-    assert "first relevant at rank 12, judged@10 0.1" in second.inner_text()
-    assert first.locator("li").count() == second.locator("li").count() == 10
-    relevant = first.locator("li.relevant")
-    assert relevant.count() == 1 and "relevant, grade 1" in relevant.inner_text()
-    assert relevant.locator("code").inner_text() == "d11" and relevant.inner_text().startswith("3\n9.0000")
-    assert "judged, grade 0" in first.inner_text()
+    first, second = tab.texts(".sides > div")
+    assert "first relevant at rank 3, judged@10 0.2" in first
+    assert "first relevant at rank 12, judged@10 0.1" in second
+    left, right = ".sides > div:first-child", ".sides > div:last-child"
+    assert len(tab.texts(f"{left} li")) == len(tab.texts(f"{right} li")) == 10
+    relevant = text(tab, f"{left} li.relevant")
+    assert "relevant, grade 1" in relevant and relevant.startswith("3\n9.0000")
+    assert text(tab, f"{left} li.relevant code") == "d11"
+    assert "judged, grade 0" in first
     # both rank d12 and d13, without judgement, above the relevant passage
-    marks = first.locator("li.candidate code").all_inner_texts()
-    assert marks == ["d12", "d13"] and "not judged: candidate" in first.locator("li").nth(0).inner_text()
-    text = tab.inner_text("#detail-query")
-    assert {mark.lower() for mark in tab.locator("#detail mark").all_inner_texts()} <= set(text.split())
+    assert tab.texts(f"{left} li.candidate code") == ["d12", "d13"]
+    assert "not judged: candidate" in tab.texts(f"{left} li")[0]
+    query = text(tab, "#detail-query")
+    assert {mark.lower() for mark in tab.texts("#detail mark")} <= set(query.split())
 
 
-def test_keys_move_through_the_list(opened: Callable[..., Any]) -> None:
+def test_keys_move_through_the_list(opened: Opened) -> None:
     tab = opened()
-    tab.focus("#list")
-    before = tab.inner_text("#detail-query")
+    tab.value("document.getElementById('list').focus()")
+    before = text(tab, "#detail-query")
     for _ in range(30):
-        tab.keyboard.press("ArrowDown")
-    chosen = tab.locator(".list-row[aria-selected=true]")
-    assert chosen.count() == 1 and tab.inner_text("#detail-query") != before
-    assert chosen.evaluate(
-        "row => { const list = row.closest('#list').getBoundingClientRect();"
-        " const box = row.getBoundingClientRect();"
-        " return box.top >= list.top && box.bottom <= list.bottom + 1 }"
+        tab.press("ArrowDown")
+    assert text(tab, "#detail-query") != before
+    tab.wait_for("document.querySelectorAll('.list-row[aria-selected=true]').length === 1")
+    assert tab.value(
+        "(() => { const list = document.getElementById('list').getBoundingClientRect();"
+        " const box = document.querySelector('.list-row[aria-selected=true]').getBoundingClientRect();"
+        " return box.top >= list.top && box.bottom <= list.bottom + 1; })()"
     )
 
 
-@pytest.mark.parametrize("size", SIZES)
+@SIZES
 @pytest.mark.parametrize("query", ["q0", "q1", "q2"], ids=["markup", "long word", "right to left"])
 def test_texts_of_the_collection_are_texts_and_break_nothing(
-    opened: Callable[..., Any], size: str, query: str
+    opened: Opened, size: tuple[int, int], query: str
 ) -> None:
     tab = opened(size)
     tab.fill("#search", {"q0": "hacked", "q1": LONG[:40], "q2": RIGHT_TO_LEFT.split()[0]}[query])
     tab.click(f"[data-query={query}]")
-    text = {"q0": f"alpha {HOSTILE} beta", "q1": f"gamma {LONG}", "q2": RIGHT_TO_LEFT}[query]
-    assert tab.locator("#detail-query").text_content() == text
-    assert any(text in one for one in tab.locator(".hits p").all_text_contents())
-    assert tab.evaluate("window.hacked") is None and tab.locator("img").count() == 0
-    assert tab.evaluate("document.documentElement.scrollWidth") == SIZES[size][0]
+    expected = {"q0": f"alpha {HOSTILE} beta", "q1": f"gamma {LONG}", "q2": RIGHT_TO_LEFT}[query]
+    assert tab.value("document.getElementById('detail-query').textContent") == expected
+    hits = tab.value("[...document.querySelectorAll('.hits p')].map(one => one.textContent)")
+    assert any(expected in one for one in hits)
+    assert tab.value("window.hacked === undefined && document.querySelector('img') === null")
+    assert width(tab) == size[0]
     if query == "q2":
-        assert tab.eval_on_selector("#detail-query", "one => getComputedStyle(one).direction") == "rtl"
+        assert tab.value("getComputedStyle(document.getElementById('detail-query')).direction") == "rtl"
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_fits_its_screen_in_both_schemes(opened: Callable[..., Any], size: str, scheme: str) -> None:
-    tab = opened(size, scheme)
-    assert tab.evaluate("document.documentElement.scrollWidth") == SIZES[size][0]
-    colours = tab.evaluate(
-        "[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]"
+@SIZES
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_page_fits_its_screen_in_both_schemes(opened: Opened, size: tuple[int, int], dark: bool) -> None:
+    tab = opened(size, dark=dark)
+    assert width(tab) == size[0]
+    colours = tab.value(
+        "(() => { const of = getComputedStyle(document.body); return [of.backgroundColor, of.color]; })()"
     )
     brightness = [sum(int(part) for part in colour[4:-1].split(", ")[:3]) / 3 for colour in colours]
-    assert (brightness[0] > brightness[1]) == (scheme == "light") and abs(brightness[0] - brightness[1]) > 150
-    if folder := os.environ.get("SCREENSHOTS"):
-        tab.screenshot(path=f"{folder}/report-{size}-{scheme}.png", full_page=True)
+    assert (brightness[0] < brightness[1]) == dark and abs(brightness[0] - brightness[1]) > 150
+    if folder := os.environ.get("PICTURES"):
+        tab.picture(Path(folder, f"report-{size[0]}-{'dark' if dark else 'light'}.png"))
 
 
-def test_the_page_prints_without_its_controls(opened: Callable[..., Any]) -> None:
-    tab = opened("desktop", "dark")
-    tab.emulate_media(media="print", color_scheme="light")
-    assert not tab.locator("#list").is_visible() and not tab.locator("nav").is_visible()
-    assert tab.locator("#tables table").first.is_visible() and tab.locator("#detail").is_visible()
-    assert len(tab.pdf()) > 10_000
+def test_the_page_prints_without_its_controls(opened: Opened) -> None:
+    tab = opened(dark=True)
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    shown = "(selector => document.querySelector(selector).checkVisibility())"
+    assert not tab.value(f"{shown}('#list')") and not tab.value(f"{shown}('nav')")
+    assert tab.value(f"{shown}('#tables table')") and tab.value(f"{shown}('#detail')")
+    assert len(base64.b64decode(tab.call("Page.printToPDF")["data"])) > 10_000

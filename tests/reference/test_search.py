@@ -1,15 +1,34 @@
-"""Our search against one IndexFlatIP, and against a plain product in float64."""
+"""Our search against one IndexFlatIP, and against a plain product in float64: by FAISS and by PyTorch."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 import faiss
 import numpy as np
 import pytest
+import torch
 
 from condenser.data.tokens import shard_bounds
 from condenser.files import save_npy
-from condenser.retrieve import search
-from condenser.retrieve.search import merged_run, search_shard, top_passages
+from condenser.retrieve import device_search, search
+from condenser.retrieve.device_search import queries_at_once, top_passages_on
+from condenser.retrieve.search import merged_run, search_device, search_shard, top_passages
+
+GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="searches on a GPU: PyTorch finds none")
+DEVICES = [None, "cpu", pytest.param("cuda", marks=GPU)]  # None: FAISS on the processor
+
+
+@pytest.fixture(params=DEVICES, ids=lambda name: name or "faiss")
+def device(request: pytest.FixtureRequest) -> torch.device | None:
+    return request.param and torch.device(request.param)
+
+
+@pytest.fixture
+def top(device: torch.device | None) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+    """The search of arrays on a device."""
+    return partial(top_passages, threads=1) if device is None else partial(top_passages_on, device)
 
 
 def made_up(num_passages: int, num_queries: int, *, copies: int) -> tuple[np.ndarray, np.ndarray]:
@@ -24,25 +43,27 @@ def made_up(num_passages: int, num_queries: int, *, copies: int) -> tuple[np.nda
     return passages, queries
 
 
-def test_hits_equal_one_flat_index():
+def test_hits_equal_one_flat_index(top, monkeypatch):
+    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 16)  # three products, the last one short
+    monkeypatch.setattr(search, "WINDOW", 24)
     passages, queries = made_up(1000, 37, copies=0)
     index = faiss.IndexFlatIP(24)
     index.add(passages)
     expected_scores, expected_rows = index.search(queries, 50)
-    rows, scores = top_passages(passages, queries, depth=50, block_rows=64, threads=1)
+    rows, scores = top(passages, queries, depth=50, block_rows=64)
     np.testing.assert_array_equal(rows, expected_rows)
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("read_bytes", [1, 3 * 64 * 24 * 4, 1 << 30])
 @pytest.mark.parametrize("depth", [100, 5])  # more than a block; fewer than the ties
-def test_ties_go_to_the_lower_row_also_at_the_last_rank(monkeypatch, read_bytes, depth):
+def test_ties_go_to_the_lower_row_also_at_the_last_rank(top, monkeypatch, read_bytes, depth):
     monkeypatch.setattr(search, "READ_BYTES", read_bytes)
     monkeypatch.setattr(search, "SPARE_HITS", 1)
     monkeypatch.setattr(search, "WINDOW", 24)  # a block in three, the last one short
     # more ties than ranks; of whole numbers, so that they tie by whatever kernel they are multiplied
     passages, queries = (np.round(4 * vectors) for vectors in made_up(1000, 20, copies=300))
-    rows, scores = top_passages(passages, queries, depth=depth, block_rows=64, threads=1)
+    rows, scores = top(passages, queries, depth=depth, block_rows=64)
     exact = queries.astype(np.float64) @ passages.astype(np.float64).T
     for query in range(20):
         expected = np.lexsort((np.arange(1000), -exact[query]))[:depth]
@@ -69,7 +90,7 @@ def test_a_block_seen_by_windows_gives_the_bits_of_the_whole_block(monkeypatch):
         assert few.tobytes() == np.ascontiguousarray(all_of_them[:, :5]).tobytes()
 
 
-def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64):
+def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64, device=None):
     """The merged hits, after searching each shard from its file."""
     folder.mkdir()
     save_npy(folder / "queries.npy", queries)
@@ -87,6 +108,7 @@ def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64):
             depth=depth,
             block_rows=block_rows,
             threads=1,
+            device=device,
             work_folder=folder / f"work-{number}",
         )
         parts.append((rows, scores))
@@ -96,27 +118,69 @@ def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64):
 
 
 @pytest.mark.parametrize("num_passages", [1000, 70, 3])
-def test_the_number_of_shards_changes_no_bit(tmp_path, monkeypatch, num_passages):
+def test_the_number_of_shards_changes_no_bit(top, device, tmp_path, monkeypatch, num_passages):
     monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 16)  # three blocks, the last one short
+    monkeypatch.setattr(search, "WINDOW", 24)
+    monkeypatch.setattr(device_search, "HELD_BYTES", 1)  # a block of queries at a time
     passages, queries = made_up(num_passages, 37, copies=num_passages // 4)
-    whole = run_of(tmp_path / "1", passages, queries, num_shards=1, depth=100)
+    searched = partial(run_of, passages=passages, queries=queries, depth=100, device=device)
+    whole = searched(tmp_path / "1", num_shards=1)
     assert len(whole) == 37 * min(100, num_passages)
-    in_memory, _ = top_passages(passages, queries, depth=100, block_rows=64, threads=1)
+    in_memory, _ = top(passages, queries, depth=100, block_rows=64)
     assert [hit.doc_id for hit in whole] == [f"d{row}" for row in in_memory.ravel()]
     monkeypatch.setattr(search, "READ_BYTES", 1)  # a block at a time
-    assert run_of(tmp_path / "blocks", passages, queries, num_shards=1, depth=100) == whole
+    assert searched(tmp_path / "blocks", num_shards=1) == whole
+    monkeypatch.setattr(device_search, "HELD_BYTES", 1 << 20)  # all queries at a time
     for num_shards in (2, 3):
-        assert (
-            run_of(tmp_path / str(num_shards), passages, queries, num_shards=num_shards, depth=100) == whole
-        )
+        assert searched(tmp_path / str(num_shards), num_shards=num_shards) == whole
 
 
-def test_depth_beyond_the_collection_gives_every_passage_once(tmp_path):
+def test_depth_beyond_the_collection_gives_every_passage_once(device, tmp_path):
     passages, queries = made_up(5, 3, copies=0)
-    hits = run_of(tmp_path / "x", passages, queries, num_shards=2, depth=1000)
+    hits = run_of(tmp_path / "x", passages, queries, num_shards=2, depth=1000, device=device)
     assert [hit.query_id for hit in hits] == ["q0"] * 5 + ["q1"] * 5 + ["q2"] * 5
     for query in range(3):
         of_query = hits[5 * query : 5 * query + 5]
         assert {hit.doc_id for hit in of_query} == {f"d{row}" for row in range(5)}
         exact = queries[query] @ passages.T
         assert [hit.doc_id for hit in of_query] == [f"d{row}" for row in np.argsort(-exact)]
+
+
+@pytest.mark.parametrize("ascending", [False, True])  # True: every passage is a hit when it comes
+@pytest.mark.parametrize(("depth", "window"), [(7, 16), (40, 3), (5000, 1000)])
+def test_pytorch_finds_the_bytes_of_faiss_where_products_are_exact(monkeypatch, depth, window, ascending):
+    """Whole numbers: every sum is exact in float32, and there are ties at every rank."""
+    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 10)
+    monkeypatch.setattr(search, "WINDOW", window)
+    rng = np.random.default_rng(3)
+    passages, queries = (rng.integers(-3, 4, (rows, 12)).astype(np.float32) for rows in (1013, 33))
+    if ascending:
+        passages = passages[np.argsort(passages @ queries[0])]
+    found = [
+        top(passages, queries, depth=depth, block_rows=128)
+        for top in (partial(top_passages, threads=1), partial(top_passages_on, torch.device("cpu")))
+    ]
+    for theirs, ours in zip(*found, strict=True):
+        assert ours.dtype == theirs.dtype and ours.tobytes() == np.ascontiguousarray(theirs).tobytes()
+
+
+def test_scores_of_pytorch_are_those_of_faiss_to_the_rounding_of_float32():
+    rng = np.random.default_rng(5)
+    passages, queries = (rng.standard_normal((rows, 384)).astype(np.float32) for rows in (3000, 20))
+    rows, scores = top_passages(passages, queries, depth=100, block_rows=1024, threads=1)
+    ours, our_scores = top_passages_on(torch.device("cpu"), passages, queries, depth=100, block_rows=1024)
+    np.testing.assert_array_equal(ours, rows)
+    np.testing.assert_allclose(our_scores, scores, rtol=1e-6, atol=1e-5)
+
+
+def test_queries_are_held_in_whole_products_at_least_one():
+    assert queries_at_once(dim=1 << 20, depth=10**6) == search.QUERIES_PER_PRODUCT
+    assert queries_at_once(dim=384, depth=200) % search.QUERIES_PER_PRODUCT == 0
+
+
+def test_only_a_gpu_that_is_asked_for_must_be_there(monkeypatch):
+    assert search_device("cpu", threads=1) is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert search_device("auto", threads=1) is None
+    with pytest.raises(ValueError, match=r"compute\.device: expected a GPU, PyTorch finds none"):
+        search_device("cuda", threads=1)

@@ -121,7 +121,7 @@ def test_systems_are_for_queries_or_for_sentences(config: Config) -> None:
         ({"systems": {"condenser-round1": {"recipe": {"max_tokens": 20}}}},
          "systems.condenser-round1.recipe.max_tokens: unknown key."),
         ({"recipes": {"stsb": {"margin": -1.0}}}, "recipes.stsb.margin: expected greater than 0, got -1.0."),
-        ({"recipes": {"stsb": {"epoch": 3}}}, "recipes.stsb.epoch: unknown key. Did you mean 'epochs'?"),
+        ({"recipes": {"stsb": {"epoch": 3}}}, "recipes.stsb.epoch: unknown key. Did you mean epochs?"),
     ],
     ids=str,
 )  # fmt: skip

@@ -34,7 +34,7 @@ MAY_IMPORT_IN_FUNCTIONS = {
     "objectives": {"data", "model", "loss", "train"},
     "systems": {"data", "model", "loss", "train", "retrieve"},
     "experiment": {"objectives"},  # of a checkpoint, what it is called and read from
-    "pipeline": {"model", "retrieve"},  # dropout, by which the plan measures a machine; batches of encoding
+    "pipeline": {"model"},  # dropout, by which the plan measures a machine
     "manifest": {"pipeline"},  # digests of the code that runs
 }
 
@@ -70,13 +70,16 @@ def test_each_room_imports_only_what_it_may(root: Path) -> None:
 
 CHECK = """
 import sys, yaml
+import numpy as np
 from pathlib import Path
 from condenser import kinds
 from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.pipeline import environment, freshness, known, locks, specs, verify
+from condenser.pipeline.costs import arithmetic, forecast
 from condenser.report import state
+arithmetic.inference_batches(np.array([8, 16]), batch_tokens=512)  # each run forecasts its jobs
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)

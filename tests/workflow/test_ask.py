@@ -21,6 +21,7 @@ from runs import command, environment, finished
 from condenser.data.records import read_passages, read_queries, read_run
 from condenser.files import sha256_file
 from condenser.live.systems import Known, LiveSystem, NotReady, OpenSystems
+from condenser.pipeline.locks import join_folder
 
 pytestmark = pytest.mark.workflow
 
@@ -28,18 +29,12 @@ SYSTEMS = ["bm25", "cocondenser-round1", "cocondenser-round2"]
 VARIANT = {"bm25": "untrained", "cocondenser-round1": "seed42", "cocondenser-round2": "seed42"}
 
 
-def known_of(folder: Path, *arguments: str) -> Known:
-    """What can be asked of a checkout; paths in it are relative to it."""
-    finished(folder, *arguments, target="ask", cores=1)
-    return Known(folder / ".snakemake" / "known.json", make_arguments="--configfile configs/tiny.yaml")
-
-
 @pytest.fixture(scope="module")
 def checkout(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished run with a list of what can be asked; not to be changed."""
     folder = tmp_path_factory.mktemp("asked") / "checkout"
     shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
-    known_of(folder)
+    finished(folder, target="ask", cores=1)
     return folder
 
 
@@ -106,10 +101,11 @@ def flip_a_byte(file: Path) -> None:
 
 
 def test_the_embeddings_of_another_model_are_refused_also_of_one_that_was_open(
-    copy_of_golden: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    copy_of_golden: Callable[[], Path], checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = copy_of_golden()
-    known = known_of(folder)
+    file = checkout / ".snakemake" / "known.json"
+    known = Known(file, make_arguments="--configfile configs/tiny.yaml")
     monkeypatch.chdir(folder)
     asked, opened = known.asked("tiny", "cocondenser-round2"), OpenSystems()
     before = opened.answer(asked, "a query", 5)
@@ -227,6 +223,23 @@ def test_the_command_that_is_shown_names_a_target_of_the_workflow(checkout: Path
         cwd=checkout, env=environment(), capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "rule encode:" in said.stdout and "mlm-zeroshot" in said.stdout
+
+
+def test_a_question_beside_a_run_leaves_the_locks_of_that_run(root: Path, checkout: Path) -> None:
+    made = ["make", "-f", root / "Makefile", "-n", "-o", ".venv/ready", "verify", "search"]
+    options = ["SNAKEMAKE_ARGS=--configfile configs/tiny.yaml"]
+    said = subprocess.run([*made, *options], cwd=checkout, capture_output=True, text=True, check=True).stdout
+    verify, ask = (line.split() for line in said.splitlines() if line.startswith("snakemake "))
+    assert "--nolock" in ask
+    lock = checkout / ".snakemake" / "locks" / "0.output.lock"
+    with join_folder(checkout / ".snakemake"):  # as a run that goes on
+        lock.parent.mkdir(exist_ok=True)
+        lock.touch()
+        subprocess.run(
+            [sys.executable, "-m", *verify], cwd=checkout, env=environment(), capture_output=True, check=True
+        )
+        assert lock.exists()
+        lock.unlink()
 
 
 @contextmanager

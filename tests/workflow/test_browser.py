@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser import DESKTOP, PHONE, Tab, browser, chromium
+from browser import DESKTOP, PHONE, Tab, emptied
 from runs import environment, finished
 
 pytestmark = [pytest.mark.workflow, pytest.mark.browser, pytest.mark.slow]
@@ -40,9 +40,8 @@ OVERLAY = {
 
 
 @pytest.fixture(scope="module")
-def address(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def address(browser_tab: Tab, golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server of the tiny run, and of the hostile collection with BM25 and an encoder."""
-    chromium()
     folder = tmp_path_factory.mktemp("served") / "checkout"
     shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
     rows = [{"_id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
@@ -76,24 +75,11 @@ def address(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             process.kill()
 
 
-@pytest.fixture(scope="module")
-def _tab(address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    with browser(tmp_path_factory.mktemp("browser")) as tab:
-        yield tab
-
-
 @pytest.fixture
-def tab(_tab: Tab, address: str) -> Iterator[Tab]:
+def tab(browser_tab: Tab, address: str) -> Iterator[Tab]:
     """An empty tab; at its end no error was logged, and no request has left the machine."""
-    _tab.open("about:blank")
-    _tab.wait_for("location.href === 'about:blank'")
-    _tab.messages.clear()
-    _tab.requests.clear()
-    yield _tab
-    _tab.value("1")  # takes the last events
-    assert _tab.messages == []
-    strangers = [one for one in _tab.requests if not one.startswith((address, "data:,", "about:"))]
-    assert _tab.requests and strangers == []
+    with emptied(browser_tab, address) as tab:
+        yield tab
 
 
 def picture(tab: Tab, name: str) -> None:
@@ -109,22 +95,15 @@ def ids(tab: Tab, side: str) -> list[str]:
     return tab.value(f"[...document.querySelectorAll('#answer-{side} .id')].map(e => e.textContent)")
 
 
-def choose(tab: Tab, menu: str, choice: str) -> None:
-    tab.value(
-        f"(() => {{ const e = document.getElementById({json.dumps(menu)}); e.value = {json.dumps(choice)};"
-        " e.dispatchEvent(new Event('change')); })()"
-    )
-
-
 def test_a_typed_query_is_answered_by_two_systems_with_their_times(tab: Tab, address: str) -> None:
     tab.resize(DESKTOP)
     tab.open(address)
     tab.wait_for("document.body?.dataset.state === 'ready'")
-    choose(tab, "dataset", "tiny")
+    tab.choose("#dataset", "tiny")
     picture(tab, "empty")
     tab.click("#query")
     tab.type("set of vertices in a graph")
-    tab.press_enter()
+    tab.press("Enter")
     answered(tab)
     picture(tab, "desktop")
     for side in ("left", "right"):

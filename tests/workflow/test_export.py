@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import digests, environment, finished, rules_to_run, run
+from runs import digests, environment, finished, rules_to_run
 
 from condenser.data.records import read_passages, read_queries, read_run
 from condenser.files import load_npy, read_json, save_npy, sha256_file
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]  # the quick ones: tests/unit/export
 
 # The tiny models of the golden run score all passages alike; the embedded encoder does not.
 OVERLAY = """
@@ -192,12 +192,6 @@ def test_vectors_of_another_model_stop_the_export_and_leave_nothing(exported: Pa
     assert not list((folder / SYSTEM).glob(".export*"))
 
 
-def test_a_system_that_is_no_bi_encoder_cannot_be_exported(exported: Path) -> None:
-    done = run(exported, "-n", target="results/tiny/systems/bm25/untrained/export/agreement.json")
-    assert done.returncode != 0
-
-
-@pytest.mark.slow
 def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_path: Path) -> None:
     folder = tmp_path / "checkout"
     shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
@@ -213,7 +207,6 @@ def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_
         assert (folder / of_untied / "model" / name / "onnx" / "model.onnx").is_file()
 
 
-@pytest.mark.slow
 def test_a_model_without_queries_is_compared_on_passages(exported: Path, tmp_path: Path) -> None:
     folder = tmp_path / "checkout"
     shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)

@@ -12,6 +12,7 @@ import pytest
 from graphs import Graph, Load, stages
 from runs import digests, finished, run, started_rules
 
+from condenser import experiment
 from condenser.files import read_json
 
 pytestmark = pytest.mark.workflow
@@ -93,6 +94,7 @@ def rows_of(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(opened, delimiter="\t"))
 
 
+@pytest.mark.slow  # the quick ones: tests/unit/evaluate/test_figures.py
 def test_every_figure_is_made_and_a_job_that_takes_another_time_makes_none_again(
     copy_of_golden: Callable[[], Path],
 ) -> None:
@@ -158,8 +160,7 @@ def test_every_figure_is_made_and_a_job_that_takes_another_time_makes_none_again
         assert remade[target.removeprefix("results/")] == after[target.removeprefix("results/")], target
 
 
-def test_a_figure_that_the_configuration_lacks_is_named(golden: Path) -> None:
-    done = run(golden, "-n", target="results/tiny/loss_curves.svg")
-    assert done.returncode != 0
-    assert "expected a figure of the configuration" in done.stdout
-    assert "Did you mean loss_curve?" in done.stdout
+def test_a_figure_that_the_configuration_lacks_is_named(graph: Graph) -> None:
+    said = experiment.unknown_name(graph.config, "results/tiny/loss_curves.svg")
+    assert said is not None and said.startswith("expected a figure of the configuration (")
+    assert said.endswith("Did you mean loss_curve?")

@@ -21,6 +21,7 @@ TARGETS = [  # all tables, the tests of one, and a system that stands in none
     TARGET, "results/msmarco/low_data.tsv", "results/msmarco/adapt.tsv", "results/msmarco/table2.tests.tsv",
     "results/msmarco/table3.tsv",
     "results/msmarco/report.html",
+    "results/msmarco/audit.tsv",
     "results/msmarco/systems/condenser-untied/seed42/export/agreement.json",
     "results/stsb/low_data.tsv",
     *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
@@ -51,7 +52,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.*-sentences*": {"train_sentences * {name} *", "similarities * {name} *"},
     "seed": {"checkpoint *", "pretrain *"},  # other variants are other jobs
     "compute.threads": {*COMPUTED, *SENTENCES, "search *", "attention_entropy *", "export *"},
-    "compute.device": {*COMPUTED, *SENTENCES, "attention_entropy *"},
+    "compute.device": {*COMPUTED, *SENTENCES, "search *", "attention_entropy *"},
     "compute.precision": COMPUTED | SENTENCES,
     "safety.*": set(),
     "downloads.*": set(),
@@ -109,6 +110,7 @@ USED_BY: dict[str, set[str]] = {
         *("tokens *", "encode *", "encode_queries *", "search *", "rerank *", "export *"),
     },
     "metrics.*": {"metrics *"},
+    "audit.*": {"audit *"},
     "report.*": {"report *"},
     "significance.power": {"table *", "compare *", "figure *"},
     "significance.permutations": {"table *", "compare *", "figure *"},
@@ -131,7 +133,8 @@ VALUES: dict[str, Any] = {
     "downloads.mirror": ".",
     "datasets.*.bad_rows": "skip",
     "datasets.stsb.*_split": "dev",
-    "datasets.wikisection.*_split": "validation",
+    "datasets.wikisection.train_split": "validation",
+    "datasets.wikisection.eval_split": "train",
     "recipes.stsb.margin": 1.0,
     "recipes.nli.margin": 1.0,
     "systems.*-sentences*.recipe": {"max_tokens": 100},
@@ -166,6 +169,8 @@ VALUES: dict[str, Any] = {
     "models.backbone.normalised": False,
     "*.scale": 2.0,
     "encode.separator": "always",
+    "audit.judges": ["cocondenser-round1"],
+    "audit.near_*": 0.7,
     "tables.*.by_dataset.stsb.rows": ["backbone-sentences"],
     "tables.*.by_dataset.*.measures": ["hits@20"],
     "tables.*.by_dataset.*.published": ["v1_table4"],
@@ -208,7 +213,7 @@ SCRATCH = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layer
 # an overlay -> the stages of which at least one job reruns
 BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"seed": 7}, ALL - {"collect", "bm25_index", "bm25_run"}),
-    ({"compute": {"threads": 1}}, ALL - ABOVE_TRAINING),
+    ({"compute": {"threads": 2}}, ALL - ABOVE_TRAINING),
     ({"compute": {"precision": "fp32"}}, ALL - ABOVE_TRAINING),
     ({"safety": {"checkpoint_every_s": 1}}, set()),
     ({"safety": {"bad_loss_patience": 5}}, set()),
@@ -314,25 +319,30 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "significance", "report", "tables", "figures"),
+    *("systems", "shards", "encode", "metrics", "significance", "audit", "report", "tables", "figures"),
 ]
 
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_key_reruns_exactly_what_uses_it_and_what_is_below(load: Load, block: str) -> None:
     default = load(ONE_CELL)
-    before = default.hashes(*TARGETS)
+    before, unused = default.hashes(*TARGETS), ONE_CELL
     for key, value in leaves(default.config[block], block).items():
         if matching(key, NOT_ALONE):
             continue
         given, user = matching(key, VALUES), matching(key, USED_BY)
         assert user is not None, f"{key}: say here what uses it"
+        edit = nested(key, VALUES[given] if given else another(value))
+        if not USED_BY[user]:
+            unused = merged(unused, edit)
+            continue
         name = key.split(".")[1] if "." in key else ""
         uses = {pattern.format(name=name) for pattern in USED_BY[user]}
-        after = load(merged(ONE_CELL, nested(key, VALUES[given] if given else another(value))))
+        after = load(merged(ONE_CELL, edit))
         hashes = after.hashes(*TARGETS)
         new = set(hashes) - set(before)
         assert rerun(before, hashes) == after.below(uses | new, *TARGETS), key
+    assert load(unused).hashes(*TARGETS) == before  # all that nothing uses, at once
 
 
 def test_what_is_written_down_here_is_the_configuration(load: Load) -> None:

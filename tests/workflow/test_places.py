@@ -16,6 +16,7 @@ TARGETS = [
     "results/msmarco/subsets/n10-seed1.txt",
     "results/msmarco/attention_entropy.svg",
     "results/msmarco/report.html",
+    "results/msmarco/audit.tsv",
     "results/downloads/a.gz",
     "results/stsb/low_data.tsv",
     "results/stsb/systems/glove/untrained/metrics.test.json",
@@ -58,6 +59,10 @@ def test_the_users_files_and_files_of_the_package_have_no_maker(graph: Graph) ->
     assert graph.owner("tests/data/tiny/corpus.jsonl") is None
     assert graph.owner("condenser/evaluate/published/cocondenser_table2.tsv") is None
     assert graph.owner("results/msmarco/stray.npy") is None
+
+
+def test_a_system_that_is_no_bi_encoder_is_not_exported(graph: Graph) -> None:
+    assert graph.owner("results/msmarco/systems/bm25/untrained/export/agreement.json") is None
 
 
 def test_a_job_that_the_workflow_lacks_is_said(graph: Graph) -> None:

@@ -213,20 +213,6 @@ def test_a_missing_file_of_a_result_is_made_again_before_it_is_read(
 
 
 @pytest.mark.slow
-def test_a_missing_tokenizer_of_a_model_is_made_again_before_a_training_reads_it(
-    golden: Path, copy_of_golden: Callable[[], Path]
-) -> None:
-    folder = copy_of_golden()
-    lost = folder / COCONDENSER / "tokenizer.json"
-    lost.unlink()
-    edit(folder, "configs/tiny.yaml", "learning_rate: 1.0e-3", "learning_rate: 2.0e-3")
-    target = "results/tiny/systems/cocondenser-round1/seed42/model/model.safetensors"
-    said = finished(folder, target=target)
-    assert started_rules(said) == {"pretrain", "train"}
-    assert lost.read_bytes() == (golden / COCONDENSER / "tokenizer.json").read_bytes()
-
-
-@pytest.mark.slow
 def test_a_table_stays_out_of_date_until_a_failed_stage_above_it_has_really_run(
     copy_of_golden: Callable[[], Path],
 ) -> None:

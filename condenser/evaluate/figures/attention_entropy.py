@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import Field
 
 from condenser.evaluate.figures import by_row
-from condenser.settings import Count, Figure, Name, Whole
+from condenser.settings import Count, Figure, Name, Seeds, Whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ class Settings(Figure):
     panels: Annotated[dict[str, Annotated[list[Name], Field(min_length=1)]], Field(min_length=1)]
     passages: Count
     seed: Whole
-    seeds: list[Whole] | None = None  # of the trainings; the configuration's seed
+    seeds: Seeds | None = None  # of the trainings; the configuration's seed
 
 
 def file_of(settings: Mapping[str, Any], row: Mapping[str, Any]) -> str:

@@ -40,16 +40,14 @@ def table(
     import pandas as pd
 
     from condenser.evaluate import published
-    from condenser.files import read_json
     from condenser.manifest import read_manifest
 
     *manifests, figures = files
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for file in manifests:
-        outputs = read_manifest(file).outputs  # refuses a damaged one
-        record = read_json(file)
-        job = record["spec"]["stage"], _name(record["spec"]["wildcards"])
-        groups.setdefault(job, []).append({**record, "parameters": _num_parameters(outputs)})
+        record = read_manifest(file)  # refuses a damaged one
+        job = record.spec["stage"], _name(record.spec["wildcards"])
+        groups.setdefault(job, []).append({**record.whole, "parameters": _num_parameters(record.outputs)})
     lines: list[dict[str, Any]] = []
     for (stage, name), records in groups.items():
         on_gpu = [record for record in records if record["device"].startswith("cuda")]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from condenser.data.batches import length_chunks, num_steps
+from condenser.data.batches import length_chunks, num_steps, token_batches
 
 TRAINING_PASSES = 3
 """A forward pass, and a backward pass of twice its products: one for the inputs, one for the weights."""
@@ -180,8 +180,6 @@ class Shape:
 
 def inference_batches(lengths: np.ndarray, *, batch_tokens: int) -> list[Chunk]:
     """Rows of these lengths in the batches of a forward pass."""
-    from condenser.retrieve.encode import token_batches
-
     return [padded(lengths[rows]) for rows in token_batches(lengths, batch_tokens=batch_tokens)]
 
 

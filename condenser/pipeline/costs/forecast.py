@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from condenser.files import write_json
+from condenser.files import canonical_json, write_json
 from condenser.manifest import sound_record
 from condenser.pipeline.costs.data import Data
-from condenser.pipeline.costs.jobs import read_jobs
+from condenser.pipeline.costs.jobs import read_jobs, seconds_of
 from condenser.pipeline.costs.plan import work_of
 from condenser.pipeline.costs.tables import Device, Tables
 
@@ -72,18 +72,14 @@ class Forecast:
 
 def measured_before(manifest: str, benchmark: str | None, *, spec: Mapping[str, Any]) -> float | None:
     """Seconds of the benchmark of a job that ran with the same settings, whatever its code was."""
-    if not benchmark or not Path(benchmark).is_file():
-        return None
     record = sound_record(Path(manifest))
     if record is None or record.spec.get("config") != spec["config"]:
         return None
-    with Path(benchmark).open() as file:
-        row = next(csv.DictReader(file, delimiter="\t"), None)
-    return None if row is None else float(row["s"])
+    return seconds_of(benchmark)
 
 
 def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: str, threads: int) -> None:
-    """Write the planned seconds of the jobs of a file (`jobs.write_jobs`), in order; null where unknown.
+    """Write what the plan says of the jobs of a file (`jobs.write_jobs`): arguments of `Forecast.plan`.
 
     Args:
         device: `compute.device`: auto, cpu or cuda.
@@ -91,12 +87,16 @@ def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: s
     jobs, tables = read_jobs(Path(jobs_file)), Tables(Path(tables_folder))
     has_gpu = device != "cpu" and any(Path("/dev").glob("nvidia[0-9]*"))
     machine = tables.device(_NOMINAL_GPU) if has_gpu else _NOMINAL_CPU
-    data, seconds = Data(jobs, tables, machine), list[float | None]()
+    data, planned = Data(jobs, tables, machine), list[tuple[str, str, float]]()
     for job in jobs:
-        try:
-            work = work_of(job, data)
-            time = None if work is None else tables.seconds(job.stage, work, machine, threads=threads)
-        except (ValueError, LookupError, OSError):  # no rate or size in the tables: the plan says which
-            time = None
-        seconds.append(time)
-    write_json(output, seconds)
+        # of a rate or a size that the tables lack, the plan itself speaks
+        with contextlib.suppress(ValueError, LookupError, OSError):
+            if (work := work_of(job, data)) is not None:
+                seconds = tables.seconds(job.stage, work, machine, threads=threads)
+                planned.append((key_of(job.stage, job.wildcards), job.stage, seconds))
+    write_json(output, planned)
+
+
+def key_of(stage: str, wildcards: Mapping[str, str]) -> str:
+    """The id of a job in a forecast."""
+    return canonical_json([stage, wildcards])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,30 +37,24 @@ class Job:
 
 
 def write_jobs(
-    target: Name,
-    folder: Path,
-    *,
-    specs: Specs,
-    places_of: Callable[[str, dict[str, str]], tuple[str, str | None]] | None = None,
+    target: Name, folder: Path, *, specs: Specs, is_counted: bool = False, is_timed: bool = False
 ) -> str:
     """Write a job and those behind it with their settings, what is needed first; gives the file.
 
     Args:
-        places_of: the manifest of a job, and its benchmark, if it is of this machine. With it the file also
-            has what is finished, and its name follows from its content.
+        is_counted: the file also has what is finished, and its name follows from its content.
+        is_timed: and how long that took, on this machine.
     """
-    jobs = described(specs.jobs_behind(*target), specs=specs, places_of=places_of)
-    told = f"-{sha256_text(canonical_json(jobs))[:16]}" if places_of else ""
+    names = specs.jobs_behind(*target)
+    jobs = described(names, specs=specs, is_counted=is_counted, is_timed=is_timed)
+    told = f"-{sha256_text(canonical_json(jobs))[:16]}" if is_counted else ""
     file = folder / f"jobs_of_{target[1]['table']}{told}.json"
     write_json(file, jobs)
     return str(file)
 
 
 def described(
-    names: Sequence[Name],
-    *,
-    specs: Specs,
-    places_of: Callable[[str, dict[str, str]], tuple[str, str | None]] | None = None,
+    names: Sequence[Name], *, specs: Specs, is_counted: bool, is_timed: bool
 ) -> list[dict[str, Any]]:
     """Jobs as `read_jobs` reads them; each comes after those that make its inputs."""
     places = {canonical_json(name): place for place, name in enumerate(names)}
@@ -69,7 +63,9 @@ def described(
         stage, wildcards, spec = *name, specs.spec(*name)
         needs = sorted(places[canonical_json(need)] for need in specs.needs(*name))
         job = {"stage": stage, "wildcards": wildcards, "config": spec["config"], "needs": needs}
-        jobs.append(job | (finished(*places_of(*name), spec=spec) if places_of else {}))
+        if is_counted:
+            job |= finished(specs.manifest(*name), specs.benchmark(*name) if is_timed else None, spec=spec)
+        jobs.append(job)
     return jobs
 
 
@@ -79,10 +75,17 @@ def finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> d
     if record is None or record.spec != spec or not all(file.exists() for file in record.outputs):
         return {}
     found: dict[str, Any] = {"manifest": manifest, "counts": record.counts}
-    if benchmark and Path(benchmark).is_file():
-        with Path(benchmark).open() as file:
-            found["seconds"] = float(next(csv.DictReader(file, delimiter="\t"))["s"])
-    return found
+    seconds = seconds_of(benchmark)
+    return found if seconds is None else {**found, "seconds": seconds}
+
+
+def seconds_of(benchmark: str | None) -> float | None:
+    """What a job took by its benchmark; None where it has none."""
+    if not benchmark or not Path(benchmark).is_file():
+        return None
+    with Path(benchmark).open() as file:
+        row = next(csv.DictReader(file, delimiter="\t"), None)
+    return None if row is None else float(row["s"])
 
 
 def read_jobs(path: Path) -> list[Job]:

@@ -22,7 +22,7 @@ _BEST_OF_S = 1.5  # long enough that a busy machine has a quiet moment
 def measure_device(
     device: torch.device, *, precision: str, threads: int, clock: Callable[[], float]
 ) -> Device:
-    """This machine's rates: matrix products in `precision`, elementwise work, float32 on the processor.
+    """This machine's rates: matrix products in `precision` and in float32, and elementwise work.
 
     The elementwise work is what a transformer does between its products: GELU and dropout. Its rate is in
     bytes, 8 for each number (read and written). Each rate is the best of repeated runs: other work on the
@@ -34,7 +34,7 @@ def measure_device(
     from condenser.model.dropout import dropout
 
     torch.set_num_threads(threads)
-    is_gpu, cpu = device.type == "cuda", torch.device("cpu")
+    is_gpu = device.type == "cuda"
     numbers = torch.randn(_NUMBERS[device.type], device=device)
     elementwise_s = _best_time(lambda: dropout(torch.nn.functional.gelu(numbers), 0.1), device, clock)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -45,7 +45,7 @@ def measure_device(
         flops_per_s=_product_rate(device, precision, clock),
         bytes_per_s=8 * len(numbers) / elementwise_s,
         memory_bytes=float(torch.cuda.get_device_properties(device).total_memory if is_gpu else memory),
-        host_flops_per_s=_product_rate(cpu, "fp32", clock),
+        fp32_flops_per_s=_product_rate(device, "fp32", clock),
     )
 
 

@@ -76,7 +76,7 @@ def _row(job: Job, data: Data, *, threads: int) -> Row:
         row["seconds"] = data.tables.seconds(job.stage, work, data.device, threads=threads)
         row["basis"] = "assumed" if data.assumptions else "counted"
     row |= {column: work.get(column, 0) for column in _AMOUNTS}
-    row["flops"] += work.get("host_flops", 0)
+    row["flops"] += work.get("fp32_flops", 0)
     row["memory_bytes"] += data.tables.assumption("process_bytes")
     return row | {"assumption": _each_once([*data.assumptions, work.get("note")])}
 

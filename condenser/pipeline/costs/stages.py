@@ -3,8 +3,8 @@
 A stage has the function of its name, `(job, data) -> work`, as a kind has its `cost`. Work is a dict:
 
 - `tokens`, `bytes_on_disk` and `memory_bytes` (besides the process itself) are columns of the plan;
-- `flops` (of the device), `host_flops` (of the processor), `graph_bytes` (of a model's elementwise
-  operations), `update_bytes` (of updates of weights), `layers` (passes of a chunk through a layer) and
+- `flops` (in the device's precision), `fp32_flops`, `graph_bytes` (of a model's elementwise operations),
+  `update_bytes` (of updates of weights), `layers` (passes of a chunk through a layer) and
   anything else, such as `hits` or `pairs`, take time at the rates of rates.tsv;
 - `note` is a remark for the plan's last column.
 """
@@ -86,17 +86,26 @@ encode_queries = encode
 
 
 def search(job: Job, data: Data) -> Work:
-    """FAISS searches on the processor in float32, also beside a GPU."""
+    """Products in float32: FAISS's on a processor, which also looks at every pair; PyTorch's on a GPU."""
     rows, queries = data.passages(job).count * job.share, data.queries(job).count
     dim, depth, assumption = data.shape(job).dim, min(job.config["depth"], rows), data.tables.assumption
-    passages_held = 2 * min(assumption("search_read_bytes"), 4 * rows * dim)
-    queries_held = min(assumption("search_queries"), queries) * (4 * dim + 4 * depth * _HIT_BYTES)
+    vector, together = 4 * dim, min(assumption("search_queries"), queries)
+    held, scores = vector + 4 * depth * _HIT_BYTES, 0.0  # of a query
+    if data.device.kind == "gpu":
+        held, scores = (
+            vector + depth * _HIT_BYTES,
+            4 * together * min(job.config["encode"]["block_rows"], rows),
+        )
+        together = min(assumption("search_held_bytes") / held, queries)
     return {
-        "host_flops": 2 * queries * rows * dim,
-        "pairs": queries * rows,
+        "fp32_flops": 2 * queries * rows * dim,
+        "embedding_bytes": vector * (rows + queries),
         "hits": queries * depth,
+        **({"pairs": queries * rows} if data.device.kind == "cpu" else {}),
         "bytes_on_disk": queries * depth * _HIT_BYTES,
-        "memory_bytes": passages_held + queries_held,
+        "memory_bytes": 2 * min(assumption("search_read_bytes"), vector * rows)
+        + together * held
+        + 2 * scores,
     }
 
 

@@ -12,7 +12,7 @@ from condenser.pipeline.costs.arithmetic import Shape
 
 Row = dict[str, str]
 _NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3}  # leading columns
-_PEAKS = {"flops": "flops_per_s", "host_flops": "host_flops_per_s"}
+_PEAKS = {"flops": "flops_per_s", "fp32_flops": "fp32_flops_per_s"}
 _PEAKS |= {"graph_bytes": "bytes_per_s", "update_bytes": "bytes_per_s"}
 _TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most stages
 
@@ -21,8 +21,8 @@ _TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most stage
 class Device:
     """A machine by its peak rates; `kind` is cpu or gpu.
 
-    `flops_per_s` is of matrix products in `precision`, `host_flops_per_s` of products in float32 on the
-    processor, `bytes_per_s` of everything else, which only passes through memory.
+    `flops_per_s` is of matrix products in `precision`, `fp32_flops_per_s` of those in float32 (on a GPU
+    without TF32), `bytes_per_s` of everything else, which only passes through memory.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Device:
     flops_per_s: float
     bytes_per_s: float
     memory_bytes: float
-    host_flops_per_s: float
+    fp32_flops_per_s: float
 
 
 class Tables:

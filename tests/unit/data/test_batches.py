@@ -17,6 +17,7 @@ from condenser.data.batches import (
     positive_index,
     row_windows,
     step_items,
+    token_batches,
 )
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from tests.token_shards import hand_made_shards, real_tokenizer_folder, rows_of_lengths
@@ -35,6 +36,17 @@ def test_every_epoch_brings_every_item_once(num_items, batch_size, epochs):
         seen.setdefault(epoch, []).extend(items.tolist())
     assert list(seen) == list(range(epochs))
     assert all(sorted(items) == list(range(num_items)) for items in seen.values())
+
+
+def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
+    lengths = np.random.default_rng(5).integers(2, 129, size=500)
+    batches = list(token_batches(lengths, batch_tokens=512))
+    assert sorted(np.concatenate(batches).tolist()) == list(range(500))
+    assert all(len(batch) * (-(-lengths[batch].max() // 8) * 8) <= 512 for batch in batches)
+
+
+def test_a_row_longer_than_the_budget_comes_alone():
+    assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
 
 
 def test_the_last_batch_of_an_epoch_holds_what_is_left():

@@ -12,7 +12,7 @@ import pytest
 from condenser.files import canonical_json, write_json
 from condenser.manifest import sealed
 from condenser.pipeline.board import Board, Job
-from condenser.pipeline.costs.forecast import Forecast, measured_before, write_forecast
+from condenser.pipeline.costs.forecast import Forecast, key_of, measured_before, write_forecast
 
 
 @dataclass
@@ -181,9 +181,7 @@ def test_a_job_takes_as_long_as_before_if_its_settings_are_the_same(ran_before: 
     assert measured_before(*ran_before, spec=SPEC) is None
 
 
-def test_the_plan_of_each_job_is_written_in_order_and_null_where_none_is_known(
-    root: Path, tmp_path: Path
-) -> None:
+def test_the_plan_of_each_job_is_written_in_order_unless_none_is_known(root: Path, tmp_path: Path) -> None:
     compute = {"threads": 2, "device": "cpu", "precision": "fp32"}
     jobs = [
         {"stage": "subset", "wildcards": {"dataset": "d"}, "config": {"compute": compute}, "needs": []},
@@ -196,4 +194,11 @@ def test_the_plan_of_each_job_is_written_in_order_and_null_where_none_is_known(
         str(tmp_path / "jobs.json"), str(tables), str(tmp_path / "out.json"), device="cpu", threads=2
     )
     # a start alone: rates.tsv has 2.0 a second of subset, and 0.667 of table
-    assert json.loads((tmp_path / "out.json").read_text()) == pytest.approx([0.5, None, 1 / 0.667])
+    forecast = Forecast()
+    for planned in json.loads((tmp_path / "out.json").read_text()):
+        forecast.plan(*planned)
+    subset, figure, table = (key_of(job["stage"], job["wildcards"]) for job in jobs)
+    forecast.took(subset, 0.5)  # the machine of the plan
+    assert [forecast.seconds(key) for key in (figure, table)] == [None, pytest.approx(1 / 0.667)]
+    forecast.took(subset, 1.0)
+    assert forecast.seconds(table) == pytest.approx(2 / 0.667)

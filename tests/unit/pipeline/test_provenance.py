@@ -134,7 +134,7 @@ def test_the_digest_is_that_of_all_results_whatever_their_order_and_the_index(
 ) -> None:
     make("a")
     digest = crate()
-    jobs = [(run.stage, run.outputs) for run in read_runs(map(Path, MANIFESTS.values()))]
+    jobs = [(run.spec["stage"], run.outputs) for run in read_runs(map(Path, MANIFESTS.values()))]
     assert digest_of(reversed(jobs)) == digest == graph_of("c.zip")["#digest"]["value"]
     # by hand: SHA-256 of the JSON of sorted pairs
     pairs = sorted(

@@ -40,6 +40,8 @@ def specs(
         root=root,
         inputs=lambda stage, wildcards: (inputs or {}).get(stage, []),
         owner=owner,
+        manifest=lambda stage, wildcards: f"{stage}.manifest.json",
+        benchmark=lambda stage, wildcards: None,
         digest_cache=cache or Path("nothing is read"),
     )
     for stage in known:

@@ -16,7 +16,7 @@ import pytest
 from small_results import MISSING, record, report_of, write_losses, write_results
 
 from condenser.data.records import ScoredDoc, read_run, write_run
-from condenser.files import read_json
+from condenser.files import read_json, write_json
 from condenser.report.charts import ticks
 from condenser.report.page import duration, page, size
 from condenser.report.queries import TOP, Limits, top_hits
@@ -271,3 +271,17 @@ def test_times_and_sizes_are_written_in_words() -> None:
         "", "0.0 s", "60.0 s", "1 min 15 s", "2 h 1 min",
     ]  # fmt: skip
     assert [size(value) for value in (12, 123_456, 5e9, 2e13)] == ["12 B", "123.5 kB", "5.0 GB", "20.0 TB"]
+
+
+def test_the_counts_of_an_audit_are_shown_where_there_is_one(tmp_path: Path) -> None:
+    results = results_of(tmp_path)
+    assert "Faults in the data" not in shown(results)[0].text
+    found = {"leaked_query": 3, "short_text": 0}
+    files = [results / "small" / f"audit.{ending}" for ending in ("tsv", "json")]
+    files[0].write_text("kind\n")
+    counts = {"passages": 50, "queries": {"train": 7}, "negatives": {"bm25": 210}, "findings": found}
+    write_json(files[1], counts)
+    record(results / "small" / "audit.manifest.json", "audit", outputs=files)
+    text = shown(results)[0].text
+    assert "leaked query 3" in text and "short text" not in text
+    assert "50 passages, 7 queries of train, 210 negatives of bm25" in text and str(files[0]) in text

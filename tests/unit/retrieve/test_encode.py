@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import json
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
 from condenser.model.backbone import embedded_folder, prepare_backbone
 from condenser.model.retriever import Retriever
 from condenser.retrieve import encode
-from condenser.retrieve.encode import encode_texts, token_batches
+from condenser.retrieve.encode import encode_texts
 
 WORDS = [
     "a", "retriever", "maps", "every", "passage", "to", "one",
@@ -283,19 +282,3 @@ def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
     }
     assert counts["rows_cut"] > 0
     assert device == "cpu fp32"
-
-
-def test_batches_hold_every_row_once_within_the_budget_of_padded_tokens():
-    lengths = np.random.default_rng(5).integers(2, 129, size=500)
-    batches = list(token_batches(lengths, batch_tokens=512))
-    assert sorted(np.concatenate(batches).tolist()) == list(range(500))
-    assert all(len(batch) * (-(-lengths[batch].max() // 8) * 8) <= 512 for batch in batches)
-
-
-def test_a_row_longer_than_the_budget_comes_alone():
-    assert [batch.tolist() for batch in token_batches(np.array([4, 100]), batch_tokens=16)] == [[1], [0]]
-
-
-def test_examples_in_the_docstrings_are_true():
-    result = doctest.testmod(encode)
-    assert result.attempted > 0 and result.failed == 0

@@ -15,7 +15,7 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import save_npy
 from condenser.model.backbone import embedded_folder, load_backbone
 from condenser.model.retriever import Retriever
-from condenser.retrieve import bm25, encode, search
+from condenser.retrieve import bm25, device_search, encode, search
 
 
 @pytest.fixture(autouse=True)
@@ -61,14 +61,22 @@ def broken_off_then_remade(root, folder, monkeypatch, name, *, make, arguments, 
     return results
 
 
-def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("device", "step"),
+    [(None, (search, "top_passages")), (torch.device("cpu"), (device_search, "top_passages_on"))],
+    ids=["faiss", "pytorch"],
+)
+def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch, device, step):
     def make(folder, version):
         rng = np.random.default_rng(version)
         save_npy(folder / "passages.npy", rng.standard_normal((30, 8), np.float32))
         save_npy(folder / "queries.npy", rng.standard_normal((10, 8), np.float32))
         (folder / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(30)))
 
+    config = {"depth": 5, "encode": {"block_rows": 8}, "compute": {"threads": 1, "device": "cpu"}}
     monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
+    monkeypatch.setattr(device_search, "HELD_BYTES", 1)  # so many queries at a time on a device, too
+    monkeypatch.setattr(search, "search_device", lambda name, threads: device)
     remade, anew = broken_off_then_remade(
         root,
         tmp_path,
@@ -78,15 +86,17 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch)
         arguments=[
             *(
                 "--spec",
-                json.dumps({"config": {"depth": 5, "encode": {"block_rows": 8}, "compute": {"threads": 1}}}),
+                json.dumps({"config": config}),
             ),
             *("--embeddings", "passages.npy", "--shard", "0-of-1", "--doc-ids", "doc_ids.txt"),
             *("--queries", "queries.npy", "--rows", "rows.npy", "--scores", "scores.npy"),
         ],
         outputs=["rows.npy", "scores.npy"],
-        step=(search, "top_passages"),
+        step=step,
     )
     assert remade == anew
+    made = json.loads((tmp_path / "anew" / "manifest.json").read_text())
+    assert made["device"] == ("cpu" if device is None else "cpu fp32")
 
 
 def test_an_encoding_mixes_no_vectors_of_another_model(root, tmp_path, monkeypatch):

@@ -1,0 +1,331 @@
+"""Faults in the data, found before they cost: what is short, cut, double, leaked, or no negative.
+
+Nothing is removed. Each finding names ids, a score and what to do; docs/audit.md explains the kinds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
+from condenser.data.records import Query, TrainExample, read_examples, read_qrels, read_queries, read_run
+from condenser.files import atomic_write
+from condenser.progress import count_lines, track
+
+WHAT_TO_DO = {
+    "short_text": "read it: drop it, or correct how its source is read",
+    "cut_text": "take the whole text from its source",
+    "cut_collection": "take whole texts from their source, or say that they are cut",
+    "equal_passage": "keep one of the two, with the judgements of both",
+    "near_passage": "read both: keep one of the two, or judge both",
+    "short_query": "drop the query, or correct how its source is read",
+    "leaked_query": "drop the train query",
+    "near_leaked_query": "read both: drop the train query if it asks the same",
+    "equal_negative": "take it off the negatives: it is a positive's text",
+    "near_negative": "read it: judge it relevant, or leave it if the difference matters",
+    "negative_above_positive": "read it: judge it relevant, or set negatives.margin",
+}
+"""What a person can do about each kind of finding, in the order of the file."""
+
+_JUDGED = "read both: one is judged relevant, the other is not judged so"
+_CUT_ENDS = ("...", "\u2026", "\ufffd")  # ellipses; the sign of a broken character
+_SHOWN = 200  # characters of a text
+
+
+class Finding(NamedTuple):
+    """One line of the audit.
+
+    Attributes:
+        where: the evaluation set of a leaked query; the system of a negative; who judges it.
+        score: a similarity from 0 to 1; of a judge, by how much the negative is above the best positive; of
+            short texts and of a cut collection, words or passages.
+    """
+
+    kind: str
+    query_id: str = ""
+    doc_id: str = ""
+    other_id: str = ""
+    where: str = ""
+    score: float = 1.0
+    what_to_do: str = ""
+    text: str = ""
+    other_text: str = ""
+
+
+class Thresholds(NamedTuple):
+    """Where a finding begins: the keys of the block `audit` of config.yaml."""
+
+    least_words: int
+    near_passages: float
+    near_negatives: float
+    near_queries: float
+    near_queries_judged_alike: float
+    query_share: float
+
+
+def audit(
+    collection: Path,
+    *,
+    train_queries: Path | None,
+    eval_queries: Mapping[str, Path],
+    qrels: Sequence[Path],
+    examples: Mapping[str, Path],
+    runs: Mapping[str, Path],
+    thresholds: Thresholds,
+) -> tuple[list[Finding], dict[str, Any]]:
+    """All findings, in order of kind, and counts of what was looked at and found.
+
+    Args:
+        eval_queries: by evaluation set.
+        examples: train queries with negatives, by the system that they are of.
+        runs: of the train queries, by the system that judges the negatives.
+    """
+    counts: dict[str, Any] = {"negatives": {}, "judged": {}}
+    train = [] if train_queries is None else list(read_queries(train_queries))
+    evaluation = {split: list(read_queries(path)) for split, path in eval_queries.items()}
+    counts["queries"] = {"train": len(train)} | {split: len(of) for split, of in evaluation.items()}
+    relevant: dict[str, set[str]] = defaultdict(set)
+    for qrel in (qrel for path in qrels for qrel in read_qrels(path) if qrel.grade > 0):
+        relevant[qrel.query_id].add(qrel.doc_id)
+    examples_of = {system: list(read_examples(path)) for system, path in examples.items()}
+    texts = {query.query_id: query.text for query in train}
+
+    findings: list[Finding] = []
+    with closing(Passages(collection, num_rows=count_lines(collection))) as passages:
+        wanted = {
+            doc_id
+            for of_system in examples_of.values()
+            for example in of_system
+            for doc_id in (*example.positive_doc_ids, *example.negative_doc_ids)
+        }
+        rows: dict[str, int] = {}
+        findings += _single_passages(passages, rows, wanted, thresholds.least_words)
+        counts["passages"] = len(passages)
+        repeated = list(_repeated_passages(passages, relevant, thresholds.near_passages))
+        findings += repeated
+        for system, of_system in examples_of.items():
+            counts["negatives"][system] = sum(len(example.negative_doc_ids) for example in of_system)
+            findings += _relevant_negatives(system, of_system, passages, rows, texts, thresholds)
+        for judge, path in runs.items():
+            above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values())
+            findings += [
+                one._replace(
+                    text=_shown(texts[one.query_id]), other_text=_shown(passages[rows[one.doc_id]].text)
+                )
+                for one in above
+            ]
+    earlier: dict[str, str] = {}
+    for one in repeated:
+        earlier[one.doc_id] = earlier.get(one.other_id, one.other_id)
+    judged = {query_id: {earlier.get(one, one) for one in of} for query_id, of in relevant.items()}
+    for split, queries in evaluation.items():
+        findings += _leaked_queries(train, queries, judged, split, thresholds)
+    findings += [
+        Finding("short_query", query_id=query.query_id, score=0, text=_shown(query.text))
+        for query in (*train, *(query for queries in evaluation.values() for query in queries))
+        if not words_of(query.text)
+    ]
+    order = list(WHAT_TO_DO)
+    findings.sort(key=lambda one: (order.index(one.kind), one.where, -one.score, *one[1:4]))
+    found = Counter(finding.kind for finding in findings)
+    return findings, {**counts, "findings": {kind: found[kind] for kind in order}}
+
+
+def write_findings(path: Path, findings: Iterable[Finding]) -> None:
+    """Write findings as a table with a header, tab-separated; texts have no tabs and no line ends."""
+    with atomic_write(path) as file:
+        file.write("\t".join(Finding._fields).encode() + b"\n")
+        for one in findings:
+            one = one._replace(what_to_do=one.what_to_do or WHAT_TO_DO[one.kind])
+            cells = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in one)
+            file.write("\t".join(cells).encode() + b"\n")
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.replace("\0", " ").split())[:_SHOWN]
+
+
+def _single_passages(
+    passages: Passages, rows: dict[str, int], wanted: set[str], least_words: int
+) -> Iterator[Finding]:
+    """What single passages and their lengths show; reads all passages, and notes the rows of `wanted`."""
+    longest = {"words": Counter[int](), "characters": Counter[int]()}
+    for row, (passage, words) in enumerate(
+        track(passages.read(), "passages", total=passages.num_rows, unit="passages")
+    ):
+        if passage.doc_id in wanted:
+            rows[passage.doc_id] = row
+        if len(words) < least_words:
+            yield Finding("short_text", doc_id=passage.doc_id, score=len(words), text=_shown(passage.text))
+        elif passage.text.rstrip().endswith(_CUT_ENDS):
+            yield Finding("cut_text", doc_id=passage.doc_id, text=_shown(passage.text.rstrip()[-_SHOWN:]))
+        for unit, length in (("words", len(passage.text.split())), ("characters", len(passage.text))):
+            longest[unit][length] += 1
+    for unit, lengths in longest.items():
+        most = max(lengths, default=0)
+        # where nothing cuts texts, few have the very length of the longest
+        if lengths[most] >= max(20, len(passages) / 100):
+            said = f"{lengths[most]} of {len(passages)} passages have {most} {unit}, and none has more"
+            yield Finding("cut_collection", score=lengths[most], text=said)
+
+
+def _repeated_passages(
+    passages: Passages, relevant: Mapping[str, set[str]], least: float
+) -> Iterator[Finding]:
+    """Passages that equal or resemble an earlier one."""
+    judged = set().union(*relevant.values())
+
+    def finding(kind: str, row: int, earlier: int, score: float) -> Finding:
+        one, other = passages[row], passages[earlier]
+        is_open = (one.doc_id in judged) != (other.doc_id in judged)
+        return Finding(
+            kind,
+            doc_id=one.doc_id,
+            other_id=other.doc_id,
+            score=score,
+            what_to_do=_JUDGED if is_open else "",
+            text=_shown(one.text),
+            other_text=_shown(other.text),
+        )
+
+    first = passages.equal_rows()
+    has_words = passages.have_words(np.arange(len(passages)))
+    is_first = first == np.arange(len(first))
+    for row in np.flatnonzero(~is_first & has_words).tolist():
+        yield finding("equal_passage", row, int(first[row]), 1.0)
+    near = passages.near_rows(np.flatnonzero(is_first & has_words), least)
+    for row, earlier, score in track(near, "near passages", total=None, unit="found"):
+        yield finding("near_passage", row, earlier, score)
+
+
+def _leaked_queries(
+    train: Sequence[Query],
+    evaluation: Sequence[Query],
+    judged: Mapping[str, set[str]],
+    split: str,
+    thresholds: Thresholds,
+) -> Iterator[Finding]:
+    """Train queries that an evaluation set has, too, each with the nearest query of that set.
+
+    A near query counts if it has the same numbers. Two queries with a relevant passage or an answer in common
+    need resemble each other less.
+    """
+
+    def aims(query: Query) -> set[str]:
+        return judged.get(query.query_id, set()) | {answer.casefold() for answer in query.answers}
+
+    with_text = {tuple(words_of(query.text)): query for query in reversed(evaluation)}
+    sets, others = ([trigrams_of(query.text) for query in queries] for queries in (train, evaluation))
+    least = min(thresholds.near_queries, thresholds.near_queries_judged_alike)
+    near = Rarity([*sets, *others]).near(sets, others, least)
+    near = track(near, f"leaks to {split}", total=len(train), unit="queries")
+    for query, similar in zip(train, near, strict=True):
+        kind, other, score = "leaked_query", with_text.get(tuple(words_of(query.text))), 1.0
+        if other is None:
+            kind, numbers = "near_leaked_query", numbers_of(query.text)
+            for score, place in similar:
+                other = evaluation[place]
+                is_alike = score >= thresholds.near_queries or bool(aims(query) & aims(other))
+                if is_alike and numbers_of(other.text) == numbers:
+                    break
+                other = None
+        if other is not None and words_of(query.text):
+            yield Finding(
+                kind,
+                query_id=query.query_id,
+                other_id=other.query_id,
+                where=split,
+                score=score,
+                text=_shown(query.text),
+                other_text=_shown(other.text),
+            )
+
+
+def _relevant_negatives(
+    system: str,
+    examples: Sequence[TrainExample],
+    passages: Passages,
+    rows: Mapping[str, int],
+    texts: Mapping[str, str],
+    thresholds: Thresholds,
+) -> Iterator[Finding]:
+    """Negatives that have the text of a positive, or nearly.
+
+    A near one must also have of the query's words what the positive has, to the share `query_share` of their
+    weight: texts from one template on two subjects differ in the words that matter.
+    """
+    rarity = Rarity(frozenset(words_of(text)) for text in texts.values())
+    for example in track(examples, f"negatives of {system}", total=len(examples), unit="queries"):
+        text = texts[example.query_id]
+        query = set(words_of(text))
+        negatives = np.array([rows[doc_id] for doc_id in example.negative_doc_ids], np.int64)
+        negatives = negatives[passages.have_words(negatives)]
+        best: dict[int, tuple[float, str, int]] = {}
+        for positive in (rows[doc_id] for doc_id in example.positive_doc_ids):
+            for row in negatives[passages.may_be_similar(positive, negatives)].tolist():
+                if passages.are_equal(positive, row):
+                    best[row] = 1.0, "equal_negative", positive
+                elif (score := passages.similarity(positive, row)) >= thresholds.near_negatives:
+                    asked = query.intersection(passages.words(positive))
+                    lacking = asked.difference(passages.words(row))
+                    share = 1 - thresholds.query_share
+                    if rarity.weight(lacking) <= share * rarity.weight(asked):
+                        best[row] = max(best.get(row, (0.0, "", 0)), (score, "near_negative", positive))
+        for row, (score, kind, positive) in best.items():
+            yield Finding(
+                kind,
+                query_id=example.query_id,
+                doc_id=passages[row].doc_id,
+                other_id=passages[positive].doc_id,
+                where=system,
+                score=score,
+                text=_shown(text),
+                other_text=_shown(passages[row].text),
+            )
+
+
+def _above_positive(
+    judge: str, run: Path, examples: Iterable[Sequence[TrainExample]]
+) -> tuple[list[Finding], dict[str, int]]:
+    """Negatives that a run of the train queries has above all positives, and counts of what it judges.
+
+    A query counts if the run has a positive of it: a judge that does not find what is known to be relevant
+    says nothing of the rest.
+    """
+    positives: dict[str, set[str]] = {}
+    negatives: dict[str, set[str]] = {}
+    for example in (one for of_system in examples for one in of_system):
+        positives.setdefault(example.query_id, set()).update(example.positive_doc_ids)
+        negatives.setdefault(example.query_id, set()).update(example.negative_doc_ids)
+    findings, counts = [], {"queries": 0, "negatives": 0}
+    for query_id, hits in groupby(read_run(run), key=lambda hit: hit.query_id):
+        if query_id not in positives:
+            continue
+        scores = {hit.doc_id: hit.score for hit in hits}
+        found = [(scores[doc_id], doc_id) for doc_id in positives[query_id] if doc_id in scores]
+        if not found:
+            continue
+        highest, positive = max(found)
+        judged = [doc_id for doc_id in negatives[query_id] - positives[query_id] if doc_id in scores]
+        counts["queries"] += 1
+        counts["negatives"] += len(judged)
+        findings += [
+            Finding(
+                "negative_above_positive",
+                query_id=query_id,
+                doc_id=doc_id,
+                other_id=positive,
+                where=judge,
+                score=scores[doc_id] - highest,
+            )
+            for doc_id in judged
+            if scores[doc_id] > highest
+        ]
+    return findings, counts

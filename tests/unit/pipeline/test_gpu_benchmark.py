@@ -1,0 +1,50 @@
+"""What benchmarks/gpu.py measures, at sizes for a processor."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_one_command_measures_all_that_the_plan_states_of_gpus(tmp_path: Path) -> None:
+    done = run("--tiny", "--output", str(tmp_path / "gpu.tsv"))
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "gpu.tsv").open() as file:
+        lines = list(csv.DictReader(file, delimiter="\t"))
+    kinds = ["condenser", "cocondenser", "train", "encode", "sentence-transformers", "search", "search"]
+    assert [line["what"] for line in lines] == [*kinds, "search, FAISS"]
+    for line in lines:
+        assert float(line["seconds"]) > 0 and float(line["items_per_s"]) > 0
+        assert line["what"].startswith("search") or float(line["tokens_per_s"]) > 0
+    assert "100.000000% of the hits the same" in lines[-1]["note"]
+
+    header, *printed = done.stdout.split("lines for rates.tsv:")[1].strip().splitlines()
+    rates = [line.split("\t") for line in [header, *printed]]
+    known = (ROOT / "condenser" / "pipeline" / "costs" / "tables" / "rates.tsv").read_text()
+    columns = known.splitlines()[0].split("\t")
+    assert all(len(rate) == len(columns) and float(rate[3]) > 0 for rate in rates)
+    stated = set(re.findall(r"^\S+\tgpu\t(\S+)\t.*benchmarks/gpu\.py$", known, re.MULTILINE))
+    assert stated and stated <= {unit for _, _, unit, *_ in rates}  # nothing stays stated
+
+
+def test_without_a_gpu_it_says_so_and_measures_nothing() -> None:
+    done = run()
+    assert done.returncode == 1
+    assert "expected a GPU, PyTorch finds none" in done.stderr
