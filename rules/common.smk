@@ -312,6 +312,24 @@ def start_of_sentences(wildcards):
     return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
 
 
+def evaluation_files(wildcards):
+    """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
+    if not experiment.is_measured(config, wildcards.dataset):
+        return {}
+    split = split_of(wildcards.dataset, "eval_split")
+    folder = f"results/{wildcards.dataset}/data"
+    return {
+        "queries": f"{folder}/queries.{split}.jsonl",
+        "qrels": f"{folder}/qrels.{split}.tsv",
+        "metrics": system_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            f"metrics.{split}.json",
+        ),
+    }
+
+
 def texts_with_answers(wildcards):
     """The passages and the queries, where a measure looks for answers in texts."""
     asked = experiment.metrics(config, wildcards.dataset, wildcards.split)["measures"]
@@ -458,6 +476,33 @@ def published_figures(wildcards):
     return [str(published.file(name)) for name in entry["published"]]
 
 
+def files_of_figure(wildcards):
+    """What a figure is drawn from, by what its kind reads, in the order of its rows."""
+    dataset = wildcards.dataset
+    settings = experiment.figure_settings(config, dataset, wildcards.figure)
+    kind = figures.load(settings)
+    if kind.READS == "variants":
+        files = [
+            system_file(dataset, row["system"], variant, name)
+            for row, variant, name in figures.variant_files(settings)
+        ]
+    elif kind.READS == "table":
+        folder = f"results/{dataset}"
+        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
+    else:
+        names = {"dataset": dataset, "table": settings["table"]}
+        *behind, _ = SPECS.jobs_behind("table", names)
+        files = [manifest_of(*job) for job in behind]
+    return files
+
+
+def published_beside_figure(wildcards):
+    """The file of published numbers of a kind of figure; none for most."""
+    kind = figures.load(config["figures"][wildcards.figure])
+    # relative, so that a moved checkout has the same inputs
+    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
+
+
 # ---- the graph, read off the rules ---------------------------------------------------------------
 
 RULES = {}  # name -> stage, and the wildcards that the name stands for
@@ -533,3 +578,35 @@ def work(stage):
 def growing(first):
     """A resource of which a job asks for `first`, and for as much again at each further attempt."""
     return lambda wildcards, attempt: first * attempt
+
+
+def planned_table(wildcards):
+    """The job of a plan's table, and the folder of the files on the jobs behind it."""
+    names = {"dataset": wildcards.dataset, "table": wildcards.table}
+    return ("table", names), Path(WORK, "plan", wildcards.dataset)
+
+
+def could_be_made(dataset):
+    """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
+    overlays = " ".join(
+        shlex.quote(os.path.relpath(file))
+        for file in workflow.config_settings.configfiles
+    )
+    found = []
+    for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
+        for name in config[f"{noun}s"]:
+            target = f"results/{dataset}/{name}.{ending}"
+            command = f"snakemake --cores {workflow.cores or 1} {target}"
+            try:
+                reason = SPECS.jobs_behind(*owner_of(target)) and None
+            except (LookupError, ValueError, SystemExit) as error:
+                reason = str(error)
+            found.append(
+                {
+                    "target": target,
+                    "command": command
+                    + (f" --configfile {overlays}" if overlays else ""),
+                    "reason": reason,
+                }
+            )
+    return found

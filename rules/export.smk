@@ -3,24 +3,6 @@
 # with it as this workflow does.
 
 
-def evaluation_files(wildcards):
-    """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
-    if not experiment.is_measured(config, wildcards.dataset):
-        return {}
-    split = split_of(wildcards.dataset, "eval_split")
-    folder = f"results/{wildcards.dataset}/data"
-    return {
-        "queries": f"{folder}/queries.{split}.jsonl",
-        "qrels": f"{folder}/qrels.{split}.tsv",
-        "metrics": system_file(
-            wildcards.dataset,
-            wildcards.system,
-            wildcards.variant,
-            f"metrics.{split}.json",
-        ),
-    }
-
-
 rule export:
     input:
         unpack(evaluation_files),

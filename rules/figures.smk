@@ -1,33 +1,6 @@
 # Needs: what figures show, of models, systems and tables. Makes: figures, each a picture and its numbers.
 
 
-def files_of_figure(wildcards):
-    """What a figure is drawn from, by what its kind reads, in the order of its rows."""
-    dataset = wildcards.dataset
-    settings = experiment.figure_settings(config, dataset, wildcards.figure)
-    kind = figures.load(settings)
-    if kind.READS == "variants":
-        files = [
-            system_file(dataset, row["system"], variant, name)
-            for row, variant, name in figures.variant_files(settings)
-        ]
-    elif kind.READS == "table":
-        folder = f"results/{dataset}"
-        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
-    else:
-        names = {"dataset": dataset, "table": settings["table"]}
-        *behind, _ = SPECS.jobs_behind("table", names)
-        files = [manifest_of(*job) for job in behind]
-    return files
-
-
-def published_beside_figure(wildcards):
-    """The file of published numbers of a kind of figure; none for most."""
-    kind = figures.load(config["figures"][wildcards.figure])
-    # relative, so that a moved checkout has the same inputs
-    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
-
-
 # Needs: an encoder and all token shards. Makes: the entropy of its [CLS] attention, passage by passage.
 rule attention_entropy:
     input:

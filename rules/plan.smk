@@ -12,12 +12,6 @@ from condenser.pipeline.costs import jobs as planned
 COSTS = Path(os.path.relpath(ROOT / "condenser" / "pipeline" / "costs" / "tables"))
 
 
-def planned_table(wildcards):
-    """The job of a plan's table, and the folder of the files on the jobs behind it."""
-    names = {"dataset": wildcards.dataset, "table": wildcards.table}
-    return ("table", names), Path(WORK, "plan", wildcards.dataset)
-
-
 rule plan:
     input:
         jobs=lambda wildcards: planned.write_jobs(

@@ -10,32 +10,6 @@ from condenser.report.state import write_state
 PAGE = Path(os.path.relpath(ROOT / "condenser" / "report"))
 
 
-def could_be_made(dataset):
-    """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
-    overlays = " ".join(
-        shlex.quote(os.path.relpath(file))
-        for file in workflow.config_settings.configfiles
-    )
-    found = []
-    for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
-        for name in config[f"{noun}s"]:
-            target = f"results/{dataset}/{name}.{ending}"
-            command = f"snakemake --cores {workflow.cores or 1} {target}"
-            try:
-                reason = SPECS.jobs_behind(*owner_of(target)) and None
-            except (LookupError, ValueError, SystemExit) as error:
-                reason = str(error)
-            found.append(
-                {
-                    "target": target,
-                    "command": command
-                    + (f" --configfile {overlays}" if overlays else ""),
-                    "reason": reason,
-                }
-            )
-    return found
-
-
 rule report:
     input:
         page=[
