@@ -1,7 +1,7 @@
 """Work out what each job of a table takes, without running any.
 
     python workflow_scripts/plan.py --spec '{"config": {"compute": {"threads": 2, ...}}, ...}' \\
-        --jobs results/.work/plan/msmarco/jobs_of_table2-0123.json --device H200 \\
+        --jobs results/.work/plan/msmarco/table2/jobs-0123.json --device H200 \\
         --tables condenser/pipeline/costs/tables \\
         --output results/msmarco/table2.plan.H200.tsv --manifest ....plan.H200.tsv.manifest.json
 

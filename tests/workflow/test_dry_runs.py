@@ -78,7 +78,7 @@ def test_the_papers_scale_is_planned_offline_with_its_official_files(load: Load)
     jobs = graph.jobs("results/msmarco/table2.tsv")
     counted = Counter(job.split()[0] for job in jobs)
     assert counted["pretrain"] == 2 and "collect wikibook" in jobs
-    assert counted["tokens"] == 3 * 64 and counted["encode"] == 6 * 64
+    assert counted["tokens"] == 3 * 16 and counted["encode"] == 6 * 16
     downloads = ("collectionandqueries.tar.gz", "marco.tar.gz", "msmarco-docs.tsv.gz")
     assert {f"download {name}" for name in downloads} <= set(jobs)
     assert {"pretrain wikibook condenser", "pretrain msmarco-documents cocondenser"} <= set(jobs)
@@ -108,7 +108,7 @@ def test_the_papers_cocondenser_reads_documents_or_by_one_line_passages(load: Lo
     name = "pretrain msmarco-documents cocondenser"
     files = documents.inputs(name)
     assert files.count("results/msmarco-documents/data/doc_ids.txt") == 1
-    assert sum(file.startswith("results/msmarco-documents/tokens/backbone/") for file in files) == 64
+    assert sum(file.startswith("results/msmarco-documents/tokens/backbone/") for file in files) == 16
     assert "results/wikibook/models/condenser/model.safetensors" in files
     assert name in documents.parents("train msmarco cocondenser-round1 seed42")
     assert documents.parents("collect msmarco-documents") == {"download msmarco-docs.tsv.gz"}

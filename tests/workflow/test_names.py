@@ -55,6 +55,7 @@ def test_other_names_make_the_same_jobs(load: Load, config: dict[str, Any]) -> N
     recipe = config["recipes"]["marco"]
     negatives = {**recipe["negatives"], "positive_in_run": [names["bm25"]]}
     other["recipes"] = {"marco": {**recipe, "negatives": negatives}}
+    other["audit"] = {**config["audit"], "systems": renamed(config["audit"]["systems"], names)}
 
     target = "results/msmarco/table2.tsv"
     before, after = load(), load(other, replace=True)

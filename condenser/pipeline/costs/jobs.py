@@ -48,7 +48,8 @@ def write_jobs(
     names = specs.jobs_behind(*target)
     jobs = described(names, specs=specs, is_counted=is_counted, is_timed=is_timed)
     told = f"-{sha256_text(canonical_json(jobs))[:16]}" if is_counted else ""
-    file = folder / f"jobs_of_{target[1]['table']}{told}.json"
+    # a folder for each: Snakemake looks into a folder once, and would miss what is written there later
+    file = folder / target[1]["table"] / f"jobs{told}.json"
     write_json(file, jobs)
     return str(file)
 

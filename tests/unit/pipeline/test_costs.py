@@ -101,14 +101,19 @@ def adapt(load: Load, tmp_path_factory: pytest.TempPathFactory) -> list[Job]:
 
 @pytest.fixture(scope="module")
 def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Job]]:
-    """A folder in which the tiny table has been planned by this machine's rates, and its jobs."""
+    """A folder in which the tiny table has been planned by this machine's rates, and its jobs.
+
+    Another table is planned by the same command.
+    """
     folder = tmp_path_factory.mktemp("tiny")
     shutil.copy(ROOT / "config.yaml", folder)
     shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
     overlay = str(ROOT / "configs" / "tiny.yaml")
-    done = run_workflow(folder, "tiny/table2.plan.tsv", "--configfile", overlay)
+    done = run_workflow(
+        folder, "tiny/table2.plan.tsv", "results/tiny/table7.plan.H200.tsv", "--configfile", overlay
+    )
     assert done.returncode == 0, done.stdout + done.stderr
-    (written,) = (folder / "results" / ".work" / "plan" / "tiny").glob("jobs_of_*-*.json")
+    (written,) = (folder / "results" / ".work" / "plan" / "tiny" / "table2").glob("jobs-*.json")
     return folder, read_own_jobs(written)
 
 
