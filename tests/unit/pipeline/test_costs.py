@@ -63,9 +63,10 @@ H200 = tables.device("H200")
 
 
 def run_workflow(
-    folder: Path, target: str, *arguments: str, **variables: str
+    folder: Path, targets: str, *arguments: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", f"results/{target}", "--snakefile", str(ROOT / "Snakefile")]
+    asked = [f"results/{target}" for target in targets.split()]
+    command = [sys.executable, "-m", "snakemake", *asked, "--snakefile", str(ROOT / "Snakefile")]
     env = {**environment(), **variables}
     return subprocess.run(
         [*command, "--cores", "1", *arguments],
@@ -109,9 +110,7 @@ def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Job]]
     shutil.copy(ROOT / "config.yaml", folder)
     shutil.copytree(ROOT / "tests" / "data", folder / "tests" / "data")
     overlay = str(ROOT / "configs" / "tiny.yaml")
-    done = run_workflow(
-        folder, "tiny/table2.plan.tsv", "results/tiny/table7.plan.H200.tsv", "--configfile", overlay
-    )
+    done = run_workflow(folder, "tiny/table2.plan.tsv tiny/table7.plan.H200.tsv", "--configfile", overlay)
     assert done.returncode == 0, done.stdout + done.stderr
     (written,) = (folder / "results" / ".work" / "plan" / "tiny" / "table2").glob("jobs-*.json")
     return folder, read_own_jobs(written)
