@@ -64,20 +64,20 @@ def described(
         stage, wildcards, spec = *name, specs.spec(*name)
         needs = sorted(places[canonical_json(need)] for need in specs.needs(*name))
         job = {"stage": stage, "wildcards": wildcards, "config": spec["config"], "needs": needs}
-        if is_counted and (counts := _counts(Path(specs.manifest(*name)), spec)) is not None:
-            job |= {"manifest": specs.manifest(*name), "counts": counts}
-            if is_timed and (seconds := seconds_of(specs.benchmark(*name))) is not None:
-                job["seconds"] = seconds
+        if is_counted:
+            job |= finished(specs.manifest(*name), specs.benchmark(*name) if is_timed else None, spec=spec)
         jobs.append(job)
     return jobs
 
 
-def _counts(manifest: Path, spec: dict[str, Any]) -> dict[str, Any] | None:
-    """The counts of a result; None where it is missing, damaged, or made by another spec."""
-    record = sound_record(manifest)
+def finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> dict[str, Any]:
+    """What a `Job` has of its result; nothing where it is missing, damaged, or made by another spec."""
+    record = sound_record(Path(manifest))
     if record is None or record.spec != spec or not all(file.exists() for file in record.outputs):
-        return None
-    return record.counts
+        return {}
+    found: dict[str, Any] = {"manifest": manifest, "counts": record.counts}
+    seconds = seconds_of(benchmark)
+    return found if seconds is None else {**found, "seconds": seconds}
 
 
 def seconds_of(benchmark: str | None) -> float | None:
