@@ -93,6 +93,7 @@ rule tokens:
         "results/{dataset}/benchmarks/tokens.{model}.{shard}.tsv"
     conda:
         "../envs/torch.yaml"
+    priority: 2  # every training waits for it
     threads: THREADS
     resources:
         mem_mb=growing(4000),
