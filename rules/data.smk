@@ -91,9 +91,9 @@ rule tokens:
         "results/{dataset}/logs/tokens.{model}.{shard}.log",
     benchmark:
         "results/{dataset}/benchmarks/tokens.{model}.{shard}.tsv"
+    priority: 2  # every training waits for it
     conda:
         "../envs/torch.yaml"
-    priority: 2  # every training waits for it
     threads: THREADS
     resources:
         mem_mb=growing(4000),
