@@ -8,7 +8,6 @@ without comments and docstrings. It is the same in every version of Python.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ WITHOUT_EFFECT = frozenset(
 )
 
 
-_BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # fields of a statement that hold statements
+_DOCUMENTED = {ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef}
 
 
 @cache  # every job asks
@@ -54,53 +53,44 @@ def code_digests(program: Path, root: Path, modules: tuple[str, ...] = ()) -> di
 @cache  # most programs share most modules
 def _read(file: Path) -> tuple[str, list[str]]:
     """The digest of a file, and the names of ours in its import statements: modules, and what they hold."""
-    tree = ast.parse(file.read_bytes(), filename=str(file))
-    found: set[str] = set()
-    for node in _statements(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            if ast.get_docstring(node, clean=False) is not None:
-                node.body = node.body[1:] or [ast.Pass()]
-        elif isinstance(node, ast.Import):
-            found.update(name.name for name in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            if node.module is None or node.level:
-                raise ValueError(
-                    f"{file}:{node.lineno}: expected an import by its whole name, got a relative one. "
-                    f"Write `from {PACKAGE}... import ...`."
-                )
-            found.update([node.module, *(f"{node.module}.{name.name}" for name in node.names)])
-    ours = sorted(name for name in found if name.partition(".")[0] == PACKAGE)
-    return sha256_text(_rendered(tree))[:12], ours
+    imported: set[str] = set()
+    try:
+        text = _rendered(ast.parse(file.read_bytes(), filename=str(file)), imported)
+    except ValueError as error:
+        raise ValueError(f"{file}:{error}") from None
+    ours = sorted(name for name in imported if name.partition(".")[0] == PACKAGE)
+    return sha256_text(text)[:12], ours
 
 
-def _statements(tree: ast.Module) -> Iterator[ast.AST]:
-    """The module, its statements and theirs: imports and docstrings are not inside expressions."""
-    waiting: list[ast.AST] = [tree]
-    while waiting:
-        node = waiting.pop()
-        yield node
-        for name in _BLOCKS:
-            waiting += getattr(node, name, ())
-
-
-def _rendered(node: Any) -> str:
-    """A syntax tree as text that is the same in every version of Python.
+def _rendered(node: Any, imported: set[str]) -> str:
+    """A syntax tree as text that is the same in every version of Python; notes what it imports.
 
     `ast.unparse` quotes a nested f-string as its version may, `ast.dump` shows other empty fields,
     Python 3.12 ends a format with an empty text, and `repr` escapes what its Unicode does not know.
     """
-    if isinstance(node, ast.AST):
-        inner = []
-        for name in _shown_fields(node._fields):
-            value = getattr(node, name, None)
-            if isinstance(node, ast.JoinedStr):
-                value = [part for part in node.values if getattr(part, "value", None) != ""]
-            if value is not None and value != []:
-                inner.append(f"{name}={_rendered(value)}")
-        return f"{type(node).__name__}({','.join(inner)})"
     if isinstance(node, list):
-        return f"[{','.join(map(_rendered, node))}]"
-    return ascii(node)
+        return f"[{','.join([_rendered(part, imported) for part in node])}]"
+    kind, inner = type(node), list[str]()
+    if not issubclass(kind, ast.AST):
+        return ascii(node)
+    if kind in _DOCUMENTED and ast.get_docstring(node, clean=False) is not None:
+        node.body = node.body[1:] or [ast.Pass()]
+    elif kind is ast.Import:
+        imported.update(name.name for name in node.names)
+    elif kind is ast.ImportFrom:
+        if node.module is None or node.level:
+            raise ValueError(
+                f"{node.lineno}: expected an import by its whole name, got a relative one. "
+                f"Write `from {PACKAGE}... import ...`."
+            )
+        imported.update([node.module, *(f"{node.module}.{name.name}" for name in node.names)])
+    elif kind is ast.JoinedStr:
+        node.values = [part for part in node.values if getattr(part, "value", None) != ""]
+    for name in _shown_fields(node._fields):
+        value = getattr(node, name, None)
+        if value is not None and value != []:
+            inner.append(f"{name}={_rendered(value, imported)}")
+    return f"{kind.__name__}({','.join(inner)})"
 
 
 @cache  # a dry run renders a hundred thousand nodes
