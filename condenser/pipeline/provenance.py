@@ -26,7 +26,7 @@ OTHER_EACH_TIME = {"bm25_index", "crate", "figure", "plan"}
 
 _CRATE = "https://w3id.org/ro/crate/1.1"
 _CONTEXTS = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
-_RUN_PROFILES = {
+_PROFILES = {
     "https://w3id.org/ro/wfrun/process/0.5": ("Process Run Crate", "0.5"),
     "https://w3id.org/ro/wfrun/workflow/0.5": ("Workflow Run Crate", "0.5"),
     "https://w3id.org/ro/wfrun/provenance/0.5": ("Provenance Run Crate", "0.5"),
@@ -120,14 +120,11 @@ def first_difference(record: Mapping[str, Any]) -> str | None:
         here = sound_record(Path(job["manifest"]))
         if here is None:
             return f"{name}: has no sound manifest here ({job['manifest']})"
-        outputs = _by_name(here.outputs)
-        for path in sorted({*outputs, *job["outputs"]}):
-            if path not in outputs:
-                return f"{name}: {path} is not here"
-            if path not in job["outputs"]:
-                return f"{name}: {path} is not in the record"
-            if outputs[path] != job["outputs"][path]:
-                return f"{name}: {path} has other bytes"
+        outputs, others = _by_name(here.outputs), job["outputs"]
+        for path in sorted({*outputs, *others}):
+            if outputs.get(path) != others.get(path):
+                found = "has other bytes" if path in others else "is not in the record"
+                return f"{name}: {path} {found if path in outputs else 'is not here'}"
     return None
 
 
@@ -159,88 +156,72 @@ def _metadata(
     runs: Sequence[Record], *, table: str, title: str, digest: str, payload: Mapping[str, bytes]
 ) -> dict[str, Any]:
     """The crate's metadata: a graph of entities that name each other."""
-    began, ended = min(map(_start, runs)), max(map(_end, runs))
+    times = {"startTime": min(map(_start, runs)).isoformat(), "endTime": max(map(_end, runs)).isoformat()}
     # of trainings of several kinds the code of the last
     code = {run.spec["stage"]: sha256_text(canonical_json(run.spec["code"]))[:16] for run in runs}
-    stages = list(code)
     of_last = _by_name(runs[-1].outputs)
     files = _Files(payload, {table: of_last[table]} if table in of_last else {})
     jobs = [entity for run in runs for entity in _job(run, files)]
     made = {path for run in runs for path in run.outputs}
     given = {path: sha for run in runs for path, sha in run.inputs.items() if path not in made}
-    everything = [*files.entities.values()]
-    graph: list[Entity] = [
-        {
-            "@id": METADATA,
-            "@type": "CreativeWork",
-            "about": {"@id": "./"},
-            "conformsTo": [{"@id": _CRATE}, {"@id": "https://w3id.org/workflowhub/workflow-ro-crate/1.0"}],
-        },
-        {
-            "@id": "./",
-            "@type": "Dataset",
-            "name": title,
-            "description": f"{title}: the {len(runs)} jobs that made it, their settings, the versions of "
+    graph = [
+        _entity(METADATA, "CreativeWork", about=_ref("./"), conformsTo=_refs([_CRATE, [*_PROFILES][-1]])),
+        _entity(
+            "./",
+            "Dataset",
+            name=title,
+            description=f"{title}: the {len(runs)} jobs that made it, their settings, the versions of "
             "code and packages, and the SHA-256 of every file that they read and wrote.",
-            "datePublished": ended.isoformat(),
-            "license": {"@id": _LICENSE},
-            "conformsTo": [{"@id": profile} for profile in _RUN_PROFILES],
-            "mainEntity": {"@id": "Snakefile"},
-            "hasPart": [{"@id": "Snakefile"}, *({"@id": entity["@id"]} for entity in everything)],
-            "mentions": [{"@id": "#run"}, {"@id": "#engine-run"}, *({"@id": job["@id"]} for job in jobs)],
-            "identifier": {"@id": "#digest"},
-        },
-        {
-            "@id": "#digest",
-            "@type": "PropertyValue",
-            "name": "digest of the whole run",
-            "value": digest,
-        },
-        *(
-            {"@id": profile, "@type": "CreativeWork", "name": name, "version": version}
-            for profile, (name, version) in _RUN_PROFILES.items()
+            datePublished=times["endTime"],
+            license=_ref(_LICENSE),
+            conformsTo=_refs(_PROFILES),
+            mainEntity=_ref("Snakefile"),
+            hasPart=_refs(["Snakefile", *files.entities]),
+            mentions=_refs(["#run", "#engine-run", *(job["@id"] for job in jobs)]),
+            identifier=_ref("#digest"),
         ),
-        {"@id": _LICENSE, "@type": "CreativeWork", "name": "Apache License 2.0"},
-        {
-            "@id": "Snakefile",
-            "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"],
-            "name": "Condenser workflow",
-            "programmingLanguage": {"@id": "#snakemake"},
-            "license": {"@id": _LICENSE},
-            "hasPart": [{"@id": f"#program/{stage}"} for stage in stages],
-            "step": [{"@id": f"#step/{stage}"} for stage in stages],
-        },
-        {
-            "@id": "#snakemake",
-            "@type": ["ComputerLanguage", "SoftwareApplication"],
-            "name": "Snakemake",
-            "url": "https://snakemake.github.io",
-        },
-        *(entity for number, stage in enumerate(stages) for entity in _stage(stage, number, code[stage])),
-        {
-            "@id": "#run",
-            "@type": "CreateAction",
-            "name": title,
-            "instrument": {"@id": "Snakefile"},
-            "object": files.entities_of(given),
-            "result": [{"@id": files.entity(table, of_last.get(table, ""))}],
-            "startTime": began.isoformat(),
-            "endTime": ended.isoformat(),
-        },
-        {
-            "@id": "#engine-run",
-            "@type": "OrganizeAction",
-            "name": "Snakemake runs the jobs",
-            "instrument": {"@id": "#snakemake"},
-            "object": [{"@id": job["@id"]} for job in jobs if job["@type"] == "ControlAction"],
-            "result": {"@id": "#run"},
-            "startTime": began.isoformat(),
-            "endTime": ended.isoformat(),
-        },
-        *jobs,
-        *everything,
+        _entity("#digest", "PropertyValue", name="digest of the whole run", value=digest),
+        *(
+            _entity(profile, "CreativeWork", name=name, version=version)
+            for profile, (name, version) in _PROFILES.items()
+        ),
+        _entity(_LICENSE, "CreativeWork", name="Apache License 2.0"),
+        _entity(
+            "Snakefile",
+            ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"],
+            name="Condenser workflow",
+            programmingLanguage=_ref("#snakemake"),
+            license=_ref(_LICENSE),
+            hasPart=_refs(f"#program/{stage}" for stage in code),
+            step=_refs(f"#step/{stage}" for stage in code),
+        ),
+        _entity(
+            "#snakemake",
+            ["ComputerLanguage", "SoftwareApplication"],
+            name="Snakemake",
+            url="https://snakemake.github.io",
+        ),
+        *(entity for place, stage in enumerate(code, 1) for entity in _stage(stage, place, code[stage])),
+        _entity(
+            "#run",
+            "CreateAction",
+            name=title,
+            instrument=_ref("Snakefile"),
+            object=files.refs(given),
+            result=_refs([files.id_of(table, of_last.get(table, ""))]),
+            **times,
+        ),
+        _entity(
+            "#engine-run",
+            "OrganizeAction",
+            name="Snakemake runs the jobs",
+            instrument=_ref("#snakemake"),
+            object=_refs(job["@id"] for job in jobs if job["@type"] == "ControlAction"),
+            result=_ref("#run"),
+            **times,
+        ),
     ]
-    return {"@context": _CONTEXTS, "@graph": graph}
+    return {"@context": _CONTEXTS, "@graph": [*graph, *jobs, *files.entities.values()]}
 
 
 class _Files:
@@ -250,50 +231,38 @@ class _Files:
         self.entities: dict[str, Entity] = {}
         for path, content in payload.items():
             if path != "Snakefile":
-                entity = {"@id": path, "@type": "File", "name": path, "contentSize": str(len(content))}
-                entity["encodingFormat"] = "application/json" if path.endswith(".json") else "text/plain"
-                self.entities[path] = entity | ({"sha256": digests[path]} if path in digests else {})
+                encoding = "application/json" if path.endswith(".json") else "text/plain"
+                sizes = {"contentSize": str(len(content)), "encodingFormat": encoding}
+                sha = {"sha256": digests[path]} if path in digests else {}
+                self.entities[path] = _entity(path, "File", name=path, **sizes, **sha)
 
-    def entities_of(self, digests: Mapping[Path, str]) -> list[Entity]:
+    def refs(self, digests: Mapping[Path, str]) -> list[Entity]:
         """References to files, by path."""
-        return [{"@id": self.entity(*file)} for file in sorted(_by_name(digests).items())]
+        return _refs(self.id_of(*file) for file in sorted(_by_name(digests).items()))
 
-    def entity(self, path: str, digest: str) -> str:
+    def id_of(self, path: str, digest: str) -> str:
         """The id of a file, which is described if it was not yet."""
         if path in self.entities:
             return path
         sha = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
-        name = f"ni:///sha-256;{sha}"
-        self.entities.setdefault(
-            name,
-            {
-                "@id": name,
-                "@type": "File",
-                "name": path,
-                "sha256": digest,
-                "encodingFormat": "application/octet-stream",
-            },
-        )
+        name, encoding = f"ni:///sha-256;{sha}", "application/octet-stream"
+        described = _entity(name, "File", name=path, sha256=digest, encodingFormat=encoding)
+        self.entities.setdefault(name, described)
         return name
 
 
-def _stage(stage: str, number: int, code: str) -> list[Entity]:
+def _stage(stage: str, place: int, code: str) -> list[Entity]:
     """A step of the workflow and its program."""
+    example, position = _ref(f"#program/{stage}"), str(place)
     return [
-        {
-            "@id": f"#step/{stage}",
-            "@type": "HowToStep",
-            "name": stage,
-            "position": str(number + 1),
-            "workExample": {"@id": f"#program/{stage}"},
-        },
-        {
-            "@id": f"#program/{stage}",
-            "@type": "SoftwareApplication",
-            "name": f"workflow_scripts/{stage}.py",
-            "softwareVersion": code,
-            "description": f"the program of the stage {stage}; the manifests have digests of its code",
-        },
+        _entity(f"#step/{stage}", "HowToStep", name=stage, position=position, workExample=example),
+        _entity(
+            f"#program/{stage}",
+            "SoftwareApplication",
+            name=f"workflow_scripts/{stage}.py",
+            softwareVersion=code,
+            description=f"the program of the stage {stage}; the manifests have digests of its code",
+        ),
     ]
 
 
@@ -301,28 +270,41 @@ def _job(run: Record, files: _Files) -> list[Entity]:
     """What a job did, and that the engine ran it."""
     stage, name = run.spec["stage"], _name(run.spec)
     id_of_job = f"{stage}-{sha256_text(name)[:16]}"
-    versions = run.spec["versions"].items()
     return [
-        {
-            "@id": f"#job/{id_of_job}",
-            "@type": "CreateAction",
-            "name": name,
-            "description": "; ".join(f"{package} {version}" for package, version in versions),
-            "instrument": {"@id": f"#program/{stage}"},
-            "object": files.entities_of(run.inputs),
-            "result": files.entities_of(run.outputs),
-            "startTime": _start(run).isoformat(),
-            "endTime": _end(run).isoformat(),
-            "subjectOf": {"@id": str(run.path)},
-        },
-        {
-            "@id": f"#control/{id_of_job}",
-            "@type": "ControlAction",
-            "name": f"run {name}",
-            "instrument": {"@id": f"#step/{stage}"},
-            "object": {"@id": f"#job/{id_of_job}"},
-        },
+        _entity(
+            f"#job/{id_of_job}",
+            "CreateAction",
+            name=name,
+            description="; ".join(
+                f"{package} {version}" for package, version in run.spec["versions"].items()
+            ),
+            instrument=_ref(f"#program/{stage}"),
+            object=files.refs(run.inputs),
+            result=files.refs(run.outputs),
+            startTime=_start(run).isoformat(),
+            endTime=_end(run).isoformat(),
+            subjectOf=_ref(str(run.path)),
+        ),
+        _entity(
+            f"#control/{id_of_job}",
+            "ControlAction",
+            name=f"run {name}",
+            instrument=_ref(f"#step/{stage}"),
+            object=_ref(f"#job/{id_of_job}"),
+        ),
     ]
+
+
+def _entity(identifier: str, kind: str | list[str], /, **properties: Any) -> Entity:
+    return {"@id": identifier, "@type": kind, **properties}
+
+
+def _ref(name: str) -> Entity:
+    return {"@id": name}
+
+
+def _refs(names: Iterable[str]) -> list[Entity]:
+    return list(map(_ref, names))
 
 
 def _name(job: Mapping[str, Any]) -> str:
