@@ -22,11 +22,7 @@ rule audit:
     params:
         program=program("audit"),
         spec=spec("audit", settings=["audit"], packages=["numpy"]),
-        files=lambda wildcards, input: " ".join(
-            f"--{name.replace('_', '-')} {' '.join(map(shlex.quote, input[name]))}"
-            for name in ("train_queries", "eval_queries", "qrels", "examples", "runs")
-            if input.get(name)
-        ),
+        files=given("train_queries", "eval_queries", "qrels", "examples", "runs"),
     shell:
         "{params.program} --spec {params.spec:q} --collection {input.collection:q} {params.files}"
         " --output {output.findings:q} --counts {output.counts:q} --manifest {output.manifest:q}"

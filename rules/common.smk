@@ -73,6 +73,27 @@ def script(name):
     return shlex.quote(str(ROOT / "workflow_scripts" / f"{name}.py"))
 
 
+def given(*names):
+    """A param: options for those of these inputs that a job has, such as `--subset FILE`."""
+    return lambda wildcards, input: " ".join(
+        f"--{name.replace('_', '-')} "
+        + " ".join(map(shlex.quote, [files] if isinstance(files, str) else files))
+        for name in names
+        if (files := input.get(name))
+    )
+
+
+def source_module(settings):
+    """The module of a data set's source, for a job's spec."""
+    return [kinds.module_name(sources.FOLDER, settings["dataset"]["source"])]
+
+
+def measure_modules(settings):
+    """The modules of a job's measures, for its spec."""
+    asked = settings["metrics"]["measures"]
+    return sorted(measures.parse(name).module.__name__ for name in asked)
+
+
 def names(chosen):
     """A regular expression of names for a wildcard; of none it matches nothing."""
     return "|".join(map(re.escape, chosen)) or "(?!)"

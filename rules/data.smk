@@ -65,9 +65,7 @@ for name, entry in config["datasets"].items():
                 fixed={"dataset": name},
                 settings=["dataset"],
                 packages=["datasets"],
-                modules=lambda settings: [
-                    kinds.module_name(sources.FOLDER, settings["dataset"]["source"])
-                ],
+                modules=source_module,
                 more_packages=lambda settings: sources.packages(settings["dataset"]),
             ),
             folder=lambda wildcards, output: os.path.dirname(output[0]),

@@ -25,19 +25,9 @@ rule examples:
             "examples",
             settings=["dataset.source", "recipe.negatives", "seed"],
             packages=["numpy"],
-            modules=lambda settings: [
-                kinds.module_name(sources.FOLDER, settings["dataset"]["source"])
-            ],
+            modules=source_module,
         ),
-        files=lambda wildcards, input: " ".join(
-            (
-                f"--{name.replace('_', '-')} {shlex.quote(str(input[name]))}"
-                if isinstance(input[name], str)
-                else f"--{name} {' '.join(map(shlex.quote, input[name]))}"
-            )
-            for name in ("run", "raw", "collection", "subset")
-            if input.get(name)
-        ),
+        files=given("run", "raw", "collection", "subset"),
     shell:
         "{params.program} --spec {params.spec:q} {params.files}"
         " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"

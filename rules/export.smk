@@ -55,11 +55,7 @@ rule export:
             ],
         ),
         folder=lambda wildcards, output: os.path.dirname(output.agreement),
-        judged=lambda wildcards, input: " ".join(
-            f"--{name} {shlex.quote(str(input[name]))}"
-            for name in ("queries", "qrels", "metrics")
-            if name in input.keys()
-        ),
+        judged=given("queries", "qrels", "metrics"),
     shell:
         "{params.program} --spec {params.spec:q} --retriever $(dirname {input.model:q})"
         " --embeddings {input.embeddings:q} --collection {input.collection:q}"

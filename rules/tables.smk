@@ -24,16 +24,9 @@ rule metrics:
             "metrics",
             settings=["metrics"],
             packages=["numpy"],
-            modules=lambda settings: sorted(
-                measures.parse(name).module.__name__
-                for name in settings["metrics"]["measures"]
-            ),
+            modules=measure_modules,
         ),
-        texts=lambda wildcards, input: (
-            f"--texts {' '.join(map(shlex.quote, input.texts))}"
-            if input.get("texts")
-            else ""
-        ),
+        texts=given("texts"),
     shell:
         "{params.program} --spec {params.spec:q} --run {input.run:q}"
         " --qrels {input.qrels:q} {params.texts} --output {output.metrics:q}"
@@ -74,16 +67,8 @@ rule table:
                 )
             ),
         ),
-        rows=lambda wildcards, input: next(
-            f"--{name} {' '.join(map(shlex.quote, input[name]))}"
-            for name in ("metrics", "models")
-            if name in input.keys()
-        ),
-        published=lambda wildcards, input: (
-            f"--published {' '.join(map(shlex.quote, input.published))}"
-            if input.get("published")
-            else ""
-        ),
+        rows=given("metrics", "models"),
+        published=given("published"),
     shell:
         "{params.program} --spec {params.spec:q} {params.rows}"
         " --counts {input.counts:q} {params.published} --output {output.table:q}"

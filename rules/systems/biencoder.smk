@@ -75,9 +75,7 @@ rule encode_queries:
             packages=TORCH,
         ),
         work=work("encode_queries"),
-        subset=lambda wildcards, input: (
-            f"--subset {shlex.quote(str(input.subset))}" if input.get("subset") else ""
-        ),
+        subset=given("subset"),
     shell:
         "{params.program} --spec {params.spec:q}"
         " --retriever $(dirname {input.model:q}) --tokens {input.tokens:q}"
@@ -155,9 +153,7 @@ rule merge:
     params:
         program=program("merge"),
         spec=spec("merge", settings=["depth"], packages=["numpy"]),
-        subset=lambda wildcards, input: (
-            f"--subset {shlex.quote(str(input.subset))}" if input.get("subset") else ""
-        ),
+        subset=given("subset"),
     shell:
         "{params.program} --spec {params.spec:q} --rows {input.rows:q}"
         " --scores {input.scores:q} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"

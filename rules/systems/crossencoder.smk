@@ -51,9 +51,7 @@ rule rerank:
             packages=TORCH,
         ),
         work=work("rerank"),
-        subset=lambda wildcards, input: (
-            f"--subset {shlex.quote(str(input.subset))}" if input.get("subset") else ""
-        ),
+        subset=given("subset"),
     shell:
         "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
         " --candidates {input.candidates:q} --collection-tokens {input.tokens:q}"

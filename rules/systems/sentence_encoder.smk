@@ -35,15 +35,11 @@ rule train_sentences:
             "train_sentences",
             settings=["dataset.source", "recipe", "compute", "seed"],
             packages=SENTENCE_PACKAGES,
-            modules=lambda settings: [
-                kinds.module_name(sources.FOLDER, settings["dataset"]["source"])
-            ],
+            modules=source_module,
         ),
         work=work("train_sentences"),
         folder=lambda wildcards, output: os.path.dirname(output.model),
-        subset=lambda wildcards, input: (
-            f"--subset {shlex.quote(str(input.subset))}" if input.get("subset") else ""
-        ),
+        subset=given("subset"),
     shell:
         "{params.program} --spec {params.spec:q} --initial $(dirname {input.initial:q})"
         " --items {input.sentences:q} {params.subset} --output {params.folder:q}"
@@ -82,9 +78,7 @@ rule similarities:
                 "compute",
             ],
             packages=SENTENCE_PACKAGES,
-            modules=lambda settings: [
-                kinds.module_name(sources.FOLDER, settings["dataset"]["source"])
-            ],
+            modules=source_module,
         ),
     shell:
         "{params.program} --spec {params.spec:q} --encoder $(dirname {input.model:q})"
@@ -114,10 +108,7 @@ rule sentence_metrics:
             "sentence_metrics",
             settings=["metrics.measures"],
             packages=["numpy"],
-            modules=lambda settings: sorted(
-                measures.parse(name).module.__name__
-                for name in settings["metrics"]["measures"]
-            ),
+            modules=measure_modules,
         ),
     shell:
         "{params.program} --spec {params.spec:q} --similarities {input.similarities:q}"

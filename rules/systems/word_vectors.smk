@@ -24,9 +24,7 @@ rule word_similarities:
             "word_similarities",
             settings=["dataset.source"],
             packages=SENTENCE_PACKAGES,
-            modules=lambda settings: [
-                kinds.module_name(sources.FOLDER, settings["dataset"]["source"])
-            ],
+            modules=source_module,
         ),
     shell:
         "{params.program} --spec {params.spec:q} --vectors {input.vectors:q}"
