@@ -6,9 +6,7 @@ missing folder or impossible combination gives one line: the key, what is allowe
 
 from __future__ import annotations
 
-import math
 import re
-import reprlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -36,11 +34,13 @@ from condenser.settings import (
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
-_TAKEN_NAMES = ("downloads", "logs")  # folders of results/ that belong to no data set
 _BY_ANSWER = "hits"  # the measure that looks for answers
-_TAKEN_FIGURES = ("audit", "data")  # whose manifest lies where a figure's would
 Similarity = Annotated[float, Field(ge=0.3, le=1.0)]  # lower ones say nothing, and cost time
-_TAKEN_TABLES = ("audit",)  # which is results/<dataset>/audit.tsv
+_TAKEN = {  # names that stand for other results
+    "datasets": {"downloads", "logs"},  # folders of results/ that belong to no data set
+    "tables": {"audit"},  # results/<dataset>/audit.tsv
+    "figures": {"audit", "data"},  # whose manifest lies where a figure's would
+}
 _PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 _LONGEST_PREVIEW, _LONGEST_PATH = 80, 400  # characters of a value in a message
@@ -208,10 +208,11 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: something is wrong; one line, `key: what is allowed, what came`.
     """
     checked = _checked(Config, dict(config), key="").model_dump()
-    for name in checked["datasets"]:
-        if name in _TAKEN_NAMES:
+    for noun, taken in _TAKEN.items():
+        taken = taken | set(checked["tables"]) if noun == "figures" else taken
+        if name := next((name for name in checked[noun] if name in taken), None):
             raise ValueError(
-                f"datasets.{name}: expected another name, results/{name}/ has a use of its own. Rename it."
+                f"{noun}.{name}: expected another name, {name} is that of another result. Rename it."
             )
     checked["recipes"] = {
         name: _checked(_recipe_class(recipe), recipe, key=f"recipes.{name}").model_dump()
@@ -240,8 +241,9 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     _check_figures(checked)
     _check_audit(checked)
     _check_rows_fit(checked)
-    if checked["downloads"]["mirror"] is not None and not _is(Path(checked["downloads"]["mirror"]).is_dir):
-        path = _preview(checked["downloads"]["mirror"], longest=_LONGEST_PATH)
+    mirror = checked["downloads"]["mirror"]
+    if mirror is not None and not Path(mirror).is_dir():
+        path = _preview(mirror, longest=_LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
     return checked
 
@@ -287,7 +289,7 @@ def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> Non
 def _check_datasets(config: dict[str, Any]) -> None:
     for name, dataset in config["datasets"].items():
         key = f"datasets.{name}"
-        if dataset.get("path") is not None and not _is(Path(dataset["path"]).is_dir):
+        if dataset.get("path") is not None and not Path(dataset["path"]).is_dir():
             path = _preview(dataset["path"], longest=_LONGEST_PATH)
             raise ValueError(
                 f"{key}.path: expected a folder, found none at {path} (relative to where snakemake runs)."
@@ -435,8 +437,6 @@ def _check_tables(config: dict[str, Any]) -> None:
     known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
     for name, table in config["tables"].items():
         key = f"tables.{name}"
-        if name in _TAKEN_TABLES:
-            raise ValueError(f"{key}: expected another name, {name} is that of another result. Rename it.")
         _check_table(key, table, config, known=known, dataset=None)
         for dataset, entry in table["by_dataset"].items():
             if "by_dataset" in entry:
@@ -494,8 +494,6 @@ def _check_column(key: str, name: str, config: dict[str, Any], *, optional: Sequ
 def _check_figures(config: dict[str, Any]) -> None:
     for name, figure in config["figures"].items():
         key = f"figures.{name}"
-        if name in config["tables"] or name in _TAKEN_FIGURES:
-            raise ValueError(f"{key}: expected another name, {name} is that of another result. Rename it.")
         if "table" in figure:
             _check_name(f"{key}.table", figure["table"], config["tables"])
         for measure in figure.get("measures") or []:
@@ -600,7 +598,7 @@ def _layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int]
     if model["source"] == "hub":
         return None
     file = Path(model["path"], "config.json")
-    if not _is(file.is_file):
+    if not file.is_file():
         raise ValueError(
             f"{key}.path: expected a Hugging Face folder with config.json, "
             f"found none at {_preview(model['path'], longest=_LONGEST_PATH)}."
@@ -617,14 +615,6 @@ def _layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int]
             f"got {_preview(layers)} and {_preview(positions)}. Is it a BERT?"
         )
     return layers, positions
-
-
-def _is(claim: Callable[[], bool]) -> bool:
-    """What a path's `is_dir` or `is_file` says; no where the system takes no such name."""
-    try:
-        return claim()
-    except OSError:
-        return False
 
 
 def _check_name(key: str, name: str, known: Iterable[str]) -> None:
@@ -682,23 +672,9 @@ def _first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
     return f"{key}: expected {expected}, got {_preview(came)}.{more}"
 
 
-class _Preview(reprlib.Repr):
-    """Cuts long texts, lists and mappings, and what nests deeper than six."""
-
-    def __init__(self, longest: int) -> None:
-        super().__init__()
-        self.maxstring = self.maxother = self.maxlong = longest
-
-    def repr_int(self, x: int, level: int) -> str:
-        """Python writes no number of more than 4,300 digits."""
-        if x.bit_length() > 256:
-            return f"a whole number of about {math.log10(abs(x)):,.0f} digits"
-        return super().repr_int(x, level)
-
-
 def _preview(value: Any, *, longest: int = _LONGEST_PREVIEW) -> str:
-    """A value as Python writes it, cut to one short line however long or deep it is."""
-    text = _Preview(longest).repr(value)
+    """A value as Python writes it, cut to one short line."""
+    text = repr(value)
     return text if len(text) <= longest else text[:longest] + "..."
 
 
@@ -717,10 +693,9 @@ def _key_of(key: str, location: tuple[int | str, ...]) -> str:
     for part in location:
         if isinstance(part, int):
             above = parts.pop() if parts else "config"
-            parts.append(f"{above}[{_preview(part)}]")
+            parts.append(f"{above}[{part}]")
         elif part != "[key]":
-            is_short = part.isprintable() and len(part) <= _LONGEST_PREVIEW
-            parts.append(part if is_short else _preview(part))
+            parts.append(part if len(part) <= _LONGEST_PREVIEW else _preview(part))
     return ".".join(parts) or "config"
 
 
