@@ -360,17 +360,23 @@ def texts_with_answers(wildcards):
     return [f"results/{wildcards.dataset}/data/{file}" for file in files]
 
 
-def check_rows_fit(wildcards):
-    """See that the rows of a table are systems for what its data set has: queries, or sentences."""
-    for row in experiment.table_entry(config, wildcards.dataset, wildcards.table)[
-        "rows"
-    ]:
-        if not experiment.fits(config, row, wildcards.dataset):
-            has = sources.task(config["datasets"][wildcards.dataset])
+def check_rows_fit(dataset, name, systems):
+    """See that what a table or figure shows are systems for what its data set has: queries, or sentences."""
+    for row in systems:
+        if not experiment.fits(config, row, dataset):
+            has = sources.task(config["datasets"][dataset])
             sys.exit(
-                f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: expected rows of systems for "
-                f"{'sentences' if has else 'queries'}, got {row}. Ask for another table."
+                f"error: results/{dataset}/{name}: expected rows of systems for "
+                f"{'sentences' if has else 'queries'}, got {row}. Ask for another table or figure."
             )
+
+
+def rows_that_fit(wildcards):
+    """The rows of a table."""
+    dataset, table = wildcards.dataset, wildcards.table
+    entry = experiment.table_entry(config, dataset, table)
+    check_rows_fit(dataset, f"{table}.tsv", entry["rows"])
+    return experiment.table_rows(config, dataset, table)
 
 
 def texts_of_negatives(wildcards):
@@ -399,7 +405,7 @@ def places_of_table(wildcards):
 
 def metrics_of_table(wildcards):
     """The metrics of each row of a table and each of its variants, for one place after another."""
-    rows = experiment.table_rows(config, wildcards.dataset, wildcards.table)
+    rows = rows_that_fit(wildcards)
     return [
         system_file(dataset, row["system"], variant, f"metrics.{split}.json")
         for dataset, split in places_of_table(wildcards)
@@ -420,13 +426,11 @@ def counts_of_table(wildcards):
 def rows_of_table(wildcards):
     """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
     dataset = wildcards.dataset
-    check_rows_fit(wildcards)
     if experiment.is_measured(config, dataset):
         return {"metrics": metrics_of_table(wildcards)}
-    rows = experiment.table_rows(config, dataset, wildcards.table)
     models = [
         file
-        for row in rows
+        for row in rows_that_fit(wildcards)
         for variant in row["variants"]
         for file in made_from_texts(dataset, row["system"], variant)
     ]
@@ -452,7 +456,6 @@ def metrics_to_compare(wildcards):
             f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
             "judged queries, got none. There is nothing to test."
         )
-    check_rows_fit(wildcards)
     return metrics_of_table(wildcards)
 
 
@@ -503,6 +506,8 @@ def files_of_figure(wildcards):
     settings = experiment.figure_settings(config, dataset, wildcards.figure)
     kind = figures.load(settings)
     if kind.READS == "variants":
+        systems = [row["system"] for row in settings["rows"]]
+        check_rows_fit(dataset, f"{wildcards.figure}.svg", systems)
         files = [
             system_file(dataset, row["system"], variant, name)
             for row, variant, name in figures.variant_files(settings)

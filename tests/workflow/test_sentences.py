@@ -68,9 +68,11 @@ def test_an_overlay_that_speaks_of_sentences_makes_their_table(load: Load) -> No
         ("results/stsb/table2.tsv", "expected rows of systems for sentences, got backbone-zeroshot"),
         ("results/msmarco/sentences.tsv", "expected rows of systems for queries, got backbone-sentences"),
         ("results/nli/low_data.tsv", "expected rows of systems for sentences, got backbone-zeroshot"),
+        ("results/stsb/loss_curve.svg", "expected rows of systems for sentences, got backbone-round1"),
+        ("results/nli/attention_entropy.svg", "expected rows of systems for sentences, got backbone"),
     ],
 )
-def test_a_table_of_the_other_kind_is_refused_in_one_line(load: Load, target: str, said: str) -> None:
+def test_a_table_or_figure_of_the_other_kind_is_refused_in_one_line(load: Load, target: str, said: str) -> None:
     table = {"rows": ["backbone-sentences"], "measures": ["MRR@10"]}
     with pytest.raises(SystemExit) as caught:
         load({"tables": {"sentences": table}}).jobs(target)
