@@ -420,7 +420,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     """The configuration as one job sees it.
 
     Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system`, `table` and `figure` of
-    the job's wildcards, its `seed`, and `depth`, the number of hits per query in runs of its split.
+    the job's wildcards, its `seed` and `train_queries` (None: all), and `depth`, the number of hits per query
+    in runs of its split.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
@@ -438,9 +439,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
         if seed is None:
             seed = seen["model"]["seed"]
         seen["seed"] = config["seed"] if seed is None else seed
-    num_queries, seed = parse_variant(wildcards.get("variant", ""))
+    seen["train_queries"], seed = parse_variant(wildcards.get("variant", ""))
     if seed is not None:
-        seen["seed"], seen["train_queries"] = seed, num_queries
+        seen["seed"] = seed
     if "system" in seen:
         hidden = {"label", "recipe"}
         if "split" not in wildcards:

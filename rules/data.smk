@@ -64,9 +64,11 @@ for name, entry in config["datasets"].items():
                 named=f"collect_{name}",
                 fixed={"dataset": name},
                 settings=["dataset"],
-                packages=["datasets"],
+                packages=lambda settings: [
+                    "datasets",
+                    *sources.packages(settings["dataset"]),
+                ],
                 modules=source_module,
-                more_packages=lambda settings: sources.packages(settings["dataset"]),
             ),
             folder=lambda wildcards, output: os.path.dirname(output[0]),
         shell:

@@ -18,6 +18,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser.files import read_json, write_json
 from condenser.pipeline import board as boards
+from condenser.pipeline import specs
 from condenser.pipeline.costs import forecast as forecasts
 from condenser.pipeline.costs import jobs as planned_jobs
 
@@ -142,7 +143,7 @@ class Progress(logging.Handler):
     def look_ahead(self, needed):
         """Ask how long the jobs will take: the benchmarks of an earlier run, and the plan, in another process."""
         behind = {
-            forecasts.key_of(*name): name
+            specs.key_of(*name): name
             for job in needed
             if job.rule.name in RULES
             for name in SPECS.jobs_behind(*job_of(job.rule.name, job.wildcards_dict))
@@ -262,7 +263,7 @@ def job_of(rule, wildcards):
 
 def key_of(rule, wildcards):
     """The id of a job, for the board and the forecast."""
-    return forecasts.key_of(*job_of(rule, wildcards))
+    return specs.key_of(*job_of(rule, wildcards))
 
 
 # Not in this process: a sample of a large collection takes seconds.

@@ -24,7 +24,6 @@ from condenser.files import canonical_json, read_json, sha256_file, sha256_text,
 from condenser.pipeline.code import code_digests
 
 Job = tuple[str, dict[str, str]]  # a stage and its wildcards
-Key = tuple[str, ...]  # of a job, for dicts
 Settings = Mapping[str, Any]  # of one job: experiment.job_settings
 
 
@@ -34,15 +33,13 @@ class Stage:
 
     Attributes:
         settings: dotted keys of `experiment.job_settings`: blocks or single values.
-        packages: installed packages whose versions matter.
+        packages: installed packages whose versions matter, or what gives them by the job's settings.
         modules: modules that the program loads by name, which no import statement shows.
-        more_packages: packages that the job's settings name.
     """
 
     settings: Sequence[str] = ()
-    packages: Sequence[str] = ()
+    packages: Sequence[str] | Callable[[Settings], Sequence[str]] = ()
     modules: Callable[[Settings], list[str]] = lambda settings: []
-    more_packages: Callable[[Settings], list[str]] = lambda settings: []
 
 
 @dataclass
@@ -69,8 +66,8 @@ class Specs:
     benchmark: Callable[[str, dict[str, str]], str | None]
     digest_cache: Path
     stages: dict[str, Stage] = field(default_factory=dict)
-    _specs: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    _needs: dict[Key, list[Job]] = field(default_factory=dict)
+    _specs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _needs: dict[str, list[Job]] = field(default_factory=dict)
 
     def spec(
         self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
@@ -80,7 +77,7 @@ class Specs:
         Raises:
             LookupError: the configuration has no such job.
         """
-        key = _key((stage, wildcards))
+        key = key_of(stage, wildcards)
         if key not in self._specs:
             if stage not in self.stages:
                 raise LookupError(f"expected a stage of the workflow, got {stage}.")
@@ -92,7 +89,7 @@ class Specs:
                     "Ask for one of these, or set shards."
                 )
             files = self.inputs(stage, wildcards) if inputs is None else inputs
-            packages = [*declared.packages, *declared.more_packages(settings)]
+            packages = declared.packages(settings) if callable(declared.packages) else declared.packages
             program = self.root / "workflow_scripts" / f"{stage}.py"
             spec: dict[str, Any] = {
                 "stage": stage,
@@ -113,27 +110,27 @@ class Specs:
 
     def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """The jobs that make the inputs of a job, each once."""
-        key = _key((stage, wildcards))
+        key = key_of(stage, wildcards)
         if key not in self._needs:
             self._needs[key] = self._makers(self.inputs(stage, wildcards))
         return self._needs[key]
 
     def jobs_behind(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """A job and all that it needs, each once, what is needed first."""
-        found: dict[Key, Job] = {}
+        found: dict[str, Job] = {}
 
         def visit(job: Job) -> None:
             for parent in self.needs(*job):
-                if _key(parent) not in found:
+                if key_of(*parent) not in found:
                     visit(parent)
-            found[_key(job)] = job
+            found[key_of(*job)] = job
 
         visit((stage, wildcards))
         return list(found.values())
 
     def _makers(self, files: Sequence[str]) -> list[Job]:
         owners = filter(None, map(self.owner, files))
-        return list({_key(job): job for job in owners}.values())
+        return list({key_of(*job): job for job in owners}.values())
 
     def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
         """Hashes of the jobs that make the inputs, by stage and what tells them from this job.
@@ -175,9 +172,9 @@ class Specs:
         return known[state]
 
 
-def _key(job: Job) -> Key:
-    stage, wildcards = job
-    return stage, *(part for name in sorted(wildcards) for part in (name, wildcards[name]))
+def key_of(stage: str, wildcards: Mapping[str, str]) -> str:
+    """The id of a job, in dicts and in files."""
+    return canonical_json([stage, wildcards])
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
@@ -193,7 +190,7 @@ def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
         *above, last = key.split(".")
         for part in above:
             value, place = value[part], place.setdefault(part, {})
-        place[last] = value.get(last) if last == "train_queries" else value[last]
+        place[last] = value[last]
     return picked
 
 

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from condenser.files import canonical_json, write_json
+from condenser.files import write_json
 from condenser.manifest import sound_record
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import read_jobs, seconds_of
 from condenser.pipeline.costs.plan import work_of
 from condenser.pipeline.costs.tables import Device, Tables
+from condenser.pipeline.specs import key_of
 
 # Rates between those of laptops and servers; the jobs that have run say how much slower this machine is.
 _NOMINAL_CPU = Device("a processor", "cpu", "fp32", 2e11, 2e10, 16e9, 2e11)
@@ -95,8 +96,3 @@ def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: s
                 seconds = tables.seconds(job.stage, work, machine, threads=threads)
                 planned.append((key_of(job.stage, job.wildcards), job.stage, seconds))
     write_json(output, planned)
-
-
-def key_of(stage: str, wildcards: Mapping[str, str]) -> str:
-    """The id of a job in a forecast."""
-    return canonical_json([stage, wildcards])

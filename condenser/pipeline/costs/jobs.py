@@ -11,7 +11,7 @@ from typing import Any
 from condenser.files import canonical_json, read_json, sha256_text, write_json
 from condenser.manifest import sound_record
 from condenser.pipeline.specs import Job as Name
-from condenser.pipeline.specs import Specs
+from condenser.pipeline.specs import Specs, key_of
 
 
 @dataclass
@@ -58,11 +58,11 @@ def described(
     names: Sequence[Name], *, specs: Specs, is_counted: bool, is_timed: bool
 ) -> list[dict[str, Any]]:
     """Jobs as `read_jobs` reads them; each comes after those that make its inputs."""
-    places = {canonical_json(name): place for place, name in enumerate(names)}
+    places = {key_of(*name): place for place, name in enumerate(names)}
     jobs = []
     for name in names:
         stage, wildcards, spec = *name, specs.spec(*name)
-        needs = sorted(places[canonical_json(need)] for need in specs.needs(*name))
+        needs = sorted(places[key_of(*need)] for need in specs.needs(*name))
         job = {"stage": stage, "wildcards": wildcards, "config": spec["config"], "needs": needs}
         if is_counted:
             job |= finished(specs.manifest(*name), specs.benchmark(*name) if is_timed else None, spec=spec)

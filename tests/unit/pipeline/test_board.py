@@ -12,7 +12,8 @@ import pytest
 from condenser.files import canonical_json, write_json
 from condenser.manifest import sealed
 from condenser.pipeline.board import Board, Job
-from condenser.pipeline.costs.forecast import Forecast, key_of, measured_before, write_forecast
+from condenser.pipeline.costs.forecast import Forecast, measured_before, write_forecast
+from condenser.pipeline.specs import key_of
 
 
 @dataclass

@@ -105,8 +105,7 @@ def test_a_package_that_is_not_installed_is_named(root: Path) -> None:
 
 def test_packages_and_modules_that_the_settings_name_count(root: Path) -> None:
     declared = Stage(
-        packages=["numpy"],
-        more_packages=lambda settings: settings["dataset"]["packages"],
+        packages=lambda settings: ["numpy", *settings["dataset"]["packages"]],
         modules=lambda settings: [f"condenser.data.sources.{settings['dataset']['source']}"],
     )
     made = specs(root, stages={"merge": declared}).spec("merge", {"dataset": "msmarco"})
