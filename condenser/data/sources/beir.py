@@ -1,4 +1,4 @@
-"""A collection of one's own in BEIR's layout.
+"""The user's own collection in BEIR's layout.
 
 `corpus.jsonl` (`_id`, `text`, optional `title`), `queries.jsonl` (`_id`, `text`, optional
 `answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated), each also

@@ -23,7 +23,7 @@ LABELS = ("contradiction", "entailment", "neutral")
 
 
 class Settings(Sentences):
-    """The official file; there is nothing to evaluate on, as encoders go on to another data set."""
+    """The official file; nothing is evaluated on it: encoders are then trained on another data set."""
 
     train_split: Literal["train"] = "train"
     eval_split: None = None

@@ -1,4 +1,4 @@
-"""A collection of one's own in MS MARCO's plain form.
+"""The user's own collection in MS MARCO's plain form.
 
 `collection.tsv` (`id<tab>text`, or `id<tab>title<tab>text` all through), `queries.<split>.tsv`
 (`id<tab>text`), `qrels.<split>.tsv` (`query_id 0 doc_id grade`, by tabs or spaces), each also as
