@@ -72,7 +72,9 @@ def test_an_overlay_that_speaks_of_sentences_makes_their_table(load: Load) -> No
         ("results/nli/attention_entropy.svg", "expected rows of systems for sentences, got backbone"),
     ],
 )
-def test_a_table_or_figure_of_the_other_kind_is_refused_in_one_line(load: Load, target: str, said: str) -> None:
+def test_a_table_or_figure_of_the_other_kind_is_refused_in_one_line(
+    load: Load, target: str, said: str
+) -> None:
     table = {"rows": ["backbone-sentences"], "measures": ["MRR@10"]}
     with pytest.raises(SystemExit) as caught:
         load({"tables": {"sentences": table}}).jobs(target)
