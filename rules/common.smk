@@ -32,6 +32,13 @@ ROOT = Path(workflow.basedir)
 WORK = "results/.work"
 os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
+
+# The manifests name the run that made them. (Snakemake calls this where there is something to do, and in no dry
+# run; in the process of a cluster's job it does not.)
+onstart:
+    os.environ.update(environment.run(asked_results()))
+
+
 # held open until Snakemake ends
 try:
     FOLDER_LOCK = (
@@ -584,6 +591,22 @@ def planned_table(wildcards):
     """The job of a plan's table, and the folder of the files on the jobs behind it."""
     names = {"dataset": wildcards.dataset, "table": wildcards.table}
     return ("table", names), Path(WORK, "plan", wildcards.dataset)
+
+
+def behind_of(target):
+    """The jobs behind a result, by manifest: stage, and the manifests of what it needs; none of another file."""
+    try:
+        job = owner_of(target)
+        jobs = SPECS.jobs_behind(*job) if job else []
+        return {
+            manifest_of(*job): {
+                "stage": job[0],
+                "after": [manifest_of(*other) for other in SPECS.needs(*job)],
+            }
+            for job in jobs
+        }
+    except (LookupError, ValueError, SystemExit):  # today's configuration has no such job
+        return {}
 
 
 def could_be_made(dataset):

@@ -37,6 +37,7 @@ rule report:
             manifest_of=manifest_of,
             benchmark_of=benchmark_of,
             could_be_made=could_be_made(wildcards.dataset),
+            behind_of=behind_of,
         ),
     shell:
         "{params.program} --spec {params.spec:q} --state {params.counted:q}"

@@ -13,12 +13,13 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json
 from condenser.report.charts import Line, Point, chart
+from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, LastRun, last_run
 from condenser.report.queries import Limits, Ranking, by_query
-from condenser.report.state import Result
+from condenser.report.state import Result, Run
 
 STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
 _LONGEST_CURVE = 40  # points
-_BOX, _GAP = (138, 50), (24, 12)  # pixels of a stage in the graph, and between two
+_BOX, _GAP = (142, 64), (24, 12)  # pixels of a stage in the graph, and between two
 _SHOWN_CHANGES = 12
 
 
@@ -28,6 +29,7 @@ class Report:
     Args:
         could_be_made: from `condenser.report.state`.
         damaged: manifests that cannot be read, in words.
+        run: the last one; None where no manifest names one.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Report:
         results: Sequence[Result],
         damaged: Sequence[str],
         could_be_made: Sequence[Mapping[str, Any]],
+        run: Run | None,
     ) -> None:
         self.dataset, self.results = dataset, results
         self._damaged, self._could_be_made = damaged, could_be_made
@@ -52,6 +55,7 @@ class Report:
             (result, file) for result in whole for file in result.outputs if file.name == "losses.jsonl"
         ]
         self._rankings = self._ranked()
+        self._last_run = last_run(results, run)
 
     # ---- which files are read --------------------------------------------------------------------
 
@@ -306,60 +310,71 @@ class Report:
         return sorted(stages, key=lambda stage: (layers[stage], stage))
 
     def _edges(self) -> set[tuple[str, str]]:
-        """Which stage reads from which."""
-        return {
+        """Which stage reads from which; those of missing results too."""
+        edges = {
             (maker.stage, result.stage)
             for result in self.results
             for file in result.inputs
             if (maker := self._maker.get(file)) and maker.stage != result.stage
         }
+        missing = self._last_run.missing if self._last_run else {}
+        stage_of = {result.manifest: result.stage for result in self.results}
+        stage_of |= {manifest: job.stage for manifest, job in missing.items()}
+        of_missing = {
+            (stage_of[above], job.stage) for job in missing.values() for above in job.after if above in stage_of
+        }
+        return edges | {(one, other) for one, other in of_missing if one != other}
 
     def _layers(self) -> dict[str, int]:
         """Each stage's column: behind all that it needs, but for what comes back from a later round."""
+        above: dict[Path, list[Path]] = {}
+        stage_of: dict[Path, str] = {}
+        for result in self.results:
+            makers = (self._maker[file] for file in result.inputs if file in self._maker)
+            above[result.manifest] = [maker.manifest for maker in makers]
+            stage_of[result.manifest] = result.stage
+        for manifest, job in self._last_run.missing.items() if self._last_run else ():
+            above[manifest], stage_of[manifest] = list(job.after), job.stage
         of_result: dict[Path, int] = {}
 
-        def depth(result: Result) -> int:
-            if result.manifest not in of_result:
-                makers = (self._maker[file] for file in result.inputs if file in self._maker)
-                of_result[result.manifest] = 1 + max(map(depth, makers), default=-1)
-            return of_result[result.manifest]
+        def depth(manifest: Path) -> int:
+            if manifest not in of_result:
+                needs = map(depth, (one for one in above[manifest] if one in above))
+                of_result[manifest] = 1 + max(needs, default=-1)
+            return of_result[manifest]
 
         deepest: dict[str, int] = {}
-        for result in self.results:
-            deepest[result.stage] = max(deepest.get(result.stage, 0), depth(result))
+        for manifest, stage in stage_of.items():
+            deepest[stage] = max(deepest.get(stage, 0), depth(manifest))
+        edges = self._edges()
         layers: dict[str, int] = {}
         for stage in sorted(deepest, key=lambda stage: (deepest[stage], stage)):
-            needs = [layers[one] for one, other in self._edges() if other == stage and one in layers]
+            needs = [layers[one] for one, other in edges if other == stage and one in layers]
             layers[stage] = 1 + max(needs, default=-1)
         return layers
 
     def graph(self) -> dict[str, Any]:
-        """Stages as boxes in columns: how many results each made, and how many of them are shared.
+        """Stages as boxes in columns: what the last run made, reused and missed of each, and what is shared.
 
         Arrows lead from a stage to those that read from it; `back` are those to an earlier column, which
         make another round.
         """
-        readers: dict[Path, set[Path]] = {}
-        for result in self.results:
-            for file in result.inputs:
-                if maker := self._maker.get(file):
-                    readers.setdefault(maker.manifest, set()).add(result.manifest)
         columns: dict[int, list[str]] = {}
         layers = self._layers()
         for stage in self._in_order(layers):
             columns.setdefault(layers[stage], []).append(stage)
+        counts = self._counts_of_stages()
         boxes: dict[str, dict[str, Any]] = {}
         most = max(map(len, columns.values()), default=1)
         for column, stages in columns.items():
             for row, stage in enumerate(stages):
-                made = [result for result in self.results if result.stage == stage]
                 boxes[stage] = {
                     "stage": stage,
                     "x": column * (_BOX[0] + _GAP[0]) + 2,
                     "y": round((row + (most - len(stages)) / 2) * (_BOX[1] + _GAP[1]), 1) + 2,
-                    "made": len(made),
-                    "shared": sum(len(readers.get(result.manifest, ())) > 1 for result in made),
-                    "old": sum(bool(result.changes) for result in made),
+                    **counts[stage],
+                    "words": _words(counts[stage], self._last_run),
+                    "look": _look(counts[stage]) if self._last_run else "",
                 }
         arrows: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
         for one, other in sorted(self._edges()):
@@ -373,6 +388,41 @@ class Report:
             "back": arrows[True],
             "box": _BOX,
             "size": (width, height),
+        }
+
+    def _counts_of_stages(self) -> dict[str, dict[str, int]]:
+        """By stage: how many results there are, are shared and out of date, and in each state of the last run."""
+        readers: dict[Path, set[Path]] = {}
+        for result in self.results:
+            for file in result.inputs:
+                if maker := self._maker.get(file):
+                    readers.setdefault(maker.manifest, set()).add(result.manifest)
+        keys = ("there", "shared", "old", MADE, REUSED, UNKNOWN, MISSING, "unused")
+        counts: dict[str, dict[str, int]] = {}
+        states = self._last_run.states if self._last_run else {}
+        for result in self.results:
+            of_stage = counts.setdefault(result.stage, dict.fromkeys(keys, 0))
+            of_stage["there"] += 1
+            of_stage["shared"] += len(readers.get(result.manifest, ())) > 1
+            of_stage["old"] += bool(result.changes)
+            of_stage[states.get(result.manifest, "unused")] += 1
+        for job in self._last_run.missing.values() if self._last_run else ():
+            counts.setdefault(job.stage, dict.fromkeys(keys, 0))[MISSING] += 1
+        return counts
+
+    def last_run(self) -> dict[str, Any] | None:
+        """What the last run made, how long it took, and what it reused; None where no manifest names a run."""
+        run = self._last_run
+        if run is None:
+            return None
+        counted = {state: run.count(state) for state in (MADE, REUSED, UNKNOWN, MISSING)}
+        return {
+            "started": run.started,
+            "asked": run.asked,
+            "seconds": run.seconds,
+            "is_asked_known": run.is_asked_known,
+            "unused": len(self.results) - sum(counted.values()) + counted[MISSING],
+            **counted,
         }
 
     def provenance(self) -> dict[str, Any]:
@@ -483,6 +533,26 @@ def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
         "bytes": sum(sizes),
         "last": max((record["finished"] for record in records), default=""),
     }
+
+
+def _words(counts: Mapping[str, int], run: LastRun | None) -> list[str]:
+    """Two short lines on a stage's results for its box: the state of the last run, and what stands out."""
+    if run is None:
+        first = [f"{counts['there']} there"]
+    else:
+        said = {MADE: MADE, REUSED: REUSED, UNKNOWN: "since", "unused": "not used"}
+        first = [f"{counts[state]} {word}" for state, word in said.items() if counts[state]]
+    marks = {MISSING: MISSING, "old": "out of date"}
+    second = [f"{counts[key]} {word}" for key, word in marks.items() if counts[key]]
+    if not second and counts["shared"]:
+        second = [f"{counts['shared']} shared"]
+    lines = [", ".join(first[:2]), ", ".join([*first[2:], *second])]
+    return [line for line in lines if line]
+
+
+def _look(counts: Mapping[str, int]) -> str:
+    """How a stage's box is drawn: as what of the last run stands out in it."""
+    return next((state for state in (MISSING, MADE, UNKNOWN, REUSED) if counts[state]), "unused")
 
 
 def _leaves(value: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:

@@ -36,6 +36,7 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         "duration": duration,
         "size": size,
         "picture": picture,
+        "results": lambda number, of="": f"{number} result{'' if number == 1 else 's'}{of and f' {of}'}",
         "day": lambda text: datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M") if text else "",
     }
     tables = report.tables()
@@ -55,6 +56,7 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         costs=report.costs(),
         plans=report.planned(),
         graph=report.graph(),
+        last_run=report.last_run(),
         provenance=report.provenance(),
         trust=trust,
         missing=missing,
