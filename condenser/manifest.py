@@ -38,7 +38,7 @@ STARTED_VARIABLE = "CONDENSER_STARTED_NS"
 """Set by the workflow for its programs: when it read the code that the specs speak of."""
 
 RUN_VARIABLE = "CONDENSER_RUN"
-"""Set by the workflow for its programs: the run, which is one start of Snakemake, as JSON (`environment.run`)."""
+"""Set by the workflow for its programs: the run, one start of Snakemake, as JSON (`environment.run`)."""
 
 
 class Manifest:

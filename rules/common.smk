@@ -605,7 +605,11 @@ def behind_of(target):
             }
             for job in jobs
         }
-    except (LookupError, ValueError, SystemExit):  # today's configuration has no such job
+    except (
+        LookupError,
+        ValueError,
+        SystemExit,
+    ):  # today's configuration has no such job
         return {}
 
 

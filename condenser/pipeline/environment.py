@@ -42,7 +42,7 @@ def program_environment(*, root: Path, work: Path) -> dict[str, str]:
 
 
 def run(asked: Sequence[str]) -> dict[str, str]:
-    """The variable by which manifests name the run that begins now: when, and the results that were asked for.
+    """The variable by which manifests name the run that begins now: when, and what was asked for.
 
     The jobs of a cluster have it where the scheduler passes the environment on. No result depends on it.
     """

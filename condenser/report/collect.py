@@ -19,7 +19,7 @@ from condenser.report.state import Result, Run
 
 STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
 _LONGEST_CURVE = 40  # points
-_BOX, _GAP = (142, 64), (24, 12)  # pixels of a stage in the graph, and between two
+_WIDTH, _LINE, _GAP = 102, 16, (20, 14)  # pixels of a stage's box in the graph, of its lines, and between two
 _SHOWN_CHANGES = 12
 
 
@@ -315,23 +315,23 @@ class Report:
             (maker.stage, result.stage)
             for result in self.results
             for file in result.inputs
-            if (maker := self._maker.get(file)) and maker.stage != result.stage
+            if (maker := self._maker.get(file))
         }
         missing = self._last_run.missing if self._last_run else {}
         stage_of = {result.manifest: result.stage for result in self.results}
         stage_of |= {manifest: job.stage for manifest, job in missing.items()}
-        of_missing = {
-            (stage_of[above], job.stage) for job in missing.values() for above in job.after if above in stage_of
-        }
-        return edges | {(one, other) for one, other in of_missing if one != other}
+        for job in missing.values():
+            edges |= {(stage_of[above], job.stage) for above in job.after if above in stage_of}
+        return {(one, other) for one, other in edges if one != other}
 
     def _layers(self) -> dict[str, int]:
         """Each stage's column: behind all that it needs, but for what comes back from a later round."""
         above: dict[Path, list[Path]] = {}
         stage_of: dict[Path, str] = {}
         for result in self.results:
-            makers = (self._maker[file] for file in result.inputs if file in self._maker)
-            above[result.manifest] = [maker.manifest for maker in makers]
+            above[result.manifest] = [
+                self._maker[file].manifest for file in result.inputs if file in self._maker
+            ]
             stage_of[result.manifest] = result.stage
         for manifest, job in self._last_run.missing.items() if self._last_run else ():
             above[manifest], stage_of[manifest] = list(job.after), job.stage
@@ -339,18 +339,30 @@ class Report:
 
         def depth(manifest: Path) -> int:
             if manifest not in of_result:
-                needs = map(depth, (one for one in above[manifest] if one in above))
-                of_result[manifest] = 1 + max(needs, default=-1)
+                makers = map(depth, (one for one in above[manifest] if one in above))
+                of_result[manifest] = 1 + max(makers, default=-1)
             return of_result[manifest]
 
         deepest: dict[str, int] = {}
         for manifest, stage in stage_of.items():
             deepest[stage] = max(deepest.get(stage, 0), depth(manifest))
-        edges = self._edges()
+        needs: dict[str, set[str]] = {stage: set() for stage in deepest}
+        for one, other in self._edges():
+            needs[other].add(one)
+        behind = {stage: _reached(stage, needs) for stage in needs}
         layers: dict[str, int] = {}
-        for stage in sorted(deepest, key=lambda stage: (deepest[stage], stage)):
-            needs = [layers[one] for one, other in edges if other == stage and one in layers]
-            layers[stage] = 1 + max(needs, default=-1)
+
+        def layer(stage: str) -> int:
+            if stage not in layers:
+                rank = deepest[stage], stage
+                before = [
+                    one for one in needs[stage] if stage not in behind[one] or (deepest[one], one) < rank
+                ]
+                layers[stage] = 1 + max(map(layer, before), default=-1)
+            return layers[stage]
+
+        for stage in deepest:
+            layer(stage)
         return layers
 
     def graph(self) -> dict[str, Any]:
@@ -364,34 +376,38 @@ class Report:
         for stage in self._in_order(layers):
             columns.setdefault(layers[stage], []).append(stage)
         counts = self._counts_of_stages()
-        boxes: dict[str, dict[str, Any]] = {}
+        lines = {stage: _words(counts[stage], self._last_run) for stage in counts}
+        num_lines = max((len(stage.split("_")) + len(lines[stage]) for stage in lines), default=0)
+        box = _WIDTH, num_lines * _LINE + 14
         most = max(map(len, columns.values()), default=1)
+        boxes: dict[str, dict[str, Any]] = {}
         for column, stages in columns.items():
             for row, stage in enumerate(stages):
                 boxes[stage] = {
                     "stage": stage,
-                    "x": column * (_BOX[0] + _GAP[0]) + 2,
-                    "y": round((row + (most - len(stages)) / 2) * (_BOX[1] + _GAP[1]), 1) + 2,
+                    "x": column * (box[0] + _GAP[0]) + 2,
+                    "y": round((row + (most - len(stages)) / 2) * (box[1] + _GAP[1]), 1) + 2,
                     **counts[stage],
-                    "words": _words(counts[stage], self._last_run),
+                    "words": lines[stage],
                     "look": _look(counts[stage]) if self._last_run else "",
                 }
         arrows: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
         for one, other in sorted(self._edges()):
             is_back = layers[one] >= layers[other]
-            ends = (boxes[one]["x"] + _BOX[0], boxes[one]["y"], boxes[other]["x"], boxes[other]["y"])
+            ends = (boxes[one]["x"] + box[0], boxes[one]["y"], boxes[other]["x"], boxes[other]["y"])
             arrows[is_back].append(ends)
-        width, height = len(columns) * (_BOX[0] + _GAP[0]) - _GAP[0] + 4, most * (_BOX[1] + _GAP[1]) + 30
+        width, height = len(columns) * (box[0] + _GAP[0]) - _GAP[0] + 4, most * (box[1] + _GAP[1]) + 30
         return {
             "boxes": list(boxes.values()),
             "arrows": arrows[False],
             "back": arrows[True],
-            "box": _BOX,
+            "box": box,
+            "line": _LINE,
             "size": (width, height),
         }
 
     def _counts_of_stages(self) -> dict[str, dict[str, int]]:
-        """By stage: how many results there are, are shared and out of date, and in each state of the last run."""
+        """By stage: how many results there are, shared and out of date, and in each state of the last run."""
         readers: dict[Path, set[Path]] = {}
         for result in self.results:
             for file in result.inputs:
@@ -411,7 +427,7 @@ class Report:
         return counts
 
     def last_run(self) -> dict[str, Any] | None:
-        """What the last run made, how long it took, and what it reused; None where no manifest names a run."""
+        """What the last run made, how long it took, what it reused; None where no manifest names a run."""
         run = self._last_run
         if run is None:
             return None
@@ -535,19 +551,28 @@ def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
+def _reached(stage: str, needs: Mapping[str, set[str]]) -> set[str]:
+    """All stages that one needs, directly or not; itself where a later round leads back to it."""
+    found: set[str] = set()
+    waiting = [stage]
+    while waiting:
+        new = needs[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
 def _words(counts: Mapping[str, int], run: LastRun | None) -> list[str]:
-    """Two short lines on a stage's results for its box: the state of the last run, and what stands out."""
-    if run is None:
-        first = [f"{counts['there']} there"]
-    else:
-        said = {MADE: MADE, REUSED: REUSED, UNKNOWN: "since", "unused": "not used"}
-        first = [f"{counts[state]} {word}" for state, word in said.items() if counts[state]]
-    marks = {MISSING: MISSING, "old": "out of date"}
-    second = [f"{counts[key]} {word}" for key, word in marks.items() if counts[key]]
-    if not second and counts["shared"]:
-        second = [f"{counts['shared']} shared"]
-    lines = [", ".join(first[:2]), ", ".join([*first[2:], *second])]
-    return [line for line in lines if line]
+    """Short lines on a stage's results for its box."""
+    of_run = [
+        (MADE, MADE),
+        (REUSED, REUSED),
+        (UNKNOWN, "made since"),
+        ("unused", "not used"),
+        (MISSING, MISSING),
+    ]
+    said = [*(of_run if run else [("there", "made")]), ("shared", "shared"), ("old", "out of date")]
+    return [f"{counts[key]} {words}" for key, words in said if counts[key]]
 
 
 def _look(counts: Mapping[str, int]) -> str:

@@ -36,7 +36,6 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         "duration": duration,
         "size": size,
         "picture": picture,
-        "results": lambda number, of="": f"{number} result{'' if number == 1 else 's'}{of and f' {of}'}",
         "day": lambda text: datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M") if text else "",
     }
     tables = report.tables()
