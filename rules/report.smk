@@ -17,7 +17,13 @@ rule report:
             for name in ("page.html.j2", "report.css", "report.js")
         ],
     output:
-        report="results/{dataset}/report.html",
+        report=report(
+            "results/{dataset}/report.html",
+            caption="../docs/captions/report.rst",
+            category="Reports",
+            subcategory="{dataset}",
+            labels={"report": "{dataset}"},
+        ),
         manifest="results/{dataset}/report.html.manifest.json",
     log:
         "results/{dataset}/logs/report.log",
