@@ -290,19 +290,23 @@ class Report:
         return {"stages": lines, "total": _cost("all", self.results)}
 
     def planned(self) -> list[dict[str, Any]]:
-        """The plans that have been made: planned seconds beside those of the manifests."""
-        took: dict[str, float] = {}
+        """The plans that have been made: planned time, memory and bytes beside those of the results."""
+        named: dict[str, list[Result]] = {}
         for result in self.results:
-            name = result.name(self.dataset)
-            took[name] = took.get(name, 0.0) + result.record["wall_time_s"]
-        return [
-            {
-                "name": file.name,
-                "rows": [row | {"took": took.get(row["stage"])} for row in _read_tsv(file)],
-            }
-            for result in self._plans
-            for file in result.outputs
-        ]
+            named.setdefault(result.name(self.dataset), []).append(result)
+        plans = []
+        for file in (file for result in self._plans for file in result.outputs):
+            rows = _read_tsv(file)
+            names = [row["stage"] for row in rows if row["stage"] != "total"]
+            if all(name in named for name in names):  # part of the jobs is no total
+                named["total"] = [result for name in names for result in named[name]]
+            measured = {row["stage"]: named.get(row["stage"]) for row in rows}
+            costs = {name: _cost(name, of) if of else None for name, of in measured.items()}
+            plans.append(
+                {"name": file.name, "rows": [row | {"measured": costs[row["stage"]]} for row in rows]}
+            )
+            named.pop("total", None)
+        return plans
 
     def _in_order(self, stages: Iterable[str]) -> list[str]:
         """Stages, what is needed first."""
