@@ -620,10 +620,12 @@ def could_be_made(dataset):
         for file in workflow.config_settings.configfiles
     )
     found = []
+    # workflow.cores fails where Snakemake needs none, as for --report
+    cores = workflow.resource_settings.cores or 1
     for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
         for name in config[f"{noun}s"]:
             target = f"results/{dataset}/{name}.{ending}"
-            command = f"snakemake --cores {workflow.cores or 1} {target}"
+            command = f"snakemake --cores {cores} {target}"
             try:
                 reason = SPECS.jobs_behind(*owner_of(target)) and None
             except (LookupError, ValueError, SystemExit) as error:
