@@ -291,21 +291,23 @@ class Report:
 
     def planned(self) -> list[dict[str, Any]]:
         """The plans that have been made: planned time, memory and bytes beside those of the results."""
-        named: dict[str, list[Result]] = {}
+        by_name: dict[str, list[Result]] = {}
         for result in self.results:
-            named.setdefault(result.name(self.dataset), []).append(result)
+            by_name.setdefault(result.name(self.dataset), []).append(result)
         plans = []
-        for file in (file for result in self._plans for file in result.outputs):
+        for plan, file in [(made, file) for made in self._plans for file in made.outputs]:
             rows = _read_tsv(file)
-            names = [row["stage"] for row in rows if row["stage"] != "total"]
-            if all(name in named for name in names):  # part of the jobs is no total
-                named["total"] = [result for name in names for result in named[name]]
-            measured = {row["stage"]: named.get(row["stage"]) for row in rows}
-            costs = {name: _cost(name, of) if of else None for name, of in measured.items()}
+            table = by_name.get(
+                f"table {plan.wildcards['table']}", []
+            )  # a plan has one, and does not name it
+            of = {row["stage"]: by_name.get(row["stage"], []) for row in rows} | {"table": table}
+            parts = [of[row["stage"]] for row in rows if row["stage"] != "total"]
+            if all(parts):  # some of the jobs are no total
+                of["total"] = [result for part in parts for result in part]
+            costs = {name: _cost(name, results) if results else None for name, results in of.items()}
             plans.append(
                 {"name": file.name, "rows": [row | {"measured": costs[row["stage"]]} for row in rows]}
             )
-            named.pop("total", None)
         return plans
 
     def _in_order(self, stages: Iterable[str]) -> list[str]:

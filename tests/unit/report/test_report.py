@@ -183,10 +183,11 @@ def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
     text = shown(results)[0].text
     assert "1 h 0 min" in text and "2.0 GB" in text and "92.0 MB" in text
 
-    plan.write_text("".join("\t".join(line) + "\n" for line in [*lines[:3], total]))
+    of_table = ["table", "1", "1.0", "", "", "H200", "counted"]
+    plan.write_text("".join("\t".join(line) + "\n" for line in [*lines[:3], of_table, total]))
     record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
     *parts, whole = (row["measured"] for row in report_of(results).planned()[0]["rows"])
-    assert whole["jobs"] == 2 and whole["bytes"] == sum(part["bytes"] for part in parts)
+    assert whole["jobs"] == 3 and whole["bytes"] == sum(part["bytes"] for part in parts)
 
 
 def test_a_training_without_a_finite_loss_at_times_says_so(tmp_path: Path) -> None:
