@@ -128,6 +128,7 @@ USED_BY: dict[str, set[str]] = {
 
 # Another value, where `another` gives one that is refused or none.
 VALUES: dict[str, Any] = {
+    "*.min_span_tokens": 15,
     "compute.device": "cpu",
     "compute.precision": "fp32",
     "downloads.mirror": ".",
