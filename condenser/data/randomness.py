@@ -17,9 +17,15 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 def _mixed(values: np.ndarray) -> np.ndarray:
     """The finaliser of SplitMix64 (Steele, Lea, Flood 2014), elementwise on uint64."""
-    values = (values ^ (values >> np.uint64(30))) * _MIX_1
-    values = (values ^ (values >> np.uint64(27))) * _MIX_2
-    return values ^ (values >> np.uint64(31))
+    mixed = values >> np.uint64(30)
+    mixed ^= values
+    mixed *= _MIX_1
+    shifted = mixed >> np.uint64(27)
+    mixed ^= shifted
+    mixed *= _MIX_2
+    np.right_shift(mixed, np.uint64(31), out=shifted)
+    mixed ^= shifted
+    return mixed
 
 
 def stream_key(seed: int, stream: str, epoch: int = 0) -> int:

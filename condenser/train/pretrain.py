@@ -37,7 +37,7 @@ from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_tota
 from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
-_ROWS_MASKED_AT_ONCE = 256  # numpy's calls cost little then, and their arrays still fit into a core's cache
+_ROWS_MASKED_AT_ONCE = 512  # numpy's calls cost little then, and their arrays still fit into a core's cache
 
 
 @runtime_checkable
