@@ -37,6 +37,9 @@ CLAIMS_VARIABLE = "CONDENSER_CLAIMS"
 STARTED_VARIABLE = "CONDENSER_STARTED_NS"
 """Set by the workflow for its programs: when it read the code that the specs speak of."""
 
+RUN_VARIABLE = "CONDENSER_RUN"
+"""Set by the workflow for its programs: the run, one start of Snakemake, as JSON (`environment.run`)."""
+
 
 class Manifest:
     """The manifest of a result that is being made.
@@ -46,8 +49,9 @@ class Manifest:
     exits with status 0 where the same result was made meanwhile.
 
     Fields: spec (settings, code digests, versions, lineage), inputs and outputs with their SHA-256,
-    counts, wall time in seconds, what the process used, device, and the SHA-256 of all that. Only times,
-    memory, device and date differ between two runs of the same spec.
+    counts, wall time in seconds, what the process used, device, the run that made it (when it started and
+    what was asked; absent outside the workflow), and the SHA-256 of all that. Only times, memory, device,
+    date and run differ between two runs of the same spec.
     """
 
     def __init__(self, path: str | Path, spec: dict[str, Any], *, inputs: Sequence[str | Path]) -> None:
@@ -133,6 +137,8 @@ class Manifest:
             "machine": platform.machine(),
             "finished": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         }
+        if RUN_VARIABLE in os.environ:
+            record["run"] = json.loads(os.environ[RUN_VARIABLE])
         write_json(self._path, sealed(record))
         if work_folder is not None:
             shutil.rmtree(work_folder)

@@ -32,6 +32,13 @@ ROOT = Path(workflow.basedir)
 WORK = "results/.work"
 os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
+
+# The manifests name the run that made them. (Snakemake calls this where there is something to do, and in no dry
+# run; in the process of a cluster's job it does not.)
+onstart:
+    os.environ.update(environment.run(asked_results()))
+
+
 # held open until Snakemake ends
 try:
     FOLDER_LOCK = (
@@ -586,6 +593,26 @@ def planned_table(wildcards):
     return ("table", names), Path(WORK, "plan", wildcards.dataset)
 
 
+def behind_of(target):
+    """The jobs behind a result, by manifest: stage, and the manifests of what it needs; none of another file."""
+    try:
+        job = owner_of(target)
+        jobs = SPECS.jobs_behind(*job) if job else []
+        return {
+            manifest_of(*job): {
+                "stage": job[0],
+                "after": [manifest_of(*other) for other in SPECS.needs(*job)],
+            }
+            for job in jobs
+        }
+    except (
+        LookupError,
+        ValueError,
+        SystemExit,
+    ):  # today's configuration has no such job
+        return {}
+
+
 def could_be_made(dataset):
     """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
     overlays = " ".join(
@@ -593,10 +620,12 @@ def could_be_made(dataset):
         for file in workflow.config_settings.configfiles
     )
     found = []
+    # workflow.cores fails where Snakemake needs none, as for --report
+    cores = workflow.resource_settings.cores or 1
     for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
         for name in config[f"{noun}s"]:
             target = f"results/{dataset}/{name}.{ending}"
-            command = f"snakemake --cores {workflow.cores or 1} {target}"
+            command = f"snakemake --cores {cores} {target}"
             try:
                 reason = SPECS.jobs_behind(*owner_of(target)) and None
             except (LookupError, ValueError, SystemExit) as error:

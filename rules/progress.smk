@@ -106,23 +106,15 @@ class Progress(logging.Handler):
                 share=min(1.0, max(parts, default=1.0)),
                 log=Path(job.log[0]) if job.log else None,
             )
-        asked = [
-            job
-            for target in dag.targetjobs
-            for job in ([target] if target.output else after[target])
-        ]
         # what they say is what was asked for; a long one says too much
         self.shown = {
             key_of(job.rule.name, job.wildcards_dict): Path(job.log[0])
-            for job in asked or dag.targetjobs
+            for job in asked_jobs()
             if job.log and job.benchmark is None
         }
-        targets = sorted(
-            str(job.output[0]) if job.output else job.rule.name
-            for job in asked or dag.targetjobs
-        )
+        targets = ", ".join(asked_results())
         self.board = boards.Board(
-            ", ".join(targets), jobs, forecast=self.forecast, clock=time.time
+            targets, jobs, forecast=self.forecast, clock=time.time
         )
         self.look_ahead(needed)
         self.console = Console(file=self.snakemakes.stream, highlight=False)
@@ -252,6 +244,24 @@ class Progress(logging.Handler):
             self.live = None
         self.snakemakes.close()
         super().close()
+
+
+def asked_jobs():
+    """The jobs that were asked for; of a rule that makes nothing itself, those that it needs."""
+    dag = workflow.dag
+    asked = [
+        job
+        for target in dag.targetjobs
+        for job in ([target] if target.output else dag.dependencies[target])
+    ]
+    return asked or list(dag.targetjobs)
+
+
+def asked_results():
+    """The first file of each job that was asked for, or its name where it makes none."""
+    return sorted(
+        str(job.output[0]) if job.output else job.rule.name for job in asked_jobs()
+    )
 
 
 def job_of(rule, wildcards):

@@ -17,7 +17,13 @@ rule report:
             for name in ("page.html.j2", "report.css", "report.js")
         ],
     output:
-        report="results/{dataset}/report.html",
+        report=report(
+            "results/{dataset}/report.html",
+            caption="../docs/captions/report.rst",
+            category="Reports",
+            subcategory="{dataset}",
+            labels={"report": "{dataset}"},
+        ),
         manifest="results/{dataset}/report.html.manifest.json",
     log:
         "results/{dataset}/logs/report.log",
@@ -37,6 +43,7 @@ rule report:
             manifest_of=manifest_of,
             benchmark_of=benchmark_of,
             could_be_made=could_be_made(wildcards.dataset),
+            behind_of=behind_of,
         ),
     shell:
         "{params.program} --spec {params.spec:q} --state {params.counted:q}"

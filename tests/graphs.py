@@ -97,7 +97,7 @@ class Graph:
                 ),
                 resource_settings=ResourceSettings(cores=1),
                 workflow_settings=WorkflowSettings(exec_mode=ExecMode.SUBPROCESS),  # takes no lock
-                logger_manager=None,
+                logger_manager=mock.Mock(),  # onstart asks it for the name of a log
                 storage_settings=StorageSettings(),
                 deployment_settings=DeploymentSettings(),
                 group_settings=GroupSettings(),

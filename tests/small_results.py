@@ -169,7 +169,13 @@ def write_losses(file: Path, losses: Sequence[float]) -> None:
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def report_of(results: Path, *, spec_of: Any = None, could_be_made: Sequence[Any] = (MISSING,)) -> Report:
+def report_of(
+    results: Path,
+    *,
+    spec_of: Any = None,
+    could_be_made: Sequence[Any] = (MISSING,),
+    behind_of: Any = lambda target: {},
+) -> Report:
     """The report of `small`; all is up to date unless `spec_of` says otherwise."""
     specs = {}
     for file in results.rglob("*.manifest.json"):
@@ -186,5 +192,6 @@ def report_of(results: Path, *, spec_of: Any = None, could_be_made: Sequence[Any
         manifest_of=lambda stage, wildcards: specs[json.dumps([stage, wildcards])][0],
         benchmark_of=lambda stage, wildcards: None,
         could_be_made=could_be_made,
+        behind_of=behind_of,
     )
     return Report("small", *read_state(Path(state)))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.manifest import CLAIMS_VARIABLE, STARTED_VARIABLE
+from condenser.manifest import CLAIMS_VARIABLE, RUN_VARIABLE, STARTED_VARIABLE
 from condenser.program import CONTROLLER_VARIABLE
 
 
@@ -37,6 +39,15 @@ def program_environment(*, root: Path, work: Path) -> dict[str, str]:
         STARTED_VARIABLE: str(time.time_ns()),  # specs do not hold for newer code
         CLAIMS_VARIABLE: str(work.absolute() / "claims"),
     }
+
+
+def run(asked: Sequence[str]) -> dict[str, str]:
+    """The variable by which manifests name the run that begins now: when, and what was asked for.
+
+    The jobs of a cluster have it where the scheduler passes the environment on. No result depends on it.
+    """
+    started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return {RUN_VARIABLE: json.dumps({"started": started, "asked": list(asked)})}
 
 
 def flags(settings: Mapping[str, Any]) -> str:

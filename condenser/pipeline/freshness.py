@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from condenser.files import canonical_json, read_json, write_json
-from condenser.manifest import record_of, sealed, sound_record
+from condenser.files import canonical_json, read_json, sha256_file, write_json
+from condenser.manifest import SUFFIX, record_of, sealed, sound_record
 
 _SAID = {  # by part of a spec; what was edited stands before what follows from it, other parts before all
     "config": "setting {name} of {stage}: {old} -> {new}",
@@ -54,8 +54,15 @@ class Freshness:
         return [
             f"{file} was made again, with other bytes"
             for file, digest in record.inputs.items()
-            if (maker := self._maker(file)) is not None and maker.outputs[file] != digest
+            if self._digest(file) not in (None, digest)
         ]
+
+    def _digest(self, file: Path) -> str | None:
+        """What its maker says of a result, and the digest of a manifest; None of any other file."""
+        if file.name.endswith(SUFFIX):  # a crate is made from manifests themselves
+            return sha256_file(file) if file.is_file() else None
+        maker = self._maker(file)
+        return maker.outputs[file] if maker else None
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -13,12 +13,13 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json
 from condenser.report.charts import Line, Point, chart
+from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, LastRun, last_run
 from condenser.report.queries import Limits, Ranking, by_query
-from condenser.report.state import Result
+from condenser.report.state import Result, Run
 
 STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
 _LONGEST_CURVE = 40  # points
-_BOX, _GAP = (138, 50), (24, 12)  # pixels of a stage in the graph, and between two
+_WIDTH, _LINE, _GAP = 102, 16, (20, 14)  # pixels of a stage's box in the graph, of its lines, and between two
 _SHOWN_CHANGES = 12
 
 
@@ -28,6 +29,7 @@ class Report:
     Args:
         could_be_made: from `condenser.report.state`.
         damaged: manifests that cannot be read, in words.
+        run: the last one; None where no manifest names one.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Report:
         results: Sequence[Result],
         damaged: Sequence[str],
         could_be_made: Sequence[Mapping[str, Any]],
+        run: Run | None,
     ) -> None:
         self.dataset, self.results = dataset, results
         self._damaged, self._could_be_made = damaged, could_be_made
@@ -52,6 +55,7 @@ class Report:
             (result, file) for result in whole for file in result.outputs if file.name == "losses.jsonl"
         ]
         self._rankings = self._ranked()
+        self._last_run = last_run(results, run)
 
     # ---- which files are read --------------------------------------------------------------------
 
@@ -286,19 +290,25 @@ class Report:
         return {"stages": lines, "total": _cost("all", self.results)}
 
     def planned(self) -> list[dict[str, Any]]:
-        """The plans that have been made: planned seconds beside those of the manifests."""
-        took: dict[str, float] = {}
+        """The plans that have been made: planned time, memory and bytes beside those of the results."""
+        by_name: dict[str, list[Result]] = {}
         for result in self.results:
-            name = result.name(self.dataset)
-            took[name] = took.get(name, 0.0) + result.record["wall_time_s"]
-        return [
-            {
-                "name": file.name,
-                "rows": [row | {"took": took.get(row["stage"])} for row in _read_tsv(file)],
-            }
-            for result in self._plans
-            for file in result.outputs
-        ]
+            by_name.setdefault(result.name(self.dataset), []).append(result)
+        plans = []
+        for plan, file in [(made, file) for made in self._plans for file in made.outputs]:
+            rows = _read_tsv(file)
+            table = by_name.get(
+                f"table {plan.wildcards['table']}", []
+            )  # a plan has one, and does not name it
+            of = {row["stage"]: by_name.get(row["stage"], []) for row in rows} | {"table": table}
+            parts = [of[row["stage"]] for row in rows if row["stage"] != "total"]
+            if all(parts):  # some of the jobs are no total
+                of["total"] = [result for part in parts for result in part]
+            costs = {name: _cost(name, results) if results else None for name, results in of.items()}
+            plans.append(
+                {"name": file.name, "rows": [row | {"measured": costs[row["stage"]]} for row in rows]}
+            )
+        return plans
 
     def _in_order(self, stages: Iterable[str]) -> list[str]:
         """Stages, what is needed first."""
@@ -306,73 +316,135 @@ class Report:
         return sorted(stages, key=lambda stage: (layers[stage], stage))
 
     def _edges(self) -> set[tuple[str, str]]:
-        """Which stage reads from which."""
-        return {
+        """Which stage reads from which; those of missing results too."""
+        edges = {
             (maker.stage, result.stage)
             for result in self.results
             for file in result.inputs
-            if (maker := self._maker.get(file)) and maker.stage != result.stage
+            if (maker := self._maker.get(file))
         }
+        missing = self._last_run.missing if self._last_run else {}
+        stage_of = {result.manifest: result.stage for result in self.results}
+        stage_of |= {manifest: job.stage for manifest, job in missing.items()}
+        for job in missing.values():
+            edges |= {(stage_of[above], job.stage) for above in job.after if above in stage_of}
+        return {(one, other) for one, other in edges if one != other}
 
     def _layers(self) -> dict[str, int]:
         """Each stage's column: behind all that it needs, but for what comes back from a later round."""
+        above: dict[Path, list[Path]] = {}
+        stage_of: dict[Path, str] = {}
+        for result in self.results:
+            above[result.manifest] = [
+                self._maker[file].manifest for file in result.inputs if file in self._maker
+            ]
+            stage_of[result.manifest] = result.stage
+        for manifest, job in self._last_run.missing.items() if self._last_run else ():
+            above[manifest], stage_of[manifest] = list(job.after), job.stage
         of_result: dict[Path, int] = {}
 
-        def depth(result: Result) -> int:
-            if result.manifest not in of_result:
-                makers = (self._maker[file] for file in result.inputs if file in self._maker)
-                of_result[result.manifest] = 1 + max(map(depth, makers), default=-1)
-            return of_result[result.manifest]
+        def depth(manifest: Path) -> int:
+            if manifest not in of_result:
+                makers = map(depth, (one for one in above[manifest] if one in above))
+                of_result[manifest] = 1 + max(makers, default=-1)
+            return of_result[manifest]
 
         deepest: dict[str, int] = {}
-        for result in self.results:
-            deepest[result.stage] = max(deepest.get(result.stage, 0), depth(result))
+        for manifest, stage in stage_of.items():
+            deepest[stage] = max(deepest.get(stage, 0), depth(manifest))
+        needs: dict[str, set[str]] = {stage: set() for stage in deepest}
+        for one, other in self._edges():
+            needs[other].add(one)
+        behind = {stage: _reached(stage, needs) for stage in needs}
         layers: dict[str, int] = {}
-        for stage in sorted(deepest, key=lambda stage: (deepest[stage], stage)):
-            needs = [layers[one] for one, other in self._edges() if other == stage and one in layers]
-            layers[stage] = 1 + max(needs, default=-1)
+
+        def layer(stage: str) -> int:
+            if stage not in layers:
+                rank = deepest[stage], stage
+                before = [
+                    one for one in needs[stage] if stage not in behind[one] or (deepest[one], one) < rank
+                ]
+                layers[stage] = 1 + max(map(layer, before), default=-1)
+            return layers[stage]
+
+        for stage in deepest:
+            layer(stage)
         return layers
 
     def graph(self) -> dict[str, Any]:
-        """Stages as boxes in columns: how many results each made, and how many of them are shared.
+        """Stages as boxes in columns: what the last run made, reused and missed of each, and what is shared.
 
         Arrows lead from a stage to those that read from it; `back` are those to an earlier column, which
         make another round.
         """
+        columns: dict[int, list[str]] = {}
+        layers = self._layers()
+        for stage in self._in_order(layers):
+            columns.setdefault(layers[stage], []).append(stage)
+        counts = self._counts_of_stages()
+        lines = {stage: _words(counts[stage], self._last_run) for stage in counts}
+        num_lines = max((len(stage.split("_")) + len(lines[stage]) for stage in lines), default=0)
+        box = _WIDTH, num_lines * _LINE + 14
+        most = max(map(len, columns.values()), default=1)
+        boxes: dict[str, dict[str, Any]] = {}
+        for column, stages in columns.items():
+            for row, stage in enumerate(stages):
+                boxes[stage] = {
+                    "stage": stage,
+                    "x": column * (box[0] + _GAP[0]) + 2,
+                    "y": round((row + (most - len(stages)) / 2) * (box[1] + _GAP[1]), 1) + 2,
+                    **counts[stage],
+                    "words": lines[stage],
+                    "look": _look(counts[stage]) if self._last_run else "",
+                }
+        arrows: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
+        for one, other in sorted(self._edges()):
+            is_back = layers[one] >= layers[other]
+            ends = (boxes[one]["x"] + box[0], boxes[one]["y"], boxes[other]["x"], boxes[other]["y"])
+            arrows[is_back].append(ends)
+        width, height = len(columns) * (box[0] + _GAP[0]) - _GAP[0] + 4, most * (box[1] + _GAP[1]) + 30
+        return {
+            "boxes": list(boxes.values()),
+            "arrows": arrows[False],
+            "back": arrows[True],
+            "box": box,
+            "line": _LINE,
+            "size": (width, height),
+        }
+
+    def _counts_of_stages(self) -> dict[str, dict[str, int]]:
+        """By stage: how many results there are, shared and out of date, and in each state of the last run."""
         readers: dict[Path, set[Path]] = {}
         for result in self.results:
             for file in result.inputs:
                 if maker := self._maker.get(file):
                     readers.setdefault(maker.manifest, set()).add(result.manifest)
-        columns: dict[int, list[str]] = {}
-        layers = self._layers()
-        for stage in self._in_order(layers):
-            columns.setdefault(layers[stage], []).append(stage)
-        boxes: dict[str, dict[str, Any]] = {}
-        most = max(map(len, columns.values()), default=1)
-        for column, stages in columns.items():
-            for row, stage in enumerate(stages):
-                made = [result for result in self.results if result.stage == stage]
-                boxes[stage] = {
-                    "stage": stage,
-                    "x": column * (_BOX[0] + _GAP[0]) + 2,
-                    "y": round((row + (most - len(stages)) / 2) * (_BOX[1] + _GAP[1]), 1) + 2,
-                    "made": len(made),
-                    "shared": sum(len(readers.get(result.manifest, ())) > 1 for result in made),
-                    "old": sum(bool(result.changes) for result in made),
-                }
-        arrows: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
-        for one, other in sorted(self._edges()):
-            is_back = layers[one] >= layers[other]
-            ends = (boxes[one]["x"] + _BOX[0], boxes[one]["y"], boxes[other]["x"], boxes[other]["y"])
-            arrows[is_back].append(ends)
-        width, height = len(columns) * (_BOX[0] + _GAP[0]) - _GAP[0] + 4, most * (_BOX[1] + _GAP[1]) + 30
+        keys = ("there", "shared", "old", MADE, REUSED, UNKNOWN, MISSING, "unused")
+        counts: dict[str, dict[str, int]] = {}
+        states = self._last_run.states if self._last_run else {}
+        for result in self.results:
+            of_stage = counts.setdefault(result.stage, dict.fromkeys(keys, 0))
+            of_stage["there"] += 1
+            of_stage["shared"] += len(readers.get(result.manifest, ())) > 1
+            of_stage["old"] += bool(result.changes)
+            of_stage[states.get(result.manifest, "unused")] += 1
+        for job in self._last_run.missing.values() if self._last_run else ():
+            counts.setdefault(job.stage, dict.fromkeys(keys, 0))[MISSING] += 1
+        return counts
+
+    def last_run(self) -> dict[str, Any] | None:
+        """What the last run made, how long it took, what it reused; None where no manifest names a run."""
+        run = self._last_run
+        if run is None:
+            return None
+        counted = {state: run.count(state) for state in (MADE, REUSED, UNKNOWN, MISSING)}
         return {
-            "boxes": list(boxes.values()),
-            "arrows": arrows[False],
-            "back": arrows[True],
-            "box": _BOX,
-            "size": (width, height),
+            "started": run.started,
+            "asked": run.asked,
+            "seconds": run.seconds,
+            "is_asked_known": run.is_asked_known,
+            "unused": len(self.results) - sum(counted.values()) + counted[MISSING],
+            **counted,
         }
 
     def provenance(self) -> dict[str, Any]:
@@ -483,6 +555,35 @@ def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
         "bytes": sum(sizes),
         "last": max((record["finished"] for record in records), default=""),
     }
+
+
+def _reached(stage: str, needs: Mapping[str, set[str]]) -> set[str]:
+    """All stages that one needs, directly or not; itself where a later round leads back to it."""
+    found: set[str] = set()
+    waiting = [stage]
+    while waiting:
+        new = needs[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _words(counts: Mapping[str, int], run: LastRun | None) -> list[str]:
+    """Short lines on a stage's results for its box."""
+    of_run = [
+        (MADE, MADE),
+        (REUSED, REUSED),
+        (UNKNOWN, "made since"),
+        ("unused", "not used"),
+        (MISSING, MISSING),
+    ]
+    said = [*(of_run if run else [("there", "made")]), ("shared", "shared"), ("old", "out of date")]
+    return [f"{counts[key]} {words}" for key, words in said if counts[key]]
+
+
+def _look(counts: Mapping[str, int]) -> str:
+    """How a stage's box is drawn: as what of the last run stands out in it."""
+    return next((state for state in (MISSING, MADE, UNKNOWN, REUSED) if counts[state]), "unused")
 
 
 def _leaves(value: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:

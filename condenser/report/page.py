@@ -55,6 +55,7 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         costs=report.costs(),
         plans=report.planned(),
         graph=report.graph(),
+        last_run=report.last_run(),
         provenance=report.provenance(),
         trust=trust,
         missing=missing,

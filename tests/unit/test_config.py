@@ -451,12 +451,13 @@ def test_the_head_starts_below_the_last_layer_of_any_backbone_that_is_known(
 
 
 def test_the_longest_row_is_padded_and_must_fit_the_positions(config: Config, tmp_path: Path) -> None:
-    # the default's longest: a span of 128, with its two specials 130, padded 136
+    # a span of 128, with its two specials 130, padded 136
     for positions, fits in ((136, True), (135, False)):
         scratch = {**SCRATCH, "max_positions": positions}
         folder = backbone_folder(tmp_path, num_hidden_layers=4, max_position_embeddings=positions)
         for backbone, key in ((scratch, "max_positions"), (folder, "path")):
             given = changed(config, "models.backbone", backbone)
+            given["objectives"]["cocondenser"]["span_tokens"] = [80, 128]
             if fits:
                 validated(given)
                 continue

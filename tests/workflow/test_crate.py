@@ -22,6 +22,12 @@ def test_verify_names_the_first_job_whose_results_differ_from_a_crate(
     folder = copy_of_golden()
     said = finished(folder, target=CRATE)
     assert started_rules(said) == {"crate"}
+    assert started_rules(finished(folder, target=CRATE)) == set()
+    table = folder / "results/tiny/table2.tsv"
+    table.unlink()
+    Path(f"{table}.manifest.json").unlink()
+    assert started_rules(finished(folder)) == {"table"}
+    assert started_rules(finished(folder, target=CRATE)) == {"crate"}  # a manifest in it has other times
     record = read_record(folder / CRATE)
     assert f"{len(record['jobs'])} jobs, digest of the run {record['digest']}" in said
     assert [job["stage"] for job in record["jobs"]][-1] == "table"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,23 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
     assert command not in text and "Which differences hold" in text
     assert "table2.plan.H200.tsv" in text and "data:image/svg+xml;base64," in text
     assert started_rules(finished(folder, "-n", **options, overlays=overlays)) == set()
+
+
+def test_a_report_tells_what_the_last_run_made_and_reused(copy_of_golden: Callable[[], Path]) -> None:
+    folder = copy_of_golden()
+    asked = folder / "results/tiny/table2.tsv"
+    num_made = sum(
+        read_json(file)["run"]["asked"] == ["results/tiny/table2.tsv"]
+        for file in (folder / "results").rglob("*.manifest.json")
+    )
+    assert num_made > 20  # all but the report are of one run
+    asked.unlink()
+    Path(f"{asked}.manifest.json").unlink()
+    assert started_rules(finished(folder, target="results/tiny/table2.tsv", cores=1)) == {"table"}
+    shutil.rmtree(folder / ".snakemake")  # no record but the manifests
+    finished(folder, target=REPORT, cores=1)
+    text = (folder / REPORT).read_text()
+    assert "It made 1 result in" in text and f"and reused {num_made - 1} of earlier runs." in text
 
 
 def test_a_report_of_nothing_says_what_to_do(root: Path, tmp_path: Path) -> None:

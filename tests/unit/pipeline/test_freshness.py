@@ -43,6 +43,17 @@ def test_an_input_made_again_with_other_bytes_is_named(tmp_path: Path) -> None:
     assert changes(result, SPEC) == [f"{source} was made again, with other bytes"]
 
 
+def test_a_manifest_among_the_inputs_that_was_written_again_is_named(tmp_path: Path) -> None:
+    source = made(tmp_path, "source", inputs=[])
+    manifest = tmp_path / "source.manifest.json"
+    result = made(tmp_path, "result", inputs=[source, manifest])
+    assert changes(result, SPEC) == []
+    Manifest(manifest, SPEC, inputs=[]).write(outputs=[source], counts={"rows": 2})  # the same source
+    assert changes(result, SPEC) == [f"{manifest} was made again, with other bytes"]
+    manifest.unlink()
+    assert changes(result, SPEC) == []
+
+
 @pytest.mark.parametrize("damage", ["cut", "no record", "another spec"])
 def test_a_damaged_manifest_makes_a_result_out_of_date(tmp_path: Path, damage: str) -> None:
     result = made(tmp_path, "a", inputs=[])

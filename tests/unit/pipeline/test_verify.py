@@ -231,7 +231,7 @@ def test_a_result_of_unknown_origin_makes_all_below_stale_and_one_cleared_away_d
 
 
 def test_a_result_made_from_a_manifest_is_stale_when_that_is_written_again(results: Path) -> None:
-    """As a plan is, which counts what manifests tell."""
+    """As a crate is, which holds manifests."""
     counted = results / "d" / "data.manifest.json"
     table = results / "d" / "table2.tsv"
     Manifest(results / "d" / "table2.tsv.manifest.json", spec_of("table"), inputs=[counted]).write(
@@ -240,7 +240,7 @@ def test_a_result_made_from_a_manifest_is_stale_when_that_is_written_again(resul
     assert check(results) == (3, [])
     record = json.loads(counted.read_bytes())
     counted.write_bytes(sealed({**record, "counts": {"rows": 2}}))
-    assert reasons(check(results)[1]) == {TABLE: f"stale: {counted} has other bytes now"}
+    assert reasons(check(results)[1]) == {TABLE: f"stale: {counted} was made again, with other bytes"}
 
 
 @pytest.mark.parametrize("copy", ["other", "d.bak", "d/old"])

@@ -161,15 +161,33 @@ def test_quality_by_stage_goes_from_the_start_to_the_trained_system(tmp_path: Pa
 def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
     results = results_of(tmp_path)
     plan = results / "small" / "table2.plan.tsv"
-    rows = [["train A seed1", "1", "3600.0"], ["collect", "1", "2.0"], ["pretrain other", "1", "5.0"]]
-    lines = [["stage", "jobs", "seconds", "device", "basis"], *([*row, "H200", "counted"] for row in rows)]
+    rows = [
+        ["train A seed1", "1", "3600.0", "2000000000", "92000000"],
+        ["collect", "1", "2.0", "", "0"],
+        ["pretrain other", "1", "5.0", "", ""],
+    ]
+    columns = ["stage", "jobs", "seconds", "memory_bytes", "bytes_on_disk", "device", "basis"]
+    total = ["total", "3", "3607.0", "2000000000", "92000000", "", ""]
+    lines = [columns, *([*row, "H200", "counted"] for row in rows), total]
     plan.write_text("".join("\t".join(line) + "\n" for line in lines))
     record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
     report = report_of(results)
     (planned,) = report.planned()
-    took = {result.stage: result.record["wall_time_s"] for result in report.results}
-    assert [row["took"] for row in planned["rows"]] == [took["train"], took["collect"], None]
-    assert "1 h 0 min" in shown(results)[0].text
+    of = {result.stage: result for result in report.results}
+    measured = [row["measured"] for row in planned["rows"]]
+    assert measured[2:] == [None, None]  # nor has the total all that it adds up
+    for cost, stage in zip(measured, ("train", "collect"), strict=False):
+        assert cost["seconds"] == of[stage].record["wall_time_s"]
+        assert cost["memory_mb"] == of[stage].record["peak_memory_mb"]
+        assert cost["bytes"] == sum(file.stat().st_size for file in of[stage].outputs)
+    text = shown(results)[0].text
+    assert "1 h 0 min" in text and "2.0 GB" in text and "92.0 MB" in text
+
+    of_table = ["table", "1", "1.0", "", "", "H200", "counted"]
+    plan.write_text("".join("\t".join(line) + "\n" for line in [*lines[:3], of_table, total]))
+    record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
+    *parts, whole = (row["measured"] for row in report_of(results).planned()[0]["rows"])
+    assert whole["jobs"] == 3 and whole["bytes"] == sum(part["bytes"] for part in parts)
 
 
 def test_a_training_without_a_finite_loss_at_times_says_so(tmp_path: Path) -> None:

@@ -1,0 +1,193 @@
+"""The report says what the last run made, what it reused, and what it did not come to."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_results import record, report_of
+
+from condenser.files import read_json, write_json
+from condenser.manifest import RUN_VARIABLE, sealed
+from condenser.report.collect import Report
+from condenser.report.page import page
+from condenser.report.queries import Limits
+
+TARGET = "results/small/table.tsv"
+STAGES = ["collect", "train", "encode", "search"]  # each is made from the one before
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    return tmp_path / "results"
+
+
+def made(results: Path, stage: str, *, after: str | None = None) -> Path:
+    """Make the result of a stage as the environment says; gives its manifest."""
+    file = results / "small" / stage
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(stage)
+    manifest = Path(f"{file}.manifest.json")
+    record(
+        manifest,
+        stage,
+        outputs=[file],
+        inputs=[results / "small" / after] if after else [],
+        config={"dataset": {"source": "beir"}},
+    )
+    return manifest
+
+
+def in_run(monkeypatch: pytest.MonkeyPatch, started: str, *asked: str) -> None:
+    monkeypatch.setenv(RUN_VARIABLE, json.dumps({"started": started, "asked": asked}))
+
+
+def at(manifest: Path, finished: str) -> None:
+    """Let a result be finished at another time."""
+    changed = {**read_json(manifest), "finished": finished}
+    del changed["sha256"]
+    write_json(manifest, sealed(changed))
+
+
+def chain(results: Path, *more: str) -> dict[str, dict[str, Any]]:
+    """The jobs behind the target: all stages, each after the one before."""
+    names = [str(results / "small" / f"{stage}.manifest.json") for stage in [*STAGES, *more]]
+    return {
+        name: {"stage": stage, "after": [above] if above else []}
+        for name, above, stage in zip(names, [None, *names], [*STAGES, *more], strict=False)
+    }
+
+
+def boxes(report: Report) -> dict[str, dict[str, Any]]:
+    return {box["stage"]: box for box in report.graph()["boxes"]}
+
+
+class Cells(HTMLParser):
+    """The cells of the table of stages."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.feed(text[text.index('<table id="stages">') :].partition("</table>")[0])
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        if tag == "tr":
+            self.rows.append([])
+
+    def handle_data(self, data: str) -> None:
+        if data.strip():
+            self.rows[-1].append(data)
+
+
+def two_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first run makes two stages, and the second one the third; one more stands apart."""
+    in_run(monkeypatch, "2026-01-01T10:00:00+00:00", TARGET)
+    at(made(results, "collect"), "2026-01-01T10:00:30+00:00")
+    at(made(results, "train", after="collect"), "2026-01-01T10:05:00+00:00")
+    at(made(results, "export", after="collect"), "2026-01-01T10:06:00+00:00")
+    in_run(monkeypatch, "2026-01-02T10:00:00+00:00", TARGET)
+    at(made(results, "encode", after="train"), "2026-01-02T10:09:40+00:00")
+
+
+def test_the_last_run_is_told_in_words_and_in_the_graph(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_runs(results, monkeypatch)
+    report = report_of(results, behind_of=lambda target: chain(results) if target == TARGET else {})
+    said = report.last_run()
+    assert said is not None and said["asked"] == [TARGET] and said["seconds"] == 580.0
+    assert [said[key] for key in ("made", "reused", "missing", "unknown", "unused")] == [1, 2, 1, 0, 1]
+    text = " ".join(page(report, Limits(10, 100, 1))[0].split())
+    assert "It made 1 result in 9 min 40 s and reused 2 of earlier runs." in text
+    assert "1 missing" in text and "It had no use for 1 more." in text
+    looks = {stage: box["look"] for stage, box in boxes(report).items()}
+    assert looks == {
+        "collect": "reused",
+        "train": "reused",
+        "encode": "made",
+        "search": "missing",
+        "export": "unused",
+    }
+    found = boxes(report)
+    assert found["search"]["x"] > found["encode"]["x"] > found["train"]["x"] > found["collect"]["x"]
+    assert found["encode"]["words"] == ["1 made"] and found["collect"]["words"][0] == "1 reused"
+    rows = {row[0]: row[1:5] for row in Cells(text).rows}
+    assert rows["stage"] == ["made in the last run", "reused", "missing", "not used"]
+    assert rows["encode"] == ["1", "0", "0", "0"] and rows["search"] == ["0", "0", "1", "0"]
+
+
+def test_a_target_that_the_configuration_lacks_is_said_and_misses_nothing(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_runs(results, monkeypatch)
+    report = report_of(results)
+    said = report.last_run()
+    assert said is not None and not said["is_asked_known"]
+    assert [said[key] for key in ("made", "reused", "missing", "unused")] == [1, 2, 0, 1]
+    assert "what the run may lack is unknown" in page(report, Limits(10, 100, 1))[0]
+
+
+def test_without_a_run_in_the_manifests_the_page_says_that_it_is_unknown(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(RUN_VARIABLE, raising=False)
+    made(results, "collect")
+    made(results, "train", after="collect")
+    report = report_of(results, behind_of=lambda target: chain(results))
+    assert report.last_run() is None
+    text = page(report, Limits(10, 100, 1))[0]
+    assert "is unknown: no manifest here names the run" in text and "in the last run" not in text
+    assert boxes(report)["collect"]["words"] == ["1 made"]
+
+
+def test_a_later_result_without_a_run_is_unknown_and_an_earlier_one_is_reused(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_runs(results, monkeypatch)
+    monkeypatch.delenv(RUN_VARIABLE)
+    at(made(results, "collect"), "2026-01-01T09:00:00+00:00")
+    at(made(results, "search", after="encode"), "2026-01-02T10:20:00+00:00")
+    report = report_of(results, behind_of=lambda target: chain(results))
+    said = report.last_run()
+    assert said is not None
+    assert [said[key] for key in ("made", "reused", "missing", "unknown")] == [1, 2, 0, 1]
+    assert "1 unknown" in page(report, Limits(10, 100, 1))[0]
+    assert said["seconds"] == 580.0  # not those of what it may not have made
+
+
+def test_only_a_way_back_to_an_earlier_round_is_drawn_as_one(results: Path) -> None:
+    made(results, "collect")
+    made(results, "examples", after="collect")
+    made(results, "train", after="examples")
+    for name, stage, after in (("second", "examples", "train"), ("third", "train", "second")):
+        file = results / "small" / name
+        file.write_text("a second round")
+        record(
+            Path(f"{file}.manifest.json"),
+            stage,
+            outputs=[file],
+            inputs=[results / "small" / after],
+            wildcards={"system": name},
+        )
+    # of the first round alone, so it lies less deep than the examples of the second
+    made(results, "export", after="examples")
+    graph = report_of(results).graph()
+    found = {box["stage"]: box["x"] for box in graph["boxes"]}
+    assert found["collect"] < found["examples"] < found["train"] == found["export"]
+    ((leaves, _, arrives, _),) = graph["back"]
+    assert leaves > found["train"] and arrives == found["examples"]
+
+
+def test_a_time_of_the_run_has_its_zone(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from condenser.pipeline.environment import run
+
+    ((name, value),) = run([TARGET]).items()
+    monkeypatch.setenv(name, value)
+    manifest = read_json(made(results, "collect"))
+    assert manifest["run"]["asked"] == [TARGET]
+    began = datetime.datetime.fromisoformat(manifest["run"]["started"])
+    assert datetime.timedelta() <= datetime.datetime.now(datetime.UTC) - began < datetime.timedelta(minutes=5)
