@@ -91,7 +91,6 @@ rule tokens:
         "results/{dataset}/logs/tokens.{model}.{shard}.log",
     benchmark:
         "results/{dataset}/benchmarks/tokens.{model}.{shard}.tsv"
-    priority: 2  # every training waits for it
     conda:
         "../envs/torch.yaml"
     threads: THREADS

@@ -63,7 +63,6 @@ rule pretrain:
         "results/{dataset}/benchmarks/pretrain.{model}.tsv"
     wildcard_constraints:
         model=rf"{names(ONCE)}|({names(FOR_EACH_SEED)}){experiment.SEED}",
-    priority: 2  # the longest way to a table begins with it
     conda:
         "../envs/torch.yaml"
     threads: THREADS

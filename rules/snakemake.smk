@@ -9,9 +9,11 @@ from pathlib import Path
 import snakemake.common
 import snakemake.rules
 from snakemake import __version__
+from snakemake.dag import DAG
 from snakemake.exceptions import MissingRuleException
 from snakemake.executors.touch import Executor as TouchExecutor
 from snakemake.io import _IOFile
+from snakemake.jobs import Job
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
@@ -116,6 +118,23 @@ snakemake.common.get_function_params = functools.cache(
     snakemake.common.get_function_params
 )
 snakemake.rules.get_function_params = snakemake.common.get_function_params
+
+
+# A priority of a rule is that of all its jobs. But an encoding that a training waits for should come before
+# one that is only measured: so a job's priority is the number of jobs in the longest chain from it to a target.
+def longest_chain_first(dag, snakemakes=DAG.update_priority):
+    snakemakes(dag)
+
+    @functools.cache
+    def chain(job):
+        return 1 + max(map(chain, filter(dag.needrun, dag.depending[job])), default=0)
+
+    for job in dag.needrun_jobs():
+        if dag.priority(job) != Job.HIGHEST_PRIORITY:  # --prioritize
+            dag._priority[job] = chain(job)
+
+
+DAG.update_priority = longest_chain_first
 
 
 # `snakemake --touch` accepts a result as it is. Its manifest must say so.

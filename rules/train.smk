@@ -40,7 +40,6 @@ rule train:
         "results/{dataset}/benchmarks/train.{system}.{variant}.tsv"
     wildcard_constraints:
         system=names(TRAINED),
-    priority: 1  # the longest way to a table begins with it
     conda:
         "../envs/torch.yaml"
     threads: THREADS

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Int
 
-from condenser.data.randomness import uniforms
+from condenser.data.randomness import bits_at, uniforms
 
 _PLACE_BITS = 16
 _SIZE_MASK = np.uint64(2**_PLACE_BITS - 1)
+_RANKS_AT_ONCE = 8
+_ORDER_MASK = np.uint64((2**32 - 1) << 32)
 _NO_WORD = np.uint64(2**64 - 1)  # sorts after every word, with a size above every budget
 
 
@@ -52,13 +55,18 @@ def mask_tokens(
     width = ids.shape[1]
     columns = np.arange(width)
     is_content = is_ordinary[ids] & (columns > 0) & (columns < lengths[:, None] - 1)
-    shares = np.rint(probability * is_content.sum(axis=1)).astype(np.int64)
-    budgets = np.clip(shares, 1, max_predictions)
-    order = uniforms(seed, "mask order", epoch, positions, columns=width)
+    num_content = np.count_nonzero(is_content, axis=1)
+    shares = np.rint(probability * num_content).astype(np.int64)
+    budgets = np.where(num_content > 0, np.clip(shares, 1, max_predictions), 0)
+
+    def order(rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return bits_at(seed, "mask order", epoch, positions, rows=rows, columns=columns)
+
     masked = _choose_words(is_content, is_continuation[ids], budgets, order)
 
     labels = ids.ravel()[masked]
-    rows, columns = np.divmod(masked, width)
+    rows = masked // width  # divmod is slower
+    columns = masked - rows * width
     places = (positions[rows].astype(np.uint64) << np.uint64(_PLACE_BITS)) + columns.astype(np.uint64)
     actions, choices = uniforms(seed, "mask actions", epoch, places, columns=2).T
     replacements = random_ids[(choices * len(random_ids)).astype(np.int64)]
@@ -70,42 +78,50 @@ def mask_tokens(
 
 
 def _choose_words(
-    is_content: np.ndarray, is_continuation: np.ndarray, budgets: np.ndarray, order: np.ndarray
+    is_content: np.ndarray,
+    is_continuation: np.ndarray,
+    budgets: np.ndarray,
+    order: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> np.ndarray:
     """Flat positions of the tokens of the chosen words, ascending.
 
-    A word is a content token and the continuations after it. The words of a row are ordered by the number
-    of their first token in `order`, then by their place.
+    A word is a content token and the continuations after it. The words of a row are ordered by the upper half
+    of the 64 bits that `order` gives the row and the place of their first tokens, then by their place.
     """
     num_rows, width = is_content.shape
     assert width < 2**_PLACE_BITS, "a place must fit into its bits"
     is_inside = is_content & is_continuation
     is_inside[:, 1:] &= is_content[:, :-1]
-    bounds = np.flatnonzero(~is_inside)  # starts of words and tokens without content, as the last of each row
-    is_start = is_content.ravel()[bounds]
-    starts = bounds[is_start]
-    sizes = np.diff(bounds, append=is_content.size)[is_start]
+    bounds = np.append(np.flatnonzero(~is_inside), is_content.size)  # of words and of tokens without content
+    is_start = is_content.ravel()[bounds[:-1]]
+    starts = bounds[:-1][is_start]
+    sizes = bounds[1:][is_start] - starts
+    rows = starts // width
+    places = starts - rows * width
 
-    # One integer for each word: rank, place, size. Sorting integers is much faster than sorting indices.
-    words = np.full(is_content.size, _NO_WORD, dtype=np.uint64)
-    ranks = (order.ravel()[starts] * 2.0**32).astype(np.uint64)
-    places = (starts % width).astype(np.uint64)
-    words[starts] = (ranks << np.uint64(32)) | (places << np.uint64(_PLACE_BITS)) | sizes.astype(np.uint64)
-    words = np.sort(words.reshape(num_rows, width), axis=1).T
+    # One integer for each word: order, place, size. Sorting integers is much faster than sorting indices.
+    words = np.full((num_rows, width), _NO_WORD, dtype=np.uint64)
+    words.ravel()[starts] = order(rows, places) & _ORDER_MASK | (places << _PLACE_BITS | sizes).astype(
+        np.uint64
+    )
+    words.sort(axis=1)
 
     # All rows advance together by one word, each row in its own order.
-    words = np.ascontiguousarray(words)
-    sizes = (words & _SIZE_MASK).astype(np.int64)
-    is_taken = np.zeros(words.shape, dtype=bool)
-    left = np.where(is_content.any(axis=1), budgets, 0)
-    for rank in range(width):
+    left, taken = budgets.copy(), [np.zeros(0, dtype=np.int64)]
+    for first in range(0, width, _RANKS_AT_ONCE):
         if not left.any():
             break
-        np.less_equal(sizes[rank], left, out=is_taken[rank])
-        left -= sizes[rank] * is_taken[rank]
+        sizes_at = np.ascontiguousarray((words[:, first : first + _RANKS_AT_ONCE] & _SIZE_MASK).T, np.int64)
+        is_taken = np.zeros(sizes_at.shape, dtype=bool)
+        for sizes_at_rank, is_taken_at_rank in zip(sizes_at, is_taken, strict=True):
+            np.less_equal(sizes_at_rank, left, out=is_taken_at_rank)
+            left -= sizes_at_rank * is_taken_at_rank
+        ranks, rows = np.nonzero(is_taken)
+        taken.append(rows * width + ranks + first)
 
-    ranks, rows = np.nonzero(is_taken)
-    sizes = sizes[ranks, rows]
-    places = ((words[ranks, rows] >> np.uint64(_PLACE_BITS)) & _SIZE_MASK).astype(np.int64)
+    chosen = np.concatenate(taken)
+    found = words.ravel()[chosen]
+    sizes = (found & _SIZE_MASK).astype(np.int64)
+    places = (found >> np.uint64(_PLACE_BITS) & _SIZE_MASK).astype(np.int64)
     within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.sort(np.repeat(rows * width + places, sizes) + within)
+    return np.sort(np.repeat(chosen // width * width + places, sizes) + within)

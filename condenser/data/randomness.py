@@ -17,9 +17,15 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 def _mixed(values: np.ndarray) -> np.ndarray:
     """The finaliser of SplitMix64 (Steele, Lea, Flood 2014), elementwise on uint64."""
-    values = (values ^ (values >> np.uint64(30))) * _MIX_1
-    values = (values ^ (values >> np.uint64(27))) * _MIX_2
-    return values ^ (values >> np.uint64(31))
+    mixed = values >> np.uint64(30)
+    mixed ^= values
+    mixed *= _MIX_1
+    shifted = mixed >> np.uint64(27)
+    mixed ^= shifted
+    mixed *= _MIX_2
+    np.right_shift(mixed, np.uint64(31), out=shifted)
+    mixed ^= shifted
+    return mixed
 
 
 def stream_key(seed: int, stream: str, epoch: int = 0) -> int:
@@ -34,11 +40,21 @@ def uniforms(seed: int, stream: str, epoch: int, positions: np.ndarray, *, colum
     Entry (i, j) depends on `positions[i]` and j alone, so a call with more columns begins with the same
     numbers.
     """
-    with np.errstate(over="ignore"):
-        rows = _mixed(positions.astype(np.uint64) * _GOLDEN + np.uint64(stream_key(seed, stream, epoch)))
-        steps = (np.arange(columns, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
-        bits = _mixed(rows[:, None] + steps[None, :])
+    rows, places = np.arange(len(positions))[:, None], np.arange(columns)[None, :]
+    bits = bits_at(seed, stream, epoch, positions, rows=rows, columns=places)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def bits_at(
+    seed: int, stream: str, epoch: int, positions: np.ndarray, *, rows: np.ndarray, columns: np.ndarray
+) -> np.ndarray:
+    """The 64 random bits of (positions[row], column) for each of `rows` and `columns`: uint64.
+
+    The first 53 are the number that `uniforms` gives there.
+    """
+    with np.errstate(over="ignore"):
+        keys = _mixed(positions.astype(np.uint64) * _GOLDEN + np.uint64(stream_key(seed, stream, epoch)))
+        return _mixed(keys[rows] + (columns.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
 
 
 def permutation(seed: int, stream: str, epoch: int, count: int) -> np.ndarray:

@@ -233,22 +233,31 @@ def write_run(path: str | Path, rows: Iterable[ScoredDoc], *, system: str) -> in
 
 
 def read_run(path: str | Path) -> Iterator[ScoredDoc]:
-    """The lines of a TREC run, in file order.
+    """The lines of a TREC run, in file order (`condenser.data.runs` reads them by query, and faster).
 
     Raises:
-        ValueError: a line does not have six columns, or its score is NaN or not a number.
+        ValueError: a line is not a hit (`parse_hit`).
     """
     for number, line in _lines(path):
-        try:
-            query_id, _, doc_id, _, text, _ = line.decode().split()
-            if isnan(score := float(text)):
-                raise ValueError("NaN cannot be ranked")
-        except ValueError as error:
-            raise ValueError(
-                f"{path}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a number "
-                f"as score, got {line.decode(errors='replace')[:80]!r}. Is this a TREC run?"
-            ) from error
-        yield ScoredDoc(query_id, doc_id, score)
+        yield parse_hit(path, number, line)
+
+
+def parse_hit(path: str | Path, number: int, line: bytes) -> ScoredDoc:
+    """One line of a TREC run, without its line feed; file and number are for the error.
+
+    Raises:
+        ValueError: the line does not have six columns, or its score is NaN or not a number.
+    """
+    try:
+        query_id, _, doc_id, _, text, _ = line.decode().split()
+        if isnan(score := float(text)):
+            raise ValueError("NaN cannot be ranked")
+    except ValueError as error:
+        raise ValueError(
+            f"{path}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a number "
+            f"as score, got {line.decode(errors='replace')[:80]!r}. Is this a TREC run?"
+        ) from error
+    return ScoredDoc(query_id, doc_id, score)
 
 
 def read_doc_ids(path: str | Path) -> list[str]:

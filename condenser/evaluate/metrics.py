@@ -8,19 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import groupby
 from math import fsum
-from operator import attrgetter
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from condenser.data.records import Qrel, read_items, read_qrels, read_run, read_similarities
+from condenser.data.records import Qrel, read_items, read_qrels, read_similarities
+from condenser.data.runs import hits_by_query
 from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 
+if TYPE_CHECKING:
+    import pyarrow
+
 Grades = Mapping[str, Mapping[str, int]]  # query_id -> doc_id -> grade
-RunOfQuery = tuple[str, list[str], list[float]]  # query_id, doc_ids in order of the run, scores
+
+
+class RankedQuery(NamedTuple):
+    """The hits of a query; `places` are those of its judged passages among them, from 0."""
+
+    query_id: str
+    doc_ids: pyarrow.StringArray  # in the order of the run
+    scores: Sequence[float] | np.ndarray
+    places: Mapping[str, int]
+
+
+class RepeatedPassage(Exception):
+    """A query has a passage twice; `place` is that of the second, from 0."""
+
+    def __init__(self, place: int) -> None:
+        super().__init__(place)
+        self.place = place
 
 
 def grades_of(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
@@ -40,7 +59,33 @@ def grades_of(qrels: Iterable[Qrel]) -> dict[str, dict[str, int]]:
     return grades
 
 
-def read_rankings(run_file: Path) -> Iterator[RunOfQuery]:
+def ranked(
+    query_id: str,
+    doc_ids: Sequence[str] | pyarrow.StringArray,
+    scores: Sequence[float] | np.ndarray,
+    grades: Grades,
+) -> RankedQuery:
+    """What `measure_run` needs of the hits of a query, which stand in the order of the run.
+
+    Raises:
+        RepeatedPassage: a passage comes twice.
+    """
+    import pyarrow
+
+    texts = pyarrow.array(doc_ids, pyarrow.string()) if isinstance(doc_ids, Sequence) else doc_ids
+    num_hits, judged = len(texts), [*grades.get(query_id, ())]
+    # the number of each text in order of first occurrence: one pass finds both a repeated and a judged one
+    both = pyarrow.concat_arrays([texts, pyarrow.array(judged, pyarrow.string())])
+    numbers = both.dictionary_encode().indices.to_numpy()
+    if num_hits and numbers[num_hits - 1] != num_hits - 1:
+        raise RepeatedPassage(int(np.flatnonzero(numbers[:num_hits] != np.arange(num_hits))[0]))
+    places = zip(judged, numbers[num_hits:].tolist(), strict=True)
+    return RankedQuery(
+        query_id, texts, scores, {doc_id: place for doc_id, place in places if place < num_hits}
+    )
+
+
+def read_rankings(run_file: Path, grades: Grades) -> Iterator[RankedQuery]:
     """The rankings of a run, query by query, in file order.
 
     Raises:
@@ -49,37 +94,42 @@ def read_rankings(run_file: Path) -> Iterator[RunOfQuery]:
     """
     done: set[str] = set()
     first_line = 1
-    for query_id, lines in groupby(read_run(run_file), key=attrgetter("query_id")):
-        hits = list(lines)
+    for query_id, doc_ids, scores in hits_by_query(run_file):
         if query_id in done:
             raise ValueError(
                 f"{run_file}:{first_line}: expected all lines of query {query_id} together, got more of "
                 "them after another query. Sort the run by query."
             )
         done.add(query_id)
-        doc_ids = [hit.doc_id for hit in hits]
-        if len(set(doc_ids)) != len(doc_ids):
-            repeated = next(index for index, doc_id in enumerate(doc_ids) if doc_id in doc_ids[:index])
+        try:
+            yield ranked(query_id, doc_ids, scores, grades)
+        except RepeatedPassage as repeated:
             raise ValueError(
-                f"{run_file}:{first_line + repeated}: expected each passage once for query {query_id}, got "
-                f"{doc_ids[repeated]} again. Remove the duplicate."
-            )
-        yield query_id, doc_ids, [hit.score for hit in hits]
-        first_line += len(hits)
+                f"{run_file}:{first_line + repeated.place}: expected each passage once for query {query_id}, "
+                f"got {doc_ids[repeated.place]} again. Remove the duplicate."
+            ) from None
+        first_line += len(doc_ids)
 
 
-def trec_order(doc_ids: Sequence[str], scores: Sequence[float]) -> list[str]:
-    """The passages as trec_eval ranks them, whatever order the run has.
+def trec_ranks(one: RankedQuery) -> dict[str, int]:
+    """The ranks from 1 that trec_eval gives the judged passages, whatever order the run has.
 
-    By score in float32, descending; ties by doc_id as bytes, descending.
+    By score in float32, descending; ties by doc_id as bytes, descending (in UTF-8 that is the order of str).
     """
-    exact = np.asarray(scores, dtype=np.float32).tolist()
-    pairs = sorted(zip(exact, (doc_id.encode() for doc_id in doc_ids), strict=True), reverse=True)
-    return [doc_id.decode() for _, doc_id in pairs]
+    with np.errstate(over="ignore"):
+        scores = np.asarray(one.scores, dtype=np.float32)
+    if (scores[1:] < scores[:-1]).all():
+        return {doc_id: place + 1 for doc_id, place in one.places.items()}
+    ranks = {}
+    for doc_id, place in one.places.items():
+        tied = one.doc_ids.take(np.flatnonzero(scores == scores[place])).to_pylist()
+        better = np.count_nonzero(scores > scores[place]) + sum(other > doc_id for other in tied)
+        ranks[doc_id] = int(better) + 1
+    return ranks
 
 
 def measure_run(
-    rankings: Iterable[RunOfQuery],
+    rankings: Iterable[RankedQuery],
     grades: Grades,
     *,
     measures: Sequence[str],
@@ -105,15 +155,17 @@ def measure_run(
         for query_id, of_query in grades.items()
     }
     num_found = num_unjudged = num_hits = 0
-    for query_id, doc_ids, scores in rankings:
-        num_hits += len(doc_ids)
+    for one in rankings:
+        query_id = one.query_id
+        num_hits += len(one.doc_ids)
         if query_id not in grades:
             num_unjudged += 1
             continue
         num_found += 1
         ranking = Ranking(
-            doc_ids,
-            trec_order(doc_ids, scores),
+            one.doc_ids,
+            {doc_id: place + 1 for doc_id, place in one.places.items()},
+            trec_ranks(one),
             relevant[query_id],
             grades[query_id],
             partial(has_answer, query_id) if has_answer else None,
@@ -172,7 +224,7 @@ def evaluate(
             "Lower metrics.relevant_grade, complete the judgements, or take measures by answer (hits@20)."
         )
     values, counts = measure_run(
-        read_rankings(run_file),
+        read_rankings(run_file, grades),
         grades,
         measures=measures,
         relevant_grade=relevant_grade,

@@ -20,7 +20,7 @@ from jaxtyping import Float32
 
 from condenser.data.records import read_doc_ids, read_passages, read_qrels, read_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
-from condenser.evaluate.metrics import grades_of, measure_run
+from condenser.evaluate.metrics import grades_of, measure_run, ranked
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.export.folders import joined, passage_encoder_folder, refuse_other_model
 from condenser.export.onnx_files import INPUTS, INT8_FILE, ONNX_FILE, OUTPUT
@@ -317,7 +317,7 @@ def _measured_loss(
 
     def of_queries(result: Found) -> np.ndarray:
         rankings = (
-            (query_id, [doc_ids[texts.rows[row]] for row in rows], scores.tolist())
+            ranked(query_id, [doc_ids[texts.rows[row]] for row in rows], scores, judged)
             for query_id, rows, scores in zip(texts.query_ids, result.rows, result.scores, strict=True)
         )
         values, _ = measure_run(rankings, judged, measures=[MEASURE], relevant_grade=1)

@@ -9,7 +9,7 @@ beside the weights, and `losses.jsonl`, one line a step.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor, nn
 
-from condenser.data.batches import length_chunks, num_steps, pack_texts, step_items
+from condenser.data.batches import length_chunks, num_steps, pack_texts, padded_width, step_items
 from condenser.data.masking import mask_tokens
 from condenser.data.randomness import stream_key
 from condenser.data.records import count_doc_ids, read_doc_ids
@@ -28,7 +28,6 @@ from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
 from condenser.files import atomic_folder
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.devices import autocast
-from condenser.model.layers import padding_mask
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
 from condenser.train.checkpoint import LOG_NAME
@@ -38,6 +37,7 @@ from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_tota
 from condenser.train.memory import StepMemory
 
 LOSSES_FILE = "losses.jsonl"
+_ROWS_MASKED_AT_ONCE = 512  # numpy's calls cost little then, and their arrays still fit into a core's cache
 
 
 @runtime_checkable
@@ -363,9 +363,11 @@ def masked_texts(
     }
     first_numbers = accumulate((len(cut) for cut in cuts.values()), initial=0)
     mine = processes.mine(sum(map(len, cuts.values())))
+    at_once = max(1, _ROWS_MASKED_AT_ONCE // rows_per_chunk)
     for (name, group), first in zip(groups.items(), first_numbers, strict=False):
-        for number, rows in enumerate(cuts[name], start=first):
-            ids, whole = group.pack(shards, rows, tokenizer)
+        for begin in range(0, len(cuts[name]), at_once):
+            several = cuts[name][begin : begin + at_once]
+            ids, whole = group.pack(shards, np.concatenate(several), tokenizer)
             masked_positions = labels = np.zeros(0, dtype=np.int64)
             if mask_probability > 0:
                 masked = mask_tokens(
@@ -376,22 +378,43 @@ def masked_texts(
                     mask_id=tokenizer.mask_id,
                     probability=mask_probability,
                     max_predictions=ids.shape[1],  # BERT's limit of 20 is not the authors'
-                    positions=group.positions[rows],
+                    positions=group.positions[np.concatenate(several)],
                     seed=seed,
                     epoch=epoch,
                 )
                 ids, masked_positions, labels = masked.input_ids, masked.masked_positions, masked.labels
             num_masked += len(labels)
-            if number in mine:
-                inputs = MaskedRows(
-                    torch.from_numpy(ids),
-                    padding_mask(torch.from_numpy(whole), width=ids.shape[1]),
-                    torch.from_numpy(masked_positions),
-                    torch.from_numpy(labels),
-                )
-                chunk_seed = stream_key(seed, f"dropout of step {step}", number)
-                chunks.append(Chunk(name, torch.from_numpy(rows), inputs, chunk_seed))
+            parts = _cut(ids, whole, masked_positions, labels, sizes=[len(rows) for rows in several])
+            for number, (rows, inputs) in enumerate(zip(several, parts, strict=True), start=first + begin):
+                if number in mine:
+                    chunk_seed = stream_key(seed, f"dropout of step {step}", number)
+                    chunks.append(Chunk(name, torch.from_numpy(rows), inputs, chunk_seed))
     return MaskedTexts(chunks, {name: len(group.lengths) for name, group in groups.items()}, num_masked)
+
+
+def _cut(
+    ids: np.ndarray, whole: np.ndarray, masked_positions: np.ndarray, labels: np.ndarray, *, sizes: list[int]
+) -> Iterator[MaskedRows]:
+    """Masked rows in chunks of these sizes, each only as wide as its own longest row."""
+    width, ends = ids.shape[1], np.cumsum(sizes)
+    begins = ends - sizes
+    longest, shortest = np.maximum.reduceat(whole, begins), np.minimum.reduceat(whole, begins)
+    is_token = np.arange(width) < whole[:, None]
+    masked_rows = masked_positions // width
+    masked_ends = np.searchsorted(masked_rows, ends)
+    first = 0
+    for begin, end, most, least, last in zip(
+        *(numbers.tolist() for numbers in (begins, ends, longest, shortest, masked_ends)), strict=True
+    ):
+        own = min(padded_width(most), width)
+        shift = masked_rows[first:last] * (width - own) + begin * own
+        yield MaskedRows(
+            torch.from_numpy(ids[begin:end, :own].copy()),
+            None if least >= own else torch.from_numpy(is_token[begin:end, :own].copy()),
+            torch.from_numpy(masked_positions[first:last] - shift),
+            torch.from_numpy(labels[first:last]),
+        )
+        first = last
 
 
 def graph_bytes(chunks: Sequence[Chunk[MaskedRows]], model: Any) -> int:

@@ -34,9 +34,10 @@ def made_up(folder: Path, *, seed: int, depth: int, max_grade: int) -> tuple[Pat
 )
 def test_recall_and_ndcg_equal_trec_eval(tmp_path, seed, depth, max_grade, relevant_grade):
     run_file, qrels_file = made_up(tmp_path, seed=seed, depth=depth, max_grade=max_grade)
+    judged = grades_of(read_qrels(qrels_file))
     values, _ = measure_run(
-        read_rankings(run_file),
-        grades_of(read_qrels(qrels_file)),
+        read_rankings(run_file, judged),
+        judged,
         measures=["R@1", "R@20", "R@100", "R@1000", "nDCG@5", "nDCG@10", "nDCG@1000"],
         relevant_grade=relevant_grade,
     )
@@ -78,9 +79,10 @@ def official_mrr(qrels_file: Path, run_file: Path, *, depth: int) -> float:
 @pytest.mark.parametrize("seed", [4, 5, 6])
 def test_mrr_equals_the_official_rule_with_ties_and_missing_queries(tmp_path, seed):
     run_file, qrels_file = made_up(tmp_path, seed=seed, depth=30, max_grade=1)
+    judged = grades_of(read_qrels(qrels_file))
     values, counts = measure_run(
-        read_rankings(run_file),
-        grades_of(read_qrels(qrels_file)),
+        read_rankings(run_file, judged),
+        judged,
         measures=["MRR@10", "MRR@20"],
         relevant_grade=1,
     )

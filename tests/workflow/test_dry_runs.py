@@ -55,6 +55,26 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path, load
     assert {name: counted[name] for name in by_stage} == by_stage  # the other tests ask `load` alone
 
 
+def test_jobs_that_more_stages_wait_for_come_first(root: Path, folder: Path) -> None:
+    said = snakemake(root, folder, "results/msmarco/table2.tsv").stdout
+    inputs, priorities = {}, {}
+    for job in re.split(r"\n(?=(?:local)?rule )", said)[1:]:
+        line = dict(re.findall(r"^    (\w+): (.+)$", job, flags=re.MULTILINE))
+        made = frozenset(line["output"].split(", "))
+        inputs[made], priorities[made] = line.get("input", "").split(", "), int(line["priority"])
+
+    def chain(made: frozenset[str]) -> int:
+        return 1 + max((chain(other) for other, read in inputs.items() if made & {*read}), default=0)
+
+    assert len(priorities) > 50 and priorities == {made: chain(made) for made in inputs}
+    of = {file.removeprefix("results/msmarco/systems/"): made for made in inputs for file in made}
+    mined, measured = (
+        priorities[of[f"{system}/seed42/embeddings/collection.0-of-1.npy"]]
+        for system in ("cocondenser-round1", "backbone-round1")
+    )
+    assert mined > priorities[of["cocondenser-round2/seed42/model/model.safetensors"]] > measured
+
+
 @pytest.mark.parametrize(
     ("overlay", "tables"),
     [

@@ -22,8 +22,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from condenser import kinds
+
+if TYPE_CHECKING:
+    import pyarrow
 
 FOLDER = "evaluate/measures"
 
@@ -32,8 +36,11 @@ FOLDER = "evaluate/measures"
 class Ranking:
     """What a system gave for one judged query, and what the judgements say."""
 
-    in_run_order: list[str]  # doc_ids by their ranks in the run, as MS MARCO's script reads it
-    in_trec_order: list[str]  # doc_ids by score, as trec_eval reads it
+    hits: pyarrow.StringArray  # doc_ids in the order of the run
+    run_ranks: Mapping[
+        str, int
+    ]  # of the judged passages among the hits, from 1, as MS MARCO's script reads the run
+    trec_ranks: Mapping[str, int]  # of the same by score, as trec_eval reads it
     relevant: frozenset[str]  # doc_ids from the least relevant grade on
     grades: Mapping[str, int]
     has_answer: Callable[[str], bool] | None = None  # of a doc_id

@@ -14,4 +14,4 @@ NEEDS_ANSWERS = True
 def value(ranking: Ranking, *, depth: int) -> float:
     """1 where one of the first `depth` passages of the run holds an answer, else 0."""
     assert ranking.has_answer is not None, "the measure needs answers"
-    return float(any(ranking.has_answer(doc_id) for doc_id in ranking.in_run_order[:depth]))
+    return float(any(ranking.has_answer(doc_id) for doc_id in ranking.hits[:depth].to_pylist()))

@@ -9,7 +9,6 @@ NAME = "MRR"
 
 def value(ranking: Ranking, *, depth: int) -> float:
     """1 / rank of the first relevant passage among the first `depth` ranks of the run, else 0."""
-    for rank, doc_id in enumerate(ranking.in_run_order[:depth], start=1):
-        if doc_id in ranking.relevant:
-            return 1 / rank
-    return 0.0
+    ranks = (rank for doc_id, rank in ranking.run_ranks.items() if doc_id in ranking.relevant)
+    first = min(ranks, default=depth + 1)
+    return 1 / first if first <= depth else 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from math import log2
 
 from condenser.evaluate.measures import Ranking
@@ -14,10 +14,10 @@ def value(ranking: Ranking, *, depth: int) -> float:
     """Gain is the grade, discount log2(rank + 1); negative grades gain nothing."""
     grades = ranking.grades
     ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
-    best = _discounted(ideal[:depth])
-    gains = [max(grades.get(doc_id, 0), 0) for doc_id in ranking.in_trec_order[:depth]]
-    return _discounted(gains) / best if best else 0.0
+    best = _discounted(enumerate(ideal[:depth], start=1))
+    found = [(rank, grades[doc_id]) for doc_id, rank in ranking.trec_ranks.items() if rank <= depth]
+    return _discounted(sorted(found)) / best if best else 0.0
 
 
-def _discounted(gains: Sequence[int]) -> float:
-    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1) if gain)
+def _discounted(gains: Iterable[tuple[int, int]]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in gains if gain > 0)

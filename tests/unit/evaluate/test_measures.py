@@ -8,14 +8,25 @@ import pytest
 from condenser.data.records import Qrel
 from condenser.evaluate import metrics
 from condenser.evaluate.measures import Measure, parse
-from condenser.evaluate.metrics import evaluate, grades_of, means, measure_run, read_rankings, trec_order
+from condenser.evaluate.metrics import (
+    evaluate,
+    grades_of,
+    means,
+    measure_run,
+    ranked,
+    read_rankings,
+    trec_ranks,
+)
 
 NAMES = ["MRR@10", "R@100", "R@1000", "nDCG@10"]
 
 
 def measured(run, grades, *, measures=NAMES, relevant_grade=1):
     return measure_run(
-        ((query, docs, [float(-rank) for rank in range(len(docs))]) for query, docs in run.items()),
+        (
+            ranked(query, docs, [float(-rank) for rank in range(len(docs))], grades)
+            for query, docs in run.items()
+        ),
         grades,
         measures=measures,
         relevant_grade=relevant_grade,
@@ -62,14 +73,14 @@ def test_a_passage_twice_in_a_list_is_an_error_with_its_line(tmp_path):
     run = tmp_path / "run.trec"
     run.write_text("q Q0 a 1 3 s\nq Q0 b 2 2 s\nq Q0 a 3 1 s\n")
     with pytest.raises(ValueError, match=r"run\.trec:3: .*query q, got a again"):
-        list(read_rankings(run))
+        list(read_rankings(run, {}))
 
 
 def test_a_query_in_two_places_is_an_error_with_its_line(tmp_path):
     run = tmp_path / "run.trec"
     run.write_text("q Q0 a 1 3 s\np Q0 b 1 2 s\nq Q0 c 2 1 s\n")
     with pytest.raises(ValueError, match=r"run\.trec:3: .*query q together"):
-        list(read_rankings(run))
+        list(read_rankings(run, {}))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +90,7 @@ def test_a_line_that_is_no_hit_is_an_error_with_its_line(tmp_path, line):
     run = tmp_path / "run.trec"
     run.write_text(f"q Q0 z 1 3 s\n{line}\n")
     with pytest.raises(ValueError, match=r"run\.trec:2: expected 6 columns"):
-        list(read_rankings(run))
+        list(read_rankings(run, {}))
 
 
 def test_two_grades_for_one_passage_are_an_error():
@@ -89,8 +100,12 @@ def test_two_grades_for_one_passage_are_an_error():
 
 
 def test_trec_order_breaks_ties_by_the_later_id_and_sees_float32():
-    assert trec_order(["a", "b", "c"], [1.0 + 1e-9, 1.0, 2.0]) == ["c", "b", "a"]
-    assert trec_order(["Z", "ä", "a"], [1.0, 1.0, 1.0]) == ["ä", "a", "Z"]
+    def ranks(doc_ids, scores):
+        return trec_ranks(ranked("q", doc_ids, scores, {"q": dict.fromkeys(doc_ids, 1)}))
+
+    assert ranks(["a", "b", "c"], [1.0 + 1e-9, 1.0, 2.0]) == {"c": 1, "b": 2, "a": 3}
+    assert ranks(["Z", "ä", "a"], [1.0, 1.0, 1.0]) == {"ä": 1, "a": 2, "Z": 3}
+    assert ranks(["a", "b", "c"], [1e39, 2e39, 1.0]) == {"b": 1, "a": 2, "c": 3}  # infinite in float32
 
 
 def test_the_metrics_file_keeps_every_query_in_the_order_of_the_judgements(tmp_path):
@@ -161,13 +176,14 @@ def test_a_measure_that_looks_for_answers_is_told_query_and_passage(monkeypatch)
 
         @staticmethod
         def value(ranking, *, depth):
-            return float(any(ranking.has_answer(doc_id) for doc_id in ranking.in_run_order[:depth]))
+            return float(any(ranking.has_answer(doc_id) for doc_id in ranking.hits[:depth].to_pylist()))
 
     monkeypatch.setattr(metrics, "parse", lambda name: Measure(name, Answered, 2))
     assert metrics.parse("x").needs_answers and not parse("MRR@10").needs_answers
+    grades = {"q": {"a": 1}, "r": {"a": 1}}
     values, _ = measure_run(
-        [("q", ["a", "b"], [2.0, 1.0]), ("r", ["a", "b", "c"], [3.0, 2.0, 1.0])],
-        {"q": {"a": 1}, "r": {"a": 1}},
+        [ranked("q", ["a", "b"], [2.0, 1.0], grades), ranked("r", ["a", "b", "c"], [3.0, 2.0, 1.0], grades)],
+        grades,
         measures=["Answered@2"],
         relevant_grade=1,
         has_answer=lambda query_id, doc_id: (query_id, doc_id) in {("q", "b"), ("r", "c")},
