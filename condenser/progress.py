@@ -10,8 +10,6 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from condenser.files import count_lines as count_lines
-
 Item = TypeVar("Item")
 
 LINE_EVERY_S = 20.0

@@ -16,8 +16,8 @@ import numpy as np
 
 from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
 from condenser.data.records import Query, TrainExample, read_examples, read_qrels, read_queries, read_run
-from condenser.files import atomic_write
-from condenser.progress import count_lines, track
+from condenser.files import atomic_write, count_lines
+from condenser.progress import track
 
 WHAT_TO_DO = {
     "short_text": "read it: drop it, or correct how its source is read",

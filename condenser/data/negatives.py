@@ -10,7 +10,8 @@ import numpy as np
 
 from condenser.data.randomness import permutation
 from condenser.data.records import TrainExample, read_qrels, read_queries, read_run, write_examples
-from condenser.progress import Progress, count_lines
+from condenser.files import count_lines
+from condenser.progress import Progress
 
 COUNTS = (
     "queries",

@@ -41,7 +41,7 @@ def span_documents(shards: TokenShards, *, min_tokens: int) -> SpanDocuments:
     if len(rows) < 2:
         raise ValueError(
             f"expected at least 2 documents of {2 * min_tokens} tokens or more, got {len(rows)} among "
-            f"{shards.num_rows}. Lower cocondenser.min_span_tokens, or use a corpus of longer texts."
+            f"{shards.num_rows}. Lower min_span_tokens, or use a corpus of longer texts."
         )
     return SpanDocuments(rows, starts[rows], lengths[rows], shards.num_rows - len(rows))
 
@@ -70,7 +70,7 @@ def sample_spans(
     if not 1 <= min_tokens <= shortest <= longest:
         raise ValueError(
             f"expected 1 <= min_span_tokens <= span_tokens[0] <= span_tokens[1], got {min_tokens}, "
-            f"{shortest}, {longest}. Correct the config's block cocondenser."
+            f"{shortest}, {longest}. Correct them."
         )
     rows, begins, sizes = documents.rows[items], documents.starts[items], documents.lengths[items]
     draws = uniforms(seed, "spans", epoch, rows, columns=7)

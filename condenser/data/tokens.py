@@ -21,7 +21,7 @@ from jaxtyping import Bool, Int, Integer
 
 from condenser.data.records import read_passages, read_queries
 from condenser.data.sentences import split_sentences
-from condenser.files import atomic_write, load_npy, save_npy
+from condenser.files import atomic_write, count_lines, load_npy, save_npy
 from condenser.progress import Progress
 
 PARTS = ("tokens", "sentence_lengths", "num_sentences")
@@ -368,7 +368,7 @@ def tokenise_collection(
     Raises:
         ValueError: there is no such shard, or collection and ids do not match line by line.
     """
-    num_rows = _count_lines(doc_ids)
+    num_rows = count_lines(doc_ids)
     begin, end = shard_rows(num_rows, shard, multiple_of=multiple_of)
 
     def texts() -> Iterator[tuple[str, str]]:
@@ -406,10 +406,5 @@ def tokenise_queries(
     """Write the shard of one split's queries; gives its counts."""
     texts = (("", query.text) for query in read_queries(queries))
     return write_token_shard(
-        texts, prefix, tokenizer, batch_size=batch_size, split=False, num_rows=_count_lines(queries)
+        texts, prefix, tokenizer, batch_size=batch_size, split=False, num_rows=count_lines(queries)
     )
-
-
-def _count_lines(path: str | Path) -> int:
-    with Path(path).open("rb") as file:
-        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
