@@ -396,8 +396,9 @@ def _cut(
     ids: np.ndarray, whole: np.ndarray, masked_positions: np.ndarray, labels: np.ndarray, *, sizes: list[int]
 ) -> Iterator[MaskedRows]:
     """Masked rows in chunks of these sizes, each only as wide as its own longest row."""
-    width, ends = ids.shape[1], np.cumsum(sizes)
-    begins = ends - sizes
+    width, num_rows = ids.shape[1], np.array(sizes, dtype=np.int64)
+    ends = np.cumsum(num_rows)
+    begins = ends - num_rows
     longest, shortest = np.maximum.reduceat(whole, begins), np.minimum.reduceat(whole, begins)
     is_token = np.arange(width) < whole[:, None]
     masked_rows = masked_positions // width
