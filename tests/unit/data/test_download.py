@@ -133,7 +133,7 @@ def fetch(
         md5=md5,
         mirror=None,
         retries=retries,
-        timeout_s=0.3,
+        timeout_s=1.5,  # a busy machine is silent for longer than 0.3 s
         wait_s=0.001,
     )
 
@@ -149,7 +149,7 @@ MENDED = {
     "cut after a byte": ([Behaviour(cut_after=1), Behaviour()], 2, 1),
     "cut twice": ([Behaviour(cut_after=70_000), Behaviour(cut_after=100_000), Behaviour()], 3, 2),
     "cut before the last byte": ([Behaviour(cut_after=len(CONTENT) - 1), Behaviour()], 2, 1),
-    "slow, never silent": ([Behaviour(pause_s=0.05)], 1, 0),  # 0.5 s in all, the limit on silence is 0.3 s
+    "slow, never silent": ([Behaviour(pause_s=0.2)], 1, 0),  # 2 s in all, the limit on silence is 1.5 s
     "silent": ([Behaviour(stall_after=100_000), Behaviour()], 2, 1),
     "status 500": ([Behaviour(status=500), Behaviour(status=503), Behaviour()], 3, 0),
     "status 429": ([Behaviour(status=429), Behaviour()], 2, 0),
