@@ -37,9 +37,7 @@ class Ranking:
     """What a system gave for one judged query, and what the judgements say."""
 
     hits: pyarrow.StringArray  # doc_ids in the order of the run
-    run_ranks: Mapping[
-        str, int
-    ]  # of the judged passages among the hits, from 1, as MS MARCO's script reads the run
+    run_ranks: Mapping[str, int]  # from 1, of the judged passages in the run, as MS MARCO's script reads it
     trec_ranks: Mapping[str, int]  # of the same by score, as trec_eval reads it
     relevant: frozenset[str]  # doc_ids from the least relevant grade on
     grades: Mapping[str, int]
