@@ -32,7 +32,7 @@ def has_answer(text: str, answers: Collection[str]) -> bool:
     False
     """
     tokens = _joined(text)
-    return any(_joined(answer) in tokens for answer in answers if len(_joined(answer)) > 1)
+    return any(answer in tokens for answer in _all_joined(answers))
 
 
 def _joined(text: str) -> str:
@@ -40,15 +40,28 @@ def _joined(text: str) -> str:
     return _BETWEEN + "".join(token.lower() + _BETWEEN for token in tokens)
 
 
-def answering_pairs(run: Path, collection: Path, queries: Path, *, depth: int | None) -> set[tuple[str, str]]:
+def _all_joined(answers: Collection[str]) -> list[str]:
+    """Without those that have no token."""
+    return [answer for answer in map(_joined, answers) if answer != _BETWEEN]
+
+
+def answering_pairs(
+    run: Path,
+    collection: Path,
+    queries: Path,
+    *,
+    depth: int | None,
+    wanted: Collection[str] | None = None,
+) -> set[tuple[str, str]]:
     """The pairs (query_id, doc_id) among the first `depth` hits of each query (None: all) that answer it.
 
-    The collection is read once; only hits are held in memory.
+    Of all queries, or of those whose ids are `wanted`. The collection is read once, and only hits are held in
+    memory. Each text and each answer is cut into tokens once: a passage may be a hit of many queries.
 
     Raises:
         ValueError: no query has an answer.
     """
-    answers = {query.query_id: query.answers for query in read_queries(queries) if query.answers}
+    answers = {query.query_id: _all_joined(query.answers) for query in read_queries(queries) if query.answers}
     if not answers:
         raise ValueError(
             f"{queries}:1: expected queries with answers, got none. Take the measure hits off the data set "
@@ -57,12 +70,16 @@ def answering_pairs(run: Path, collection: Path, queries: Path, *, depth: int | 
     asked: dict[str, list[str]] = {}
     for query_id, hits in groupby(read_run(run), key=attrgetter("query_id")):
         for hit in islice(hits, depth):
-            if query_id in answers:
+            if query_id in answers and (wanted is None or query_id in wanted):
                 asked.setdefault(hit.doc_id, []).append(query_id)
     pairs = set()
     passages = track(read_passages(collection), "answers", total=count_lines(collection), unit="passages")
     for passage in passages:
-        for query_id in asked.get(passage.doc_id, ()):
-            if has_answer(passage.text, answers[query_id]):
-                pairs.add((query_id, passage.doc_id))
+        if by_queries := asked.get(passage.doc_id):
+            tokens = _joined(passage.text)
+            pairs |= {
+                (query_id, passage.doc_id)
+                for query_id in by_queries
+                if any(answer in tokens for answer in answers[query_id])
+            }
     return pairs

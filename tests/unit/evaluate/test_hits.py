@@ -81,6 +81,7 @@ def test_an_answer_in_the_title_alone_does_not_count(tmp_path: Path) -> None:
     run, passages, queries, _ = collection(tmp_path)
     assert answering_pairs(run, passages, queries, depth=3) == {("q1", "p2"), ("q2", "p3")}
     assert answering_pairs(run, passages, queries, depth=2) == {("q2", "p3")}
+    assert answering_pairs(run, passages, queries, depth=3, wanted={"q1"}) == {("q1", "p2")}
 
 
 def test_hits_are_counted_down_to_their_depth(tmp_path: Path) -> None:
