@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 QUERIES_PER_PRODUCT = 4096
 SPARE_HITS = 64
 WINDOW = 1024
-READ_BYTES = 1 << 26  # passages of one read; with depth 1000 a search stays under 1 GB
+READ_BYTES = 1 << 28  # passages of one read; with depth 1000 a search stays under 1 GB
 
 Rows = Int64[np.ndarray, "query rank"]
 Scores = Float32[np.ndarray, "query rank"]
@@ -147,11 +147,14 @@ def top_passages(
     scores = np.empty((len(queries), 0), np.float32)
     for start, piece in pieces(embeddings, block_rows=block_rows):
         more_rows, more_scores = _top_of_piece(piece, queries, depth=depth, block_rows=block_rows)
-        rows, scores = best_of(
-            np.concatenate([rows, more_rows + start], axis=1),
-            np.concatenate([scores, more_scores], axis=1),
-            depth=depth,
-        )
+        if start == 0:
+            rows, scores = more_rows, more_scores
+        else:
+            rows, scores = best_of(
+                np.concatenate([rows, more_rows + start], axis=1),
+                np.concatenate([scores, more_scores], axis=1),
+                depth=depth,
+            )
         if on_read is not None:
             on_read(len(piece))
     return rows, scores
