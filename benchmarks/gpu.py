@@ -37,6 +37,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import efficiency
 import steps
+from measuring import peak_bytes
 
 from condenser import program
 
@@ -243,7 +244,7 @@ def measure_sentence_transformers(
         table.add(
             what="sentence-transformers", setting=size, precision=precision, seconds=seconds,
             items_per_s=len(texts) / seconds, tokens_per_s=(sum(lengths) + 2 * len(texts)) / seconds,
-            memory_gb=memory_gb(place), note="with tokenising",
+            memory_gb=peak_bytes(place) / 1e9, note="with tokenising",
         )  # fmt: skip
     del model
     torch.cuda.empty_cache()
@@ -289,7 +290,8 @@ def measure_search(
         table.add(
             what=name, setting=f"{num_queries} x {num_passages}, depth {depth}", precision="fp32",
             seconds=seconds, items_per_s=num_queries / seconds, tflops=operations / seconds / 1e12,
-            note=note, **({} if is_faiss else {"share_of_peak": shares[-1], "memory_gb": memory_gb(place)}),
+            note=note,
+            **({} if is_faiss else {"share_of_peak": shares[-1], "memory_gb": peak_bytes(place) / 1e9}),
         )  # fmt: skip
     return shares[0]
 
@@ -313,17 +315,6 @@ def start_counting_memory(place: torch.device) -> None:
     if place.type == "cuda":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(place)
-
-
-def memory_gb(place: torch.device) -> float:
-    """The most memory that tensors used on a GPU; on a processor, ru_maxrss of the process."""
-    import resource
-
-    import torch
-
-    if place.type == "cuda":
-        return torch.cuda.max_memory_allocated(place) / 1e9
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 if __name__ == "__main__":

@@ -77,7 +77,11 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
     """Name, unit of the size, base size, and the stage as a function of its size."""
     import numpy as np
     import torch
+    from measurements.finetuning_step import write_training
     from search_scale import write_vectors
+    from stepping import step_settings, write_step_inputs
+    from steps import load_config, settings_of, shape_of
+    from watched_stages import run_updates
 
     from condenser.data.records import (
         Qrel,
@@ -96,7 +100,8 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
     from condenser.retrieve.encode import encode_texts
     from condenser.retrieve.search import search_shard
     from condenser.train.distributed import joined
-    from condenser.train.pretrain import Stretches, masked_texts
+    from condenser.train.machine import training_machine
+    from condenser.train.masked_texts import Stretches, masked_texts
 
     data, model, folder = form.inputs / "data", form.inputs / "model", form.work
     passages, queries = (
@@ -236,10 +241,30 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
         command += ["--config", f"shards={shards}", "--", "results/msmarco/table2.tsv"]
         subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
 
+    def training(stage: str, inputs: Path, settings: dict[str, Any]) -> Stage:
+        def run(batches: int) -> None:
+            with training_machine(device="cpu", precision="auto", threads=form.threads) as machine:
+                shape = shape_of(inputs, settings)
+                run_updates(stage, inputs, settings, machine, count=batches, seed=0, shape=shape)
+
+        return run
+
+    def pretraining(stage: str) -> Stage:
+        settings = step_settings(stage, long=False, batch_size=32)
+        inputs = write_step_inputs(form, stage, "msmarco_doc", num_rows=4 * 32 * FACTORS[-1])
+        return training(stage, inputs, settings)
+
+    def finetuning() -> Stage:
+        write_training(form)
+        return training("train", form.work, settings_of("train", load_config([]), "msmarco"))
+
     tokens(1024)
     return [
         ("tokenise", "passages", 1024, tokens),
         ("mask and batch", "blocks", 1024, mask),
+        ("Condenser", "batches of 32", 1, pretraining("condenser")),
+        ("coCondenser", "batches of 32", 1, pretraining("cocondenser")),
+        ("fine-tuning", "batches of 16", 1, finetuning()),
         ("encode", "passages", 16, encode),
         ("search: passages", "passages", 16384, lambda rows: search(rows, 256)),
         ("search: queries", "queries", 128, lambda count: search(65536, count)),

@@ -8,7 +8,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import torch
 
 COLUMNS = ("what", "unit", "ours", "against", "peer", "ratio", "limit", "goal", "reached", "note")
 
@@ -46,6 +49,19 @@ def processor_seconds() -> float:
     """Seconds of all processors for this process, its threads, and its children that have ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most memory of this process: of tensors on a GPU, else what was resident.
+
+    `ru_maxrss` of a new process begins with that of its parent; the system's VmHWM does not.
+    """
+    import torch
+
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def seconds_of(work: Callable[[], object], *, clock: Callable[[], float]) -> float:

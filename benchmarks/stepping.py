@@ -25,9 +25,9 @@ from condenser.train.loop import StepRecord
 from condenser.train.machine import training_machine
 
 WIDTH = 128  # of the longest block: 126 tokens, with [CLS] and [SEP]
-PLAIN_FORM = {  # the papers' losses, without what holds a trained encoder
-    "condenser": {"hold_weight": 0.0},
-    "cocondenser": {"hold_weight": 0.0, "mlm_weight": 1.0, "gradient_cache": "always"},
+PAPERS_FORM: dict[str, dict[str, Any]] = {  # of objectives whose default differs for a trained encoder
+    "condenser": {},
+    "cocondenser": {"mlm_weight": 1.0, "span_tokens": [80, 126], "gradient_cache": "always"},
 }
 
 
@@ -61,7 +61,7 @@ def write_step_inputs(form: Form, stage: str, collection: str, *, num_rows: int)
 def step_settings(stage: str, *, long: bool, **changed: Any) -> dict[str, Any]:
     """The settings of an objective in the papers' form, at the default's sizes or at the papers'."""
     config = load_config([Path("configs/paper.yaml")] if long else [])
-    return {**settings_of(stage, config, "msmarco"), **PLAIN_FORM[stage], **changed}
+    return {**settings_of(stage, config, "msmarco"), **PAPERS_FORM[stage], **changed}
 
 
 def steps_in_turn(

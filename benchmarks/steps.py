@@ -19,7 +19,7 @@ Each measurement runs in a new process. The table has a line for each, with mean
     median_s, best_s     from the end of one update to the end of the next, without saving checkpoints
     items_per_s, tokens_per_s, share_of_peak     by the median
     product_flops_per_s  the peak: one large matrix product, best of 1.5 s in the same process
-    memory_bytes         the most that tensors used on a GPU; on a CPU, ru_maxrss of the process
+    memory_bytes         the most that tensors used on a GPU; on a CPU, what was resident
     note                 why there is no measurement
 
 An update ends when the norm of its gradient has arrived from the device. On a GPU the optimiser may still
@@ -31,7 +31,6 @@ from __future__ import annotations
 import argparse
 import math
 import multiprocessing
-import resource
 import shutil
 import sys
 import time
@@ -199,6 +198,7 @@ def measure(
     """
     import numpy as np
     import torch
+    from measuring import peak_bytes
     from watched_stages import DoesNotFit, run_updates
 
     from condenser.pipeline.costs.measure import measure_device
@@ -212,10 +212,7 @@ def measure(
             updates = run_updates(stage, folder, settings, machine, count=count, seed=seed, shape=shape)
         except DoesNotFit as error:
             return {**row, "note": str(error)}
-    if place.type == "cuda":
-        memory = torch.cuda.max_memory_allocated(place)
-    else:
-        memory = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    memory = peak_bytes(place)
     clock = time.perf_counter
     peak = peak or measure_device(place, precision=kind, threads=threads, clock=clock).flops_per_s
     seconds = np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]

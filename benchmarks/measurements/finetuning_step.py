@@ -42,7 +42,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
         "rows_per_chunk": form.size(32, 64),
         "negatives": {**settings["negatives"], "sample": PASSAGES - 1},
     }
-    queries, passages = _write_examples(form)
+    queries, passages = write_training(form)
     times: dict[str, list[float]] = {"ours": [], "plain": [], "theirs": []}
     tokens: list[int] = []
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
@@ -82,7 +82,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
     ]
 
 
-def _write_examples(form: Form) -> tuple[list[str], list[list[str]]]:
+def write_training(form: Form) -> tuple[list[str], list[list[str]]]:
     """Write the default's train queries, each with its passage and random ones; gives their texts."""
     data, folder, draw = form.inputs / "data", form.work, random.Random(0)
     texts = {passage.doc_id: passage.text for passage in read_passages(data / "collection.jsonl")}
