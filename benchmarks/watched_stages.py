@@ -19,8 +19,9 @@ from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.arithmetic import Chunk, Shape
 from condenser.retrieve.encode import encode_texts
 from condenser.systems import biencoder
-from condenser.train.loop import StepRecord
-from condenser.train.machine import Machine, loop_settings
+from condenser.train.examples import TrainingFiles
+from condenser.train.loop import Run, StepRecord
+from condenser.train.machine import Machine
 from condenser.train.pretrain import pretrain
 
 
@@ -96,23 +97,19 @@ def _run(
             hook.remove()
         return
     settings = {**settings, "epochs": 1}  # which has at least as many updates as are measured
-    shared: dict[str, Any] = {
-        "doc_ids": folder / f"{stage}.doc_ids.txt", "seed": seed, "precision": machine.precision,
-        "processes": machine.processes, "work_folder": work, "on_step": watch.on_step,
-        **loop_settings(
-            settings, fingerprint=stage, checkpoint_every_s=sys.maxsize, checkpoints_kept=1,
-            bad_loss_patience=0,
-        ),
-    }  # fmt: skip
+    doc_ids = folder / f"{stage}.doc_ids.txt"
+    run = Run(
+        settings, seed, machine.precision, machine.processes, fingerprint=stage, work_folder=work,
+        checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0, on_step=watch.on_step,
+    )  # fmt: skip
     if stage == "train":
-        biencoder.train(
-            [folder / "examples.jsonl"], backbone, work / "model", recipe=settings,
-            collection_tokens=[tokens], query_tokens=folder / "queries.train",
-            queries=folder / "queries.jsonl", **shared,
-        )  # fmt: skip
+        files = TrainingFiles(
+            [folder / "examples.jsonl"], [tokens], folder / "queries.train", doc_ids, folder / "queries.jsonl"
+        )
+        biencoder.train(files, backbone, work / "model", run)
     else:
         objective = kinds.load("objectives", settings["objective"]).training
-        pretrain(objective, [tokens], backbone, work / "model", title=stage, settings=settings, **shared)
+        pretrain(objective, [tokens], backbone, work / "model", run, title=stage, doc_ids=doc_ids)
 
 
 class _Watch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,9 @@ from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
 from condenser.train.crossencoder import train_crossencoder
 from condenser.train.distributed import Processes, alone
+from condenser.train.examples import TrainingFiles
 from condenser.train.finetune import train_retriever
+from condenser.train.loop import Run
 from condenser.train.pretrain import pretrain
 
 TINY = Path(__file__).parent / "data" / "tiny"
@@ -72,12 +75,10 @@ COCONDENSER = {
 }
 OBJECTIVES = {"condenser": CONDENSER, "cocondenser": COCONDENSER}
 RETRIEVER = {
-    "query_length": QUERY_LENGTH,
-    "passage_length": PASSAGE_LENGTH,
+    "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
     "batch_size": 4,
     "passages_per_query": 3,
     "rows_per_chunk": 5,
-    "keep_graphs": True,
     "scale": None,
     "epochs": 1,
 }
@@ -187,32 +188,48 @@ def train(
     The work folder is beside `output`. `changes` replace settings of the tables above, or arguments.
     """
     torch.set_num_threads(1)
-    common: dict[str, Any] = {
-        **OPTIMISER,
-        **SAFETY,
-        "doc_ids": files.doc_ids,
-        "seed": 42,
-        "precision": "fp32",
-        "fingerprint": kind,
-        "work_folder": output.with_name(f"{output.name}-work"),
-        "processes": processes or alone(torch.device("cpu")),
-    }
     initial = initial or files.backbone
     tokens = changes.pop("token_prefixes", files.tokens)
+    examples = TrainingFiles(
+        changes.pop("example_files", [files.examples]),
+        tokens,
+        changes.pop("query_tokens", files.root / "queries"),
+        changes.pop("doc_ids", files.doc_ids),
+        files.root / "queries.jsonl",
+    )
+    keep_graphs = changes.pop("keep_graphs", True)
+    settings = OPTIMISER | OBJECTIVES.get(kind, {**RETRIEVER, "tied": kind != "untied"})
+    run = run_of(kind, output, settings, processes=processes, **changes)
     if kind in OBJECTIVES:
-        settings = {name: changes.pop(name, value) for name, value in OBJECTIVES[kind].items()}
         objective = kinds.load("objectives", kind).training
-        return pretrain(
-            objective, tokens, initial, output, title=kind, settings=settings, **{**common, **changes}
-        )
-    settings = {**common, **RETRIEVER, **changes}
-    settings |= {"collection_tokens": tokens, "queries": files.root / "queries.jsonl"}
-    settings["query_tokens"] = changes.get("query_tokens", files.root / "queries")
-    examples = settings.pop("example_files", [files.examples])
-    if kind == "crossencoder":
-        del settings["scale"]
-        return train_crossencoder(examples, initial, output, **settings)
-    return train_retriever(examples, initial, output, tied=kind == "retriever", **settings)
+        return pretrain(objective, tokens, initial, output, run, title=kind, doc_ids=examples.doc_ids)
+    fine_tune = train_crossencoder if kind == "crossencoder" else train_retriever
+    return fine_tune(examples, initial, output, run, keep_graphs=keep_graphs)
+
+
+def run_of(
+    kind: str,
+    output: Path,
+    settings: Mapping[str, Any],
+    *,
+    processes: Processes | None = None,
+    **changes: Any,
+) -> Run:
+    """A run of one process with a work folder beside `output`; `changes` replace settings or fields."""
+    own = {name: changes.pop(name) for name in Run.__dataclass_fields__ if name in changes}
+    assert not changes.keys() - settings.keys(), changes
+    return Run(
+        **{
+            "settings": {**settings, **changes},
+            "seed": 42,
+            "precision": "fp32",
+            "processes": processes or alone(torch.device("cpu")),
+            "fingerprint": kind,
+            "work_folder": output.with_name(f"{output.name}-work"),
+            **SAFETY,
+            **own,
+        }
+    )
 
 
 def losses(output: Path) -> list[dict[str, Any]]:

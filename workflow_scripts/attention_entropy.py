@@ -15,8 +15,6 @@ draws, as JSON, and the manifest. Settings: `recipe.lengths.passage`, `encode.ba
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,15 +23,11 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--model", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--tokens", type=Path, nargs="+", required=True, help="the token shards, in order")
     parser.add_argument("--doc-ids", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config, drawn = arguments.spec["config"], arguments.spec["wildcards"]
 

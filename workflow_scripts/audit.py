@@ -17,8 +17,6 @@ JSON, and the manifest. Removes nothing.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,10 +25,7 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--collection", type=Path, required=True, help="collection.jsonl")
     parser.add_argument("--train-queries", type=Path, help="queries.SPLIT.jsonl")
     parser.add_argument("--eval-queries", type=Path, nargs="*", default=[], help="queries.SPLIT.jsonl")
@@ -39,7 +34,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=Path, nargs="*", default=[], help="of audit.judges, in order")
     parser.add_argument("--output", type=Path, required=True, help="the findings")
     parser.add_argument("--counts", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     train = [args.train_queries] if args.train_queries else []
     inputs = [args.collection, *train, *args.eval_queries, *args.qrels, *args.examples, *args.runs]

@@ -9,8 +9,6 @@ Reads the collection; writes a Lucene index (a folder) and the manifest.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,15 +17,11 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--collection", type=Path, required=True)
     parser.add_argument("--threads", type=int, required=True, help="changes no result")
     parser.add_argument("--heap-mb", type=int, required=True, help="memory Java may use; changes no result")
     parser.add_argument("--output", type=Path, required=True, help="folder of the index")
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.collection])
 

@@ -13,8 +13,6 @@ are kept in the work folder until the run is complete. Settings: `system.k1`, `s
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,17 +21,13 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--index", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--threads", type=int, required=True, help="changes no result")
     parser.add_argument("--heap-mb", type=int, required=True, help="memory Java may use; changes no result")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="the run")
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.output.name

@@ -12,8 +12,6 @@ weights, and the manifest, which says whether pooler and MLM head came from the 
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,16 +21,12 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--collection", type=Path, help="texts of a vocabulary; source scratch only")
     parser.add_argument(
         "--mirror", default="", help="folder with checkpoints under their hub id; else CONDENSER_MIRROR"
     )
     parser.add_argument("--output", type=Path, required=True, help="the model's folder")
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     settings = args.spec["config"]["model"]
 

@@ -14,8 +14,6 @@ manifest.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,13 +22,9 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--raw", type=Path, nargs="*", default=[], help="the files it is made from")
     parser.add_argument("--output", type=Path, required=True, help="folder of the canonical files")
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=arguments.raw)
 

@@ -11,8 +11,6 @@ manifest.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,13 +19,9 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--metrics", type=Path, nargs="+", required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     table = args.spec["config"]["table"]
     manifest = Manifest(args.manifest, args.spec, inputs=args.metrics)

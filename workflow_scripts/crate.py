@@ -11,8 +11,6 @@ file, which says what was run when, from what, with what digests, and has one di
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,17 +19,13 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--table", type=Path, required=True)
     parser.add_argument(
         "--manifests", type=Path, nargs="+", required=True, help="of the table's jobs, in order"
     )
     parser.add_argument("--workflow", type=Path, required=True, help="the Snakefile")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.pipeline.provenance import read_runs, write_crate

@@ -10,8 +10,6 @@ network; addresses and sums stand in condenser/data/official.py. Writes the file
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,15 +19,11 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--mirror", required=True, help="a folder, or an empty text for none")
     parser.add_argument("--retries", type=int, required=True, help="attempts after the first")
     parser.add_argument("--timeout-s", type=float, required=True, help="how long the server may be silent")
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=[])
 

@@ -16,8 +16,6 @@ complete. Settings: `recipe.lengths.query`, `encode`, `compute`.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,17 +24,13 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--retriever", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--tokens", type=Path, required=True, help="the queries' tokens")
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--subset", type=Path, help="ids of the queries to embed; else all")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.output.name

@@ -11,8 +11,6 @@ Reads the runs, in the order of the system's `of`. Writes a TREC run and the man
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,13 +19,9 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--runs", type=Path, nargs="+", required=True)
     parser.add_argument("--output", type=Path, required=True, help="the run")
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.data.records import write_run

@@ -16,8 +16,6 @@ and the manifest, which counts the queries without an example by reason. Setting
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -26,10 +24,7 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     made_from = parser.add_mutually_exclusive_group(required=True)
     made_from.add_argument("--run", type=Path, help="run.SPLIT.trec")
     made_from.add_argument("--raw", type=Path, nargs="+", help="official files with negatives")
@@ -38,7 +33,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--collection", type=Path, help="collection.jsonl, where answers decide")
     parser.add_argument("--subset", type=Path, help="ids of the train queries that count")
     parser.add_argument("--output", type=Path, required=True, help="examples.jsonl")
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     config = args.spec["config"]
     negatives = config["recipe"]["negatives"]
@@ -57,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if args.collection:
             from condenser.evaluate.answers import answering_pairs
 
-            answering = answering_pairs(args.run, args.collection, args.queries, depth=None)
+            answering = answering_pairs(args.run, args.collection, args.queries, depth=None, wanted=wanted)
         counts = make_examples(
             args.run,
             args.queries,

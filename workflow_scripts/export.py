@@ -19,8 +19,6 @@ for the model card.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,10 +27,7 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--retriever", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--embeddings", type=Path, nargs="+", required=True, help="all shards, in order")
     parser.add_argument("--collection", type=Path, required=True)
@@ -42,7 +37,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--qrels", type=Path)
     parser.add_argument("--metrics", type=Path)
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.export import refuse_missing_packages

@@ -12,8 +12,6 @@ numbers as TSV, the picture as SVG, and the manifest.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,14 +20,10 @@ from condenser.manifest import SUFFIX, Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--files", type=Path, nargs="+", required=True, help="what the figure is drawn from")
     parser.add_argument("--table", type=Path, required=True, help="the numbers")
     parser.add_argument("--picture", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     config = args.spec["config"]
     # Manifests are records of runs: a job that is run again takes another time, and makes no figure stale.

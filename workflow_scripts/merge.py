@@ -13,8 +13,6 @@ Writes a TREC run and the manifest. Setting: `depth`.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,17 +21,13 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--rows", type=Path, nargs="+", required=True)
     parser.add_argument("--scores", type=Path, nargs="+", required=True)
     parser.add_argument("--doc-ids", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--subset", type=Path, help="ids of the queries that were searched; else all")
     parser.add_argument("--output", type=Path, required=True, help="the run")
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     if len(arguments.rows) != len(arguments.scores):
         parser.error(f"{len(arguments.rows)} files of rows, but {len(arguments.scores)} of scores")

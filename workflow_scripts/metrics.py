@@ -15,8 +15,6 @@ measures (means, counts and the values of each query) as JSON, and the manifest.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,17 +23,13 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--qrels", type=Path, required=True)
     parser.add_argument(
         "--texts", type=Path, nargs=2, help="collection.jsonl and queries.SPLIT.jsonl, for answers"
     )
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     manifest = Manifest(
         arguments.manifest, arguments.spec, inputs=[arguments.run, arguments.qrels, *(arguments.texts or [])]

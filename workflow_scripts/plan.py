@@ -12,8 +12,6 @@ machine, measured first (some seconds). Writes the plan as TSV, and the manifest
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -24,17 +22,13 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument(
         "--jobs", type=Path, required=True, help="the table's jobs and results, from the rule"
     )
     parser.add_argument("--device", required=True, help="a name in devices.tsv, or measure")
     parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     compute, dataset = arguments.spec["config"]["compute"], arguments.spec["wildcards"]["dataset"]
 

@@ -12,8 +12,6 @@ and the manifest, which counts rows, rows without tokens and tokens.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,14 +22,10 @@ BATCH_ROWS = 4096  # changes no byte
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--queries", type=Path, required=True, help="queries.SPLIT.jsonl")
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer")
     parser.add_argument("--output-prefix", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.data.tokens import Tokenizer, shard_files, tokenise_queries

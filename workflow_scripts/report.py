@@ -9,8 +9,6 @@ and the manifest.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,13 +17,9 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--state", type=Path, required=True, help="what there is, from the rule report")
     parser.add_argument("--output", type=Path, required=True, help="the page")
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.files import atomic_write

@@ -18,8 +18,6 @@ manifest. Finished blocks of pairs are kept in the work folder until the run is 
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,10 +26,7 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--model", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--candidates", type=Path, required=True, help="the run")
     parser.add_argument("--collection-tokens", type=Path, nargs="+", required=True, help="all shards")
@@ -41,7 +36,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--subset", type=Path, help="ids of the queries to rerank; else all")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="the reranked run")
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     config = args.spec["config"]
     work_folder = args.work_folder / args.output.name

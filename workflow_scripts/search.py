@@ -17,8 +17,6 @@ queries are kept in the work folder until the files are complete. Settings: `dep
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,10 +25,7 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True)
+    parser = program.job_parser(__doc__)
     parser.add_argument("--embeddings", type=Path, required=True)
     parser.add_argument("--shard", required=True, help="for example 0-of-2")
     parser.add_argument("--doc-ids", type=Path, required=True)
@@ -38,7 +33,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--rows", type=Path, required=True)
     parser.add_argument("--scores", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.rows.name

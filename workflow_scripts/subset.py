@@ -11,8 +11,6 @@ manifest. Of one seed, a smaller subset lies inside a larger one.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,15 +19,11 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument(
         "--queries", type=Path, required=True, help="queries.SPLIT.jsonl or items.SPLIT.jsonl"
     )
     parser.add_argument("--output", type=Path, required=True, help="the ids")
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.data.subsets import write_subset

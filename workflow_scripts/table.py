@@ -14,8 +14,6 @@ TSV and the manifest.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,10 +22,7 @@ from condenser.manifest import Manifest
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     of_rows = parser.add_mutually_exclusive_group(required=True)
     of_rows.add_argument("--metrics", type=Path, nargs="+", default=[])
     of_rows.add_argument("--models", type=Path, nargs="*", help="what the rows are made of")
@@ -36,7 +31,6 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--published", type=Path, nargs="+", default=[], help="files of condenser/evaluate/published/"
     )
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
     config, dataset = args.spec["config"], args.spec["wildcards"]["dataset"]
     inputs = [*args.metrics, *(args.models or []), *args.counts, *args.published]

@@ -15,8 +15,6 @@ of it. `encode.separator`: `always` puts a [SEP] also before a passage without a
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,16 +25,12 @@ BATCH_ROWS = 512  # few enough that a batch's Python objects stay cheap; changes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
+    parser = program.job_parser(__doc__)
     parser.add_argument("--collection", type=Path, required=True, help="collection.jsonl")
     parser.add_argument("--doc-ids", type=Path, required=True, help="doc_ids.txt")
     parser.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer")
     parser.add_argument("--shard", required=True, help="for example 0-of-2")
     parser.add_argument("--output-prefix", type=Path, required=True)
-    parser.add_argument("--manifest", type=Path, required=True)
     args = parser.parse_args(argv)
 
     from condenser.data.tokens import Tokenizer, shard_files, tokenise_collection

@@ -10,7 +10,8 @@ from measuring import Form, line
 from stepping import step_settings, steps_in_turn, write_step_inputs
 
 from condenser import kinds
-from condenser.train.machine import loop_settings, training_machine
+from condenser.train.loop import Run
+from condenser.train.machine import training_machine
 from condenser.train.pretrain import pretrain
 
 
@@ -66,25 +67,25 @@ def _waiting(form: Form, settings: dict[str, Any]) -> float:
     folder = write_step_inputs(form, "condenser", "msmarco", num_rows=count * settings["batch_size"])
     objective = kinds.load("objectives", "condenser").training
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
+        run = Run(
+            {**settings, "epochs": 1},
+            seed=0,
+            precision=machine.precision,
+            processes=machine.processes,
+            fingerprint="waiting",
+            work_folder=folder / "work",
+            checkpoint_every_s=sys.maxsize,
+            checkpoints_kept=1,
+            bad_loss_patience=0,
+        )
         pretrain(
             objective,
             [folder / "condenser.0-of-1"],
             folder / "backbone",
             folder / "model",
+            run,
             title="condenser",
-            settings={**settings, "epochs": 1},
             doc_ids=folder / "condenser.doc_ids.txt",
-            seed=0,
-            precision=machine.precision,
-            processes=machine.processes,
-            work_folder=folder / "work",
-            **loop_settings(
-                settings,
-                fingerprint="waiting",
-                checkpoint_every_s=sys.maxsize,
-                checkpoints_kept=1,
-                bad_loss_patience=0,
-            ),
         )
     log.removeFilter(read)
     return said[0]

@@ -12,7 +12,7 @@ from stepping import WIDTH, step_settings, write_step_inputs
 
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.train.distributed import joined
-from condenser.train.pretrain import Stretches, masked_texts
+from condenser.train.masked_texts import Stretches, masked_texts
 
 IGNORED = -100
 

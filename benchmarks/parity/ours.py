@@ -61,15 +61,9 @@ from condenser.retrieve.encode import encode_texts
 from condenser.train import loop
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.masked_texts import MaskedRows, MaskedTexts, masked_texts
 from condenser.train.memory import StepMemory
-from condenser.train.pretrain import (
-    MaskedRows,
-    MaskedTexts,
-    Training,
-    _backward,
-    condenser_losses,
-    masked_texts,
-)
+from condenser.train.pretrain import Training, _backward, condenser_losses
 from condenser.train.schedule import linear_factor, num_warmup_steps
 
 ROOT = Path(__file__).resolve().parents[2]

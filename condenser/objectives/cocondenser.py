@@ -84,7 +84,8 @@ def training(
     from condenser.data.spans import sample_spans, span_documents
     from condenser.loss.contrastive import span_contrastive_loss
     from condenser.model.pretraining import Condenser
-    from condenser.train.pretrain import Stretches, Training, condenser_losses
+    from condenser.train.masked_texts import Stretches
+    from condenser.train.pretrain import Training, condenser_losses
 
     documents = span_documents(shards, min_tokens=settings["min_span_tokens"])
     head = settings["new_head"] or _head_shape(initial)

@@ -58,7 +58,8 @@ def training(
     """
     from condenser.data.blocks import block_windows, pack_blocks
     from condenser.model.pretraining import Condenser
-    from condenser.train.pretrain import Stretches, Training, condenser_losses
+    from condenser.train.masked_texts import Stretches
+    from condenser.train.pretrain import Training, condenser_losses
 
     blocks = pack_blocks(
         shards,

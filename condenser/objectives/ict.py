@@ -103,7 +103,8 @@ def training(
 
     from condenser.loss.contrastive import in_batch_loss
     from condenser.model.retriever import Retriever
-    from condenser.train.pretrain import MaskedRows, Stretches, Training
+    from condenser.train.masked_texts import MaskedRows, Stretches
+    from condenser.train.pretrain import Training
 
     rows = rows_with_sentences(shards)
     model = Retriever.load(initial, dropout=None)

@@ -42,7 +42,8 @@ def training(
     from condenser.data.blocks import block_windows, pack_blocks
     from condenser.loss.mlm import masked_cross_entropy_sum
     from condenser.model.masked_language import MaskedLanguageModel
-    from condenser.train.pretrain import MaskedRows, Stretches, Training
+    from condenser.train.masked_texts import MaskedRows, Stretches
+    from condenser.train.pretrain import Training
 
     blocks = pack_blocks(
         shards,

@@ -6,17 +6,17 @@ Source: coCondenser, §3.4 and A.1; two untied encoders: Condenser, §4.3.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
 from condenser.settings import Name, System
 
 if TYPE_CHECKING:
-    from condenser.train.distributed import Processes
-    from condenser.train.loop import LoopSettings
+    from condenser.train.examples import TrainingFiles
+    from condenser.train.loop import Run
 
 
 class Settings(System):
@@ -44,48 +44,11 @@ def is_trained(settings: Mapping[str, Any]) -> bool:
     return settings["train"]
 
 
-def train(
-    examples: Sequence[Path],
-    initial: Path,
-    output: Path,
-    *,
-    recipe: Mapping[str, Any],
-    collection_tokens: Sequence[Path],
-    query_tokens: Path,
-    doc_ids: Path,
-    queries: Path,
-    seed: int,
-    precision: str,
-    work_folder: Path,
-    processes: Processes,
-    **loop_settings: Unpack[LoopSettings],
-) -> dict[str, int]:
+def train(files: TrainingFiles, initial: Path, output: Path, run: Run) -> dict[str, int]:
     """Fine-tune the encoder of `initial` on examples; gives counts. See `train_retriever`."""
     from condenser.train.finetune import train_retriever
 
-    return train_retriever(
-        examples,
-        initial,
-        output,
-        collection_tokens=collection_tokens,
-        query_tokens=query_tokens,
-        doc_ids=doc_ids,
-        queries=queries,
-        query_length=recipe["lengths"]["query"],
-        passage_length=recipe["lengths"]["passage"],
-        batch_size=recipe["batch_size"],
-        passages_per_query=recipe["passages_per_query"],
-        rows_per_chunk=recipe["rows_per_chunk"],
-        keep_graphs=True,
-        tied=recipe["tied"],
-        scale=recipe["scale"],
-        epochs=recipe["epochs"],
-        seed=seed,
-        precision=precision,
-        work_folder=work_folder,
-        processes=processes,
-        **loop_settings,
-    )
+    return train_retriever(files, initial, output, run)
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

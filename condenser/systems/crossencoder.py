@@ -7,18 +7,18 @@ BERT Rerankers in Multi-Stage Retrieval Pipeline").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Unpack
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
 from condenser.settings import Count, Name, System
 
 if TYPE_CHECKING:
-    from condenser.train.distributed import Processes
-    from condenser.train.loop import LoopSettings
+    from condenser.train.examples import TrainingFiles
+    from condenser.train.loop import Run
 
 OF_RUNS = ("candidates", "depth")
 
@@ -57,46 +57,11 @@ def longest_row(recipe: Mapping[str, Any]) -> int:
     return int(recipe["lengths"]["query"] + recipe["lengths"]["passage"] - 1)
 
 
-def train(
-    examples: Sequence[Path],
-    initial: Path,
-    output: Path,
-    *,
-    recipe: Mapping[str, Any],
-    collection_tokens: Sequence[Path],
-    query_tokens: Path,
-    doc_ids: Path,
-    queries: Path,
-    seed: int,
-    precision: str,
-    work_folder: Path,
-    processes: Processes,
-    **loop_settings: Unpack[LoopSettings],
-) -> dict[str, int]:
+def train(files: TrainingFiles, initial: Path, output: Path, run: Run) -> dict[str, int]:
     """Fine-tune a cross-encoder from `initial` on examples; gives counts. See `train_crossencoder`."""
     from condenser.train.crossencoder import train_crossencoder
 
-    return train_crossencoder(
-        examples,
-        initial,
-        output,
-        collection_tokens=collection_tokens,
-        query_tokens=query_tokens,
-        doc_ids=doc_ids,
-        queries=queries,
-        query_length=recipe["lengths"]["query"],
-        passage_length=recipe["lengths"]["passage"],
-        batch_size=recipe["batch_size"],
-        passages_per_query=recipe["passages_per_query"],
-        rows_per_chunk=recipe["rows_per_chunk"],
-        keep_graphs=True,
-        epochs=recipe["epochs"],
-        seed=seed,
-        precision=precision,
-        work_folder=work_folder,
-        processes=processes,
-        **loop_settings,
-    )
+    return train_crossencoder(files, initial, output, run)
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import shutil
 import signal
 import threading
 import time
@@ -17,12 +18,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, NotRequired, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 
+import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor, nn
 
-from condenser.files import write_json
+from condenser.data.batches import num_steps, step_items
+from condenser.files import atomic_folder, write_json
 from condenser.progress import Progress
 from condenser.train.checkpoint import (
     LOG_NAME,
@@ -38,6 +42,7 @@ from condenser.train.schedule import linear_factor, num_warmup_steps
 log = logging.getLogger(__name__)
 
 BAD_BATCH_NAME = "bad_batch.json"
+LOSSES_FILE = "losses.jsonl"  # one line a step, in the folder of what was trained
 
 Content = TypeVar("Content")
 
@@ -82,39 +87,76 @@ class StepRecord:
         }
 
 
-class LoopSettings(TypedDict):
-    """The arguments of `train` that a training only passes on; they are explained there."""
+@dataclass(frozen=True)
+class Run:
+    """How one training runs. Only `settings`, `seed` and `precision` change its result.
 
-    learning_rate: float
-    weight_decay: float
-    warmup_ratio: float
-    max_grad_norm: float
+    Attributes:
+        settings: the recipe, or the model's entry. The loop reads `learning_rate`, `weight_decay`,
+            `warmup_ratio` and `max_grad_norm` (scale the gradient of all weights together down to this norm;
+            0 leaves it); every training reads `batch_size` (items an update, of all processes together) and
+            `epochs`.
+        precision: of the forward and backward pass: fp32, bf16 or fp16.
+        fingerprint: identifies everything that the result depends on; other checkpoints are refused.
+        work_folder: of its checkpoints and its log.
+        checkpoint_every_s: seconds between checkpoints; 0 saves one after every step. The last step
+            always gets one.
+        bad_loss_patience: how many updates in a row may be skipped because the loss or the gradient is
+            NaN or infinite. One more stops the training.
+        on_step: called in every process after each step, before its checkpoint is saved.
+    """
+
+    settings: Mapping[str, Any]
+    seed: int
+    precision: str
+    processes: Processes
     fingerprint: str
+    work_folder: Path
     checkpoint_every_s: int
     checkpoints_kept: int
     bad_loss_patience: int
-    on_step: NotRequired[Callable[[StepRecord], None] | None]
+    on_step: Callable[[StepRecord], None] | None = None
+
+    def num_steps(self, num_items: int) -> int:
+        """The updates of this training on so many items."""
+        return num_steps(num_items, batch_size=self.settings["batch_size"], epochs=self.settings["epochs"])
+
+    def items_of(self, step: int, num_items: int, *, stream: str) -> tuple[int, Int[np.ndarray, " item"]]:
+        """The epoch of a step and its items, in an order that is a function of seed, stream and step."""
+        epoch, _, items = step_items(
+            num_items, batch_size=self.settings["batch_size"], step=step, seed=self.seed, stream=stream
+        )
+        return epoch, items
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the work folder for all processes; the first one locks it."""
+        with ExitStack() as stack:
+            if self.processes.is_first:
+                stack.enter_context(locked_work_folder(self.work_folder))
+            self.processes.barrier()
+            yield
+
+    def finish(self, output: Path, save: Callable[[Path], None]) -> dict[str, int]:
+        """Write what was trained, in the first process; gives the sums over the log.
+
+        `save` writes the model's files to a folder, which becomes `output` with `losses.jsonl` in it.
+        """
+        if self.processes.is_first:
+            with atomic_folder(output) as folder:
+                save(folder)
+                shutil.copyfile(self.work_folder / LOG_NAME, folder / LOSSES_FILE)
+        return log_totals(self.work_folder / LOG_NAME)
 
 
 def train(
     model: nn.Module,
     prepare: Callable[[int], Batch[Content]],
     backward: Callable[[Content, int, float], Mapping[str, float]],
+    run: Run,
     *,
     num_steps: int,
-    learning_rate: float,
-    weight_decay: float,
-    warmup_ratio: float,
-    max_grad_norm: float,
-    use_loss_scale: bool,
-    fingerprint: str,
-    work_folder: Path,
-    checkpoint_every_s: int,
-    checkpoints_kept: int,
-    bad_loss_patience: int,
-    processes: Processes,
     title: str,
-    on_step: Callable[[StepRecord], None] | None = None,
 ) -> None:
     """Train `model` in place for `num_steps` updates, or for those left after the newest checkpoint.
 
@@ -124,16 +166,10 @@ def train(
         backward: `backward(content, step, loss_scale)` adds this process's part of the gradient of
             `loss_scale * loss` to the weights' `grad`, and gives losses of the whole batch by name,
             "loss" among them, the same in every process.
-        max_grad_norm: scale the gradient of all weights together down to this norm; 0 leaves it.
-        use_loss_scale: scale the loss for float16. The scale doubles every 2,000 good steps; if a
-            gradient overflows, it is halved and the update skipped.
-        fingerprint: identifies everything that the result depends on; other checkpoints are refused.
-        work_folder: held by `locked_work_folder` in the first process.
-        checkpoint_every_s: seconds between checkpoints; 0 saves one after every step. The last step
-            always gets one.
-        bad_loss_patience: how many updates in a row may be skipped because the loss or the gradient is
-            NaN or infinite. One more stops the training.
-        on_step: called in every process after each step, before its checkpoint is saved.
+        run: its work folder is held (`Run.held`).
+
+    In float16 the loss is scaled. The scale doubles every 2,000 good steps; if a gradient overflows, it is
+    halved and the update skipped.
 
     Order, masks and dropout are functions of the step. So a training that was stopped and resumed gives
     the same bytes as an uninterrupted one, on the same machine with as many threads and processes.
@@ -146,17 +182,19 @@ def train(
         SystemExit: with status 143, after SIGTERM to any process.
         KeyboardInterrupt: after Ctrl-C.
     """
+    settings, processes, work_folder = run.settings, run.processes, run.work_folder
+    use_loss_scale = run.precision == "fp16"
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     device = next(iter(weights.values())).device
     optimiser = torch.optim.AdamW(
-        weight_groups(model, weight_decay=weight_decay),
-        lr=learning_rate,
+        weight_groups(model, weight_decay=settings["weight_decay"]),
+        lr=settings["learning_rate"],
         betas=(0.9, 0.999),
         eps=1e-8,
         fused=True,  # the fastest; elementwise, so its result depends on no order of summation
     )
     start, state, log_bytes = 0, _initial_state(use_loss_scale), 0
-    checkpoint = load_newest_checkpoint(work_folder, fingerprint=fingerprint, device=device)
+    checkpoint = load_newest_checkpoint(work_folder, fingerprint=run.fingerprint, device=device)
     if checkpoint is not None:
         _restore(checkpoint, weights, optimiser)
         start, state, log_bytes = checkpoint.step, checkpoint.state, checkpoint.log.num_bytes
@@ -167,7 +205,7 @@ def train(
             f"{work_folder}: expected all processes to find the checkpoint of step {start}, but some "
             "found another. Is the work folder on a file system that all machines share?"
         )
-    warmup = num_warmup_steps(num_steps, warmup_ratio=warmup_ratio)
+    warmup = num_warmup_steps(num_steps, warmup_ratio=settings["warmup_ratio"])
 
     with ExitStack() as stack:
         step_log = progress = None
@@ -189,14 +227,15 @@ def train(
             waited_s += time.monotonic() - waiting_since
             upcoming = pool.submit(prepare, step + 1) if step + 1 < num_steps else None
 
-            rate = learning_rate * linear_factor(step, num_steps=num_steps, num_warmup_steps=warmup)
+            factor = linear_factor(step, num_steps=num_steps, num_warmup_steps=warmup)
+            rate = settings["learning_rate"] * factor
             for group in optimiser.param_groups:
                 group["lr"] = rate
             losses = backward(batch.content, step, state["loss_scale"])
             sum_gradients(weights.values(), processes)
-            due = step_log is not None and time.monotonic() - last_saved >= checkpoint_every_s
+            due = step_log is not None and time.monotonic() - last_saved >= run.checkpoint_every_s
             num_stopping, num_due = processes.sum_floats([float(stop.signal != 0), float(due)])
-            norm = _unscale_and_clip(weights.values(), state["loss_scale"], max_grad_norm)
+            norm = _unscale_and_clip(weights.values(), state["loss_scale"], settings["max_grad_norm"])
             outcome = _judge(losses["loss"], norm, state, use_loss_scale=use_loss_scale)
             if outcome == "updated":
                 optimiser.step()
@@ -206,10 +245,10 @@ def train(
             if step_log is not None and progress is not None:
                 step_log.append(record.log_line())
                 progress.advance(note=f"loss {losses['loss']:.4f}")
-            if on_step is not None:
-                on_step(record)
+            if run.on_step is not None:
+                run.on_step(record)
             num_tokens += batch.num_tokens
-            if state["bad_streak"] > bad_loss_patience:
+            if state["bad_streak"] > run.bad_loss_patience:
                 what = (
                     f"a number for loss and gradient norm, got {losses['loss']} and {norm} at step {step} "
                     f"({state['bad_streak']} in a row)"
@@ -223,8 +262,8 @@ def train(
                     save_checkpoint(
                         work_folder,
                         _checkpoint(step + 1, weights, optimiser, state, step_log),
-                        fingerprint=fingerprint,
-                        keep=checkpoints_kept,
+                        fingerprint=run.fingerprint,
+                        keep=run.checkpoints_kept,
                     )
                 last_saved = time.monotonic()
             if num_stopping and step + 1 < num_steps:
@@ -274,16 +313,6 @@ def log_totals(path: str | Path) -> dict[str, int]:
             totals["tokens_seen"] += record["tokens"]
             totals["updates_skipped"] += record["outcome"] != "updated"
     return totals
-
-
-@contextmanager
-def held_work_folder(folder: str | Path, processes: Processes) -> Iterator[None]:
-    """Hold the work folder for all processes; the first one locks it."""
-    with ExitStack() as stack:
-        if processes.is_first:
-            stack.enter_context(locked_work_folder(folder))
-        processes.barrier()
-        yield
 
 
 def _bad_batch(

@@ -1,17 +1,20 @@
-"""What a program does before it trains: device, precision, determinism, processes, loop settings."""
+"""What a program does around a training: device, precision, determinism, processes, manifest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from condenser.manifest import Manifest
 from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
+from condenser.train.checkpoint import remove_checkpoints
 from condenser.train.distributed import Processes, joined
-from condenser.train.loop import LoopSettings
+from condenser.train.loop import Run
 
 TIMEOUT_S = 600.0  # more than the first process needs to write a checkpoint of the largest BERT
 
@@ -43,22 +46,37 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
         yield Machine(processes, choose_precision(precision, processes.device), name)
 
 
-def loop_settings(
-    config: Mapping[str, Any],
+def run_training(
+    args: Any,
     *,
-    fingerprint: str,
-    checkpoint_every_s: int,
-    checkpoints_kept: int,
-    bad_loss_patience: int,
-) -> LoopSettings:
-    """The arguments that every training passes on to `condenser.train.loop.train`."""
-    return {
-        "learning_rate": config["learning_rate"],
-        "weight_decay": config["weight_decay"],
-        "warmup_ratio": config["warmup_ratio"],
-        "max_grad_norm": config["max_grad_norm"],
-        "fingerprint": fingerprint,
-        "checkpoint_every_s": checkpoint_every_s,
-        "checkpoints_kept": checkpoints_kept,
-        "bad_loss_patience": bad_loss_patience,
-    }
+    settings: Mapping[str, Any],
+    inputs: Sequence[Path],
+    train: Callable[[Run], dict[str, int]],
+) -> None:
+    """Run a training on this machine as its program was asked to, and write its manifest.
+
+    Args:
+        args: parsed by `condenser.program.training_parser`.
+        settings: the recipe, or the model's entry.
+        inputs: all files that the training reads.
+        train: trains, writes `args.output` and gives counts.
+    """
+    config = args.spec["config"]
+    manifest = Manifest(args.manifest, args.spec, inputs=inputs)
+    work_folder = manifest.own_folder(args.work_folder)
+    with training_machine(**config["compute"]) as machine:
+        run = Run(
+            settings,
+            config["seed"],
+            machine.precision,
+            machine.processes,
+            manifest.fingerprint,
+            work_folder,
+            args.checkpoint_every_s,
+            args.checkpoints_kept,
+            args.bad_loss_patience,
+        )
+        counts = train(run)
+        if machine.processes.is_first:
+            manifest.write(outputs=[args.output], counts=counts, device=machine.device_name)
+            remove_checkpoints(work_folder)

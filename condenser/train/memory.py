@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from condenser.program import is_out_of_memory
+
+if TYPE_CHECKING:
+    from condenser.train.gradient_cache import Chunk
+    from condenser.train.masked_texts import MaskedRows
 
 log = logging.getLogger(__name__)
 
@@ -65,3 +69,31 @@ class StepMemory:
             weight.grad = None
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
+
+
+def graph_bytes(chunks: Sequence[Chunk[MaskedRows]], model: Any) -> int:
+    """An estimate, in bytes, of the memory for the graphs of all these chunks at once, in float32.
+
+    Per token and layer: 20 vectors of the hidden size (inputs, queries, keys, values, context, both
+    dropout masks, LayerNorms, the four-fold feed-forward before and after its activation) and three
+    attention rows a head. Per masked token: three times the vocabulary (logits, their softmax, the
+    gradient) for each of the two heads.
+    """
+    config = model.backbone.config
+    num_layers = config.num_hidden_layers + len(getattr(model, "head", []))
+    vectors = 12 * config.hidden_size + 2 * config.intermediate_size
+    numbers = 0
+    for chunk in chunks:
+        num_tokens, width = chunk.inputs.input_ids.numel(), chunk.inputs.input_ids.shape[1]
+        numbers += num_tokens * num_layers * (vectors + 3 * config.num_attention_heads * width)
+        numbers += len(chunk.inputs.labels) * 3 * 2 * config.vocab_size
+    return 4 * numbers
+
+
+def memory_for_graphs(model: Any, device: torch.device, *, memory_gb: float) -> int:
+    """Bytes that the graphs of a step may take: `memory_gb`, on a GPU what is free."""
+    if device.type != "cuda":
+        return int(memory_gb * 1e9)
+    free, _ = torch.cuda.mem_get_info(device)
+    to_come = 3 * 4 * sum(weight.numel() for weight in model.parameters())  # gradients, two moments
+    return int(0.8 * (free - to_come))

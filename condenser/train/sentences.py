@@ -6,11 +6,10 @@ The losses are theirs; order, dropout, checkpoints and the optimiser are those o
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
@@ -18,17 +17,12 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 
-from condenser.data.batches import num_steps, step_items
 from condenser.data.randomness import stream_key
 from condenser.data.records import Item, read_items
 from condenser.data.subsets import read_subset
-from condenser.files import atomic_folder
 from condenser.model.devices import autocast
 from condenser.model.sentence_encoder import load_sentence_encoder, save_sentence_encoder
-from condenser.train.checkpoint import LOG_NAME
-from condenser.train.distributed import Processes
-from condenser.train.finetune import LOSSES_FILE
-from condenser.train.loop import Batch, LoopSettings, held_work_folder, log_totals, train
+from condenser.train.loop import Batch, Run, train
 
 HIGHEST_SCORE = 5.0  # of a pair; a cosine should be the score's share of it
 NUM_CLASSES = 3
@@ -68,21 +62,7 @@ def sentence_loss(
 
 
 def train_sentence_encoder(
-    items_file: Path,
-    subset: Path | None,
-    initial: Path,
-    output: Path,
-    *,
-    task: str,
-    max_tokens: int,
-    batch_size: int,
-    epochs: int | float,
-    margin: float | None,
-    seed: int,
-    precision: str,
-    work_folder: Path,
-    processes: Processes,
-    **loop_settings: Unpack[LoopSettings],
+    items_file: Path, subset: Path | None, initial: Path, output: Path, run: Run, *, task: str
 ) -> dict[str, int]:
     """Fine-tune the encoder of the Hugging Face folder `initial` on items; gives counts.
 
@@ -90,24 +70,21 @@ def train_sentence_encoder(
 
     Args:
         subset: the ids of the items to train on; None for all.
+        run: of one process. Its settings are the recipe; `max_tokens` and `margin` (of triplets alone) are
+            read here.
         task: `similarity`, `triplets` or `inference` (`condenser.data.sources`).
-        margin: of triplets alone.
-
-    The other arguments are those of `condenser.train.loop.train`; there is one process.
     """
-    assert processes.world_size == 1
+    assert run.processes.world_size == 1
     wanted = read_subset(subset) if subset else None
     items = [item for item in read_items(items_file) if wanted is None or item.item_id in wanted]
-    device = processes.device
-    with held_work_folder(work_folder, processes):
-        encoder = load_sentence_encoder(initial, max_tokens=max_tokens, device=device)
-        loss, label_type = sentence_loss(encoder, task, margin=margin, seed=seed)
+    settings, seed, device = run.settings, run.seed, run.processes.device
+    with run.held():
+        encoder = load_sentence_encoder(initial, max_tokens=settings["max_tokens"], device=device)
+        loss, label_type = sentence_loss(encoder, task, margin=settings["margin"], seed=seed)
         loss.to(device).train()
 
         def prepare(step: int) -> Batch[Columns]:
-            epoch, _, places = step_items(
-                len(items), batch_size=batch_size, step=step, seed=seed, stream="sentences"
-            )
+            epoch, places = run.items_of(step, len(items), stream="sentences")
             chosen = [items[place] for place in places.tolist()]
             columns = zip(*(one.texts for one in chosen), strict=True)
             features = [dict(encoder.preprocess(list(texts))) for texts in columns]
@@ -122,26 +99,14 @@ def train_sentence_encoder(
         def backward(columns: Columns, step: int, loss_scale: float) -> dict[str, float]:
             torch.manual_seed(stream_key(seed, f"dropout of step {step}"))
             features = [batch_to_device(column, device) for column in columns.features]
-            with autocast(device, precision):
+            with autocast(device, run.precision):
                 value = loss(features, columns.labels.to(device))
             (value * loss_scale).backward()
             return {"loss": float(value.detach())}
 
-        train(
-            loss,
-            prepare,
-            backward,
-            num_steps=num_steps(len(items), batch_size=batch_size, epochs=epochs),
-            use_loss_scale=precision == "fp16",
-            work_folder=work_folder,
-            processes=processes,
-            title="sentences",
-            **loop_settings,
-        )
-        with atomic_folder(output) as folder:
-            save_sentence_encoder(encoder, initial, folder)
-            shutil.copyfile(work_folder / LOG_NAME, folder / LOSSES_FILE)
-        return {"items": len(items), **log_totals(work_folder / LOG_NAME)}
+        train(loss, prepare, backward, run, num_steps=run.num_steps(len(items)), title="sentences")
+        totals = run.finish(output, lambda folder: save_sentence_encoder(encoder, initial, folder))
+        return {"items": len(items), **totals}
 
 
 def _labels(items: Sequence[Item], task: str) -> list[float]:

@@ -16,7 +16,8 @@ from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.loss.contrastive import in_batch_loss
 from condenser.objectives import ict
 from condenser.train.distributed import alone
-from condenser.train.pretrain import _backward, masked_texts
+from condenser.train.masked_texts import masked_texts
+from condenser.train.pretrain import _backward
 
 SETTINGS: dict[str, Any] = {
     "max_sentence_tokens": 6,

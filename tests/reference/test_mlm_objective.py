@@ -16,7 +16,8 @@ from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.objectives import mlm
 from condenser.train.distributed import alone
-from condenser.train.pretrain import _backward, masked_texts
+from condenser.train.masked_texts import masked_texts
+from condenser.train.pretrain import _backward
 
 SETTINGS = {"max_tokens": 30, "short_probability": 0.1, "mask_probability": 0.15}
 

@@ -18,7 +18,7 @@ from sentence_transformers.sentence_transformer.evaluation import (
     TripletEvaluator,
 )
 from sentence_transformers.sentence_transformer.modules import Pooling, WordEmbeddings
-from small_trainings import OPTIMISER, SAFETY, Files, contents, losses, prepare, sharpen
+from small_trainings import OPTIMISER, Files, contents, losses, prepare, run_of, sharpen
 from test_training_resume import _kill_after_a_step_beyond
 from transformers import AutoModel
 
@@ -31,7 +31,6 @@ from condenser.retrieve.similarities import (
     write_model_similarities,
     write_word_similarities,
 )
-from condenser.train.distributed import alone
 from condenser.train.schedule import linear_factor, num_warmup_steps
 from condenser.train.sentences import sentence_loss, train_sentence_encoder
 
@@ -73,15 +72,10 @@ def train(files: Files, task: str, output: Path, **changes: Any) -> dict[str, in
     torch.set_num_threads(1)
     items = output.with_name(f"{output.name}.items.train.jsonl")
     write_items(items, items_of(files, task))
-    common: dict[str, Any] = {
-        **{"max_tokens": 32, "batch_size": BATCH_SIZE, "epochs": EPOCHS, "margin": MARGIN, "seed": SEED},
-        **{"precision": "fp32", "fingerprint": task, "processes": alone(torch.device("cpu"))},
-        "work_folder": output.with_name(f"{output.name}-work"),
-    }
-    return train_sentence_encoder(
-        items, changes.pop("subset", None), files.backbone, output, task=task,
-        **{**OPTIMISER, **SAFETY, **common, **changes},
-    )  # fmt: skip
+    settings = {"max_tokens": 32, "batch_size": BATCH_SIZE, "epochs": EPOCHS, "margin": MARGIN}
+    subset = changes.pop("subset", None)
+    run = run_of(task, output, {**OPTIMISER, **settings}, **{"seed": SEED, **changes})
+    return train_sentence_encoder(items, subset, files.backbone, output, run, task=task)
 
 
 def theirs(files: Files, task: str) -> tuple[list[float], SentenceTransformer]:

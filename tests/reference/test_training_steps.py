@@ -308,7 +308,7 @@ def _first_step(
     """Loss and gradients of a training's first step, by its own code up to the optimiser."""
     caught: list[tuple[float, dict[str, Tensor]]] = []
 
-    def one_step(model, prepare, backward, **_) -> None:
+    def one_step(model, prepare, backward, run, **_) -> None:
         figures = backward(prepare(0).content, 0, 1.0)
         weights = model.named_parameters()
         gradients = {name: weight.grad for name, weight in weights if weight.grad is not None}

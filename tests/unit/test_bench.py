@@ -15,7 +15,7 @@ from transformers import BertConfig, BertModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.train.gradient_cache import Chunk
-from condenser.train.pretrain import MaskedRows
+from condenser.train.masked_texts import MaskedRows
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ class Shape:
     def graph_numbers(self, chunks: Sequence[Chunk]) -> float:
         """Numbers that the graphs of these chunks keep for the backward pass.
 
-        By this estimate a training decides on the gradient cache (`condenser.train.pretrain.graph_bytes`).
+        By this estimate a training decides on the gradient cache (`condenser.train.memory.graph_bytes`).
         """
         num_layers = self.num_layers + self.num_head_layers
         vectors = 12 * self.dim + 2 * self.feed_forward

@@ -174,7 +174,7 @@ def test_texts_that_have_no_positions_together_are_refused_before_the_first_step
     files: Files, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=r"a query and a passage \(65 tokens with specials\), got 64"):
-        train("crossencoder", files, tmp_path / "out", query_length=12, passage_length=54)
+        train("crossencoder", files, tmp_path / "out", lengths={"query": 12, "passage": 54})
 
 
 def test_a_folder_without_the_layer_for_scores_is_refused(files: Files) -> None:

@@ -129,7 +129,7 @@ def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np
 
     taken: list[np.ndarray] = []
 
-    def take(model, prepare, backward, **_) -> None:
+    def take(model, prepare, backward, run, **_) -> None:
         figures = backward(prepare(0).content, 0, 1.0)
         sum_gradients(model.parameters(), processes)
         flat = [p.grad.flatten() for p in model.parameters() if p.grad is not None]

@@ -16,7 +16,7 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.untied import query_encoder_folder
 from condenser.train.checkpoint import load_newest_checkpoint, locked_work_folder
-from condenser.train.finetune import ExampleRows, draw_passages, read_example_rows
+from condenser.train.examples import ExampleRows, draw_passages, read_example_rows
 from condenser.train.loop import BAD_BATCH_NAME
 
 
@@ -84,7 +84,8 @@ def test_the_positive_comes_first_and_the_negatives_move_on_each_epoch(tmp_path:
     negatives = tuple(f"d{number}" for number in range(10, 16))
     examples = _rows([_one_example(tmp_path / "a.jsonl", "q2", ("d3", "d4", "d5"), negatives)])
     drawn = [
-        draw_passages(examples, 1, passages_per_query=3, seed=7, epoch=epoch).tolist() for epoch in range(4)
+        draw_passages(examples, np.array([1]), passages_per_query=3, seed=7, epoch=epoch).tolist()
+        for epoch in range(4)
     ]
     # positive (item + seed + epoch) mod 3 of rows 3, 4, 5, with item 1 and seed 7
     assert [passages[0] for passages in drawn] == [5, 3, 4, 5]
@@ -164,7 +165,7 @@ def test_two_encoders_have_the_first_loss_of_one_and_later_others(files: Files, 
 
 
 def test_texts_longer_than_the_limit_are_cut(files: Files, tmp_path: Path) -> None:
-    train("retriever", files, tmp_path / "out", query_length=5, passage_length=9)
+    train("retriever", files, tmp_path / "out", lengths={"query": 5, "passage": 9})
     per_query = 5 + RETRIEVER["passages_per_query"] * 9
     for record in losses(tmp_path / "out"):
         assert record["tokens"] <= record["items"] * per_query
@@ -208,8 +209,7 @@ def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_check
     examples = read_example_rows([files.examples], query_rows=query_rows, doc_rows=doc_rows)
     drawn = [
         files.passages[row].doc_id
-        for item in items.tolist()
-        for row in draw_passages(examples, item, passages_per_query=3, seed=42, epoch=epoch)
+        for row in draw_passages(examples, items, passages_per_query=3, seed=42, epoch=epoch)
     ]
     assert f"on queries {', '.join(asked)} with passages {', '.join(drawn)} (all: " in message
     named = read_json(tmp_path / "out-work" / BAD_BATCH_NAME)

@@ -21,7 +21,7 @@ from pathlib import Path
 import torch
 from condenser import program
 from condenser.train.distributed import joined, sum_gradients
-from condenser.train.loop import Batch, train
+from condenser.train.loop import Batch, Run, train
 
 def main(argv):
     what, folder, num_steps = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
@@ -35,12 +35,13 @@ def main(argv):
             time.sleep(0.2)
             model(torch.ones(1, 1)).sum().backward()
             return {"loss": processes.sum_floats([processes.rank + 1.0])[0]}
-        train(
-            model, lambda step: Batch(None, 0, 1, 1, dict), backward, num_steps=num_steps,
-            learning_rate=0.1, weight_decay=0.0, warmup_ratio=0.0, max_grad_norm=0.0,
-            use_loss_scale=False, fingerprint="test", work_folder=folder, checkpoint_every_s=1000,
-            checkpoints_kept=1, bad_loss_patience=0, processes=processes, title="test",
+        run = Run(
+            {"learning_rate": 0.1, "weight_decay": 0.0, "warmup_ratio": 0.0, "max_grad_norm": 0.0},
+            42, "fp32", processes, "test", folder,
+            checkpoint_every_s=1000, checkpoints_kept=1, bad_loss_patience=0,
         )
+        batches = lambda step: Batch(None, 0, 1, 1, dict)
+        train(model, batches, backward, run, num_steps=num_steps, title="test")
 
 program.run(main)
 """

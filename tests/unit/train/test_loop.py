@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from small_trainings import run_of
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_with_warmup
 
@@ -79,22 +80,10 @@ def _train(
         (loss * loss_scale).backward()
         return {"loss": loss.item()}
 
-    settings: dict[str, Any] = {
-        "num_steps": _NUM_STEPS,
-        "learning_rate": 0.1,
-        "weight_decay": 0.05,
-        "warmup_ratio": 0.25,
-        "max_grad_norm": 1.0,
-        "use_loss_scale": False,
-        "fingerprint": "f",
-        "work_folder": folder,
-        "checkpoint_every_s": 0,
-        "checkpoints_kept": 2,
-        "bad_loss_patience": 0,
-        "processes": _ALONE,
-        "title": "test",
-    }
-    train(net, prepare, backward, **(settings | changes))
+    settings = {"learning_rate": 0.1, "weight_decay": 0.05, "warmup_ratio": 0.25, "max_grad_norm": 1.0}
+    num_steps = changes.pop("num_steps", _NUM_STEPS)
+    run = run_of("f", folder, settings, **{"work_folder": folder, "checkpoint_every_s": 0, **changes})
+    train(net, prepare, backward, run, num_steps=num_steps, title="test")
     return net
 
 
@@ -332,7 +321,7 @@ def test_an_infinite_gradient_counts_as_a_bad_loss(tmp_path: Path) -> None:
 
 
 def test_a_scaled_loss_gives_the_weights_of_an_unscaled_one(tmp_path: Path) -> None:
-    assert _same(_train(tmp_path / "scaled", use_loss_scale=True), _train(tmp_path / "plain"))
+    assert _same(_train(tmp_path / "scaled", precision="fp16"), _train(tmp_path / "plain"))
 
 
 def test_an_overflow_halves_the_loss_scale_and_is_not_a_bad_loss(tmp_path: Path) -> None:
@@ -347,17 +336,17 @@ def test_an_overflow_halves_the_loss_scale_and_is_not_a_bad_loss(tmp_path: Path)
         loss.register_hook(overflow_as_float16_would)
         return loss
 
-    _train(tmp_path / "whole", loss_of=loss_of, use_loss_scale=True)
+    _train(tmp_path / "whole", loss_of=loss_of, precision="fp16")
     assert scales == [65536, 32768] + [16384] * 10
     assert log_totals(tmp_path / "whole" / LOG_NAME)["updates_skipped"] == 2
     with pytest.raises(SystemExit):
         _train(
             tmp_path / "cut",
-            use_loss_scale=True,
+            precision="fp16",
             loss_of=lambda net, batch: (_signal_at(1, signal.SIGTERM)(net, batch), loss_of(net, batch))[1],
         )
     scales.clear()
-    _train(tmp_path / "cut", loss_of=loss_of, use_loss_scale=True)
+    _train(tmp_path / "cut", loss_of=loss_of, precision="fp16")
     assert scales == [16384] * 10  # the scale was resumed too
     assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
 

@@ -13,12 +13,12 @@ from small_trainings import (
     COCONDENSER,
     CONDENSER,
     OPTIMISER,
-    SAFETY,
     SHAPE,
     Files,
     contents,
     losses,
     prepare,
+    run_of,
     train,
 )
 from transformers import AutoModel, AutoTokenizer
@@ -36,15 +36,9 @@ from condenser.objectives.ict import Contexts
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.distributed import Processes, alone
 from condenser.train.loop import BAD_BATCH_NAME
-from condenser.train.pretrain import (
-    MaskedTexts,
-    Stretches,
-    Texts,
-    Training,
-    graph_bytes,
-    masked_texts,
-    pretrain,
-)
+from condenser.train.masked_texts import MaskedTexts, Stretches, Texts, masked_texts
+from condenser.train.memory import graph_bytes
+from condenser.train.pretrain import Training, pretrain
 
 CPU = torch.device("cpu")
 
@@ -333,22 +327,12 @@ def _halves(
 
 def _pretrain_halves(files: Files, output: Path, **changes: Any) -> dict[str, int]:
     settings = {
+        **OPTIMISER,
         **{"initial_share": 0.0, "batch_size": 16, "rows_per_chunk": 5, "epochs": 1},
         **{"contrastive_weight": 1.0, "gradient_cache": "always"},
     }
-    loop = {"seed": 42, "precision": "fp32", **OPTIMISER, **SAFETY, "processes": alone(CPU)}
-    return pretrain(
-        _halves,
-        files.tokens,
-        files.backbone,
-        output,
-        title="halves",
-        settings=settings | {name: changes.pop(name) for name in settings.keys() & changes.keys()},
-        doc_ids=files.doc_ids,
-        fingerprint="halves",
-        work_folder=output.with_name(f"{output.name}-work"),
-        **{**loop, **changes},
-    )
+    run = run_of("halves", output, settings, **changes)
+    return pretrain(_halves, files.tokens, files.backbone, output, run, title="halves", doc_ids=files.doc_ids)
 
 
 def test_texts_that_an_objective_makes_itself_have_what_a_batch_needs() -> None:

@@ -11,7 +11,7 @@ import torch
 
 from condenser import program
 from condenser.train.distributed import joined
-from condenser.train.loop import Batch, train
+from condenser.train.loop import Batch, Run, train
 
 NUM_STEPS = 220
 
@@ -30,24 +30,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         return {"loss": loss.item()}
 
     with joined("cpu", timeout_s=60) as processes:
-        train(
-            model,
-            lambda step: Batch(None, 0, 1, 1, dict),
-            backward,
-            num_steps=NUM_STEPS,
-            learning_rate=1e-3,
-            weight_decay=0.0,
-            warmup_ratio=0.0,
-            max_grad_norm=0.0,
-            use_loss_scale=False,
+        run = Run(
+            {"learning_rate": 1e-3, "weight_decay": 0.0, "warmup_ratio": 0.0, "max_grad_norm": 0.0},
+            seed=42,
+            precision="fp32",
+            processes=processes,
             fingerprint="slow",
             work_folder=folder,
             checkpoint_every_s=10_000,
             checkpoints_kept=1,
             bad_loss_patience=0,
-            processes=processes,
-            title="slow training",
         )
+        batches = lambda step: Batch(None, 0, 1, 1, dict)  # noqa: E731
+        train(model, batches, backward, run, num_steps=NUM_STEPS, title="slow training")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,170 @@
+"""The examples that a system is fine-tuned on, as rows of token shards, and what is drawn from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+
+from condenser.data.batches import negative_window, positive_index
+from condenser.data.records import read_doc_ids, read_examples, read_queries
+from condenser.data.tokens import TokenShards, refuse_other_ids
+
+
+@dataclass(frozen=True)
+class ExampleRows:
+    """Training examples as row numbers of queries and passages, a few bytes each.
+
+    The positives of example i are `positives[positive_starts[i] : positive_starts[i + 1]]`, and so
+    are its negatives.
+    """
+
+    queries: Int[np.ndarray, " example"]
+    positives: Int[np.ndarray, " positive"]
+    positive_starts: Int[np.ndarray, " example_and_end"]
+    negatives: Int[np.ndarray, " negative"]
+    negative_starts: Int[np.ndarray, " example_and_end"]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def read_example_rows(
+    files: Sequence[Path], *, query_rows: Mapping[str, int], doc_rows: Mapping[str, int]
+) -> ExampleRows:
+    """The examples of several files, one file after the other.
+
+    Raises:
+        ValueError: an id is not in queries or collection, or an example lacks positives or negatives,
+            or has a passage among both.
+    """
+    queries: list[int] = []
+    rows: dict[str, list[np.ndarray]] = {"positive": [], "negative": []}
+    for file in files:
+        for line, example in enumerate(read_examples(file), start=1):
+            if example.query_id not in query_rows:
+                raise ValueError(
+                    f"{file}:{line}: expected an id of the train queries, got {example.query_id!r}. "
+                    "Were examples and queries made from the same collection?"
+                )
+            if both := set(example.positive_doc_ids).intersection(example.negative_doc_ids):
+                raise ValueError(
+                    f"{file}:{line}: expected negatives that are not judged positive for query "
+                    f"{example.query_id!r}, got {min(both)!r} as both. Make the examples again."
+                )
+            queries.append(query_rows[example.query_id])
+            for kind, doc_ids in (
+                ("positive", example.positive_doc_ids),
+                ("negative", example.negative_doc_ids),
+            ):
+                if not doc_ids:
+                    raise ValueError(
+                        f"{file}:{line}: expected at least one {kind} for query {example.query_id!r}, "
+                        "got none. Make the examples again."
+                    )
+                try:
+                    rows[kind].append(np.array([doc_rows[doc_id] for doc_id in doc_ids], dtype=np.int32))
+                except KeyError as error:
+                    raise ValueError(
+                        f"{file}:{line}: expected ids of the collection, got {error.args[0]!r}. "
+                        "Were examples and collection made together?"
+                    ) from error
+    if not queries:
+        raise ValueError(
+            f"{files[0]}:1: expected training examples, got none. Are there judged train queries?"
+        )
+    flat = {kind: np.concatenate(lists) for kind, lists in rows.items()}
+    starts = {
+        kind: np.concatenate([[0], np.cumsum([len(one) for one in lists])]) for kind, lists in rows.items()
+    }
+    return ExampleRows(
+        np.array(queries, dtype=np.int32),
+        flat["positive"],
+        starts["positive"],
+        flat["negative"],
+        starts["negative"],
+    )
+
+
+@dataclass(frozen=True)
+class TrainingFiles:
+    """What a system is fine-tuned on.
+
+    Attributes:
+        examples: one file for each system that negatives come from; every line is an item.
+        collection_tokens, query_tokens: prefixes of token shards, rows as in `doc_ids` and `queries`.
+    """
+
+    examples: Sequence[Path]
+    collection_tokens: Sequence[Path]
+    query_tokens: Path
+    doc_ids: Path
+    queries: Path
+
+    def read(self) -> tuple[TokenShards, TokenShards, ExampleRows]:
+        """Tokens of the passages and of the queries, and the examples as rows of both.
+
+        Raises:
+            ValueError: tokens and ids do not belong together, or an example cannot be used.
+        """
+        passages, queries = TokenShards(self.collection_tokens), TokenShards([self.query_tokens])
+        # gigabytes at MS MARCO's size, which nothing holds after this function
+        query_rows = {query.query_id: row for row, query in enumerate(read_queries(self.queries))}
+        doc_rows = {doc_id: row for row, doc_id in enumerate(read_doc_ids(self.doc_ids))}
+        for shards, rows, tokens, ids in (
+            (passages, doc_rows, self.collection_tokens[0], self.doc_ids),
+            (queries, query_rows, self.query_tokens, self.queries),
+        ):
+            refuse_other_ids(shards, len(rows), tokens=tokens, ids=ids)
+        return passages, queries, read_example_rows(self.examples, query_rows=query_rows, doc_rows=doc_rows)
+
+    def batch_ids(
+        self, query_rows: Int[np.ndarray, " query"], passage_rows: Int[np.ndarray, " passage"]
+    ) -> dict[str, list[str]]:
+        """The ids of a batch, in its order.
+
+        They are read from the files again: a training keeps row numbers, not ids.
+        """
+        query_ids = [query.query_id for query in read_queries(self.queries)]
+        passage_ids = read_doc_ids(self.doc_ids)
+        return {
+            "queries": [query_ids[row] for row in query_rows.tolist()],
+            "passages": [passage_ids[row] for row in passage_rows.tolist()],
+        }
+
+
+def count_examples(examples: ExampleRows, passages_per_query: int) -> dict[str, int]:
+    """What the examples hold, for the manifest of a training."""
+    return {
+        "examples": len(examples),
+        "positives": len(examples.positives),
+        "negatives": len(examples.negatives),
+        "examples_with_fewer_negatives_than_a_batch_takes": int(
+            (np.diff(examples.negative_starts) < passages_per_query - 1).sum()
+        ),
+    }
+
+
+def draw_passages(
+    examples: ExampleRows,
+    items: Int[np.ndarray, " query"],
+    *,
+    passages_per_query: int,
+    seed: int,
+    epoch: int,
+) -> Int[np.ndarray, " passage"]:
+    """Collection rows of these examples' passages in one epoch: of each a positive, then its negatives.
+
+    Source: coCondenser, A.1, and Tevatron's draws (`condenser.data.batches`).
+    """
+    drawn = []
+    for item in items.tolist():
+        positives = examples.positives[examples.positive_starts[item] : examples.positive_starts[item + 1]]
+        negatives = examples.negatives[examples.negative_starts[item] : examples.negative_starts[item + 1]]
+        positive = positive_index(item, len(positives), seed=seed, epoch=epoch)
+        window = negative_window(len(negatives), passages_per_query - 1, seed=seed, item=item, epoch=epoch)
+        drawn += [positives[positive : positive + 1], negatives[window]]
+    return np.concatenate(drawn).astype(np.int64)
