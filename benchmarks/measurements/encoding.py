@@ -30,7 +30,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
     """In each precision that the device is quick in, and in fp32 onnxruntime on the same graph."""
     place = choose_device(form.device)
     every = read_passages(form.inputs / "data" / "collection.jsonl")
-    passages = list(islice(every, form.size(1024, 1 << 20)))
+    passages = list(islice(every, form.size(512, 1 << 20)))
     write_passages(form.work / "collection.jsonl", passages)
     (form.work / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
     (form.work / "backbone").symlink_to((form.inputs / "model").absolute())

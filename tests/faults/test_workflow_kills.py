@@ -84,6 +84,7 @@ def test_the_same_command_given_again_until_it_ends_makes_the_same_tables_models
         print(f"  {rule} {kind}: {count}")
 
 
+@pytest.mark.slow
 def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_its_checkpoint(
     golden: Path, tmp_path: Path
 ) -> None:

@@ -30,6 +30,7 @@ def test_a_report_has_no_job_behind_it(load: Load) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     before = digests(folder)
