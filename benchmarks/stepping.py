@@ -27,7 +27,7 @@ from condenser.train.machine import training_machine
 WIDTH = 128  # of the longest block: 126 tokens, with [CLS] and [SEP]
 PAPERS_FORM: dict[str, dict[str, Any]] = {  # of objectives whose default differs for a trained encoder
     "condenser": {},
-    "cocondenser": {"mlm_weight": 1.0, "span_tokens": [80, 126], "gradient_cache": "always"},
+    "cocondenser": {"mlm_weight": 1.0, "gradient_cache": "always"},
 }
 
 

@@ -5,7 +5,7 @@ without [CLS] and [SEP] around them; `num_sentences` [row] and `sentence_lengths
 them up. Sentence 0 of every row is its title with its [SEP], so that a row read from its start is the
 passage `title [SEP] text` (coCondenser, A.1). Without a title it has length 0, or is [SEP] alone.
 
-Tokens are uint16 unless the vocabulary needs uint32; counts have the smallest of three types that holds them.
+Tokens are uint16 unless the vocabulary needs uint32; so are the counts unless one of them does.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from condenser.files import atomic_write, count_lines, load_npy, save_npy
 from condenser.progress import Progress
 
 PARTS = ("tokens", "sentence_lengths", "num_sentences")
-_DTYPES = (np.uint8, np.uint16, np.uint32)
+_MAX_UINT16 = 2**16 - 1
+_DTYPES = (np.uint16, np.uint32)
 
 
 def shard_files(prefix: str | Path) -> list[Path]:
@@ -113,7 +114,7 @@ class Tokenizer:
     @property
     def dtype(self) -> type[np.unsignedinteger]:
         """The smallest type of ours that holds every id."""
-        return np.uint16 if self.vocab_size <= 2**16 else np.uint32
+        return np.uint16 if self.vocab_size <= _MAX_UINT16 + 1 else np.uint32
 
     def encode(self, texts: Sequence[str]) -> list[Integer[np.ndarray, " token"]]:
         """Ids of each text, without specials around it and uncut."""
@@ -206,8 +207,7 @@ def _encode_rows(
 
 
 def _smallest(counts: np.ndarray) -> np.ndarray:
-    most = counts.max(initial=0)
-    return counts.astype(next(dtype for dtype in _DTYPES if most <= np.iinfo(dtype).max))
+    return counts.astype(np.uint16) if counts.max(initial=0) <= _MAX_UINT16 else counts
 
 
 def _write_header(file: IO[bytes], count: int, dtype: type[np.unsignedinteger]) -> None:
@@ -337,7 +337,7 @@ def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     for file, array in zip(files, (tokens, lengths, nums), strict=True):
         if array.ndim != 1 or array.dtype not in _DTYPES:
             raise ValueError(
-                f"{file}: expected unsigned numbers of one dimension, got {array.dtype} {list(array.shape)}. "
+                f"{file}: expected uint16 or uint32 of one dimension, got {array.dtype} {list(array.shape)}. "
                 "Run rule tokens again."
             )
     for file, counts, total in ((files[2], nums, len(lengths)), (files[1], lengths, len(tokens))):
