@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from condenser import kinds
+from condenser.data.text_files import TextFiles
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.arithmetic import Chunk, Shape
 from condenser.retrieve.encode import encode_texts
@@ -103,10 +104,8 @@ def _run(
         checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0, on_step=watch.on_step,
     )  # fmt: skip
     if stage == "train":
-        files = TrainingFiles(
-            [folder / "examples.jsonl"], [tokens], folder / "queries.train", doc_ids, folder / "queries.jsonl"
-        )
-        biencoder.train(files, backbone, work / "model", run)
+        texts = TextFiles([tokens], folder / "queries.train", doc_ids, folder / "queries.jsonl")
+        biencoder.train(TrainingFiles([folder / "examples.jsonl"], texts), backbone, work / "model", run)
     else:
         objective = kinds.load("objectives", settings["objective"]).training
         pretrain(objective, [tokens], backbone, work / "model", run, title=stage, doc_ids=doc_ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from condenser.data.records import (
     write_passages,
     write_queries,
 )
+from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
@@ -107,6 +108,10 @@ class Files:
         return self.root / "doc_ids.txt"
 
     @property
+    def texts(self) -> TextFiles:
+        return TextFiles(self.tokens, self.root / "queries", self.doc_ids, self.root / "queries.jsonl")
+
+    @property
     def passages(self) -> list[Passage]:
         return list(read_passages(self.root / "collection.jsonl"))
 
@@ -190,19 +195,15 @@ def train(
     torch.set_num_threads(1)
     initial = initial or files.backbone
     tokens = changes.pop("token_prefixes", files.tokens)
-    examples = TrainingFiles(
-        changes.pop("example_files", [files.examples]),
-        tokens,
-        changes.pop("query_tokens", files.root / "queries"),
-        changes.pop("doc_ids", files.doc_ids),
-        files.root / "queries.jsonl",
-    )
+    others = {name: changes.pop(name) for name in ("query_tokens", "doc_ids") if name in changes}
+    texts = replace(files.texts, collection_tokens=tokens, **others)
+    examples = TrainingFiles(changes.pop("example_files", [files.examples]), texts)
     keep_graphs = changes.pop("keep_graphs", True)
     settings = OPTIMISER | OBJECTIVES.get(kind, {**RETRIEVER, "tied": kind != "untied"})
     run = run_of(kind, output, settings, processes=processes, **changes)
     if kind in OBJECTIVES:
         objective = kinds.load("objectives", kind).training
-        return pretrain(objective, tokens, initial, output, run, title=kind, doc_ids=examples.doc_ids)
+        return pretrain(objective, tokens, initial, output, run, title=kind, doc_ids=texts.doc_ids)
     fine_tune = train_crossencoder if kind == "crossencoder" else train_retriever
     return fine_tune(examples, initial, output, run, keep_graphs=keep_graphs)
 

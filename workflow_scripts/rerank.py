@@ -41,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     work_folder = args.work_folder / args.output.name
 
     from condenser.data.subsets import read_subset
+    from condenser.data.text_files import TextFiles
     from condenser.data.tokens import prefix_of, shard_files
     from condenser.model.devices import claim_visible_gpus
     from condenser.retrieve.rerank import rerank
@@ -57,14 +58,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.model,
         args.candidates,
         args.output,
-        collection_tokens=prefixes[:-1],
-        query_tokens=prefixes[-1],
-        doc_ids=args.doc_ids,
-        queries=args.queries,
+        TextFiles(prefixes[:-1], prefixes[-1], args.doc_ids, args.queries),
         subset=read_subset(args.subset) if args.subset else None,
         depth=config["depth"],
-        query_length=config["recipe"]["lengths"]["query"],
-        passage_length=config["recipe"]["lengths"]["passage"],
+        lengths=config["recipe"]["lengths"],
         **config["encode"],
         **config["compute"],
         work_folder=manifest.own_folder(work_folder),

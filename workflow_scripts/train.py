@@ -38,13 +38,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = args.spec["config"]
 
     from condenser import kinds
+    from condenser.data.text_files import TextFiles
     from condenser.data.tokens import prefix_of, shard_files
     from condenser.train.examples import TrainingFiles
     from condenser.train.machine import run_training
 
     prefixes = [prefix_of(file) for file in args.collection_tokens]
     tokens = [file for prefix in [*prefixes, args.query_tokens] for file in shard_files(prefix)]
-    files = TrainingFiles(args.examples, prefixes, args.query_tokens, args.doc_ids, args.queries)
+    texts = TextFiles(prefixes, args.query_tokens, args.doc_ids, args.queries)
+    files = TrainingFiles(args.examples, texts)
     system = kinds.load("systems", config["system"]["kind"])
     run_training(
         args,

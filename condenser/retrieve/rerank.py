@@ -7,7 +7,7 @@ is sorted by length and divided into batches separately, so that a resumed job h
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby, islice, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -17,8 +17,9 @@ import torch
 from jaxtyping import Float32, Int64
 
 from condenser.data.batches import PairWindows, pack_pairs, pair_windows, token_batches
-from condenser.data.records import ScoredDoc, read_doc_ids, read_queries, read_run, write_run
-from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
+from condenser.data.records import ScoredDoc, read_run, write_run
+from condenser.data.text_files import TextFiles
+from condenser.data.tokens import Tokenizer
 from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
@@ -31,15 +32,11 @@ def rerank(
     model_folder: Path,
     candidates: Path,
     output: Path,
+    files: TextFiles,
     *,
-    collection_tokens: Sequence[Path],
-    query_tokens: Path,
-    doc_ids: Path,
-    queries: Path,
     subset: Collection[str] | None,
     depth: int,
-    query_length: int,
-    passage_length: int,
+    lengths: Mapping[str, int],
     batch_tokens: int,
     block_rows: int,
     threads: int,
@@ -58,6 +55,7 @@ def rerank(
 
     Args:
         subset: ids of the queries that are reranked; None for all of the run.
+        lengths: tokens a query and a passage are cut to, as in training.
 
     Counts: `queries`, `queries_of_fewer_hits` than `depth`, `hits`, `tokens` (with special tokens).
 
@@ -65,24 +63,21 @@ def rerank(
         ValueError: the run has a query or passage that is not of the data set, or a score is NaN or infinite.
     """
     make_deterministic(threads=threads)
-    query_ids, passage_ids = [query.query_id for query in read_queries(queries)], read_doc_ids(doc_ids)
-    queries_shards, passages_shards = TokenShards([query_tokens]), TokenShards(collection_tokens)
-    refuse_other_ids(queries_shards, len(query_ids), tokens=query_tokens, ids=queries)
-    refuse_other_ids(passages_shards, len(passage_ids), tokens=collection_tokens[0], ids=doc_ids)
+    texts = files.read()
     query_rows, passage_rows = _rows_of_hits(
         candidates,
-        {query_id: row for row, query_id in enumerate(query_ids)},
-        {doc_id: row for row, doc_id in enumerate(passage_ids)},
+        {query_id: row for row, query_id in enumerate(texts.query_ids)},
+        {doc_id: row for row, doc_id in enumerate(texts.doc_ids)},
         subset=subset,
         depth=depth,
     )
     pairs = pair_windows(
-        queries_shards,
+        texts.queries,
         query_rows,
-        passages_shards,
+        texts.passages,
         passage_rows,
-        query_length=query_length,
-        passage_length=passage_length,
+        query_length=lengths["query"],
+        passage_length=lengths["passage"],
     )
     place = choose_device(device)
     kind = choose_precision(precision, place)
@@ -95,8 +90,8 @@ def rerank(
         for batch in token_batches(block.lengths, batch_tokens=batch_tokens):
             of_batch = block.at(batch)
             ids, types = pack_pairs(
-                queries_shards,
-                passages_shards,
+                texts.queries,
+                texts.passages,
                 of_batch,
                 cls_id=tokenizer.cls_id,
                 sep_id=tokenizer.sep_id,
@@ -125,9 +120,9 @@ def rerank(
                 first = of_block[wrong[0]]
                 raise ValueError(
                     f"{model_folder}: expected finite scores, got NaN or infinity for query "
-                    f"{query_ids[query_rows[first]]} with passage {passage_ids[passage_rows[first]]} and "
-                    f"{len(wrong) - 1} more pairs of its block. Precision is {kind}: set compute.precision "
-                    "to fp32, or train again."
+                    f"{texts.query_ids[query_rows[first]]} with passage {texts.doc_ids[passage_rows[first]]} "
+                    f"and {len(wrong) - 1} more pairs of its block. Precision is {kind}: set "
+                    "compute.precision to fp32, or train again."
                 )
             blocks.append(block)
             progress.advance(len(of_block))
@@ -139,7 +134,7 @@ def rerank(
         for begin, end in pairwise(bounds):
             order = begin + np.lexsort((passage_rows[begin:end], -scores[begin:end]))
             for pair in order.tolist():
-                query_id, doc_id = query_ids[query_rows[pair]], passage_ids[passage_rows[pair]]
+                query_id, doc_id = texts.query_ids[query_rows[pair]], texts.doc_ids[passage_rows[pair]]
                 yield ScoredDoc(query_id, doc_id, float(scores[pair]))
 
     num_hits = write_run(output, hits(), system=system)

@@ -11,7 +11,8 @@ from jaxtyping import Int
 
 from condenser.data.batches import negative_window, positive_index
 from condenser.data.records import read_doc_ids, read_examples, read_queries
-from condenser.data.tokens import TokenShards, refuse_other_ids
+from condenser.data.text_files import TextFiles
+from condenser.data.tokens import TokenShards
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,11 @@ class TrainingFiles:
 
     Attributes:
         examples: one file for each system that negatives come from; every line is an item.
-        collection_tokens, query_tokens: prefixes of token shards, rows as in `doc_ids` and `queries`.
+        texts: the collection and the train queries.
     """
 
     examples: Sequence[Path]
-    collection_tokens: Sequence[Path]
-    query_tokens: Path
-    doc_ids: Path
-    queries: Path
+    texts: TextFiles
 
     def read(self) -> tuple[TokenShards, TokenShards, ExampleRows]:
         """Tokens of the passages and of the queries, and the examples as rows of both.
@@ -110,16 +108,12 @@ class TrainingFiles:
         Raises:
             ValueError: tokens and ids do not belong together, or an example cannot be used.
         """
-        passages, queries = TokenShards(self.collection_tokens), TokenShards([self.query_tokens])
-        # gigabytes at MS MARCO's size, which nothing holds after this function
-        query_rows = {query.query_id: row for row, query in enumerate(read_queries(self.queries))}
-        doc_rows = {doc_id: row for row, doc_id in enumerate(read_doc_ids(self.doc_ids))}
-        for shards, rows, tokens, ids in (
-            (passages, doc_rows, self.collection_tokens[0], self.doc_ids),
-            (queries, query_rows, self.query_tokens, self.queries),
-        ):
-            refuse_other_ids(shards, len(rows), tokens=tokens, ids=ids)
-        return passages, queries, read_example_rows(self.examples, query_rows=query_rows, doc_rows=doc_rows)
+        texts = self.texts.read()
+        # nothing holds the ids after this function
+        query_rows = {query_id: row for row, query_id in enumerate(texts.query_ids)}
+        doc_rows = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
+        examples = read_example_rows(self.examples, query_rows=query_rows, doc_rows=doc_rows)
+        return texts.passages, texts.queries, examples
 
     def batch_ids(
         self, query_rows: Int[np.ndarray, " query"], passage_rows: Int[np.ndarray, " passage"]
@@ -128,8 +122,8 @@ class TrainingFiles:
 
         They are read from the files again: a training keeps row numbers, not ids.
         """
-        query_ids = [query.query_id for query in read_queries(self.queries)]
-        passage_ids = read_doc_ids(self.doc_ids)
+        query_ids = [query.query_id for query in read_queries(self.texts.queries)]
+        passage_ids = read_doc_ids(self.texts.doc_ids)
         return {
             "queries": [query_ids[row] for row in query_rows.tolist()],
             "passages": [passage_ids[row] for row in passage_rows.tolist()],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -61,13 +62,12 @@ def reranked(
 ) -> dict[str, dict[str, float]]:
     """The scores of each query's hits, in the order of the run."""
     settings = {
-        **{"collection_tokens": files.tokens, "query_tokens": files.root / "queries"},
-        **{"doc_ids": files.doc_ids, "queries": files.root / "queries.jsonl", "subset": None},
-        **{"depth": DEPTH, "query_length": QUERY_LENGTH, "passage_length": PASSAGE_LENGTH},
+        **{"subset": None, "depth": DEPTH, "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
         **{"batch_tokens": 256, "block_rows": 20, "threads": 1, "device": "cpu", "precision": "fp32"},
         **{"work_folder": folder / "work", "system": "second"},
     } | changes
-    counts, device = rerank(model, run, folder / "run.trec", **settings)
+    texts = replace(files.texts, collection_tokens=settings.pop("collection_tokens", files.tokens))
+    counts, device = rerank(model, run, folder / "run.trec", texts, **settings)
     assert device == "cpu fp32"
     found = {
         query_id: {hit.doc_id: hit.score for hit in hits}
@@ -163,10 +163,9 @@ def test_counts_say_how_many_queries_had_fewer_hits(
 ) -> None:
     settings: dict[str, Any] = {"batch_tokens": 256, "block_rows": 20, "threads": 1, "device": "cpu"}
     counts, _ = rerank(
-        *(model, candidates, tmp_path / "run.trec"),
-        **{"collection_tokens": files.tokens, "query_tokens": files.root / "queries"},
-        **{"doc_ids": files.doc_ids, "queries": files.root / "queries.jsonl", "subset": None},
-        **{"depth": 8, "query_length": 5, "passage_length": 6, "precision": "fp32", "system": "second"},
+        *(model, candidates, tmp_path / "run.trec", files.texts),
+        **{"subset": None, "depth": 8, "lengths": {"query": 5, "passage": 6}},
+        **{"precision": "fp32", "system": "second"},
         **settings,
         work_folder=tmp_path / "work",
     )

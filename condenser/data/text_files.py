@@ -1,0 +1,48 @@
+"""The tokens and the ids of a collection and of some queries, which belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from condenser.data.records import read_doc_ids, read_queries
+from condenser.data.tokens import TokenShards, refuse_other_ids
+
+
+class Texts(NamedTuple):
+    """Passages and queries: their tokens, and an id for each row."""
+
+    passages: TokenShards
+    queries: TokenShards
+    doc_ids: list[str]
+    query_ids: list[str]
+
+
+@dataclass(frozen=True)
+class TextFiles:
+    """Where these are.
+
+    Attributes:
+        collection_tokens: prefixes of all token shards of the collection, in order.
+        query_tokens: the prefix of the queries' shard.
+        doc_ids, queries: the ids of their rows.
+    """
+
+    collection_tokens: Sequence[Path]
+    query_tokens: Path
+    doc_ids: Path
+    queries: Path
+
+    def read(self) -> Texts:
+        """The tokens, mapped, and the ids; these are gigabytes at MS MARCO's size.
+
+        Raises:
+            ValueError: tokens and ids do not belong together.
+        """
+        passages, queries = TokenShards(self.collection_tokens), TokenShards([self.query_tokens])
+        doc_ids, query_ids = read_doc_ids(self.doc_ids), [one.query_id for one in read_queries(self.queries)]
+        refuse_other_ids(passages, len(doc_ids), tokens=self.collection_tokens[0], ids=self.doc_ids)
+        refuse_other_ids(queries, len(query_ids), tokens=self.query_tokens, ids=self.queries)
+        return Texts(passages, queries, doc_ids, query_ids)
