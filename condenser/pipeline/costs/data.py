@@ -111,7 +111,8 @@ class Data:
             prefixes = [str(job.manifest).removesuffix(SUFFIX) for job in made]
             return counted_texts(prefixes, id_bytes=assumed.id_bytes)
         if collect.counts:
-            count = collect.counts["queries"][split] if split else collect.counts["passages"]
+            of_splits = collect.counts["queries"] or collect.counts.get("items", {})
+            count = of_splits[split] if split else collect.counts["passages"]
             return replace(assumed, count=count, assumption="rows counted, lengths as assumed")
         return assumed
 

@@ -11,6 +11,7 @@ A stage has the function of its name, `(job, data) -> work`, as a kind has its `
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from condenser.data import sources
@@ -21,6 +22,7 @@ from condenser.pipeline.costs.texts import python_bytes
 
 Work = dict[str, Any]
 _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
+_SENTENCES = {"similarity": 2, "triplets": 3, "inference": 2}  # of an item, by task
 _JSON_BYTES = 36  # of a line of JSON, besides text and ids
 
 
@@ -31,10 +33,10 @@ def download(job: Job, data: Data) -> Work | None:
 
 def collect(job: Job, data: Data) -> Work | None:
     settings = job.config["dataset"]
-    if sources.task(settings):
-        return None
     texts = [data.passages(job), *(data.queries(job, split) for split in sources.splits(settings))]
     written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
+    if task := sources.task(settings):  # an item has several sentences
+        written += (_SENTENCES[task] - 1) * sum(map(data.text_bytes, texts[1:]))
     parsed = sum(map(python_bytes, settings.get("packages", ())))
     return {"rows": sum(one.count for one in texts), "source_bytes": parsed, "bytes_on_disk": written}
 
@@ -109,6 +111,31 @@ def search(job: Job, data: Data) -> Work:
     }
 
 
+def train_sentences(job: Job, data: Data) -> Work:
+    """Each column of a batch of pairs or triplets goes through the encoder as one chunk."""
+    recipe, items, shape = job.config["recipe"], data.queries(job), data.shape(job)
+    rows = [(_sentences(job), items.cut(recipe["max_tokens"]))]
+    settings = {**recipe, "rows_per_chunk": recipe["batch_size"]}
+    return shape.training(settings, rows, shape.encoder_flops, num_items=items.count, graph_memory=math.inf)
+
+
+def _sentences(job: Job) -> int:
+    """The sentences of an item of a job's data set."""
+    task = sources.task(job.config["dataset"])
+    assert task is not None
+    return _SENTENCES[task]
+
+
+def similarities(job: Job, data: Data) -> Work:
+    items, batch_tokens = data.queries(job), job.config["encode"]["batch_tokens"]
+    sentences = _sentences(job) * items.count
+    lengths = items.cut(job.config["recipe"]["max_tokens"])
+    work = data.shape(job).inference(
+        lengths, sentences, batch_tokens=batch_tokens, block_rows=max(1, round(sentences))
+    )
+    return {**work, "bytes_on_disk": items.count * (items.id_bytes + _HIT_BYTES)}
+
+
 def merge(job: Job, data: Data) -> Work:
     run, num_shards = data.run(job), sum(need.stage == "search" for need in job.needs)
     return {**run, "read_hits": run["hits"] * num_shards}
@@ -124,4 +151,4 @@ def table(job: Job, data: Data) -> Work:
     return {}
 
 
-subset = table
+subset = sentence_metrics = table

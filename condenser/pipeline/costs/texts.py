@@ -105,7 +105,7 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
 
 
 def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> Texts:
-    """The judged queries of one split of a data set.
+    """The judged queries of one split of a data set, or its items: of these a text is one of their sentences.
 
     Raises:
         ValueError: collections.tsv does not have the split.
@@ -117,6 +117,9 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     if settings["source"] == "pydoc":
         name, why = "pydoc/queries", "queries as configured"
         count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
+    if sources.task(settings) and (files := sources.local_files(settings)):
+        named = [file for file in files if split in file.name] or files
+        count, why = sum(map(count_unpacked_lines, named)), f"lines of {named[0].name} counted"
     for file in sources.local_files(settings):
         if "qrels" in (file.parent.name, file.name[:5]) and file.name.removesuffix(".gz").endswith(
             f"{split}.tsv"

@@ -83,7 +83,7 @@ def read_own_jobs(file: Path) -> list[Job]:
     """The jobs of a plan; a data set's own files are those of this checkout."""
     jobs = read_jobs(file)
     for job in jobs:
-        if "path" in job.config.get("dataset", {}):
+        if job.config.get("dataset", {}).get("path"):
             job.config["dataset"]["path"] = str(ROOT / job.config["dataset"]["path"])
     return jobs
 
@@ -512,9 +512,31 @@ def test_every_stage_has_a_cost_and_every_rate_a_stage(tiny: list[Job], paper: l
     rows = [*plan(tiny, device).values(), *plan(paper, device, dataset="msmarco").values()]
     assert all(row["seconds"] > 0 and row["memory_bytes"] > 0 for row in rows)
     assert {row["basis"] for row in rows} == {"assumed", "counted"}
-    stages = {job.stage for job in [*tiny, *paper]} | {"subset", "rerank", "ensemble"}  # these: table3
+    stages = {job.stage for job in [*tiny, *paper]} | {
+        "subset",
+        "rerank",
+        "ensemble",
+        "sentence_metrics",
+    }  # not in table2
     rates = (TABLES / "rates.tsv").read_text().splitlines()[1:]
     assert {line.split("\t")[0] for line in rates} - {"*"} <= stages
+
+
+@pytest.mark.parametrize(
+    ("dataset", "items", "epochs", "tokens_of_item"),  # two or three sentences with [CLS] and [SEP]
+    [("stsb", 5_749, 4, 2 * (12.7 + 2)), ("wikisection", 1_779_417, 1, 3 * (32 + 2))],
+)
+def test_sentence_tasks_have_a_plan(
+    load: Load, tmp_path: Path, dataset: str, items: int, epochs: int, tokens_of_item: float
+) -> None:
+    graph = load(configfile="configs/paper.yaml")
+    rows = plan(read_own_jobs(graph.write_plan_of(dataset, "low_data", tmp_path)), H200, dataset=dataset)
+    unknown = {name for name, row in rows.items() if row["seconds"] is None}
+    assert all(name.startswith("download ") for name in unknown)  # whose size nobody publishes
+    for variant, count in (("n1000-seed1", 1000), ("seed1", items)):
+        tokens = rows[f"train_sentences condenser-sentences {variant}"]["tokens"]
+        assert tokens == pytest.approx(epochs * count * tokens_of_item, rel=0.02)  # some are cut
+    assert rows["similarities condenser-sentences seed1 test"]["seconds"] > 0
 
 
 def test_the_total_sums_what_adds_up_and_takes_the_largest_memory(tiny: list[Job]) -> None:
