@@ -110,6 +110,11 @@ class TextDigests:
         return len(self._digests) - len(np.unique(np.frombuffer(self._digests, dtype=np.uint64)))
 
 
+def judged_of_splits(counts: Mapping[str, Any]) -> Mapping[str, int]:
+    """By `counts.json`, the queries of each split, or the items of a data set of sentences."""
+    return counts.get("queries") or counts.get("items", {})
+
+
 class CanonicalFiles:
     """Writes `collection.jsonl`, `doc_ids.txt`, `queries.<split>.jsonl`, `qrels.<split>.tsv` and
     `rejected.jsonl` of one data set into `folder`; of a data set of sentences, `items.<split>.jsonl` instead

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from condenser.data.canonical import judged_of_splits
 from condenser.evaluate.columns import Column, Place
 from condenser.evaluate.comparisons import Files, Measured, aligned, seeds_of, written_p_value
 from condenser.evaluate.measures import parse
@@ -104,7 +105,6 @@ def evaluation_sets(
     found: dict[Place, EvaluationSet] = {}
     for column in sorted(columns, key=lambda one: "/" in one.name):
         of_place = counts[column.dataset]
-        judged = "queries" if "queries" in of_place else "items"
         shared = of_place.get("queries_shared_by_splits", {})
         pair = "+".join(sorted([str(column.train_split), str(column.split)]))
         there = [parse(one.measure).depth for one in columns if one.place == column.place]
@@ -113,7 +113,7 @@ def evaluation_sets(
             column.source,
             of_place["passages"],
             sum(tally.get("without_text", 0) for tally in of_place.get("files", {}).values()),
-            0 if column.split is None else of_place[judged][column.split],
+            0 if column.split is None else judged_of_splits(of_place)[column.split],
             shared.get(pair, 0),
             column.depth,
             max(there),

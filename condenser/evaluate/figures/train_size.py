@@ -41,6 +41,7 @@ def table(
     """
     import pandas as pd
 
+    from condenser.data.canonical import judged_of_splits
     from condenser.files import read_json
 
     file, counts = files
@@ -50,7 +51,7 @@ def table(
         raise ValueError(f"{file}: expected measured rows, got none. Take a data set with judged queries.")
     known = shown.columns.tolist()
     known = known[known.index("batch_size") + 1 : known.index("origin")]
-    of_split = read_json(counts).get("queries", {}).get(settings["train_split"])
+    of_split = judged_of_splits(read_json(counts)).get(settings["train_split"])
     has_sizes = {row["method"]: row["has_sizes"] for row in settings["rows"]}
     lines = []
     for measure in settings["measures"] or known:

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from condenser.data.canonical import judged_of_splits
 from condenser.experiment import parse_variant
 from condenser.files import read_json
 from condenser.manifest import SUFFIX
@@ -111,8 +112,7 @@ class Data:
             prefixes = [str(job.manifest).removesuffix(SUFFIX) for job in made]
             return counted_texts(prefixes, id_bytes=assumed.id_bytes)
         if collect.counts:
-            of_splits = collect.counts["queries"] or collect.counts.get("items", {})
-            count = of_splits[split] if split else collect.counts["passages"]
+            count = judged_of_splits(collect.counts)[split] if split else collect.counts["passages"]
             return replace(assumed, count=count, assumption="rows counted, lengths as assumed")
         return assumed
 

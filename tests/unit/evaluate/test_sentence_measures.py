@@ -190,7 +190,9 @@ def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
             files[one["system"], variant].write_text(json.dumps(content))
     columns = [Column("spearman", "stsb", "test", "spearman", "stsb", "train", 0)]
     placed = {columns[0].place: files}
-    counts = {"passages": 100, "items": {"train": 50, "test": 60}, "official": official}
+    # as a source of sentences writes it
+    counts = {"passages": 100, "queries": {}, "qrels": {}, "items": {"train": 50, "test": 60}}
+    counts["official"] = official
     found = measured(rows, columns, [[1, 0], [2, 0]], placed, **SIGNIFICANCE)
     table = tables.make_table(
         rows, columns, placed, sets=tables.evaluation_sets(columns, {"stsb": counts}), found=found,
