@@ -1,9 +1,14 @@
-"""The graph of the sentence tasks: what a table of them asks for, and what it refuses."""
+"""The sentence tasks: what a table of them asks for, what it refuses, and one that is made."""
 
 from __future__ import annotations
 
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from graphs import Load, stages
+from runs import finished
 
 LOW_DATA = "results/stsb/low_data.tsv"
 
@@ -80,3 +85,33 @@ def test_a_table_or_figure_of_the_other_kind_is_refused_in_one_line(
         load({"tables": {"sentences": table}}).jobs(target)
     assert str(caught.value.code).startswith(f"error: {target.rpartition('/')[0]}")
     assert said in str(caught.value.code) and "\n" not in str(caught.value.code)
+
+
+@pytest.mark.slow
+def test_a_table_of_pairs_is_made_from_a_folder_of_ones_own(copy_of_golden: Callable[[], Path]) -> None:
+    folder = copy_of_golden()
+    words = ["brain", "heart", "liver", "lung", "skin", "bone", "blood", "nerve", "muscle", "eye"]
+    for split, count in (("train", 24), ("test", 12)):
+        pairs = [
+            (f"What is the {words[row % 10]}?", f"The {words[(row * 3) % 10]} is that.", f"{row % 6}.0")
+            for row in range(count)
+        ]
+        with (folder / f"stsb-en-{split}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows(pairs)
+    (folder / "pairs.yaml").write_text(
+        "datasets: {stsb: {path: ., documents: tiny}}\n"
+        "recipes: {stsb: {epochs: 1, max_tokens: 32}}\n"
+        "tables: {low_data: {by_dataset: {stsb: {train_queries: [12, all], seeds: [1]}}}}\n"
+    )
+    figure = "results/stsb/train_size.svg"
+    finished(folder, target=figure, overlays=["pairs.yaml"])
+    with (folder / LOW_DATA).open() as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [(row["method"], row["train_queries"], row["queries"]) for row in rows] == [
+        ("Start, not fine-tuned", "all", "12"),
+        *((method, size, "12") for method in ("Start, fine-tuned", "Condenser") for size in ("12", "all")),
+    ]
+    assert all(-1 <= float(row["spearman"]) <= 1 for row in rows)
+    with (folder / figure).with_suffix(".tsv").open() as file:
+        drawn = {(row["train_queries"], row["queries"]) for row in csv.DictReader(file, delimiter="\t")}
+    assert drawn == {("", ""), ("12", "12"), ("all", "24")}

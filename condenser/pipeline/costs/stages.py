@@ -105,9 +105,7 @@ def search(job: Job, data: Data) -> Work:
         "hits": queries * depth,
         **({"pairs": queries * rows} if data.device.kind == "cpu" else {}),
         "bytes_on_disk": queries * depth * _HIT_BYTES,
-        "memory_bytes": min(assumption("search_read_bytes"), vector * rows)
-        + together * held
-        + 2 * scores,
+        "memory_bytes": min(assumption("search_read_bytes"), vector * rows) + together * held + 2 * scores,
     }
 
 
