@@ -61,7 +61,7 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
     if precision == "fp32" and place.type == "cpu":
         session = _onnx_session(form)
         works["onnx"] = lambda: vectors.update(onnx=_onnx(session, theirs, texts, best))
-    seconds = in_turn(works, repeats=3, clock=form.clock)
+    seconds = in_turn(works, repeats=form.size(2, 3), clock=form.clock)
     loading = seconds_of(lambda: (Tokenizer(model), Retriever.load(model, dropout=None)), clock=form.clock)
     ours = seconds["ours"] - loading
     for name, found in vectors.items():
