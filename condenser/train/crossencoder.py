@@ -60,7 +60,8 @@ def train_crossencoder(
         tokenizer = Tokenizer(initial)
         passages_shards, queries_shards, examples = files.read()
         model = CrossEncoder.start(initial, seed=seed)
-        num_positions, longest = model.bert.config.max_position_embeddings, sum(lengths.values()) - 1
+        num_positions = model.bert.config.max_position_embeddings
+        longest = lengths["query"] + lengths["passage"] - 1  # they share a [CLS]
         if padded_width(longest) > num_positions:
             raise ValueError(
                 f"{initial}: expected positions for a query and a passage ({longest} tokens with specials), "
