@@ -59,6 +59,7 @@ def _read_once(path: str | Path) -> dict[str, Any]:
 
 
 _compose_once = functools.cache(yaml.compose)
+_compile_once = functools.cache(compile)
 
 
 class Graph:
@@ -119,6 +120,7 @@ class Graph:
                     mock.patch("snakemake.workflow.parse", _parse_once),
                     mock.patch("snakemake.common.configfile._load_configfile", _read_once),
                     mock.patch("yaml.compose", _compose_once),
+                    mock.patch("snakemake.workflow.compile", _compile_once, create=True),
                 ):
                     include(str(root / "Snakefile"), overwrite_default_target=True)
             finally:

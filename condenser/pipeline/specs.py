@@ -25,6 +25,7 @@ from condenser.pipeline.code import code_digests
 
 Job = tuple[str, dict[str, str]]  # a stage and its wildcards
 Settings = Mapping[str, Any]  # of one job: experiment.job_settings
+_Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts
 
 
 @dataclass(frozen=True)
@@ -66,8 +67,9 @@ class Specs:
     benchmark: Callable[[str, dict[str, str]], str | None]
     digest_cache: Path
     stages: dict[str, Stage] = field(default_factory=dict)
-    _specs: dict[str, dict[str, Any]] = field(default_factory=dict)
-    _needs: dict[str, list[Job]] = field(default_factory=dict)
+    _specs: dict[_Key, dict[str, Any]] = field(default_factory=dict)
+    _hashes: dict[_Key, str] = field(default_factory=dict)
+    _needs: dict[_Key, list[Job]] = field(default_factory=dict)
 
     def spec(
         self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
@@ -77,7 +79,7 @@ class Specs:
         Raises:
             LookupError: the configuration has no such job.
         """
-        key = key_of(stage, wildcards)
+        key = _key(stage, wildcards)
         if key not in self._specs:
             if stage not in self.stages:
                 raise LookupError(f"expected a stage of the workflow, got {stage}.")
@@ -106,31 +108,34 @@ class Specs:
 
     def hash(self, stage: str, wildcards: dict[str, str]) -> str:
         """SHA-256 of the spec's canonical JSON."""
-        return sha256_text(canonical_json(self.spec(stage, wildcards)))
+        key = _key(stage, wildcards)
+        if key not in self._hashes:
+            self._hashes[key] = sha256_text(canonical_json(self.spec(stage, wildcards)))
+        return self._hashes[key]
 
     def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """The jobs that make the inputs of a job, each once."""
-        key = key_of(stage, wildcards)
+        key = _key(stage, wildcards)
         if key not in self._needs:
             self._needs[key] = self._makers(self.inputs(stage, wildcards))
         return self._needs[key]
 
     def jobs_behind(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
         """A job and all that it needs, each once, what is needed first."""
-        found: dict[str, Job] = {}
+        found: dict[_Key, Job] = {}
 
         def visit(job: Job) -> None:
             for parent in self.needs(*job):
-                if key_of(*parent) not in found:
+                if _key(*parent) not in found:
                     visit(parent)
-            found[key_of(*job)] = job
+            found[_key(*job)] = job
 
         visit((stage, wildcards))
         return list(found.values())
 
     def _makers(self, files: Sequence[str]) -> list[Job]:
         owners = filter(None, map(self.owner, files))
-        return list({key_of(*job): job for job in owners}.values())
+        return list({_key(*job): job for job in owners}.values())
 
     def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
         """Hashes of the jobs that make the inputs, by stage and what tells them from this job.
@@ -173,8 +178,12 @@ class Specs:
 
 
 def key_of(stage: str, wildcards: Mapping[str, str]) -> str:
-    """The id of a job, in dicts and in files."""
+    """The id of a job, in files and between processes."""
     return canonical_json([stage, wildcards])
+
+
+def _key(stage: str, wildcards: Mapping[str, str]) -> _Key:
+    return stage, frozenset(wildcards.items())
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:

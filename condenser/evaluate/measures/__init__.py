@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def parse(name: str) -> Measure:
         ValueError: there is no such measure.
     """
     family, _, depth = name.partition("@")
-    known = {module.NAME: module for module in (kinds.load(FOLDER, kind) for kind in kinds.names(FOLDER))}
+    known = _by_name()
     of_sentences = {one for one, module in known.items() if hasattr(module, "TASK")}
     if name in of_sentences:
         return Measure(name, known[name], 0)
@@ -86,3 +87,8 @@ def parse(name: str) -> Measure:
         written = [f"{one}@10" for one in sorted(known.keys() - of_sentences)] + sorted(of_sentences)
         raise ValueError(f"expected measures such as {', '.join(written)}, got {name!r:.80}.")
     return Measure(name, known[family], int(depth))
+
+
+@cache  # the settings of every job name measures
+def _by_name() -> dict[str, ModuleType]:
+    return {module.NAME: module for module in (kinds.load(FOLDER, kind) for kind in kinds.names(FOLDER))}
