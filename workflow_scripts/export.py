@@ -49,6 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     inputs += [*args.embeddings, args.collection, args.doc_ids, args.counts, *given]
     manifest = Manifest(args.manifest, args.spec, inputs=inputs)
 
+    from condenser.export.agreement import Searched
     from condenser.export.card import facts_of
     from condenser.export.export import export_retriever
 
@@ -56,12 +57,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     counts = export_retriever(
         args.retriever,
         args.output,
+        Searched(args.embeddings, args.collection, args.doc_ids, args.queries, args.qrels),
         facts=facts_of(args.spec, args.retriever, counts=args.counts, metrics=args.metrics),
-        embeddings=args.embeddings,
-        collection=args.collection,
-        doc_ids=args.doc_ids,
-        queries=args.queries,
-        qrels=args.qrels,
         lengths=config["recipe"]["lengths"],
         encode=config["encode"],
         threads=config["compute"]["threads"],

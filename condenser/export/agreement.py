@@ -25,6 +25,7 @@ from condenser.evaluate.significance import bootstrap_interval
 from condenser.export.folders import joined, passage_encoder_folder, refuse_other_model
 from condenser.export.onnx_files import INPUTS, INT8_FILE, ONNX_FILE, OUTPUT
 from condenser.files import load_npy
+from condenser.model.devices import set_up
 from condenser.model.text_vector import read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
@@ -53,6 +54,23 @@ Encode = Callable[[Sequence[str]], Vectors]
 
 
 @dataclass(frozen=True)
+class Searched:
+    """What the workflow searches with a retriever.
+
+    Attributes:
+        embeddings: the stored vectors of the collection, by shard, of which the exported index is made.
+        queries, qrels: of the evaluation split; without queries the first passages serve as such, and
+            without judgements nothing is measured.
+    """
+
+    embeddings: Sequence[Path]
+    collection: Path
+    doc_ids: Path
+    queries: Path | None
+    qrels: Path | None
+
+
+@dataclass(frozen=True)
 class Texts:
     """What is encoded: queries with their ids, and passages with their rows in the collection."""
 
@@ -74,34 +92,27 @@ def compare(
     retriever: Path,
     model: Path,
     index: Path,
+    searched: Searched,
     *,
-    embeddings: Sequence[Path],
-    collection: Path,
-    doc_ids: Path,
-    queries: Path | None,
-    qrels: Path | None,
     lengths: Mapping[str, int],
     encode: Mapping[str, Any],
     threads: int,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    significance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """How four libraries rank with an exported model and index; gives the content of `agreement.json`.
 
     Args:
         retriever: the folder of the trained model.
         model, index: the exported folders.
-        embeddings: the stored vectors of the collection, of which the index was made.
-        queries, qrels: of the evaluation split; without queries the first passages serve as such, and
-            without judgements nothing is measured.
-        confidence, resamples, seed: of the interval of a loss (`condenser.evaluate.significance`).
+        significance: `confidence`, `resamples` and `seed` of the interval of a loss
+            (`condenser.evaluate.significance`).
 
     Raises:
         ValueError: a library ranks otherwise, or the index belongs to another model.
     """
     refuse_other_model(index, model)
-    stored = [load_npy(file) for file in embeddings]
+    stored = [load_npy(file) for file in searched.embeddings]
+    compute = set_up(device="cpu", precision="fp32", threads=threads)
     is_whole = sum(map(len, stored)) <= WHOLE_COLLECTION
     with tempfile.TemporaryDirectory(prefix="export-") as folder:
         work = Path(folder)
@@ -124,27 +135,25 @@ def compare(
                 max_tokens=length,
                 batch_tokens=encode["batch_tokens"],
                 block_rows=encode["block_rows"],
-                threads=threads,
-                device="cpu",
-                precision="fp32",
+                compute=compute,
                 work_folder=work / f"{name}.work",
                 name_of_row=lambda row: f"row {row} of the {name}",
             )
             return load_npy(work / f"{name}.npy", mapped=False)
 
-        query_ids, query_texts = _query_texts(queries, collection, limit=None if is_whole else QUERIES)
+        query_ids, query_texts = _query_texts(searched, limit=None if is_whole else QUERIES)
         of_queries = own(
             query_encoder_folder(retriever), (("", text) for text in query_texts), "queries", lengths["query"]
         )
         in_index = _search_shards(stored, of_queries, depth=POOL_DEPTH, threads=threads, **_blocks(encode))
         rows = np.arange(sum(map(len, stored))) if is_whole else np.unique(in_index.rows)
-        texts = Texts(query_ids, query_texts, rows, _passages(collection, rows))
+        texts = Texts(query_ids, query_texts, rows, _passages(searched.collection, rows))
         of_passages = own(retriever, texts.passages, "passages", lengths["passage"])
     deviation = _deviation(stored, rows, of_passages)
     if not deviation <= LARGEST_DEVIATION:
         raise ValueError(
-            f"{embeddings[0]}: expected the vectors that {retriever} makes, got some that deviate by "
-            f"{deviation:.0%} of their length. Encode the collection with this model."
+            f"{searched.embeddings[0]}: expected the vectors that {retriever} makes, got some that deviate "
+            f"by {deviation:.0%} of their length. Encode the collection with this model."
         )
 
     truth = _search(of_queries, of_passages, threads=threads, **_blocks(encode))
@@ -171,21 +180,19 @@ def compare(
             encode_queries, encode_passages = make()
             found[name], libraries[name] = compared(encode_queries(texts.queries), encode_passages(given))
             progress.advance()
-        by_pyserini = _pyserini(model, index, texts, doc_ids, threads=threads)
+        by_pyserini = _pyserini(model, index, texts, searched.doc_ids, threads=threads)
         libraries["pyserini"] = _likeness(
             Found(in_index.rows[:, :DEPTH], in_index.scores[:, :DEPTH]), by_pyserini, of_queries, stored
         )
         progress.advance()
     int8 = libraries.pop("int8")
-    if qrels is not None and queries is not None:
-        int8 |= _measured_loss(
-            truth, found["int8"], texts, read_doc_ids(doc_ids), grades_of(read_qrels(qrels)),
-            confidence=confidence, resamples=resamples, seed=seed,
-        )  # fmt: skip
+    if searched.qrels is not None and searched.queries is not None:
+        doc_ids, grades = read_doc_ids(searched.doc_ids), grades_of(read_qrels(searched.qrels))
+        int8 |= _measured_loss(truth, found["int8"], texts, doc_ids, grades, significance)
     result = {
         "depth": DEPTH,
         "queries": len(texts.queries),
-        "query_texts": "passages" if queries is None else queries.name,
+        "query_texts": "passages" if searched.queries is None else searched.queries.name,
         "passages": int(sum(map(len, stored))),
         "passages_encoded": len(texts.passages),
         "required": {"same": LEAST_SAME, "largest_difference": LARGEST_DIFFERENCE, "tie": TIE},
@@ -216,12 +223,12 @@ def refuse_disagreement(result: Mapping[str, Any]) -> None:
             )
 
 
-def _query_texts(queries: Path | None, collection: Path, *, limit: int | None) -> tuple[list[str], list[str]]:
+def _query_texts(searched: Searched, *, limit: int | None) -> tuple[list[str], list[str]]:
     """Ids and texts of the queries, at most `limit`; of the first passages where there are no queries."""
-    if queries is None:
-        some = list(islice(read_passages(collection), limit or QUERIES))
+    if searched.queries is None:
+        some = list(islice(read_passages(searched.collection), limit or QUERIES))
         return [passage.doc_id for passage in some], [passage.text for passage in some]
-    read = list(islice(read_queries(queries), limit))
+    read = list(islice(read_queries(searched.queries), limit))
     return [query.query_id for query in read], [query.text for query in read]
 
 
@@ -305,10 +312,7 @@ def _measured_loss(
     texts: Texts,
     doc_ids: Sequence[str],
     grades: Mapping[str, Mapping[str, int]],
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    significance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """nDCG@10 of both results over the judged queries that were searched, and what is lost."""
     judged = {query_id: grades[query_id] for query_id in texts.query_ids if query_id in grades}
@@ -325,7 +329,10 @@ def _measured_loss(
 
     exact, rough = of_queries(truth), of_queries(found)
     low, high = bootstrap_interval(
-        (rough - exact)[None], alpha=1 - confidence, num_resamples=resamples, seed=seed
+        (rough - exact)[None],
+        alpha=1 - significance["confidence"],
+        num_resamples=significance["resamples"],
+        seed=significance["seed"],
     )
     return {
         "measure": MEASURE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from condenser.export.agreement import compare
+from condenser.export.agreement import Searched, compare
 from condenser.export.card import CARD_FILE, Facts, model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
@@ -19,13 +19,9 @@ MODEL_FOLDER, INDEX_FOLDER, AGREEMENT_FILE = "model", "pyserini", "agreement.jso
 def export_retriever(
     retriever: Path,
     output: Path,
+    searched: Searched,
     *,
     facts: Facts,
-    embeddings: Sequence[Path],
-    collection: Path,
-    doc_ids: Path,
-    queries: Path | None,
-    qrels: Path | None,
     lengths: Mapping[str, int],
     encode: Mapping[str, Any],
     threads: int,
@@ -41,22 +37,18 @@ def export_retriever(
         write_model(retriever, model, query_length=lengths["query"], passage_length=lengths["passage"])
         for encoder in sorted({query_encoder_folder(model), passage_encoder_folder(model)}):
             write_onnx(encoder)
-        counts = write_index(index, model, embeddings, doc_ids, query_length=lengths["query"])
+        counts = write_index(
+            index, model, searched.embeddings, searched.doc_ids, query_length=lengths["query"]
+        )
         agreement = compare(
             retriever,
             model,
             index,
-            embeddings=embeddings,
-            collection=collection,
-            doc_ids=doc_ids,
-            queries=queries,
-            qrels=qrels,
+            searched,
             lengths=lengths,
             encode=encode,
             threads=threads,
-            confidence=significance["confidence"],
-            resamples=significance["resamples"],
-            seed=significance["seed"],
+            significance=significance,
         )
         write_json(partial / AGREEMENT_FILE, agreement)
         card = model_card(
