@@ -96,6 +96,7 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
     )
     from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
     from condenser.evaluate.metrics import evaluate
+    from condenser.model.devices import set_up
     from condenser.retrieve.bm25 import index_collection, search_bm25
     from condenser.retrieve.encode import encode_texts
     from condenser.retrieve.search import search_shard
@@ -152,6 +153,8 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
         )
         return prefix
 
+    compute = set_up(device="cpu", precision="auto", threads=form.threads)
+
     def encode(rows: int) -> None:
         work = folder / "encode"
         shutil.rmtree(work, ignore_errors=True)
@@ -163,9 +166,7 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
             max_tokens=128,
             batch_tokens=16384,
             block_rows=16,
-            threads=form.threads,
-            device="cpu",
-            precision="auto",
+            compute=compute,
             work_folder=work,
             name_of_row=str,
         )

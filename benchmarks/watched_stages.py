@@ -16,6 +16,7 @@ from torch import nn
 
 from condenser import kinds
 from condenser.data.text_files import TextFiles
+from condenser.model.devices import Compute
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.arithmetic import Chunk, Shape
 from condenser.retrieve.encode import encode_texts
@@ -90,8 +91,8 @@ def _run(
             encode_texts(
                 backbone, tokens, work / "embeddings.npy", rows=None,
                 max_tokens=settings["lengths"]["passage"], batch_tokens=settings["batch_tokens"],
-                block_rows=settings["block_rows"], threads=torch.get_num_threads(),
-                device=machine.processes.device.type, precision=machine.precision, work_folder=work,
+                block_rows=settings["block_rows"],
+                compute=Compute(machine.processes.device, machine.precision), work_folder=work,
                 name_of_row=str,
             )  # fmt: skip
         finally:

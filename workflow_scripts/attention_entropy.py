@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.data.records import read_doc_ids
     from condenser.data.tokens import prefix_of, shard_files
-    from condenser.model.devices import claim_visible_gpus
+    from condenser.model.devices import set_up
     from condenser.model.untied import encoder_files
     from condenser.retrieve.attention import write_attention_entropies
 
@@ -44,9 +44,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.spec,
         inputs=[*encoder_files(arguments.model), *files, arguments.doc_ids],
     )
-    if config["compute"]["device"] != "cpu":
-        claim_visible_gpus(count=1)
-    counts, device = write_attention_entropies(
+    compute = set_up(precision="fp32", **config["compute"])
+    counts = write_attention_entropies(
         arguments.model,
         prefixes,
         read_doc_ids(arguments.doc_ids),
@@ -55,9 +54,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         seed=int(drawn["draw"]),
         max_tokens=config["recipe"]["lengths"]["passage"],
         batch_tokens=config["encode"]["batch_tokens"],
-        **config["compute"],
+        device=compute.device,
     )
-    manifest.write(outputs=[arguments.output], counts=counts, device=device)
+    manifest.write(outputs=[arguments.output], counts=counts, device=str(compute))
 
 
 if __name__ == "__main__":

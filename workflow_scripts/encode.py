@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.data.records import count_doc_ids, read_doc_ids
     from condenser.data.tokens import prefix_of, shard_files, shard_rows
-    from condenser.model.devices import claim_visible_gpus
+    from condenser.model.devices import set_up
     from condenser.model.untied import encoder_files
     from condenser.retrieve.encode import encode_texts
 
@@ -46,23 +46,22 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.spec,
         inputs=[*encoder_files(arguments.retriever), *shard_files(prefix), arguments.doc_ids],
     )
-    if config["compute"]["device"] != "cpu":
-        claim_visible_gpus(count=1)
+    compute = set_up(**config["compute"])
     first_row, _ = shard_rows(
         count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["encode"]["block_rows"]
     )
-    counts, device = encode_texts(
+    counts = encode_texts(
         arguments.retriever,
         prefix,
         arguments.output,
         rows=None,
         max_tokens=config["recipe"]["lengths"]["passage"],
         **config["encode"],
-        **config["compute"],
+        compute=compute,
         work_folder=manifest.own_folder(work_folder),
         name_of_row=lambda row: f"passage {read_doc_ids(arguments.doc_ids)[first_row + row]}",
     )
-    manifest.write(outputs=[arguments.output], counts=counts, device=device, work_folder=work_folder)
+    manifest.write(outputs=[arguments.output], counts=counts, device=str(compute), work_folder=work_folder)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.data.records import read_queries
     from condenser.data.subsets import read_subset
     from condenser.data.tokens import prefix_of, shard_files
-    from condenser.model.devices import claim_visible_gpus
+    from condenser.model.devices import set_up
     from condenser.model.untied import query_encoder_folder
     from condenser.retrieve.encode import encode_texts
 
@@ -51,20 +51,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         ids = (query.query_id for query in read_queries(arguments.queries))
         rows = [row for row, query_id in enumerate(ids) if query_id in wanted]
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=inputs)
-    if config["compute"]["device"] != "cpu":
-        claim_visible_gpus(count=1)
-    counts, device = encode_texts(
+    compute = set_up(**config["compute"])
+    counts = encode_texts(
         encoder,
         prefix,
         arguments.output,
         rows=rows,
         max_tokens=config["recipe"]["lengths"]["query"],
         **config["encode"],
-        **config["compute"],
+        compute=compute,
         work_folder=manifest.own_folder(work_folder),
         name_of_row=lambda row: f"query {list(read_queries(arguments.queries))[row].query_id}",
     )
-    manifest.write(outputs=[arguments.output], counts=counts, device=device, work_folder=work_folder)
+    manifest.write(outputs=[arguments.output], counts=counts, device=str(compute), work_folder=work_folder)
 
 
 if __name__ == "__main__":

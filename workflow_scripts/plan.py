@@ -42,17 +42,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.manifest, arguments.spec, inputs=[*sorted(arguments.tables.glob("*.tsv")), *counted]
     )
     if arguments.device == "measure":
-        from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus
+        from condenser.model.devices import set_up
         from condenser.pipeline.costs.measure import measure_device
 
-        if compute["device"] != "cpu":
-            claim_visible_gpus(count=1)
-        place = choose_device(compute["device"])
+        own = set_up(**compute)
         device = measure_device(
-            place,
-            precision=choose_precision(compute["precision"], place),
-            threads=compute["threads"],
-            clock=time.perf_counter,
+            own.device, precision=own.precision, threads=compute["threads"], clock=time.perf_counter
         )
     else:
         device = tables.device(arguments.device)

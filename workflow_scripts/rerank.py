@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.data.subsets import read_subset
     from condenser.data.text_files import TextFiles
     from condenser.data.tokens import prefix_of, shard_files
-    from condenser.model.devices import claim_visible_gpus
+    from condenser.model.devices import set_up
     from condenser.retrieve.rerank import rerank
 
     prefixes = [prefix_of(file) for file in [*args.collection_tokens, args.query_tokens]]
@@ -52,9 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     if args.subset:
         inputs.append(args.subset)
     manifest = Manifest(args.manifest, args.spec, inputs=inputs)
-    if config["compute"]["device"] != "cpu":
-        claim_visible_gpus(count=1)
-    counts, device = rerank(
+    compute = set_up(**config["compute"])
+    counts = rerank(
         args.model,
         args.candidates,
         args.output,
@@ -63,11 +62,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         depth=config["depth"],
         lengths=config["recipe"]["lengths"],
         **config["encode"],
-        **config["compute"],
+        compute=compute,
         work_folder=manifest.own_folder(work_folder),
         system=args.spec["wildcards"]["system"],
     )
-    manifest.write(outputs=[args.output], counts=counts, device=device, work_folder=work_folder)
+    manifest.write(outputs=[args.output], counts=counts, device=str(compute), work_folder=work_folder)
 
 
 if __name__ == "__main__":

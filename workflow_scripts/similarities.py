@@ -29,24 +29,23 @@ def main(argv: Sequence[str] | None = None) -> None:
     config = args.spec["config"]
 
     from condenser.data import sources
-    from condenser.model.devices import claim_visible_gpus
+    from condenser.model.devices import set_up
     from condenser.retrieve.similarities import write_model_similarities
 
     manifest = Manifest(args.manifest, args.spec, inputs=[args.encoder, args.items])
-    if config["compute"]["device"] != "cpu":
-        claim_visible_gpus(count=1)
+    compute = set_up(**config["compute"])
     task = sources.task(config["dataset"])
     assert task is not None
-    counts, device = write_model_similarities(
+    counts = write_model_similarities(
         args.encoder,
         args.items,
         args.output,
         task=task,
         max_tokens=config["recipe"]["max_tokens"],
         batch_tokens=config["encode"]["batch_tokens"],
-        **config["compute"],
+        compute=compute,
     )
-    manifest.write(outputs=[args.output], counts=counts, device=device)
+    manifest.write(outputs=[args.output], counts=counts, device=str(compute))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from condenser.data.batches import padded_width
 from condenser.data.records import Passage, read_passages, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
 from condenser.files import load_npy
-from condenser.model.devices import choose_device, choose_precision
+from condenser.model.devices import choose_device, choose_precision, set_up
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.arithmetic import inference_batches
 from condenser.pipeline.costs.measure import measure_device
@@ -117,9 +117,7 @@ def _ours(form: Form, precision: str, place: torch.device) -> np.ndarray:
         max_tokens=LENGTH,
         batch_tokens=BATCH_TOKENS,
         block_rows=BLOCK_ROWS,
-        threads=form.threads,
-        device=place.type,
-        precision=precision,
+        compute=set_up(device=place.type, precision=precision, threads=form.threads),
         work_folder=work,
         name_of_row=str,
     )

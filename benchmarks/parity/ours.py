@@ -54,6 +54,7 @@ from condenser.data.triples import make_triple_examples
 from condenser.files import read_json, write_json
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 from condenser.model.backbone import prepare_backbone
+from condenser.model.devices import set_up
 from condenser.model.layers import padding_mask
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
@@ -636,9 +637,7 @@ def encodings(setting: Setting) -> None:
         max_tokens=PASSAGE_LENGTH,
         batch_tokens=512,
         block_rows=32,
-        threads=1,
-        device="cpu",
-        precision="fp32",
+        compute=set_up(device="cpu", precision="fp32", threads=1),
         work_folder=setting.work / "encoding",
         name_of_row=str,
     )

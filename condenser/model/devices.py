@@ -15,6 +15,24 @@ import torch
 
 log = logging.getLogger(__name__)
 
+
+@dataclass(frozen=True)
+class Compute:
+    """What a process computes on: a device, and "fp32", "bf16" or "fp16" of its matrix products."""
+
+    device: torch.device
+    precision: str
+
+    def __str__(self) -> str:
+        """For manifests, such as `cpu fp32` and `cuda bf16, NVIDIA H200`."""
+        name = f", {torch.cuda.get_device_name(self.device)}" if self.device.type == "cuda" else ""
+        return f"{self.device.type} {self.precision}{name}"
+
+    def autocast(self) -> AbstractContextManager[object]:
+        """A context in which matrix products have this precision (`autocast`)."""
+        return autocast(self.device, self.precision)
+
+
 # The folder of GPU claims, which all jobs of a machine must share. TMPDIR will not do: schedulers give
 # each job its own.
 LOCKS_VARIABLE, LOCKS_DEFAULT = "CONDENSER_GPU_LOCKS", "/tmp"
@@ -56,6 +74,21 @@ def choose_precision(name: str, device: torch.device) -> str:
         major, _ = torch.cuda.get_device_capability(device)
         return "bf16" if major >= 8 else "fp16"
     return "bf16" if cpu_multiplies_bf16(Path("/proc/cpuinfo")) else "fp32"
+
+
+def set_up(*, device: str, precision: str, threads: int) -> Compute:
+    """Make this process compute as the config's `compute` says, on a GPU that it claims if there is one.
+
+    Call it once, before the first tensor goes to a GPU.
+
+    Raises:
+        ValueError: the machine lacks the device or the precision, or all its GPUs are taken.
+    """
+    if device != "cpu":
+        claim_visible_gpus(count=1)
+    chosen = choose_device(device)
+    make_deterministic(threads=threads)
+    return Compute(chosen, choose_precision(precision, chosen))
 
 
 def cpu_multiplies_bf16(cpuinfo: Path) -> bool:

@@ -16,7 +16,6 @@ from condenser.data.randomness import permutation
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import write_json
 from condenser.model.attention_entropy import cls_attention_entropies
-from condenser.model.devices import choose_device, make_deterministic
 from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
 from condenser.progress import Progress
@@ -36,10 +35,9 @@ def write_attention_entropies(
     seed: int,
     max_tokens: int,
     batch_tokens: int,
-    threads: int,
-    device: str,
-) -> tuple[dict[str, int], str]:
-    """Write the entropies of `num_passages` passages drawn by `seed`; gives counts and the device.
+    device: torch.device,
+) -> dict[str, int]:
+    """Write the entropies of `num_passages` passages drawn by `seed`; gives counts.
 
     A collection with fewer passages is taken whole, which the log says. A passage is
     `[CLS] title [SEP] text [SEP]` of at most `max_tokens` tokens. Computed in float32.
@@ -51,9 +49,8 @@ def write_attention_entropies(
     Raises:
         ValueError: an entropy is NaN.
     """
-    make_deterministic(threads=threads)
-    shards, tokenizer, place = TokenShards(token_prefixes), Tokenizer(encoder_folder), choose_device(device)
-    retriever = Retriever.load(encoder_folder, dropout=None).to(place).eval()
+    shards, tokenizer = TokenShards(token_prefixes), Tokenizer(encoder_folder)
+    retriever = Retriever.load(encoder_folder, dropout=None).to(device).eval()
     if shards.num_rows < num_passages:
         log.info("%d passages asked for, the collection has %d: all are taken", num_passages, shards.num_rows)
     rows = np.sort(permutation(seed, "attention passages", 0, shards.num_rows)[:num_passages])
@@ -72,8 +69,8 @@ def write_attention_entropies(
             mask = padding_mask(torch.from_numpy(whole), width=ids.shape[1])
             found = cls_attention_entropies(
                 retriever.backbone,
-                torch.from_numpy(ids).to(place),
-                None if mask is None else mask.to(place),
+                torch.from_numpy(ids).to(device),
+                None if mask is None else mask.to(device),
             )
             entropies[batch] = found.double().cpu().numpy()
             progress.advance(len(batch))
@@ -95,4 +92,4 @@ def write_attention_entropies(
         "normalised": retriever.vector.normalised,
     }
     write_json(output, content)
-    return {"passages": len(rows), "tokens": int((lengths + 2).sum())}, place.type
+    return {"passages": len(rows), "tokens": int((lengths + 2).sum())}

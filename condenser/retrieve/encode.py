@@ -8,7 +8,6 @@ same padding and the same matrix shapes in every shard.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ import torch
 from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named
-from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
+from condenser.model.devices import Compute
 from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
 from condenser.progress import Progress
@@ -33,13 +32,11 @@ def encode_texts(
     max_tokens: int,
     batch_tokens: int,
     block_rows: int,
-    threads: int,
-    device: str,
-    precision: str,
+    compute: Compute,
     work_folder: Path,
     name_of_row: Callable[[int], str],
-) -> tuple[dict[str, int], str]:
-    """Write the embeddings of a token shard's rows, float32 [row, dim]; returns counts and the device.
+) -> dict[str, int]:
+    """Write the embeddings of a token shard's rows, float32 [row, dim]; returns counts.
 
     A text is cut to `max_tokens` tokens with [CLS] and [SEP]; a forward pass has at most `batch_tokens`
     tokens with padding. Counts: `rows`, `tokens` (with special tokens), `rows_cut` (longer than
@@ -55,12 +52,9 @@ def encode_texts(
     Raises:
         ValueError: an embedding contains NaN or infinity.
     """
-    make_deterministic(threads=threads)
     shards = TokenShards([token_prefix], whole=False)
     tokenizer = Tokenizer(encoder_folder)
-    place = choose_device(device)
-    kind = choose_precision(precision, place)
-    retriever = Retriever.load(encoder_folder, dropout=None).to(place).eval()
+    retriever = Retriever.load(encoder_folder, dropout=None).to(compute.device).eval()
     dim = retriever.backbone.config.hidden_size
     wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
@@ -75,7 +69,7 @@ def encode_texts(
         for start in range(blocks.num_rows_done, len(wanted), block_rows):
             of_block = wanted[start : start + block_rows]
             starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens)
-            embeddings = torch.empty(len(of_block), dim, device=place)
+            embeddings = torch.empty(len(of_block), dim, device=compute.device)
             for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
                 ids, whole = pack_texts(
                     shards,
@@ -85,37 +79,32 @@ def encode_texts(
                     sep_id=tokenizer.sep_id,
                     pad_id=tokenizer.pad_id,
                 )
-                vectors = _encode_batch(retriever, ids, whole, place, autocast(place, kind))
-                embeddings[torch.from_numpy(batch).to(place)] = vectors
+                vectors = _encode_batch(retriever, ids, whole, compute)
+                embeddings[torch.from_numpy(batch).to(compute.device)] = vectors
             block = embeddings.cpu().numpy()
             wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if len(wrong):
                 raise ValueError(
                     f"{encoder_folder}: expected finite embeddings, got NaN or infinity for "
                     f"{name_of_row(int(of_block[wrong[0]]))} and {len(wrong) - 1} more of its block. "
-                    f"Precision is {kind}: set compute.precision to fp32, or train again."
+                    f"Precision is {compute.precision}: set compute.precision to fp32, or train again."
                 )
             blocks.append(block)
             progress.advance(len(of_block))
         blocks.write_to(output)
     lengths = shards.row_starts[wanted + 1] - shards.row_starts[wanted]
-    counts = {
+    return {
         "rows": len(wanted),
         "tokens": int(np.minimum(lengths + 2, max_tokens).sum()),
         "rows_cut": int((lengths + 2 > max_tokens).sum()),
     }
-    return counts, f"{place.type} {kind}"
 
 
 @torch.inference_mode()
 def _encode_batch(
-    retriever: Retriever,
-    ids: np.ndarray,
-    lengths: np.ndarray,
-    device: torch.device,
-    precision: AbstractContextManager[object],
+    retriever: Retriever, ids: np.ndarray, lengths: np.ndarray, compute: Compute
 ) -> torch.Tensor:
-    mask = padding_mask(torch.from_numpy(lengths), width=ids.shape[1])
-    with precision:
+    mask, device = padding_mask(torch.from_numpy(lengths), width=ids.shape[1]), compute.device
+    with compute.autocast():
         vectors = retriever(torch.from_numpy(ids).to(device), None if mask is None else mask.to(device))
     return vectors.float()

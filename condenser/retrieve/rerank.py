@@ -22,7 +22,7 @@ from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer
 from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
-from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
+from condenser.model.devices import Compute
 from condenser.model.layers import padding_mask
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
@@ -39,13 +39,11 @@ def rerank(
     lengths: Mapping[str, int],
     batch_tokens: int,
     block_rows: int,
-    threads: int,
-    device: str,
-    precision: str,
+    compute: Compute,
     work_folder: Path,
     system: str,
-) -> tuple[dict[str, int], str]:
-    """Write the run of the first `depth` hits of each query of `candidates`; returns counts and the device.
+) -> dict[str, int]:
+    """Write the run of the first `depth` hits of each query of `candidates`; returns counts.
 
     Hits are sorted by the cross-encoder's score; a tie goes to the lower row of the collection. Deeper hits
     are left out. Texts are cut as in training. By `batch_tokens` and `block_rows` only the rounding differs.
@@ -62,7 +60,6 @@ def rerank(
     Raises:
         ValueError: the run has a query or passage that is not of the data set, or a score is NaN or infinite.
     """
-    make_deterministic(threads=threads)
     texts = files.read()
     query_rows, passage_rows = _rows_of_hits(
         candidates,
@@ -79,14 +76,13 @@ def rerank(
         query_length=lengths["query"],
         passage_length=lengths["passage"],
     )
-    place = choose_device(device)
-    kind = choose_precision(precision, place)
-    model = CrossEncoder.load(model_folder).to(place).eval()
+    device = compute.device
+    model = CrossEncoder.load(model_folder).to(device).eval()
     tokenizer = Tokenizer(model_folder)
     num_pairs = len(query_rows)
 
     def scores_of(block: PairWindows) -> Float32[np.ndarray, "pair 1"]:
-        scores = torch.empty(len(block.lengths), 1, device=place)
+        scores = torch.empty(len(block.lengths), 1, device=device)
         for batch in token_batches(block.lengths, batch_tokens=batch_tokens):
             of_batch = block.at(batch)
             ids, types = pack_pairs(
@@ -98,13 +94,13 @@ def rerank(
                 pad_id=tokenizer.pad_id,
             )
             mask = padding_mask(torch.from_numpy(of_batch.lengths), width=ids.shape[1])
-            with torch.inference_mode(), autocast(place, kind):
+            with torch.inference_mode(), compute.autocast():
                 found = model(
-                    torch.from_numpy(ids).to(place),
-                    torch.from_numpy(types).to(place),
-                    None if mask is None else mask.to(place),
+                    torch.from_numpy(ids).to(device),
+                    torch.from_numpy(types).to(device),
+                    None if mask is None else mask.to(device),
                 )
-            scores[torch.from_numpy(batch).to(place)] = found.float()
+            scores[torch.from_numpy(batch).to(device)] = found.float()
         return scores.cpu().numpy()
 
     with (
@@ -121,7 +117,7 @@ def rerank(
                 raise ValueError(
                     f"{model_folder}: expected finite scores, got NaN or infinity for query "
                     f"{texts.query_ids[query_rows[first]]} with passage {texts.doc_ids[passage_rows[first]]} "
-                    f"and {len(wrong) - 1} more pairs of its block. Precision is {kind}: set "
+                    f"and {len(wrong) - 1} more pairs of its block. Precision is {compute.precision}: set "
                     "compute.precision to fp32, or train again."
                 )
             blocks.append(block)
@@ -138,13 +134,12 @@ def rerank(
                 yield ScoredDoc(query_id, doc_id, float(scores[pair]))
 
     num_hits = write_run(output, hits(), system=system)
-    counts = {
+    return {
         "queries": len(bounds) - 1,
         "queries_of_fewer_hits": sum(end - begin < depth for begin, end in pairwise(bounds)),
         "hits": num_hits,
         "tokens": int(pairs.lengths.sum()),
     }
-    return counts, f"{place.type} {kind}"
 
 
 def _rows_of_hits(

@@ -15,6 +15,8 @@ from condenser.progress import track
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
+    from condenser.model.devices import Compute
+
 Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [text, dim]
 
 
@@ -53,40 +55,31 @@ def write_model_similarities(
     task: str,
     max_tokens: int,
     batch_tokens: int,
-    device: str,
-    precision: str,
-    threads: int,
-) -> tuple[dict[str, int], str]:
-    """Write the similarities of all items by the encoder of a Hugging Face folder; gives counts and device.
+    compute: Compute,
+) -> dict[str, int]:
+    """Write the similarities of all items by the encoder of a Hugging Face folder; gives counts.
 
     Args:
         max_tokens: that a text is cut to, specials included.
         batch_tokens: in one forward pass at most.
-        device, precision, threads: as the configuration's `compute`.
     """
     import torch
 
-    from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
     from condenser.model.sentence_encoder import load_sentence_encoder
 
-    chosen = choose_device(device)
-    make_deterministic(threads=threads)
-    exact = choose_precision(precision, chosen)
-    encoder: SentenceTransformer = load_sentence_encoder(folder, max_tokens=max_tokens, device=chosen)
+    encoder: SentenceTransformer = load_sentence_encoder(folder, max_tokens=max_tokens, device=compute.device)
     encoder.eval()
 
     @torch.inference_mode()
     def encode(texts: list[str]) -> np.ndarray:
-        features = {name: value.to(chosen) if isinstance(value, torch.Tensor) else value
+        features = {name: value.to(compute.device) if isinstance(value, torch.Tensor) else value
                     for name, value in encoder.preprocess(texts).items()}  # fmt: skip
-        with autocast(chosen, exact):
+        with compute.autocast():
             return encoder(features)["sentence_embedding"].float().cpu().numpy()
 
     items = list(read_items(items_file))
     rows = similarities_of(items, encode, task=task, batch_rows=max(1, batch_tokens // max_tokens))
-    count = write_similarities(output, rows)
-    name = torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu"
-    return {"items": count}, name
+    return {"items": write_similarities(output, rows)}
 
 
 def write_word_similarities(

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from condenser.manifest import Manifest
-from condenser.model.devices import choose_device, choose_precision, claim_visible_gpus, make_deterministic
+from condenser.model.devices import set_up
 from condenser.train.checkpoint import remove_checkpoints
 from condenser.train.distributed import Processes, joined
 from condenser.train.loop import Run
@@ -35,15 +33,9 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
     Raises:
         ValueError: the machine lacks the device or the precision.
     """
-    if device != "cpu":
-        claim_visible_gpus(count=1)
-    chosen = choose_device(device)
-    make_deterministic(threads=threads)
-    with joined(chosen.type, timeout_s=TIMEOUT_S) as processes:
-        name = torch.cuda.get_device_name(processes.device) if chosen.type == "cuda" else "cpu"
-        if processes.world_size > 1:
-            name = f"{processes.world_size} x {name}"
-        yield Machine(processes, choose_precision(precision, processes.device), name)
+    compute = set_up(device=device, precision=precision, threads=threads)
+    with joined(compute.device.type, timeout_s=TIMEOUT_S) as processes:
+        yield Machine(processes, compute.precision, str(compute))
 
 
 def run_training(

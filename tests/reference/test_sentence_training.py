@@ -25,6 +25,7 @@ from transformers import AutoModel
 from condenser.data.batches import num_steps, step_items
 from condenser.data.records import Item, read_items, read_similarities, write_items
 from condenser.evaluate.measures import accuracy, spearman
+from condenser.model.devices import set_up
 from condenser.model.sentence_encoder import load_sentence_encoder
 from condenser.retrieve.similarities import (
     read_word_vectors,
@@ -151,12 +152,12 @@ def test_similarities_and_measures_are_those_of_sentence_transformers(
 ) -> None:
     items = items_of(files, task)
     write_items(tmp_path / "items.test.jsonl", items)
-    counts, device = write_model_similarities(
+    counts = write_model_similarities(
         files.backbone, tmp_path / "items.test.jsonl", tmp_path / "s.tsv", task=task, max_tokens=32,
-        batch_tokens=96, device="cpu", precision="fp32", threads=1,
+        batch_tokens=96, compute=set_up(device="cpu", precision="fp32", threads=1),
     )  # fmt: skip
     found = np.array([values for _, values in read_similarities(tmp_path / "s.tsv")])
-    assert counts == {"items": NUM_ITEMS} and device == "cpu"
+    assert counts == {"items": NUM_ITEMS}
     model = SentenceTransformer(str(files.backbone), device="cpu")
     model.max_seq_length = 32
     columns = [model.encode([item.texts[place] for item in items]) for place in range(TASKS[task])]

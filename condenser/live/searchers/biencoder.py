@@ -34,20 +34,16 @@ class Searcher:
         digests = _refuse_damaged(weights.parent)
         _refuse_another_models(files["embeddings"], weights.parent, digests, doc_ids.path)
 
-        import torch
-
         from condenser.data.tokens import Tokenizer
-        from condenser.model.devices import choose_precision, make_deterministic
+        from condenser.model.devices import set_up
         from condenser.model.retriever import Retriever
         from condenser.model.untied import query_encoder_folder
 
         compute, encoder = settings["compute"], query_encoder_folder(weights.parent)
-        make_deterministic(threads=compute["threads"])
         self._threads, self._block_rows = compute["threads"], settings["encode"]["block_rows"]
         self._max_tokens = settings["recipe"]["lengths"]["query"]
-        self._device = torch.device("cpu")
-        asked = "auto" if compute["precision"] == "fp16" else compute["precision"]  # no CPU computes in fp16
-        self._precision = choose_precision(asked, self._device)
+        precision = "auto" if compute["precision"] == "fp16" else compute["precision"]  # no CPU has fp16
+        self._compute = set_up(device="cpu", precision=precision, threads=compute["threads"])
         self._tokenizer = Tokenizer(encoder)
         self._retriever = Retriever.load(encoder, dropout=None).eval()
         self._shards = [load_npy(file) for file in files["embeddings"]]
@@ -85,12 +81,10 @@ class Searcher:
         """The vector of a query, float32 [1, dim], and what must be said of it."""
         import torch
 
-        from condenser.model.devices import autocast
-
         (ids,) = self._tokenizer.encode([query])
         room = self._max_tokens - 2
         row = np.array([[self._tokenizer.cls_id, *ids[:room], self._tokenizer.sep_id]], np.int64)
-        with torch.inference_mode(), autocast(self._device, self._precision):
+        with torch.inference_mode(), self._compute.autocast():
             vector = self._retriever(torch.from_numpy(row), None).float().numpy()
         if not np.isfinite(vector).all():
             raise ValueError("expected a finite embedding of the query, got NaN or infinity. Train again.")

@@ -15,6 +15,7 @@ import torch
 
 from condenser.model import devices
 from condenser.model.devices import (
+    Compute,
     Gpu,
     autocast,
     choose_device,
@@ -22,9 +23,9 @@ from condenser.model.devices import (
     claim_gpus,
     claim_visible_gpus,
     cpu_multiplies_bf16,
-    make_deterministic,
     named_gpus,
     parse_gpus,
+    set_up,
 )
 
 CPU = torch.device("cpu")
@@ -75,15 +76,24 @@ def test_autocast_multiplies_in_the_precision_asked_for() -> None:
             assert (left @ left).dtype == dtype
 
 
-def test_deterministic_mode_fixes_threads_and_kernels() -> None:
+def test_a_process_is_set_up_with_fixed_threads_and_kernels() -> None:
     before = torch.get_num_threads()
     try:
-        make_deterministic(threads=2)
+        compute = set_up(device="cpu", precision="bf16", threads=2)
+        assert (compute.device, compute.precision, str(compute)) == (CPU, "bf16", "cpu bf16")
+        with compute.autocast():
+            assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16
         assert torch.get_num_threads() == 2
         assert torch.are_deterministic_algorithms_enabled()
     finally:
         torch.use_deterministic_algorithms(False)
         torch.set_num_threads(before)
+
+
+def test_a_gpu_is_named_behind_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its first word the figure `costs` tells the hours of GPUs from those of processors."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA H200")
+    assert str(Compute(torch.device("cuda"), "bf16")) == "cuda bf16, NVIDIA H200"
 
 
 def test_gpus_are_read_from_nvidia_smis_lines() -> None:

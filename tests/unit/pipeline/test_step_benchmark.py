@@ -246,7 +246,7 @@ def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
             assert line["note"].startswith("does not fit: graphs of up to ") and not line["median_s"]
             continue
         number = {name: float(line[name]) for name in steps.COLUMNS[6:-1]}
-        assert (line["precision"], line["device"], line["threads"]) == ("fp32", "cpu", "1")
+        assert (line["precision"], line["device"], line["threads"]) == ("fp32", "cpu fp32", "1")
         assert number["updates"] == {"encode": 3}.get(line["stage"], 2)
         assert 0 < number["best_s"] <= number["median_s"]
         assert number["tokens_per_s"] == pytest.approx(number["tokens"] / number["median_s"], rel=1e-4)

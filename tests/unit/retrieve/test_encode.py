@@ -11,6 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
 from condenser.model.backbone import embedded_folder, prepare_backbone
+from condenser.model.devices import set_up
 from condenser.model.retriever import Retriever
 from condenser.retrieve import encode
 from condenser.retrieve.encode import encode_texts
@@ -72,7 +73,7 @@ def token_shards(folder: Path, model: Path, texts: list[tuple[str, str]], *, num
 
 @pytest.fixture(autouse=True)
 def no_lasting_settings():
-    """encode_texts makes PyTorch deterministic for the whole process: undo it after each test."""
+    """set_up makes PyTorch deterministic for the whole process: undo it after each test."""
     threads = torch.get_num_threads()
     yield
     torch.use_deterministic_algorithms(False)
@@ -80,14 +81,13 @@ def no_lasting_settings():
 
 
 def encoded(folder: Path, retriever: Path, tokens: Path, **changes) -> np.ndarray:
+    precision, threads = changes.pop("precision", "fp32"), changes.pop("threads", 1)
     settings = {
         "rows": None,
         "max_tokens": 32,
         "batch_tokens": 128,
         "block_rows": 8,
-        "threads": 1,
-        "device": "cpu",
-        "precision": "fp32",
+        "compute": set_up(device="cpu", precision=precision, threads=threads),
         "name_of_row": lambda row: f"passage d{row}",
     } | changes
     encode_texts(retriever, tokens, folder / "out.npy", work_folder=folder / "work", **settings)
@@ -256,7 +256,7 @@ def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path
 
 
 def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
-    counts, device = encode_texts(
+    counts = encode_texts(
         retriever,
         token_shards(tmp_path, retriever, texts, num_shards=2)[1],
         tmp_path / "out.npy",
@@ -264,9 +264,7 @@ def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
         max_tokens=32,
         batch_tokens=64,
         block_rows=8,
-        threads=1,
-        device="cpu",
-        precision="fp32",
+        compute=set_up(device="cpu", precision="fp32", threads=1),
         work_folder=tmp_path / "work",
         name_of_row=str,
     )
@@ -281,4 +279,3 @@ def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
         "rows_cut": sum(length > 32 for length in lengths),
     }
     assert counts["rows_cut"] > 0
-    assert device == "cpu fp32"

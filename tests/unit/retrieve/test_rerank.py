@@ -16,6 +16,7 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer
 from condenser.data.records import Passage, Query, ScoredDoc, read_run, write_run
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.model.crossencoder import CrossEncoder
+from condenser.model.devices import set_up
 from condenser.retrieve import rerank as module
 from condenser.retrieve.rerank import rerank
 
@@ -61,14 +62,15 @@ def reranked(
     files: Files, folder: Path, model: Path, run: Path, **changes: Any
 ) -> dict[str, dict[str, float]]:
     """The scores of each query's hits, in the order of the run."""
+    precision, threads = changes.pop("precision", "fp32"), changes.pop("threads", 1)
     settings = {
         **{"subset": None, "depth": DEPTH, "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
-        **{"batch_tokens": 256, "block_rows": 20, "threads": 1, "device": "cpu", "precision": "fp32"},
+        **{"batch_tokens": 256, "block_rows": 20},
+        "compute": set_up(device="cpu", precision=precision, threads=threads),
         **{"work_folder": folder / "work", "system": "second"},
     } | changes
     texts = replace(files.texts, collection_tokens=settings.pop("collection_tokens", files.tokens))
-    counts, device = rerank(model, run, folder / "run.trec", texts, **settings)
-    assert device == "cpu fp32"
+    counts = rerank(model, run, folder / "run.trec", texts, **settings)
     found = {
         query_id: {hit.doc_id: hit.score for hit in hits}
         for query_id, hits in groupby(read_run(folder / "run.trec"), key=lambda hit: hit.query_id)
@@ -161,12 +163,11 @@ def test_of_a_subset_only_its_queries_are_reranked(
 def test_counts_say_how_many_queries_had_fewer_hits(
     files: Files, tmp_path: Path, model: Path, candidates: Path
 ) -> None:
-    settings: dict[str, Any] = {"batch_tokens": 256, "block_rows": 20, "threads": 1, "device": "cpu"}
-    counts, _ = rerank(
+    counts = rerank(
         *(model, candidates, tmp_path / "run.trec", files.texts),
         **{"subset": None, "depth": 8, "lengths": {"query": 5, "passage": 6}},
-        **{"precision": "fp32", "system": "second"},
-        **settings,
+        **{"batch_tokens": 256, "block_rows": 20, "system": "second"},
+        compute=set_up(device="cpu", precision="fp32", threads=1),
         work_folder=tmp_path / "work",
     )
     assert counts == {"queries": 19, "queries_of_fewer_hits": 1, "hits": 18 * 8 + 3, "tokens": 147 * 10}
