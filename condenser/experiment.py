@@ -316,7 +316,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
     """A figure's entry with the `rows` that it shows, of its table or of the systems of its panels.
 
     A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
-    `is_trained`, and if it `has_sizes`. A kind that reads manifests has no rows.
+    `is_trained`, and if it `has_sizes`. A kind that reads manifests or tests has no rows.
     """
     entry = config["figures"][figure]
     kind = kinds.load("evaluate/figures", entry["kind"])
@@ -332,7 +332,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
             for system in systems
         ]
     else:
-        rows = table_rows(config, dataset, entry["table"]) if kind.READS != "manifests" else []
+        rows = table_rows(config, dataset, entry["table"]) if kind.READS in ("variants", "table") else []
     for row in rows:
         row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
         del row["batch_size"]

@@ -150,6 +150,13 @@ class Figure(Block):
     kind: Name
 
 
+class FigureOfMeasures(Figure):
+    """Of a `table`, and which of its `measures` to show."""
+
+    table: Name
+    measures: list[str] | None = None  # all of the table
+
+
 class System(Block):
     """The keys of every system; `label` is its name in tables."""
 

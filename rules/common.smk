@@ -522,6 +522,8 @@ def files_of_figure(wildcards):
     elif kind.READS == "table":
         folder = f"results/{dataset}"
         files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
+    elif kind.READS == "tests":
+        files = [f"results/{dataset}/{settings['table']}.tests.tsv"]
     else:
         names = {"dataset": dataset, "table": settings["table"]}
         *behind, _ = SPECS.jobs_behind("table", names)

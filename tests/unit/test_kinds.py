@@ -94,7 +94,7 @@ def test_every_measure_has_a_name_of_its_own() -> None:
 def test_a_figure_holds_what_its_folder_says(name: str) -> None:
     figure = kinds.load(figures.FOLDER, name)
     assert issubclass(figure.Settings, Figure)
-    assert figure.READS in ("variants", "table", "manifests")
+    assert figure.READS in ("variants", "table", "tests", "manifests")
     assert callable(figure.table) and callable(figure.picture)
     assert hasattr(figure, "file_of") == (figure.READS == "variants")
     assert "table" in figure.Settings.model_fields or figure.READS == "variants"

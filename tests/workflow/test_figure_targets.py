@@ -17,7 +17,7 @@ from condenser.files import read_json
 
 pytestmark = pytest.mark.workflow
 
-PAPERS = ("attention_entropy", "train_size", "loss_curve", "costs")
+FIGURES = ("attention_entropy", "train_size", "loss_curve", "differences", "costs")
 OVERLAY = {
     "tables": {
         "sizes": {
@@ -40,11 +40,11 @@ TARGETS = [f"results/tiny/{name}.svg" for name in ("attention", "by_size", "loss
 
 
 @pytest.mark.parametrize("configfile", [None, "configs/paper.yaml"])
-def test_the_papers_figures_are_planned_on_the_default_and_at_their_scale(
+def test_the_figures_are_planned_on_the_default_and_at_their_scale(
     load: Load, configfile: str | None
 ) -> None:
     graph = load(configfile=configfile)
-    for name in PAPERS:
+    for name in FIGURES:
         (*behind, figure) = graph.jobs(f"results/msmarco/{name}.svg")
         assert figure == f"figure msmarco {name}"
         assert graph.owner(f"results/msmarco/{name}.tsv") == figure

@@ -25,6 +25,7 @@ TARGETS = [  # all tables, the tests of one, and a system that stands in none
     "results/msmarco/systems/condenser-untied/seed42/export/agreement.json",
     "results/stsb/low_data.tsv",
     *(f"results/msmarco/{name}.svg" for name in ("attention_entropy", "train_size", "loss_curve", "costs")),
+    "results/msmarco/differences.svg",
 ]  # fmt: skip
 ONE_CELL = {  # of four, and of nine
     "tables": {

@@ -4,8 +4,8 @@ A kind of figure NAME is the module `condenser.evaluate.figures.NAME`, found by 
 
 - `Settings`: a pydantic class of its keys, made from `condenser.settings.Figure`;
 - `READS`: what it is drawn from. "variants": a file of each variant of the systems that `panels` name, or of
-  the rows of the table that `table` names. "table": that table itself. "manifests": those of the jobs behind
-  that table;
+  the rows of the table that `table` names. "table": that table itself. "tests": its tests. "manifests": those
+  of the jobs behind that table;
 - `table(settings, files, *, significance) -> pandas.DataFrame`: the numbers, from the files in the order of
   the rows and their variants;
 - `picture(frame, settings) -> matplotlib.figure.Figure`: drawn from these numbers alone.

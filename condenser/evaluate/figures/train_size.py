@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from condenser.settings import Figure, Name
+from condenser.settings import FigureOfMeasures
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,11 +18,8 @@ if TYPE_CHECKING:
 READS = "table"
 
 
-class Settings(Figure):
-    """The `table` that has a row for each train size, and which of its `measures` to show."""
-
-    table: Name
-    measures: list[str] | None = None  # all of the table
+class Settings(FigureOfMeasures):
+    """The `table` that has a row for each train size."""
 
 
 def table(

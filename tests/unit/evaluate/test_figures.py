@@ -16,8 +16,10 @@ import pytest
 from safetensors.numpy import save_file
 
 from condenser.evaluate import figures, published
+from condenser.evaluate.comparisons import Measured, make_comparisons
 from condenser.evaluate.figures import costs
 from condenser.evaluate.figures._drawing import svg
+from condenser.evaluate.significance import Cell, Comparison
 from condenser.evaluate.tables import write_table
 from condenser.files import read_json, write_json
 from condenser.manifest import Manifest, sealed
@@ -162,7 +164,32 @@ def jobs(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     return settings_of("costs", [], table="table2"), [*files, costs.PUBLISHED]
 
 
-DRAWN = {"attention_entropy": attention, "train_size": low_data, "loss_curve": losses, "costs": jobs}
+def compared_rows(folder: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Two rows against BERT, in two measures; one difference has no interval."""
+    rows = [row("BERT", "seed1"), row("ours", "seed1", "seed2"), row("theirs", "seed1")]
+
+    def compared(verdict: str, middle: float, low: float = math.nan) -> Comparison:
+        return Comparison(middle, low, 2 * middle - low, 0.01, 0.02, verdict, 0.005, False)
+
+    found = {
+        measure: Measured(
+            [Cell(mean, 0.0, 0.0, 1.0) for mean in (0.3, 0.3 + step, 0.1)],
+            {(1, 0): compared("better", step, step / 2), (2, 0): other},
+            60,
+        )
+        for measure, step, other in (
+            ("MRR@10", 0.1, compared("worse", -0.2, -0.3)),
+            ("R@10", 0.2, compared("no difference shown", -0.2)),
+        )
+    }
+    write_table(folder / "table2.tests.tsv", make_comparisons(rows, found))
+    return settings_of("differences", [], table="table2", measures=None), [folder / "table2.tests.tsv"]
+
+
+DRAWN = {
+    **{"attention_entropy": attention, "train_size": low_data, "loss_curve": losses, "costs": jobs},
+    "differences": compared_rows,
+}
 
 
 # ---- the numbers
@@ -216,6 +243,25 @@ def test_all_train_queries_without_a_number_are_refused(tmp_path: Path) -> None:
     write_json(counts, {"queries": {"dev": 60}})
     with pytest.raises(ValueError, match=r"counts\.json: expected the number of queries of train, got none"):
         table_of(settings, [file, counts])
+
+
+def test_differences_are_those_of_the_tests_by_measure(tmp_path: Path) -> None:
+    settings, files = compared_rows(tmp_path)
+    table = table_of(settings, files)
+    shown = ["measure", "row", "compared_with", "difference", "difference_low", "difference_high", "verdict"]
+    assert table[shown].astype(object).where(table[shown].notna(), None).values.tolist() == [
+        ["MRR@10", "ours", "BERT", 0.1, 0.05, 0.15, "better"],
+        ["MRR@10", "theirs", "BERT", -0.2, -0.3, -0.1, "worse"],
+        ["R@10", "ours", "BERT", 0.2, 0.1, 0.3, "better"],
+        ["R@10", "theirs", "BERT", -0.2, None, None, "no difference shown"],
+    ]
+    assert set(table["confidence"]) == {0.95} and set(table["row_seeds"]) == {"1,2", "1"}
+    assert set(table_of({**settings, "measures": ["R@10"]}, files)["measure"]) == {"R@10"}
+    with pytest.raises(ValueError, match=r"expected one of its measures, MRR@10, R@10, got R@5"):
+        table_of({**settings, "measures": ["R@5"]}, files)
+    files[0].write_text(files[0].read_text().partition("\n")[0] + "\n")
+    with pytest.raises(ValueError, match=r"expected comparisons, got none\. Give the table compare_with"):
+        table_of(settings, files)
 
 
 def test_a_loss_is_the_mean_of_some_updates_and_of_the_seeds(tmp_path: Path) -> None:
@@ -308,6 +354,8 @@ def test_the_same_numbers_give_the_same_bytes_in_any_style_and_without_a_date(
                         "BM25", "10", "100", "150", "(all)"}),
         ("loss_curve", {"Training loss of the first updates, tiny (beir)", "updates",
                         "loss (mean of 2 updates)", "all train queries", "BERT"}),
+        ("differences", {"Differences in table2, tiny (beir)", "difference, 95 % interval", "ours", "theirs",
+                         "against BERT", "MRR@10", "R@10", "better", "worse", "no difference shown"}),
         ("costs", {"What table2 took, tiny (beir)", "minutes, one job after the other", "pretrain m",
                    "encode s"}),
     ],
