@@ -32,11 +32,17 @@ def checkout(root: Path, folder: Path) -> Path:
     return folder
 
 
-def command(*arguments: str, target: str = TARGET, cores: int = 2, overlays: Sequence[str] = ()) -> list[str]:
-    """The command line of a run of the tiny configuration; `arguments` may name further targets."""
+def command(
+    *arguments: str,
+    target: str = TARGET,
+    cores: int = 2,
+    overlays: Sequence[str] = (),
+    base: str = "configs/tiny.yaml",
+) -> list[str]:
+    """The command line of a run, of the tiny configuration if none is given; `arguments` may be targets."""
     return [
         sys.executable, "-m", "snakemake", target, *arguments,
-        "--cores", str(cores), "--configfile", "configs/tiny.yaml", *overlays, "--rerun-incomplete",
+        "--cores", str(cores), "--configfile", base, *overlays, "--rerun-incomplete",
     ]  # fmt: skip
 
 

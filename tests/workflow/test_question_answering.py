@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
 
 import pytest
-from runs import checkout, edit, finished
+from official_files import accept, write_mirror
+from runs import checkout, finished
 
 from condenser.data.records import read_examples, read_passages, read_qrels, read_queries
 from condenser.evaluate.answers import has_answer
 from condenser.files import read_json
-from tests.dpr_files import answers, context, passages, question, write
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 OVERLAY = """
 datasets:
-  few: {source: dpr, name: squad, recipe: dpr}
+  few: {source: dpr, name: nq, recipe: dpr}
 systems:
   backbone-round2: {kind: biencoder, initial: backbone, negatives: [bm25, backbone-round1]}
 recipes:
@@ -35,50 +34,11 @@ downloads: {mirror: mirror}
 """
 
 
-def small_files(root: Path, folder: Path) -> tuple[int, int]:
-    """DPR's files of the tiny collection; gives the numbers of passages and of test questions.
-
-    A passage's first two words are the answer to its query.
-    """
-    data = root / "tests" / "data" / "tiny"
-    corpus = [json.loads(line) for line in (data / "corpus.jsonl").read_text().splitlines()]
-    texts = {one["_id"]: one["text"] for one in corpus}
-    asked = {
-        one["_id"]: one["text"] for one in map(json.loads, (data / "queries.jsonl").read_text().splitlines())
-    }
-    given = {}
-    for split in ("train", "dev"):
-        lines = (data / "qrels" / f"{split}.tsv").read_text().splitlines()[1:]
-        given[split] = [line.split("\t")[:2] for line in lines]
-    order = list(texts)
-    trained = [
-        question(
-            asked[query_id], [" ".join(texts[doc_id].split()[:2])], [context(doc_id, key="psg_id")],
-            [context(order[(order.index(doc_id) + step) % len(order)], key="psg_id") for step in (1, 2, 3)],
-        )
-        for query_id, doc_id in given["train"]
-    ]  # fmt: skip
-    tested = [(asked[query_id], [" ".join(texts[doc_id].split()[:2])]) for query_id, doc_id in given["dev"]]
-    write(folder, {
-        "psgs_w100.tsv.gz": passages((one["_id"], one["text"], one["title"]) for one in corpus),
-        "biencoder-squad1-train.json.gz": [*trained, question("without a positive", ["nothing"], [], [])],
-        "squad1-test.qa.csv": answers(tested),
-    })  # fmt: skip
-    return len(corpus), len(tested)
-
-
 @pytest.fixture(scope="module")
 def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = checkout(root, tmp_path_factory.mktemp("qa") / "checkout")
-    num_passages, _ = small_files(root, folder / "mirror")
-    # the file of passages is accepted with its official length, checksum and number of rows alone
-    edit(
-        folder,
-        "condenser/data/official.py",
-        '4_694_541_059, "612fe66e0b6b41ee28f806140226c563"',
-        "None, None",
-    )
-    edit(folder, "condenser/data/sources/dpr.py", "PASSAGES: 21_015_324", f"PASSAGES: {num_passages}")
+    folder, tiny = checkout(root, tmp_path_factory.mktemp("qa") / "checkout"), root / "tests/data/tiny"
+    write_mirror(tiny, folder / "mirror")
+    accept(folder, tiny)
     (folder / "qa.yaml").write_text(OVERLAY)
     said = finished(folder, target="results/few/qa.tsv", overlays=["qa.yaml"])
     assert "hits@20" in said
@@ -124,7 +84,7 @@ def test_negatives_are_the_files_own_then_hits_without_an_answer(made: Path) -> 
     assert not (systems / "bm25/untrained/run.train.trec").exists()
     given = {one.query_id: one for one in read_examples(systems / "bm25/seed42/examples.jsonl")}
     queries = {query.query_id: query for query in read_queries(data / "queries.train.jsonl")}
-    assert len(given) == len(queries) == 192 and all(len(one.negative_doc_ids) == 3 for one in given.values())
+    assert len(given) == len(queries) == 192 and all(len(one.negative_doc_ids) == 4 for one in given.values())
     texts = {passage.doc_id: passage.text for passage in read_passages(data / "collection.jsonl")}
     mined = list(read_examples(systems / "backbone-round1/seed42/examples.jsonl"))
     assert len(mined) > 100
@@ -144,5 +104,5 @@ def test_two_encoders_are_trained_and_a_question_without_a_positive_is_counted(m
     model = made / "results/few/systems/backbone-round2/seed42/model"
     assert (model / "model.safetensors").is_file() and (model / "query" / "model.safetensors").is_file()
     counts = read_json(made / "results/few/data/counts.json")
-    assert counts["files"]["biencoder-squad1-train.json.gz"]["without_positives"] == 1
+    assert counts["files"]["biencoder-nq-train.json.gz"]["without_positives"] == 1
     assert len(list(read_qrels(made / "results/few/data/qrels.train.tsv"))) == 192

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import tarfile
 from pathlib import Path
 
 import pytest
+from official_files import write_tar
 
 from condenser import progress
 from condenser.data import sources
@@ -48,15 +47,6 @@ SETTINGS = {
     "bad_rows": "strict",
     "official_rows": ROWS,
 }
-
-
-def write_tar(path: Path, members: dict[str, str]) -> Path:
-    with tarfile.open(path, "w:gz") as archive:
-        for name, text in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(text.encode())
-            archive.addfile(info, io.BytesIO(text.encode()))
-    return path
 
 
 @pytest.fixture
