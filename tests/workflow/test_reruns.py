@@ -171,6 +171,7 @@ def test_edits_are_seen_and_named_where_snakemakes_own_records_are_lost(
     assert "changed: module condenser.retrieve.bm25" in said
 
 
+@pytest.mark.slow
 def test_a_touch_accepts_an_edit_and_the_manifests_say_so(copy_of_golden: Callable[[], Path]) -> None:
     folder = copy_of_golden()
     module = folder / "condenser" / "evaluate" / "tables.py"

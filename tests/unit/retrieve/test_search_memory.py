@@ -8,12 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from condenser.retrieve.search import READ_BYTES
 
 DIM = 256
 ONE_READ = READ_BYTES // (4 * DIM)  # rows
 
 
+@pytest.mark.slow
 def test_four_times_the_collection_takes_no_more_memory(root: Path, tmp_path: Path) -> None:
     options = {
         "folder": tmp_path / "vectors", "output": tmp_path / "scale.tsv", "dim": DIM, "rows": ONE_READ,
