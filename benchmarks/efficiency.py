@@ -164,7 +164,7 @@ def measured_rates(
         masked = torch.randperm(rows * width, device=place)
         masked = masked[: round(MASKED_SHARE * len(masked))].sort().values
         labels = ids.view(-1)[masked]
-        chunk = Chunk(rows, width, len(masked))
+        chunk = Chunk(rows, width, rows * width - 1, len(masked))
 
         def pretrain() -> None:
             condenser.train()

@@ -13,8 +13,8 @@ assumes. Prints, and writes to --output, a line for each measurement:
     search                          `setting` is queries x passages; on this processor FAISS, for a part
 
 `seconds` are of an update, a block, or the whole; tokens are real ones, without padding; `tflops` counts the
-matrix products that the method needs, with padding; the peak is that of one large product in the same
-precision. Memory is the most that tensors used on the GPU; on a processor, that of the process until then.
+matrix products that the method needs; the peak is that of one large product in the same precision. Memory
+is the most that tensors used on the GPU; on a processor, that of the process until then.
 
 Last come lines for condenser/pipeline/costs/tables/rates.tsv.
 """

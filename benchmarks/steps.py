@@ -14,7 +14,7 @@ Each measurement runs in a new process. The table has a line for each, with mean
 (for encoding, of a block of rows) without the first two:
 
     items, tokens        blocks, documents, queries or passages; tokens with specials, without padding
-    flops                of matrix products, with padding (condenser.pipeline.costs.arithmetic); nan for a
+    flops                of matrix products (condenser.pipeline.costs.arithmetic); nan for a
                          masked language model without a Condenser head, which the plan does not count
     median_s, best_s     from the end of one update to the end of the next, without saving checkpoints
     items_per_s, tokens_per_s, share_of_peak     by the median

@@ -126,7 +126,7 @@ class _Watch:
         self.updates: list[Update] = []
         self._count, self._block_rows, self._between, self._clock = count, block_rows, between, clock
         self._began = math.nan
-        self._passes: list[tuple[Chunk, Any]] = []  # of the current block, with their tokens
+        self._passes: list[Chunk] = []  # of the current block
 
     def _note(
         self, items: int, tokens: int, chunks: Sequence[Chunk], record: StepRecord | None = None
@@ -141,7 +141,14 @@ class _Watch:
     def on_step(self, record: StepRecord) -> None:
         """Note an update, as the hook of a training."""
         inputs = [chunk.inputs for chunk in record.batch.content.chunks]
-        chunks = [Chunk(*each.input_ids.shape, len(getattr(each, "labels", ()))) for each in inputs]
+        chunks = [
+            Chunk(
+                *each.input_ids.shape,
+                _num_tokens(each.input_ids, each.attention_mask),
+                len(getattr(each, "labels", ())),
+            )
+            for each in inputs
+        ]
         self._note(record.batch.num_items, record.batch.num_tokens, chunks, record)
 
     def on_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -150,12 +157,15 @@ class _Watch:
         A block has ended when the first pass of the next one begins, so one more row must be encoded.
         """
         if isinstance(module, Retriever):
-            if sum(chunk.rows for chunk, _ in self._passes) == self._block_rows:
-                chunks, tokens = zip(*self._passes, strict=True)
-                self._passes = []
-                self._note(self._block_rows, int(sum(tokens)), chunks)
+            if sum(chunk.rows for chunk in self._passes) == self._block_rows:
+                chunks, self._passes = self._passes, []
+                self._note(self._block_rows, int(sum(chunk.tokens for chunk in chunks)), chunks)
             ids, mask = inputs
-            self._passes.append((Chunk(*ids.shape, 0), ids.numel() if mask is None else mask.sum()))
+            self._passes.append(Chunk(*ids.shape, _num_tokens(ids, mask)))
+
+
+def _num_tokens(ids: torch.Tensor, mask: torch.Tensor | None) -> int:
+    return ids.numel() if mask is None else int(mask.sum())
 
 
 @contextmanager
@@ -182,7 +192,8 @@ def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
     """
     _, tokens = kinds.load("objectives", settings["objective"]).longest_row(settings)
     num_rows, width = 2 * settings["batch_size"], tokens + 2
-    longest = Chunk(num_rows, width, num_rows * width * settings.get("mask_probability", 0.0))
+    num_tokens = num_rows * width
+    longest = Chunk(num_rows, width, num_tokens, num_tokens * settings.get("mask_probability", 0.0))
     needed_gb = 4e-9 * shape.graph_numbers([longest])
     if needed_gb > settings["memory_gb"]:
         raise DoesNotFit(f"does not fit: graphs of up to {needed_gb:.3g} GB, memory_gb is less")

@@ -12,7 +12,6 @@ from measuring import Form, in_turn, line, seconds_of
 from sentence_transformers import SentenceTransformer
 from steps import shape_of
 
-from condenser.data.batches import padded_width
 from condenser.data.records import Passage, read_passages, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
 from condenser.files import load_npy
@@ -76,7 +75,6 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
         for batch in inference_batches(lengths[begin : begin + BLOCK_ROWS], batch_tokens=BATCH_TOKENS)
     ]
     limit = len(texts) * peak / sum(map(shape.encoder_flops, batches))
-    padding = sum(batch.tokens for batch in batches) / sum(map(padded_width, lengths.tolist())) - 1
     names = {"theirs": f"sentence-transformers, batch size {best}", "onnx": f"onnxruntime, batch size {best}"}
     return [
         line(
@@ -88,8 +86,7 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
             peer=len(texts) / seconds[name],
             least_ratio=1.2,
             limit=limit,
-            note=f"{len(texts):,} texts of {lengths.mean():.0f} tokens, tokenising included, loading not; "
-            f"padding {padding:.1%}",
+            note=f"{len(texts):,} texts of {lengths.mean():.0f} tokens, tokenising included, loading not",
         )
         for name in list(works)[1:]
     ]

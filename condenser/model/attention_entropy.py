@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import BertModel
 from transformers.models.bert.modeling_bert import BertLayer
 
-from condenser.model.layers import broadcast_mask, full_layer
+from condenser.model.layers import Rows, by_head, embed, full_layer
 
 
 @torch.no_grad()
@@ -25,23 +25,22 @@ def cls_attention_entropies(
     Attention that is uniform over a text of n tokens gives ln n, attention to one token 0. The entropy is
     that of each head, not that of the mean of the heads. Without a mask, no row is padded.
     """
-    mask = broadcast_mask(attention_mask)
-    states, found = backbone.embeddings(input_ids), []
+    rows = Rows(input_ids, attention_mask)
+    states, found = embed(backbone.embeddings, input_ids, rows), []
     for layer in backbone.encoder.layer:
-        found.append(_entropy_of_first_row(layer, states, mask))
-        states = full_layer(layer, states, mask, recompute=False)
+        found.append(_entropy_of_first_row(layer, states, rows))
+        states = full_layer(layer, states, rows, recompute=False)
     return torch.stack(found, dim=1)
 
 
 def _entropy_of_first_row(
-    layer: BertLayer, states: Float[Tensor, "row token dim"], mask: Bool[Tensor, "row 1 1 token"] | None
+    layer: BertLayer, states: Float[Tensor, "token dim"], rows: Rows
 ) -> Float[Tensor, " row"]:
     module = layer.attention.self
-    shape = len(states), -1, module.num_attention_heads, module.attention_head_size
-    queries = module.query(states[:, :1]).view(shape).transpose(1, 2)
-    keys = module.key(states).view(shape).transpose(1, 2)
+    queries = by_head(layer, module.query(states.index_select(0, rows.first_tokens))[:, None])
+    keys = by_head(layer, rows.laid_out(module.key(states)))
     scores = (queries * module.scaling) @ keys.transpose(-1, -2)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
+    if rows.attended is not None:
+        scores = scores.masked_fill(~rows.attended, -torch.inf)
     shares = torch.softmax(scores, dim=-1)
     return torch.special.entr(shares).sum(dim=-1).mean(dim=(1, 2))

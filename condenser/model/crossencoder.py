@@ -14,7 +14,7 @@ from condenser.files import atomic_folder, read_json, write_json
 from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
 from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import broadcast_mask, full_layer, layer_at
+from condenser.model.layers import Rows, embed, full_layer, layer_at
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, write_weights
 
 _HEAD = "classifier."
@@ -62,12 +62,12 @@ class CrossEncoder(nn.Module):
 
         `token_types` is 1 at the passage and its [SEP], else 0 (`condenser.data.batches.pack_pairs`).
         """
-        mask = broadcast_mask(attention_mask)
+        rows = Rows(input_ids, attention_mask)
         *layers, last = self.bert.encoder.layer
-        states = self.bert.embeddings(input_ids, token_type_ids=token_types)
+        states = embed(self.bert.embeddings, input_ids, rows, token_types=token_types)
         for layer in layers:
-            states = full_layer(layer, states, mask, recompute=self.recompute_layers)
-        (first,) = layer_at(last, states, mask, ["cls"])
+            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
+        (first,) = layer_at(last, states, rows, ["cls"])
         scores: Tensor = self.classifier(self.dropout(self.bert.pooler(first[:, None])))
         return scores
 

@@ -12,12 +12,6 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import sdpa_mask
-from transformers.models.bert.modeling_bert import BertSelfAttention
-
-ATTENTION = "condenser"
-"""The name of `attention` in transformers."""
 
 _LEVELS = 1 << 16  # a probability is rounded to a multiple of 1 / this
 
@@ -79,29 +73,9 @@ def attention(
     return dropout(torch.softmax(scores, dim=-1), probability) @ values
 
 
-def _attention_of_a_layer(
-    module: nn.Module,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | None,
-    **options: Any,
-) -> tuple[Tensor, None]:
-    context = attention(
-        query, key, value, attention_mask, scale=options["scaling"], probability=options["dropout"]
-    )
-    return context.transpose(1, 2).contiguous(), None
-
-
-AttentionInterface.register(ATTENTION, _attention_of_a_layer)
-AttentionMaskInterface.register(ATTENTION, sdpa_mask)  # for callers of a whole BertModel
-
-
 def use_quick_dropout(model: nn.Module) -> None:
-    """Replace every `nn.Dropout` of a BERT by `Dropout`, and its attention by `attention`."""
+    """Replace every `nn.Dropout` of a BERT by `Dropout`."""
     for module in list(model.modules()):
         for name, child in module.named_children():
             if type(child) is nn.Dropout:
                 setattr(module, name, Dropout(child.p).train(child.training))
-        if isinstance(module, BertSelfAttention):
-            module.config._attn_implementation = ATTENTION

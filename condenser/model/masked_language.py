@@ -11,7 +11,7 @@ from transformers import BertModel
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import broadcast_mask, full_layer, layer_at
+from condenser.model.layers import Rows, embed, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.weights import write_weights
 
@@ -32,12 +32,12 @@ class MaskedLanguageModel(nn.Module):
         masked_positions: Int[Tensor, " masked"],
     ) -> Float[Tensor, "masked vocab"]:
         """Logits at the masked positions (flat, into row * token)."""
-        mask = broadcast_mask(attention_mask)
+        rows = Rows(input_ids, attention_mask)
         *layers, last = self.backbone.encoder.layer
-        states = self.backbone.embeddings(input_ids)
+        states = embed(self.backbone.embeddings, input_ids, rows)
         for layer in layers:
-            states = full_layer(layer, states, mask, recompute=self.recompute_layers)
-        (masked,) = layer_at(last, states, mask, [masked_positions])
+            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
+        (masked,) = layer_at(last, states, rows, [rows.tokens_at(masked_positions)])
         return self.mlm_head(masked, self.backbone.embeddings.word_embeddings.weight)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:

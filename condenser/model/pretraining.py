@@ -19,7 +19,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import broadcast_mask, full_layer, layer_at
+from condenser.model.layers import Rows, embed, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.text_vector import TextVector, read_text_vector
 from condenser.model.weights import fill, initialise, read_float32_weights, read_settings, write_weights
@@ -87,12 +87,12 @@ class Condenser(nn.Module):
         self.recompute_layers = False  # see full_layer
 
     def _before_last_layer(
-        self, input_ids: Tensor, mask: Tensor | None
-    ) -> tuple[Float[Tensor, "row token dim"], Float[Tensor, "row token dim"]]:
+        self, input_ids: Int[Tensor, "row place"], rows: Rows
+    ) -> tuple[Float[Tensor, "token dim"], Float[Tensor, "token dim"]]:
         """The early states, and the input of the last layer."""
-        states = early = self.backbone.embeddings(input_ids)
+        states = early = embed(self.backbone.embeddings, input_ids, rows)
         for number, layer in enumerate(self.backbone.encoder.layer[:-1], start=1):
-            states = full_layer(layer, states, mask, recompute=self.recompute_layers)
+            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
             if number == self.skip_from:
                 early = states
         return early, states
@@ -104,19 +104,17 @@ class Condenser(nn.Module):
         masked_positions: Int[Tensor, " masked"],
     ) -> CondenserOutput:
         """Logits at the masked positions (flat, into row * token) and the vector of each row."""
-        mask = broadcast_mask(attention_mask)
-        early, states = self._before_last_layer(input_ids, mask)
+        rows = Rows(input_ids, attention_mask)
+        masked = rows.tokens_at(masked_positions)
+        early, states = self._before_last_layer(input_ids, rows)
         vectors, late_masked = self.vector.pooled(
-            self.backbone.encoder.layer[-1],
-            states,
-            attention_mask,
-            masked_positions=masked_positions if self.use_late_mlm else None,
+            self.backbone.encoder.layer[-1], states, rows, masked=masked if self.use_late_mlm else None
         )
-        head_states = torch.cat([vectors[:, None].to(early.dtype), early[:, 1:]], dim=1)  # eq. 8
+        head_states = early.index_copy(0, rows.first_tokens, vectors.to(early.dtype))  # eq. 8
         *layers, last = self.head
         for layer in layers:
-            head_states = full_layer(layer, head_states, mask, recompute=self.recompute_layers)
-        head_masked = layer_at(last, head_states, mask, [masked_positions])
+            head_states = full_layer(layer, head_states, rows, recompute=self.recompute_layers)
+        head_masked = layer_at(last, head_states, rows, [masked])
 
         # one product with the vocabulary for both predictions
         word_embeddings = self.backbone.embeddings.word_embeddings.weight
@@ -131,9 +129,9 @@ class Condenser(nn.Module):
         self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
     ) -> Float[Tensor, "row dim"]:
         """The vectors alone, without head and logits, with the same dropout as in `forward`."""
-        _, states = self._before_last_layer(input_ids, broadcast_mask(attention_mask))
-        last = self.backbone.encoder.layer[-1]
-        vectors, _ = self.vector.pooled(last, states, attention_mask, masked_positions=None)
+        rows = Rows(input_ids, attention_mask)
+        _, states = self._before_last_layer(input_ids, rows)
+        vectors, _ = self.vector.pooled(self.backbone.encoder.layer[-1], states, rows, masked=None)
         return self.vector.finished(vectors)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:

@@ -10,7 +10,7 @@ from transformers import BertModel
 
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import broadcast_mask, full_layer
+from condenser.model.layers import Rows, embed, full_layer
 from condenser.model.text_vector import TextVector, read_text_vector
 
 
@@ -32,12 +32,12 @@ class Retriever(nn.Module):
         self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
     ) -> Float[Tensor, "row dim"]:
         """The vector of each row. Without a mask, no row is padded."""
-        mask = broadcast_mask(attention_mask)
+        rows = Rows(input_ids, attention_mask)
         *layers, last = self.backbone.encoder.layer
-        states = self.backbone.embeddings(input_ids)
+        states = embed(self.backbone.embeddings, input_ids, rows)
         for layer in layers:
-            states = full_layer(layer, states, mask, recompute=self.recompute_layers)
-        vectors, _ = self.vector.pooled(last, states, attention_mask, masked_positions=None)
+            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
+        vectors, _ = self.vector.pooled(last, states, rows, masked=None)
         return self.vector.finished(vectors)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import read_json, write_json
-from condenser.model.layers import broadcast_mask, layer_at
+from condenser.model.layers import Rows, Wanted, layer_at
 
 MODULES_FILE = "modules.json"
 POOLING_FILE = "1_Pooling/config.json"
@@ -51,24 +51,23 @@ class TextVector:
     def pooled(
         self,
         last: BertLayer,
-        states: Float[Tensor, "row token dim"],
-        mask: Bool[Tensor, "row token"] | None,
+        states: Float[Tensor, "token dim"],
+        rows: Rows,
         *,
-        masked_positions: Int[Tensor, " masked"] | None,
+        masked: Int[Tensor, " masked"] | None,
     ) -> tuple[Float[Tensor, "row dim"], Float[Tensor, "masked dim"] | None]:
-        """The vectors before they are normalised, and the last layer's states at some positions.
+        """The vectors before they are normalised, and the last layer's states at some tokens.
 
-        `states` are the inputs of the last layer. With "cls" it is computed at these positions alone, with
-        "mean" at all tokens. The dropout of the vectors does not depend on `masked_positions`.
+        `states` are the inputs of the last layer. With "cls" it is computed at these tokens alone, with
+        "mean" at all tokens. The dropout of the vectors does not depend on `masked`.
         """
-        wide = broadcast_mask(mask)
         if self.pooling == "cls":
-            wanted: list[Any] = ["cls"] if masked_positions is None else ["cls", masked_positions]
-            vectors, *others = layer_at(last, states, wide, wanted)
+            wanted: list[Wanted] = ["cls"] if masked is None else ["cls", masked]
+            vectors, *others = layer_at(last, states, rows, wanted)
             return vectors, others[0] if others else None
-        (late,) = layer_at(last, states, wide, ["all"])
-        kept = None if masked_positions is None else late.index_select(0, masked_positions)
-        tokens = _precise(late).view(states.shape)
+        (late,) = layer_at(last, states, rows, ["all"])
+        kept = None if masked is None else late.index_select(0, masked)
+        tokens, mask = rows.laid_out(_precise(late)), rows.mask
         if mask is None:
             return tokens.mean(dim=1), kept
         sums = (tokens * mask[:, :, None]).sum(dim=1)

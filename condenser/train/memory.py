@@ -75,18 +75,21 @@ def graph_bytes(chunks: Sequence[Chunk[MaskedRows]], model: Any) -> int:
     """An estimate, in bytes, of the memory for the graphs of all these chunks at once, in float32.
 
     Per token and layer: 20 vectors of the hidden size (inputs, queries, keys, values, context, both
-    dropout masks, LayerNorms, the four-fold feed-forward before and after its activation) and three
-    attention rows a head. Per masked token: three times the vocabulary (logits, their softmax, the
-    gradient) for each of the two heads.
+    dropout masks, LayerNorms, the four-fold feed-forward before and after its activation). Per row, layer
+    and head: three squares of attention, with padding. Per masked token: three times the vocabulary
+    (logits, their softmax, the gradient) for each of the two heads.
     """
     config = model.backbone.config
     num_layers = config.num_hidden_layers + len(getattr(model, "head", []))
     vectors = 12 * config.hidden_size + 2 * config.intermediate_size
     numbers = 0
     for chunk in chunks:
-        num_tokens, width = chunk.inputs.input_ids.numel(), chunk.inputs.input_ids.shape[1]
-        numbers += num_tokens * num_layers * (vectors + 3 * config.num_attention_heads * width)
-        numbers += len(chunk.inputs.labels) * 3 * 2 * config.vocab_size
+        rows = chunk.inputs
+        num_rows, width = rows.input_ids.shape
+        num_tokens = num_rows * width if rows.attention_mask is None else int(rows.attention_mask.sum())
+        numbers += num_layers * num_tokens * vectors
+        numbers += num_layers * num_rows * width**2 * 3 * config.num_attention_heads
+        numbers += len(rows.labels) * 3 * 2 * config.vocab_size
     return 4 * numbers
 
 

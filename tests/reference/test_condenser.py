@@ -108,7 +108,7 @@ def test_early_layers_learn_from_the_head_even_when_the_late_ones_are_cut_off() 
     """The skip connection carries the head's gradient around the late layers."""
     model = small_condenser(skip_from=2)
     layers = model.backbone.encoder.layer
-    layers[2].register_forward_hook(lambda _module, _inputs, output: output.detach())
+    layers[2].output.register_forward_hook(lambda _module, _inputs, output: output.detach())
     output = model(input_ids(), padding_mask(LENGTHS, width=10), MASKED)
     masked_cross_entropy_sum(output.head_logits, torch.full_like(MASKED, 7)).backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for n in (0, 1) for p in layers[n].parameters())

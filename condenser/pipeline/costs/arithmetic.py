@@ -26,16 +26,18 @@ _LOG_LINE_BYTES = 230
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows computed together, padded to one width; `masked` counts the masked positions."""
+    """Rows computed together.
+
+    Attributes:
+        width: of a row inside attention, with padding.
+        tokens: of all rows, without padding.
+        masked: how many of them are masked.
+    """
 
     rows: float
     width: int
+    tokens: float
     masked: float = 0.0
-
-    @property
-    def tokens(self) -> float:
-        """Tokens with padding."""
-        return self.rows * self.width
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,13 @@ class Shape:
         return (number - 1) * whole + self._layer(chunk, chunk.tokens, queries, outputs)
 
     def _layer(self, chunk: Chunk, keys: float, queries: float, outputs: float) -> float:
-        """Keys and values; queries, which attend to their whole row; outputs with feed-forward."""
+        """Keys and values; queries, of all tokens or of [CLS]; outputs with feed-forward.
+
+        Attention has padding: the queries of all tokens, and the keys of a row, have its whole width.
+        """
         squares = (2 * keys + queries + outputs) * self.dim**2
-        attention = 2 * queries * chunk.width * self.dim
+        attending = chunk.rows * (chunk.width if queries == chunk.tokens else 1)
+        attention = 2 * attending * chunk.width * self.dim
         return 2 * (squares + attention + 2 * outputs * self.dim * self.feed_forward)
 
     def _logits(self, chunk: Chunk) -> float:
@@ -103,7 +109,7 @@ class Shape:
         num_layers = self.num_layers + self.num_head_layers
         vectors = 12 * self.dim + 2 * self.feed_forward
         return sum(
-            chunk.tokens * num_layers * (vectors + 3 * self.num_heads * chunk.width)
+            num_layers * (chunk.tokens * vectors + chunk.rows * chunk.width**2 * 3 * self.num_heads)
             + chunk.masked * 3 * 2 * self.vocab_size
             for chunk in chunks
         )
@@ -194,9 +200,9 @@ def average_batch(lengths: np.ndarray, num_rows: int) -> np.ndarray:
 
 
 def padded(lengths: np.ndarray, mask_probability: float = 0.0) -> Chunk:
-    """Rows of these lengths, padded to a multiple of 8 (`condenser.data.batches`).
+    """Rows of these lengths, in attention padded to a multiple of 8 (`condenser.data.batches`).
 
     Of n tokens max(1, round(mask_probability n)) are masked; none with probability 0.
     """
     masked = np.maximum(mask_probability > 0, np.rint(mask_probability * (lengths - 2))).sum()
-    return Chunk(len(lengths), -(-int(lengths.max()) // 8) * 8, float(masked))
+    return Chunk(len(lengths), -(-int(lengths.max()) // 8) * 8, float(lengths.sum()), float(masked))

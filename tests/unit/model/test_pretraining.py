@@ -14,7 +14,7 @@ from transformers import AutoModel
 
 from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
-from condenser.model.dropout import ATTENTION
+from condenser.model.bert_config import ATTENTION
 from condenser.model.pretraining import Condenser
 from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.weights import read_settings

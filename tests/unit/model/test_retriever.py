@@ -8,7 +8,7 @@ from small_models import small_backbone
 
 from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
-from condenser.model.dropout import ATTENTION
+from condenser.model.bert_config import ATTENTION
 from condenser.model.retriever import Retriever
 
 torch.set_num_threads(1)

@@ -184,7 +184,7 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
         (output.head_logits.sum() + late).backward()
 
     shape = shape_of(small_config(), num_head_layers=num_head_layers, pooling=pooling)
-    forward = shape.condenser_flops(Chunk(6, 16, 14), use_late_mlm=use_late_mlm)
+    forward = shape.condenser_flops(Chunk(6, 16, 6 * 16, 14), use_late_mlm=use_late_mlm)
     assert 3 * forward == pytest.approx(counted_flops(step), rel=0.02)
 
 
@@ -192,7 +192,7 @@ def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> Non
     backbone = small_backbone()
     model = MaskedLanguageModel(backbone, MaskedLanguageHead(backbone.config)).double()
     ids, masked = torch.randint(0, 40, (6, 16)), torch.randperm(6 * 16)[:14]
-    forward = shape_of(small_config()).mlm_flops(Chunk(6, 16, 14))
+    forward = shape_of(small_config()).mlm_flops(Chunk(6, 16, 6 * 16, 14))
     assert 3 * forward == pytest.approx(
         counted_flops(lambda: model(ids, None, masked).sum().backward()), rel=0.02
     )
@@ -202,7 +202,7 @@ def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> Non
 def test_an_encoder_has_the_operations_that_pytorch_counts(pooling: Any) -> None:
     vector, ids = TextVector(pooling), torch.randint(0, 40, (5, 16))
     retriever, condenser = Retriever(small_backbone(), vector), small_condenser(vector=vector)
-    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 16))
+    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 16, 5 * 16))
     assert 3 * forward == pytest.approx(
         counted_flops(lambda: retriever(ids, None).sum().backward()), rel=0.02
     )
@@ -231,15 +231,15 @@ def test_the_embedded_backbone_is_as_the_tables_say() -> None:
 
 
 def test_the_plan_decides_on_the_gradient_cache_by_the_estimate_of_the_training() -> None:
-    chunks, of_training = [Chunk(4, 16, 9), Chunk(3, 8, 10)], []
+    chunks, of_training = [Chunk(4, 16, 50, 9), Chunk(3, 8, 24, 10)], []
     for chunk in chunks:
         ids, masked = (
             torch.zeros(int(chunk.rows), chunk.width, dtype=torch.int64),
             torch.arange(int(chunk.masked)),
         )
-        of_training.append(
-            TrainingChunk("spans", torch.arange(len(ids)), MaskedRows(ids, None, masked, masked), 0)
-        )
+        mask = (torch.arange(ids.numel()) < chunk.tokens).view(ids.shape)
+        rows = MaskedRows(ids, None if mask.all() else mask, masked, masked)
+        of_training.append(TrainingChunk("spans", torch.arange(len(ids)), rows, 0))
     shape = shape_of(small_config(), num_head_layers=2)
     assert 4 * shape.graph_numbers(chunks) == graph_bytes(of_training, small_condenser())
 
@@ -284,7 +284,7 @@ def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) 
     starts, lengths = shards.row_starts[rows], np.diff(shards.row_starts)[rows]
     for chunk in length_chunks(lengths, rows_per_chunk=20):
         ids, _ = pack_texts(shards, starts[chunk], lengths[chunk], cls_id=1, sep_id=2, pad_id=0)
-        assert padded(lengths[chunk] + 2) == Chunk(*ids.shape)
+        assert padded(lengths[chunk] + 2) == Chunk(*ids.shape, lengths[chunk].sum() + 2 * len(chunk))
     # max(1, round(.45)), round(1.5) to even, 15
     assert padded(np.array([5, 12, 102]), 0.15).masked == 1 + 2 + 15
 
@@ -315,12 +315,6 @@ COCONDENSER = "pretrain msmarco-documents cocondenser"
 MEAN_TOKENS, VARIATION, TITLE_TOKENS = 75, 0.45, 9  # collections.tsv, msmarco
 
 
-def hand_widths(lengths: np.ndarray, num_groups: int) -> np.ndarray:
-    """Widths of sorted rows, in groups of equal size, each as wide as its longest, to a multiple of 8."""
-    groups = np.array_split(np.sort(lengths), num_groups)
-    return np.concatenate([np.full(len(group), np.ceil(group[-1] / 8) * 8) for group in groups])
-
-
 def hand_lengths(mean: float, variation: float) -> np.ndarray:
     """Lengths of many texts, drawn log-normally."""
     spread = math.sqrt(math.log(1 + variation**2))
@@ -348,17 +342,17 @@ def hand_layer(tokens: float, keys: float) -> float:
     return tokens * (4 * SQUARE + FEED_FORWARD + 2 * 2 * 768 * keys)
 
 
-def hand_encoder(width: float) -> float:
+def hand_encoder(tokens: float) -> float:
     """Eleven layers everywhere; of the twelfth keys and values, and all of it at [CLS]."""
-    at_cls = 2 * SQUARE + FEED_FORWARD + 2 * 2 * 768 * width
-    return 11 * hand_layer(width, width) + 2 * SQUARE * width + at_cls
+    at_cls = 2 * SQUARE + FEED_FORWARD + 2 * 2 * 768 * tokens
+    return 11 * hand_layer(tokens, tokens) + 2 * SQUARE * tokens + at_cls
 
 
-def hand_condenser(width: float, masked: float) -> float:
+def hand_condenser(tokens: float, masked: float) -> float:
     """The encoder; the twelfth layer at masked words; two head layers, the last at masked words; logits."""
-    at_masked = masked * (SQUARE + FEED_FORWARD) + width * (SQUARE + 2 * 2 * 768 * width)
-    head = hand_layer(width, width) + 2 * SQUARE * width + at_masked
-    return hand_encoder(width) + at_masked + head + 2 * masked * (SQUARE + WORDS)
+    at_masked = masked * (SQUARE + FEED_FORWARD) + tokens * (SQUARE + 2 * 2 * 768 * tokens)
+    head = hand_layer(tokens, tokens) + 2 * SQUARE * tokens + at_masked
+    return hand_encoder(tokens) + at_masked + head + 2 * masked * (SQUARE + WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -376,11 +370,10 @@ def test_condenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calculati
         lengths = hand_lengths(mean, variation)[:5000]
         found.append(hand_blocks(lengths, sentence))
         counts.append(count * len(found[-1]) / len(lengths))
-    # as many blocks of either kind as there are, in batches of 1,024 that are computed 128 at a time
+    # as many blocks of either kind as there are
     random, shares = np.random.default_rng(3), [round(20_000 * count / sum(counts)) for count in counts]
     blocks = np.concatenate([random.choice(kind, share) for kind, share in zip(found, shares, strict=True)])
-    widths = hand_widths(blocks + 2, 1024 // 128)
-    a_block = np.mean(hand_condenser(widths, np.maximum(1, 0.15 * np.sort(blocks))))
+    a_block = np.mean(hand_condenser(blocks + 2, np.maximum(1, 0.15 * blocks)))
     expected = 3 * 8 * a_block * sum(counts)  # three passes, eight epochs
     assert paper_plan["pretrain wikibook condenser"]["flops"] == pytest.approx(expected, rel=0.05)
 
@@ -394,19 +387,12 @@ def test_cocondenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calcula
     is_short, short = random.random(len(long_enough)) < 0.1, random.integers(16, 81, len(long_enough))
     asked = np.where(is_short, short, random.integers(80, 127, len(long_enough)))
     spans = np.minimum(asked, long_enough // 2)  # the two do not overlap
-    widths = hand_widths(spans + 2, 4096 // 128)
-    once = np.mean(hand_condenser(widths, 0.15 * np.sort(spans)))
+    once = np.mean(hand_condenser(spans + 2, 0.15 * spans))
     # the graphs of 4,096 spans do not fit together, so every span is encoded once more before
     num_spans = 3_213_835 * len(long_enough) / len(lengths)
-    expected = 8 * num_spans * (3 * once + np.mean(hand_encoder(widths)))
+    expected = 8 * num_spans * (3 * once + np.mean(hand_encoder(spans + 2)))
     assert paper_plan[COCONDENSER]["flops"] == pytest.approx(expected, rel=0.05)
     assert "with the gradient cache" in paper_plan[COCONDENSER]["assumption"]
-
-
-def in_batches(lengths: np.ndarray, *, of: int, num_groups: int) -> np.ndarray:
-    """Widths [batch, row] of batches that are drawn from these rows."""
-    drawn = np.random.default_rng(8).choice(lengths, (200, of))
-    return np.array([hand_widths(batch, num_groups) for batch in drawn])
 
 
 def test_masked_language_modelling_on_the_collection_agrees_with_a_hand_calculation(
@@ -414,13 +400,13 @@ def test_masked_language_modelling_on_the_collection_agrees_with_a_hand_calculat
 ) -> None:
     texts = hand_lengths(MEAN_TOKENS, VARIATION)[:5000]
     blocks = hand_blocks(texts, 24)  # titles are left out
-    widths, masked = in_batches(blocks + 2, of=1024, num_groups=1024 // 128), 0.15 * np.mean(blocks)
-    a_block = np.mean(hand_encoder(widths)) + masked * (2 * SQUARE + FEED_FORWARD + WORDS)
-    a_block += np.mean(widths * (SQUARE + 2 * 2 * 768 * widths))  # queries of the twelfth layer
+    tokens, masked = blocks + 2, 0.15 * np.mean(blocks)
+    a_block = np.mean(hand_encoder(tokens)) + masked * (2 * SQUARE + FEED_FORWARD + WORDS)
+    a_block += np.mean(tokens * (SQUARE + 2 * 2 * 768 * tokens))  # queries of the twelfth layer
     num_blocks = NUM_PASSAGES * len(blocks) / len(texts)
     row = plan(adapt, dataset="msmarco")["pretrain mlm"]
     assert row["flops"] == pytest.approx(3 * 8 * num_blocks * a_block, rel=0.05)  # eight epochs
-    assert row["tokens"] == pytest.approx(8 * num_blocks * np.mean(blocks + 2), rel=0.05)
+    assert row["tokens"] == pytest.approx(8 * num_blocks * np.mean(tokens), rel=0.05)
 
 
 def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation(adapt: list[Job]) -> None:
@@ -434,10 +420,7 @@ def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation
             chosen = random.choice(sentences)
             removed = chosen if random.random() < 0.9 else 0
             pairs.append([min(chosen, 62), min(sum(sentences) - removed, 126)])
-    a_pair = sum(
-        np.mean(hand_encoder(in_batches(np.array(side) + 2, of=4096, num_groups=4096 // 128)))
-        for side in zip(*pairs, strict=True)
-    )
+    a_pair = sum(np.mean(hand_encoder(np.array(side) + 2)) for side in zip(*pairs, strict=True))
     row = plan(adapt, dataset="msmarco")["pretrain ict"]
     # eight epochs; the graphs of 8,192 texts do not fit together, so every text is encoded once more before
     assert row["flops"] == pytest.approx(4 * 8 * NUM_PASSAGES * len(pairs) / 5000 * a_pair, rel=0.05)
@@ -459,13 +442,12 @@ def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calcula
     normal, z = statistics.NormalDist(), (math.log(limit / MEAN_TOKENS) + spread**2 / 2) / spread
     mean = MEAN_TOKENS * normal.cdf(z - spread) + limit * (1 - normal.cdf(z)) + TITLE_TOKENS + 2
     assert mean == pytest.approx(82, abs=1)
-    # rows of like length, thousands of them, stand together: padded by 0..7, 3.5 in the mean
     encode = paper_plan["encode cocondenser-round2 seed42"]
-    assert encode["flops"] == pytest.approx(NUM_PASSAGES * hand_encoder(mean + 3.5), rel=0.05)
+    assert encode["flops"] == pytest.approx(NUM_PASSAGES * hand_encoder(mean), rel=0.05)
     assert encode["bytes_on_disk"] == pytest.approx(NUM_PASSAGES * 768 * 4)
-    # a query of 7.5 tokens and 8 passages, all 64 passages of a batch as wide as the longest: 128
+    # a query of 7.5 tokens and 8 passages
     train, examples = paper_plan["train cocondenser-round2 seed42"], 502_939 * (0.8 + 1.0)
-    step = 3 * (8 * hand_encoder(16) + 64 * hand_encoder(128))
+    step = 3 * (8 * hand_encoder(9.5) + 64 * hand_encoder(mean))
     assert train["flops"] == pytest.approx(3 * examples / 8 * step, rel=0.05)
     assert train["tokens"] == pytest.approx(3 * examples * (9.5 + 8 * mean), rel=0.02)
     search = paper_plan["search condenser-round1 seed42 train"]
@@ -715,7 +697,7 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
 
 def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
     model, ids = CrossEncoder(small_backbone(), seed=3).double(), torch.randint(0, 40, (5, 16))
-    forward = shape_of(small_config()).encoder_flops(Chunk(5, 16))
+    forward = shape_of(small_config()).encoder_flops(Chunk(5, 16, 5 * 16))
     counted = counted_flops(lambda: model(ids, torch.zeros_like(ids), None).sum().backward())
     assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
 
@@ -729,7 +711,7 @@ def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     # 48 queries with 20 hits each; a pair has at most 16 + 64 - 1 tokens, and more than a query
     assert 16 * 960 < reranked["tokens"] <= 79 * 960
     shape = Shape(num_layers=2, dim=32, feed_forward=64, num_heads=2, vocab_size=600, max_positions=128)
-    longest = shape.encoder_flops(Chunk(960, 80))
+    longest = shape.encoder_flops(Chunk(960, 80, 960 * 80))
     assert 0.3 * longest < reranked["flops"] < 1.01 * longest
     trained = rows["train rerank-backbone seed42"]
     assert trained["tokens"] > 3 * 4 * 16 * 0.5 * 192  # three epochs of four pairs
