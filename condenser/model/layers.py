@@ -54,7 +54,7 @@ class Rows:
             is_token = mask.flatten()
             self._places = is_token.nonzero()[:, 0]
             self._tokens = is_token.cumsum(0) - 1  # at each place; at padding the token before it
-            self._is_padding = ~is_token[:, None]
+            self._is_token = is_token[:, None]
         num_rows, width = self._shape
         self.first_tokens = self.tokens_at(torch.arange(0, num_rows * width, width, device=input_ids.device))
         """The first token of every row, [CLS]."""
@@ -73,7 +73,7 @@ class Rows:
         values = laid_out.flatten(0, 1)
         if self._places is None:
             return values
-        kept: Tensor = _WithoutPadding.apply(values, self._places, self._tokens, self._is_padding)
+        kept: Tensor = _WithoutPadding.apply(values, self._places, self._tokens, self._is_token)
         return kept
 
     def laid_out(self, values: Float[Tensor, "token dim"]) -> Float[Tensor, "row place dim"]:
@@ -87,14 +87,15 @@ class Rows:
 # to the same place: slower, and on a GPU in no fixed order.
 class _WithoutPadding(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, places: Tensor, tokens: Tensor, is_padding: Tensor) -> Tensor:
-        ctx.save_for_backward(tokens, is_padding)
+    def forward(ctx: Any, values: Tensor, places: Tensor, tokens: Tensor, is_token: Tensor) -> Tensor:
+        ctx.save_for_backward(tokens, is_token)
         return values.index_select(0, places)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        tokens, is_padding = ctx.saved_tensors
-        return gradient.index_select(0, tokens).masked_fill_(is_padding, 0.0), None, None, None
+        tokens, is_token = ctx.saved_tensors
+        # on a CPU, masked_fill takes five times as long
+        return gradient.index_select(0, tokens).mul_(is_token.to(gradient.dtype)), None, None, None
 
 
 class _WithPadding(torch.autograd.Function):
