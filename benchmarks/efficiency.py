@@ -116,6 +116,7 @@ def measured_rates(
     from condenser.model.mlm_head import MaskedLanguageHead
     from condenser.model.pretraining import Condenser
     from condenser.model.retriever import Retriever
+    from condenser.model.rows import Rows
     from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, Chunk
 
     precision = device.precision
@@ -158,18 +159,19 @@ def measured_rates(
     lines = ["stage\trows\twidth\tmasked\tflops\tgraph_bytes\tlayers\tseconds\tshare_of_peak"]
     fits: dict[str, list[tuple[float, float, float, float]]] = {}
     for width in widths:
-        ids = torch.randint(shape.vocab_size, (rows, width), device=place)
-        mask = torch.ones(rows, width, dtype=torch.bool, device=place)
-        mask[0, -1] = False  # one padded row, for the attention kernel of most chunks
+        ids = torch.randint(shape.vocab_size, (rows, width))
+        lengths = np.full(rows, width)
+        lengths[0] -= 1  # one padded row, for the attention kernel of most chunks
+        texts = Rows.of(ids.numpy(), lengths).to(place)
         masked = torch.randperm(rows * width, device=place)
         masked = masked[: round(MASKED_SHARE * len(masked))].sort().values
-        labels = ids.view(-1)[masked]
-        chunk = Chunk(rows, width, rows * width - 1, len(masked))
+        labels = texts.ids.view(-1)[masked]
+        chunk = Chunk(rows, width, texts.num_tokens, len(masked))
 
         def pretrain() -> None:
             condenser.train()
             with autocast(place, precision):
-                output = models["condenser"](ids, mask, masked)  # noqa: B023 - called in this turn of the loop
+                output = models["condenser"](texts, masked)  # noqa: B023 - called in this turn of the loop
                 assert output.late_logits is not None
                 loss = sum(
                     torch.nn.functional.cross_entropy(logits.float(), labels)  # noqa: B023
@@ -181,14 +183,14 @@ def measured_rates(
         def finetune() -> None:
             retriever.train()
             with autocast(place, precision):
-                vectors = models["retriever"](ids, mask)  # noqa: B023
+                vectors = models["retriever"](texts)  # noqa: B023
             vectors.float().square().sum().backward()
             retriever.zero_grad(set_to_none=True)
 
         def encode() -> None:
             retriever.eval()
             with torch.inference_mode(), autocast(place, precision):
-                models["retriever"](ids, mask)  # noqa: B023
+                models["retriever"](texts)  # noqa: B023
 
         forward = with_head.condenser_flops(chunk, use_late_mlm=True)
         for stage, work, counted, flops, passes in (

@@ -21,6 +21,8 @@ from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 from condenser.model.devices import autocast
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
+from condenser.train.masked_texts import MaskedRows
 
 IGNORED = -100
 
@@ -37,6 +39,11 @@ class PaddedTexts(NamedTuple):
         return [PaddedTexts(*parts) for parts in zip(*(each.split(rows) for each in self), strict=True)]
 
 
+def rows_of(inputs: MaskedRows | Rows) -> Rows:
+    """The rows of a chunk's inputs, masked or not."""
+    return inputs.rows if isinstance(inputs, MaskedRows) else inputs
+
+
 def padded_texts(chunks: Sequence[Any], *, width: int, device: torch.device) -> PaddedTexts:
     """The rows of our chunks in the batch's own order, padded to `width`."""
     count = sum(len(chunk.rows) for chunk in chunks)
@@ -44,15 +51,14 @@ def padded_texts(chunks: Sequence[Any], *, width: int, device: torch.device) -> 
     labels = torch.full((count, width), IGNORED)
     for chunk in chunks:
         inputs = chunk.inputs
-        rows, own = inputs.input_ids.shape
-        kept = min(own, width)  # behind it there is only our padding to a multiple of 8
-        ids[chunk.rows, :kept] = inputs.input_ids[:, :kept]
-        is_token = inputs.attention_mask
-        mask[chunk.rows, :kept] = 1 if is_token is None else is_token[:, :kept].long()
-        if hasattr(inputs, "labels"):
-            told = torch.full((rows * own,), IGNORED)
+        rows = rows_of(inputs)
+        kept = min(rows.ids.shape[1], width)  # behind it there is only our padding to a multiple of 8
+        ids[chunk.rows, :kept] = rows.ids[:, :kept]
+        mask[chunk.rows, :kept] = 1 if rows.mask is None else rows.mask[:, :kept].long()
+        if isinstance(inputs, MaskedRows):
+            told = torch.full((rows.ids.numel(),), IGNORED)
             told[inputs.masked_positions] = inputs.labels
-            labels[chunk.rows, :kept] = told.view(rows, own)[:, :kept]
+            labels[chunk.rows, :kept] = told.view(rows.ids.shape)[:, :kept]
     return PaddedTexts(*(each.to(device) for each in (ids, mask, labels)))
 
 
@@ -150,9 +156,9 @@ class PlainStep:
 def same_losses(ours: Condenser, plain: PlainCondenser, chunk: Any) -> None:
     """Raise unless both models give the same losses and vectors of a chunk, without dropout, in float32."""
     inputs = chunk.inputs
-    own = padded_texts([_alone(chunk)], width=inputs.input_ids.shape[1], device=torch.device("cpu"))
+    own = padded_texts([_alone(chunk)], width=inputs.rows.ids.shape[1], device=torch.device("cpu"))
     with torch.no_grad():
-        output = ours.eval()(inputs.input_ids, inputs.attention_mask, inputs.masked_positions)
+        output = ours.eval()(inputs.rows, inputs.masked_positions)
         losses = [cross_entropy(each, inputs.labels) for each in (output.head_logits, output.late_logits)]
         vectors, loss = plain.eval()(own)
     torch.testing.assert_close(sum(losses), loss, rtol=1e-4, atol=1e-4)

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from plain import rows_of
 from torch import nn
 
 from condenser import kinds
 from condenser.data.text_files import TextFiles
 from condenser.model.devices import Compute
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.pipeline.costs.arithmetic import Chunk, Shape
 from condenser.retrieve.encode import encode_texts
 from condenser.systems import biencoder
@@ -141,14 +143,7 @@ class _Watch:
     def on_step(self, record: StepRecord) -> None:
         """Note an update, as the hook of a training."""
         inputs = [chunk.inputs for chunk in record.batch.content.chunks]
-        chunks = [
-            Chunk(
-                *each.input_ids.shape,
-                _num_tokens(each.input_ids, each.attention_mask),
-                len(getattr(each, "labels", ())),
-            )
-            for each in inputs
-        ]
+        chunks = [_size(rows_of(each), len(getattr(each, "labels", ()))) for each in inputs]
         self._note(record.batch.num_items, record.batch.num_tokens, chunks, record)
 
     def on_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -160,12 +155,12 @@ class _Watch:
             if sum(chunk.rows for chunk in self._passes) == self._block_rows:
                 chunks, self._passes = self._passes, []
                 self._note(self._block_rows, int(sum(chunk.tokens for chunk in chunks)), chunks)
-            ids, mask = inputs
-            self._passes.append(Chunk(*ids.shape, _num_tokens(ids, mask)))
+            (rows,) = inputs
+            self._passes.append(_size(rows))
 
 
-def _num_tokens(ids: torch.Tensor, mask: torch.Tensor | None) -> int:
-    return ids.numel() if mask is None else int(mask.sum())
+def _size(rows: Rows, num_masked: int = 0) -> Chunk:
+    return Chunk(*rows.ids.shape, rows.num_tokens, num_masked)
 
 
 @contextmanager

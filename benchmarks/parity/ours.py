@@ -55,9 +55,9 @@ from condenser.files import read_json, write_json
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 from condenser.model.backbone import prepare_backbone
 from condenser.model.devices import set_up
-from condenser.model.layers import padding_mask
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.retrieve.encode import encode_texts
 from condenser.train import loop
 from condenser.train.distributed import alone
@@ -243,9 +243,9 @@ def whole_batch(texts: MaskedTexts, *, width: int, pad_id: int) -> dict[str, Ten
     is_token, labels = torch.zeros(num_rows, width, dtype=torch.int64), torch.full((num_rows, width), -100)
     for chunk in texts.chunks:
         own = chunk.inputs
-        size = own.input_ids.shape[1]
-        ids[chunk.rows, :size] = own.input_ids
-        is_token[chunk.rows, :size] = 1 if own.attention_mask is None else own.attention_mask.long()
+        size = own.rows.ids.shape[1]
+        ids[chunk.rows, :size] = own.rows.ids
+        is_token[chunk.rows, :size] = 1 if own.rows.mask is None else own.rows.mask.long()
         labels[chunk.rows[own.masked_positions // size], own.masked_positions % size] = own.labels
     return {"input_ids": ids, "attention_mask": is_token, "labels": labels}
 
@@ -322,7 +322,7 @@ def cocondenser(setting: Setting) -> None:
     model = cached.model
     losses = contrastive_backward(
         _their_chunks(texts, size=6),
-        lambda rows: model.represent(rows.input_ids, rows.attention_mask),
+        lambda chunk: model.represent(chunk.inputs.rows),
         span_contrastive_loss,
         num_rows=texts.num_rows,
         dim=SHAPE["hidden_size"],
@@ -343,19 +343,18 @@ def _their_chunks(texts: MaskedTexts, *, size: int) -> list[Chunk[Any]]:
     for number, rows in enumerate(torch.arange(len(whole["labels"])).split(size)):
         labels = whole["labels"][rows].ravel()
         masked = torch.nonzero(labels >= 0)[:, 0]
-        inputs = MaskedRows(
-            whole["input_ids"][rows], whole["attention_mask"][rows].bool(), masked, labels[masked]
-        )
+        ids, is_token = (whole[name][rows].numpy() for name in ("input_ids", "attention_mask"))
+        inputs = MaskedRows(Rows.of(ids, is_token.sum(1)), masked, labels[masked])
         chunks.append(Chunk("spans", rows, inputs, number))
     return chunks
 
 
 def _weighed_as_theirs(
-    model: Condenser, rows: Any, *, num_documents: int
+    model: Condenser, chunk: Chunk[MaskedRows], *, num_documents: int
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Vectors and losses of a chunk: its mean over masked tokens times its rows over the documents."""
-    vectors, losses = condenser_losses(model, rows)
-    weight = len(vectors) / num_documents / len(rows.labels)
+    vectors, losses = condenser_losses(model, chunk.inputs)
+    weight = len(vectors) / num_documents / len(chunk.inputs.labels)
     return vectors, {"mlm": weight * (losses["head_mlm"] + losses["late_mlm"])}
 
 
@@ -566,13 +565,10 @@ def finetuning(setting: Setting) -> None:
         ]
         losses = contrastive_backward(
             chunks,
-            lambda inputs: model(*inputs),
+            lambda chunk: model(chunk.inputs),
             in_batch_loss,
             num_rows={"queries": len(asked), "passages": len(given)},
             dim=SHAPE["hidden_size"],
-            encode_with_losses=None,
-            loss_names=[],
-            keep_graphs=name == "plain",
             memory=StepMemory(model, keeps_graphs=name == "plain"),
             processes=alone(torch.device("cpu")),
             scale=1.0,
@@ -591,7 +587,7 @@ def finetuning(setting: Setting) -> None:
 
 def _text_chunks(
     group: str, shards: TokenShards, rows: np.ndarray, *, max_tokens: int, tokenizer: Tokenizer
-) -> Iterator[Chunk[tuple[Tensor, Tensor | None]]]:
+) -> Iterator[Chunk[Rows]]:
     """Chunks of similar length, as `condenser.train.finetune.train_retriever` makes them."""
     starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
     for number, places in enumerate(length_chunks(lengths, rows_per_chunk=5)):
@@ -603,8 +599,7 @@ def _text_chunks(
             sep_id=tokenizer.sep_id,
             pad_id=tokenizer.pad_id,
         )
-        mask = padding_mask(torch.from_numpy(whole), width=ids.shape[1])
-        yield Chunk(group, torch.from_numpy(places), (torch.from_numpy(ids), mask), number)
+        yield Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), number)
 
 
 def encodings(setting: Setting) -> None:
@@ -622,7 +617,7 @@ def encodings(setting: Setting) -> None:
             for chunk in _text_chunks(
                 "passages", shards, np.arange(len(titled)), max_tokens=PASSAGE_LENGTH, tokenizer=tokenizer
             ):
-                vectors[chunk.rows] = model(*chunk.inputs)
+                vectors[chunk.rows] = model(chunk.inputs)
         results[f"titled, {name}"] = vectors[titled]
         results[f"untitled, {name}"] = vectors[~titled]
 

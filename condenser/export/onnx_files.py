@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from condenser.files import atomic_write
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 
 ONNX_FILE = "onnx/model.onnx"
 INT8_FILE = "onnx/model_int8.onnx"
@@ -37,7 +38,7 @@ class _Encoder(nn.Module):
         self, input_ids: Int[Tensor, "row token"], attention_mask: Int[Tensor, "row token"]
     ) -> Float[Tensor, "row dim"]:
         """The vector of each row, pooled and normalised as the model's folder says."""
-        return self.retriever(input_ids, attention_mask.bool())
+        return self.retriever(Rows.with_padding(input_ids, attention_mask.bool()))
 
 
 def write_onnx(encoder: Path) -> None:

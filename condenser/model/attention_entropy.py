@@ -6,27 +6,23 @@ Source: Condenser, §5 and Figure 2.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from transformers import BertModel
 from transformers.models.bert.modeling_bert import BertLayer
 
-from condenser.model.layers import Rows, by_head, embed, full_layer
+from condenser.model.layers import by_head, embed, full_layer
+from condenser.model.rows import Rows
 
 
 @torch.no_grad()
-def cls_attention_entropies(
-    backbone: BertModel,
-    input_ids: Int[Tensor, "row token"],
-    attention_mask: Bool[Tensor, "row token"] | None,
-) -> Float[Tensor, "row layer"]:
+def cls_attention_entropies(backbone: BertModel, rows: Rows) -> Float[Tensor, "row layer"]:
     """Entropy of the [CLS] row of attention in nats, the mean over the heads of each layer.
 
     Attention that is uniform over a text of n tokens gives ln n, attention to one token 0. The entropy is
-    that of each head, not that of the mean of the heads. Without a mask, no row is padded.
+    that of each head, not that of the mean of the heads.
     """
-    rows = Rows(input_ids, attention_mask)
-    states, found = embed(backbone.embeddings, input_ids, rows), []
+    states, found = embed(backbone.embeddings, rows), []
     for layer in backbone.encoder.layer:
         found.append(_entropy_of_first_row(layer, states, rows))
         states = full_layer(layer, states, rows, recompute=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from pathlib import Path
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.utils import skip_init
 from transformers import BertModel
@@ -14,7 +14,8 @@ from condenser.files import atomic_folder, read_json, write_json
 from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
 from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import Rows, embed, full_layer, layer_at
+from condenser.model.layers import embed, full_layer, layer_at
+from condenser.model.rows import Rows
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, write_weights
 
 _HEAD = "classifier."
@@ -52,19 +53,10 @@ class CrossEncoder(nn.Module):
         use_quick_dropout(self)
         self.recompute_layers = False  # see full_layer
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "row token"],
-        token_types: Int[Tensor, "row token"],
-        attention_mask: Bool[Tensor, "row token"] | None,
-    ) -> Float[Tensor, "row 1"]:
-        """The score of each row. Without a mask, no row is padded.
-
-        `token_types` is 1 at the passage and its [SEP], else 0 (`condenser.data.batches.pack_pairs`).
-        """
-        rows = Rows(input_ids, attention_mask)
+    def forward(self, rows: Rows) -> Float[Tensor, "row 1"]:
+        """The score of each row, a pair packed by `condenser.data.batches.pack_pairs`."""
         *layers, last = self.bert.encoder.layer
-        states = embed(self.bert.embeddings, input_ids, rows, token_types=token_types)
+        states = embed(self.bert.embeddings, rows)
         for layer in layers:
             states = full_layer(layer, states, rows, recompute=self.recompute_layers)
         (first,) = layer_at(last, states, rows, ["cls"])

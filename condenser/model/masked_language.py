@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import BertModel
 
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import Rows, embed, full_layer, layer_at
+from condenser.model.layers import embed, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
+from condenser.model.rows import Rows
 from condenser.model.weights import write_weights
 
 
@@ -25,16 +26,10 @@ class MaskedLanguageModel(nn.Module):
         use_quick_dropout(self)
         self.recompute_layers = False  # see full_layer
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "row token"],
-        attention_mask: Bool[Tensor, "row token"] | None,
-        masked_positions: Int[Tensor, " masked"],
-    ) -> Float[Tensor, "masked vocab"]:
-        """Logits at the masked positions (flat, into row * token)."""
-        rows = Rows(input_ids, attention_mask)
+    def forward(self, rows: Rows, masked_positions: Int[Tensor, " masked"]) -> Float[Tensor, "masked vocab"]:
+        """Logits at the masked positions (flat, into row * place)."""
         *layers, last = self.backbone.encoder.layer
-        states = embed(self.backbone.embeddings, input_ids, rows)
+        states = embed(self.backbone.embeddings, rows)
         for layer in layers:
             states = full_layer(layer, states, rows, recompute=self.recompute_layers)
         (masked,) = layer_at(last, states, rows, [rows.tokens_at(masked_positions)])

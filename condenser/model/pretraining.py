@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from transformers import BertModel
 from transformers.models.bert.modeling_bert import BertLayer
@@ -19,8 +19,9 @@ from transformers.models.bert.modeling_bert import BertLayer
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import Rows, embed, full_layer, layer_at
+from condenser.model.layers import embed, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
+from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector
 from condenser.model.weights import fill, initialise, read_float32_weights, read_settings, write_weights
 
@@ -86,27 +87,19 @@ class Condenser(nn.Module):
         self.use_late_mlm = use_late_mlm
         self.recompute_layers = False  # see full_layer
 
-    def _before_last_layer(
-        self, input_ids: Int[Tensor, "row place"], rows: Rows
-    ) -> tuple[Float[Tensor, "token dim"], Float[Tensor, "token dim"]]:
+    def _before_last_layer(self, rows: Rows) -> tuple[Float[Tensor, "token dim"], Float[Tensor, "token dim"]]:
         """The early states, and the input of the last layer."""
-        states = early = embed(self.backbone.embeddings, input_ids, rows)
+        states = early = embed(self.backbone.embeddings, rows)
         for number, layer in enumerate(self.backbone.encoder.layer[:-1], start=1):
             states = full_layer(layer, states, rows, recompute=self.recompute_layers)
             if number == self.skip_from:
                 early = states
         return early, states
 
-    def forward(
-        self,
-        input_ids: Int[Tensor, "row token"],
-        attention_mask: Bool[Tensor, "row token"] | None,
-        masked_positions: Int[Tensor, " masked"],
-    ) -> CondenserOutput:
-        """Logits at the masked positions (flat, into row * token) and the vector of each row."""
-        rows = Rows(input_ids, attention_mask)
+    def forward(self, rows: Rows, masked_positions: Int[Tensor, " masked"]) -> CondenserOutput:
+        """Logits at the masked positions (flat, into row * place) and the vector of each row."""
         masked = rows.tokens_at(masked_positions)
-        early, states = self._before_last_layer(input_ids, rows)
+        early, states = self._before_last_layer(rows)
         vectors, late_masked = self.vector.pooled(
             self.backbone.encoder.layer[-1], states, rows, masked=masked if self.use_late_mlm else None
         )
@@ -120,17 +113,14 @@ class Condenser(nn.Module):
         word_embeddings = self.backbone.embeddings.word_embeddings.weight
         late = [] if late_masked is None else [late_masked]
         logits = self.mlm_head(torch.cat([*head_masked, *late]), word_embeddings)
-        head_logits, *late_logits = logits.split(len(masked_positions)) if len(logits) else (logits, logits)
+        head_logits, *late_logits = logits.split(len(masked)) if len(logits) else (logits, logits)
         return CondenserOutput(
             head_logits, late_logits[0] if self.use_late_mlm else None, self.vector.finished(vectors)
         )
 
-    def represent(
-        self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
-    ) -> Float[Tensor, "row dim"]:
+    def represent(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vectors alone, without head and logits, with the same dropout as in `forward`."""
-        rows = Rows(input_ids, attention_mask)
-        _, states = self._before_last_layer(input_ids, rows)
+        _, states = self._before_last_layer(rows)
         vectors, _ = self.vector.pooled(self.backbone.encoder.layer[-1], states, rows, masked=None)
         return self.vector.finished(vectors)
 

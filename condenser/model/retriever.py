@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from transformers import BertModel
 
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import Rows, embed, full_layer
+from condenser.model.layers import embed, full_layer
+from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector
 
 
@@ -28,13 +29,10 @@ class Retriever(nn.Module):
         use_quick_dropout(self)
         self.recompute_layers = False  # see full_layer
 
-    def forward(
-        self, input_ids: Int[Tensor, "row token"], attention_mask: Bool[Tensor, "row token"] | None
-    ) -> Float[Tensor, "row dim"]:
-        """The vector of each row. Without a mask, no row is padded."""
-        rows = Rows(input_ids, attention_mask)
+    def forward(self, rows: Rows) -> Float[Tensor, "row dim"]:
+        """The vector of each row."""
         *layers, last = self.backbone.encoder.layer
-        states = embed(self.backbone.embeddings, input_ids, rows)
+        states = embed(self.backbone.embeddings, rows)
         for layer in layers:
             states = full_layer(layer, states, rows, recompute=self.recompute_layers)
         vectors, _ = self.vector.pooled(last, states, rows, masked=None)

@@ -18,7 +18,8 @@ from torch.nn import functional
 from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import read_json, write_json
-from condenser.model.layers import Rows, Wanted, layer_at
+from condenser.model.layers import Wanted, layer_at
+from condenser.model.rows import Rows
 
 MODULES_FILE = "modules.json"
 POOLING_FILE = "1_Pooling/config.json"

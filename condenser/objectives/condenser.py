@@ -56,6 +56,8 @@ def training(
     The loss is the head's masked language modelling loss plus `late_mlm_weight` times the last
     layer's, each the mean over all masked tokens of the whole batch (eq. 11).
     """
+    from functools import partial
+
     from condenser.data.blocks import block_windows, pack_blocks
     from condenser.model.pretraining import Condenser
     from condenser.train.masked_texts import Stretches
@@ -94,7 +96,7 @@ def training(
         texts=texts,
         mask_probability=settings["mask_probability"],
         loss_weights={"head_mlm": 1.0, "late_mlm": settings["late_mlm_weight"]},
-        losses=lambda rows: condenser_losses(model, rows),
+        losses=partial(condenser_losses, model),
     )
 
 

@@ -103,7 +103,7 @@ def training(
 
     from condenser.loss.contrastive import in_batch_loss
     from condenser.model.retriever import Retriever
-    from condenser.train.masked_texts import MaskedRows, Stretches
+    from condenser.train.masked_texts import Stretches
     from condenser.train.pretrain import Training
 
     rows = rows_with_sentences(shards)
@@ -113,9 +113,6 @@ def training(
         (starts, lengths), contexts = sample_pairs(shards, rows[items], settings, seed=seed, epoch=epoch)
         return {"queries": Stretches(starts, lengths, positions=rows[items]), "passages": contexts}
 
-    def represent(batch: MaskedRows) -> Any:
-        return model(batch.input_ids, batch.attention_mask)
-
     return Training(
         model=model,
         num_items=len(rows),
@@ -123,8 +120,8 @@ def training(
         texts=texts,
         mask_probability=0.0,
         loss_weights={},
-        losses=lambda batch: (represent(batch), {}),
-        represent=represent,
+        losses=lambda texts: (model(texts.rows), {}),
+        represent=model,
         contrast=partial(in_batch_loss, scale=settings["scale"] or model.vector.scale),
         gradient_cache=settings["gradient_cache"],
         memory_gb=settings["memory_gb"],

@@ -59,9 +59,9 @@ def training(
         )
         return {"blocks": Stretches(starts, lengths, positions=items)}
 
-    def losses(rows: MaskedRows) -> tuple[None, dict[str, Any]]:
-        logits = model(rows.input_ids, rows.attention_mask, rows.masked_positions)
-        return None, {"mlm": masked_cross_entropy_sum(logits, rows.labels)}
+    def losses(texts: MaskedRows) -> tuple[None, dict[str, Any]]:
+        logits = model(texts.rows, texts.masked_positions)
+        return None, {"mlm": masked_cross_entropy_sum(logits, texts.labels)}
 
     return Training(
         model=model,

@@ -16,8 +16,8 @@ from condenser.data.randomness import permutation
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import write_json
 from condenser.model.attention_entropy import cls_attention_entropies
-from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.progress import Progress
 
 log = logging.getLogger(__name__)
@@ -66,12 +66,7 @@ def write_attention_entropies(
                 sep_id=tokenizer.sep_id,
                 pad_id=tokenizer.pad_id,
             )
-            mask = padding_mask(torch.from_numpy(whole), width=ids.shape[1])
-            found = cls_attention_entropies(
-                retriever.backbone,
-                torch.from_numpy(ids).to(device),
-                None if mask is None else mask.to(device),
-            )
+            found = cls_attention_entropies(retriever.backbone, Rows.of(ids, whole).to(device))
             entropies[batch] = found.double().cpu().numpy()
             progress.advance(len(batch))
     names = [doc_ids[row] for row in rows]

@@ -17,8 +17,8 @@ from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named
 from condenser.model.devices import Compute
-from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
 
@@ -79,8 +79,9 @@ def encode_texts(
                     sep_id=tokenizer.sep_id,
                     pad_id=tokenizer.pad_id,
                 )
-                vectors = _encode_batch(retriever, ids, whole, compute)
-                embeddings[torch.from_numpy(batch).to(compute.device)] = vectors
+                with torch.inference_mode(), compute.autocast():
+                    vectors = retriever(Rows.of(ids, whole).to(compute.device))
+                embeddings[torch.from_numpy(batch).to(compute.device)] = vectors.float()
             block = embeddings.cpu().numpy()
             wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))
             if len(wrong):
@@ -98,13 +99,3 @@ def encode_texts(
         "tokens": int(np.minimum(lengths + 2, max_tokens).sum()),
         "rows_cut": int((lengths + 2 > max_tokens).sum()),
     }
-
-
-@torch.inference_mode()
-def _encode_batch(
-    retriever: Retriever, ids: np.ndarray, lengths: np.ndarray, compute: Compute
-) -> torch.Tensor:
-    mask, device = padding_mask(torch.from_numpy(lengths), width=ids.shape[1]), compute.device
-    with compute.autocast():
-        vectors = retriever(torch.from_numpy(ids).to(device), None if mask is None else mask.to(device))
-    return vectors.float()

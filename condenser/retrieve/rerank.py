@@ -23,7 +23,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Compute
-from condenser.model.layers import padding_mask
+from condenser.model.rows import Rows
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
 
@@ -93,13 +93,8 @@ def rerank(
                 sep_id=tokenizer.sep_id,
                 pad_id=tokenizer.pad_id,
             )
-            mask = padding_mask(torch.from_numpy(of_batch.lengths), width=ids.shape[1])
             with torch.inference_mode(), compute.autocast():
-                found = model(
-                    torch.from_numpy(ids).to(device),
-                    torch.from_numpy(types).to(device),
-                    None if mask is None else mask.to(device),
-                )
+                found = model(Rows.of(ids, of_batch.lengths, token_types=types).to(device))
             scores[torch.from_numpy(batch).to(device)] = found.float()
         return scores.cpu().numpy()
 

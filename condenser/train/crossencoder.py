@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
 from condenser.data.batches import length_chunks, pack_pairs, padded_width, pair_windows
@@ -17,7 +16,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.loss.listwise import localised_contrastive_loss
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import autocast
-from condenser.model.layers import padding_mask
+from condenser.model.rows import Rows
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.loop import Batch, Run, train
@@ -25,19 +24,10 @@ from condenser.train.memory import StepMemory
 
 
 @dataclass(frozen=True)
-class PairRows:
-    """Pairs of query and passage that are scored together. They stay on the CPU until then."""
-
-    input_ids: Int[Tensor, "row token"]
-    token_types: Int[Tensor, "row token"]
-    attention_mask: Bool[Tensor, "row token"] | None
-
-
-@dataclass(frozen=True)
 class Pairs:
-    """One process's chunks of a step's pairs, and the number of all pairs."""
+    """One process's chunks of a step's pairs, on the CPU, and the number of all pairs."""
 
-    chunks: list[Chunk[PairRows]]
+    chunks: list[Chunk[Rows]]
     num_pairs: int
 
 
@@ -95,8 +85,7 @@ def train_crossencoder(
                     sep_id=tokenizer.sep_id,
                     pad_id=tokenizer.pad_id,
                 )
-                mask = padding_mask(torch.from_numpy(of_chunk.lengths), width=ids.shape[1])
-                rows = PairRows(torch.from_numpy(ids), torch.from_numpy(types), mask)
+                rows = Rows.of(ids, of_chunk.lengths, token_types=types)
                 dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
                 chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))
             return Batch(
@@ -107,14 +96,9 @@ def train_crossencoder(
                 lambda: files.batch_ids(asked, passages),
             )
 
-        def score(pairs: PairRows) -> Tensor:
-            device, mask = processes.device, pairs.attention_mask
-            with autocast(device, run.precision):
-                scores: Tensor = model(
-                    pairs.input_ids.to(device, non_blocking=True),
-                    pairs.token_types.to(device, non_blocking=True),
-                    None if mask is None else mask.to(device, non_blocking=True),
-                )
+        def score(chunk: Chunk[Rows]) -> Tensor:
+            with autocast(processes.device, run.precision):
+                scores: Tensor = model(chunk.inputs.to(processes.device))
                 return scores
 
         def backward(pairs: Pairs, step: int, loss_scale: float) -> dict[str, float]:
@@ -124,9 +108,6 @@ def train_crossencoder(
                 partial(localised_contrastive_loss, passages_per_query=passages_per_query),
                 num_rows={"scores": pairs.num_pairs},
                 dim=1,
-                encode_with_losses=None,
-                loss_names=[],
-                keep_graphs=keep_graphs,
                 memory=memory,
                 processes=processes,
                 scale=loss_scale,

@@ -9,7 +9,6 @@ from typing import Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
 from condenser.data.batches import length_chunks, pack_texts, row_windows
@@ -17,8 +16,8 @@ from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.loss.contrastive import in_batch_loss
 from condenser.model.devices import autocast
-from condenser.model.layers import padding_mask
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.model.untied import UntiedEncoders
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
 from condenser.train.gradient_cache import Chunk, contrastive_backward
@@ -27,19 +26,10 @@ from condenser.train.memory import StepMemory
 
 
 @dataclass(frozen=True)
-class TextRows:
-    """Texts that are encoded together. They stay on the CPU until then."""
-
-    group: Literal["queries", "passages"]
-    input_ids: Int[Tensor, "row token"]
-    attention_mask: Bool[Tensor, "row token"] | None
-
-
-@dataclass(frozen=True)
 class QueriesAndPassages:
-    """One process's chunks of a step's texts, and the counts of the whole batch."""
+    """One process's chunks of a step's texts, on the CPU, and the counts of the whole batch."""
 
-    chunks: list[Chunk[TextRows]]
+    chunks: list[Chunk[Rows]]
     num_rows: dict[str, int]
 
 
@@ -80,7 +70,7 @@ def train_retriever(
             *,
             max_tokens: int,
             step: int,
-        ) -> tuple[list[Chunk[TextRows]], int]:
+        ) -> tuple[list[Chunk[Rows]], int]:
             """This process's chunks of a group of texts, and the tokens of all of them."""
             starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
             cuts = length_chunks(lengths, rows_per_chunk=settings["rows_per_chunk"])
@@ -95,15 +85,8 @@ def train_retriever(
                     sep_id=tokenizer.sep_id,
                     pad_id=tokenizer.pad_id,
                 )
-                mask = padding_mask(torch.from_numpy(whole), width=ids.shape[1])
-                chunks.append(
-                    Chunk(
-                        group,
-                        torch.from_numpy(places),
-                        TextRows(group, torch.from_numpy(ids), mask),
-                        stream_key(seed, f"dropout of {group} of step {step}", number),
-                    )
-                )
+                dropout_seed = stream_key(seed, f"dropout of {group} of step {step}", number)
+                chunks.append(Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), dropout_seed))
             return chunks, int(lengths.sum()) + 2 * len(lengths)
 
         def prepare(step: int) -> Batch[QueriesAndPassages]:
@@ -128,14 +111,9 @@ def train_retriever(
                 lambda: files.batch_ids(asked, passages),
             )
 
-        def encode(inputs: TextRows) -> Tensor:
-            device = processes.device
-            mask = inputs.attention_mask
-            with autocast(device, run.precision):
-                return encoders[inputs.group](
-                    inputs.input_ids.to(device, non_blocking=True),
-                    None if mask is None else mask.to(device, non_blocking=True),
-                )
+        def encode(chunk: Chunk[Rows]) -> Tensor:
+            with autocast(processes.device, run.precision):
+                return encoders[chunk.group](chunk.inputs.to(processes.device))
 
         def backward(texts: QueriesAndPassages, step: int, loss_scale: float) -> dict[str, float]:
             losses = contrastive_backward(
@@ -144,9 +122,6 @@ def train_retriever(
                 partial(in_batch_loss, scale=settings["scale"] or encoders["queries"].vector.scale),
                 num_rows=texts.num_rows,
                 dim=encoders["queries"].backbone.config.hidden_size,
-                encode_with_losses=None,
-                loss_names=[],
-                keep_graphs=keep_graphs,
                 memory=memory,
                 processes=processes,
                 scale=loss_scale,

@@ -40,17 +40,17 @@ class Chunk(Generic[Inputs]):
 
 def contrastive_backward(
     chunks: Sequence[Chunk[Inputs]],
-    encode: Callable[[Inputs], Tensor],
+    encode: Callable[[Chunk[Inputs]], Tensor],
     loss: Callable[..., Tensor],
     *,
     num_rows: Mapping[str, int],
     dim: int,
-    encode_with_losses: Callable[[Inputs], tuple[Tensor, Mapping[str, Tensor]]] | None,
-    loss_names: Sequence[str],
-    keep_graphs: bool,
     memory: StepMemory,
     processes: Processes,
     scale: float,
+    encode_with_losses: Callable[[Chunk[Inputs]], tuple[Tensor, Mapping[str, Tensor]]] | None = None,
+    loss_names: Sequence[str] = (),
+    keep_graphs: bool = True,
 ) -> dict[str, float]:
     """Add the gradient of the whole batch's loss to the parameters; gives the parts of the loss by name.
 
@@ -82,12 +82,12 @@ def contrastive_backward(
 
     def compute(chunk: Chunk[Inputs]) -> tuple[Tensor, Mapping[str, Tensor]]:
         torch.manual_seed(chunk.seed)  # the CPU's generator and every GPU's
-        return encode_with_losses(chunk.inputs) if encode_with_losses else (encode(chunk.inputs), {})
+        return encode_with_losses(chunk) if encode_with_losses else (encode(chunk), {})
 
     def compute_alone(chunk: Chunk[Inputs]) -> Tensor:
         torch.manual_seed(chunk.seed)
         with torch.no_grad():
-            return encode(chunk.inputs)
+            return encode(chunk)
 
     kept: list[tuple[Tensor, Mapping[str, Tensor]]] = []
 

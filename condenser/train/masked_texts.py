@@ -10,7 +10,7 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from condenser.data.batches import length_chunks, pack_texts, padded_width
@@ -18,6 +18,7 @@ from condenser.data.masking import mask_tokens
 from condenser.data.randomness import stream_key
 from condenser.data.records import read_doc_ids
 from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.model.rows import Rows
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk
 
@@ -74,17 +75,14 @@ class Stretches:
 class MaskedRows:
     """Texts that are encoded together. They stay on the CPU until then."""
 
-    input_ids: Int[Tensor, "row token"]
-    attention_mask: Bool[Tensor, "row token"] | None  # None: no row is padded
-    masked_positions: Int[Tensor, " masked"]  # flat positions in input_ids
+    rows: Rows
+    masked_positions: Int[Tensor, " masked"]  # flat, into row * place
     labels: Int[Tensor, " masked"]
 
     def to(self, device: torch.device) -> MaskedRows:
         """The same texts on a device."""
-        mask = None if self.attention_mask is None else self.attention_mask.to(device, non_blocking=True)
         return MaskedRows(
-            self.input_ids.to(device, non_blocking=True),
-            mask,
+            self.rows.to(device),
             self.masked_positions.to(device, non_blocking=True),
             self.labels.to(device, non_blocking=True),
         )
@@ -158,19 +156,17 @@ def _cut(
     width, num_rows = ids.shape[1], np.array(sizes, dtype=np.int64)
     ends = np.cumsum(num_rows)
     begins = ends - num_rows
-    longest, shortest = np.maximum.reduceat(whole, begins), np.minimum.reduceat(whole, begins)
-    is_token = np.arange(width) < whole[:, None]
+    longest = np.maximum.reduceat(whole, begins)
     masked_rows = masked_positions // width
     masked_ends = np.searchsorted(masked_rows, ends)
     first = 0
-    for begin, end, most, least, last in zip(
-        *(numbers.tolist() for numbers in (begins, ends, longest, shortest, masked_ends)), strict=True
+    for begin, end, most, last in zip(
+        *(numbers.tolist() for numbers in (begins, ends, longest, masked_ends)), strict=True
     ):
         own = min(padded_width(most), width)
         shift = masked_rows[first:last] * (width - own) + begin * own
         yield MaskedRows(
-            torch.from_numpy(ids[begin:end, :own].copy()),
-            None if least >= own else torch.from_numpy(is_token[begin:end, :own].copy()),
+            Rows.of(ids[begin:end, :own].copy(), whole[begin:end]),
             torch.from_numpy(masked_positions[first:last] - shift),
             torch.from_numpy(labels[first:last]),
         )

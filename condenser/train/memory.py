@@ -84,12 +84,11 @@ def graph_bytes(chunks: Sequence[Chunk[MaskedRows]], model: Any) -> int:
     vectors = 12 * config.hidden_size + 2 * config.intermediate_size
     numbers = 0
     for chunk in chunks:
-        rows = chunk.inputs
-        num_rows, width = rows.input_ids.shape
-        num_tokens = num_rows * width if rows.attention_mask is None else int(rows.attention_mask.sum())
-        numbers += num_layers * num_tokens * vectors
+        rows = chunk.inputs.rows
+        num_rows, width = rows.ids.shape
+        numbers += num_layers * rows.num_tokens * vectors
         numbers += num_layers * num_rows * width**2 * 3 * config.num_attention_heads
-        numbers += len(rows.labels) * 3 * 2 * config.vocab_size
+        numbers += len(chunk.inputs.labels) * 3 * 2 * config.vocab_size
     return 4 * numbers
 
 

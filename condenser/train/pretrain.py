@@ -24,6 +24,7 @@ from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.devices import autocast
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
+from condenser.model.rows import Rows
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.loop import Batch, Run, train
@@ -43,7 +44,7 @@ class Training:
             representations go to `contrast` under its name.
         mask_probability: share of the tokens that are masked; 0 for none.
         loss_weights: weights of the losses that are computed chunk by chunk. Weight 0 leaves a loss out.
-        losses: `losses(rows)` gives the representations of a chunk (None where there is no `contrast`) and
+        losses: `losses(texts)` gives the representations of a chunk (None where there is no `contrast`) and
             those losses by name, each summed over the chunk's masked tokens.
         represent: `represent(rows)` gives the same representations alone: the first pass of the gradient
             cache. It draws the same dropout masks as `losses`.
@@ -60,7 +61,7 @@ class Training:
     mask_probability: float
     loss_weights: Mapping[str, float]
     losses: Callable[[MaskedRows], tuple[Tensor | None, Mapping[str, Tensor]]]
-    represent: Callable[[MaskedRows], Tensor] | None = None
+    represent: Callable[[Rows], Tensor] | None = None
     contrast: Callable[..., Tensor] | None = None
     contrastive_weight: float = 1.0
     gradient_cache: Literal["auto", "always", "never"] = "auto"
@@ -153,12 +154,12 @@ def mix_in(model: nn.Module, others: Mapping[str, Tensor], *, share: float) -> N
         weight.copy_(torch.lerp(weight, others[name].to(weight), share))
 
 
-def condenser_losses(model: Condenser, rows: MaskedRows) -> tuple[Tensor, dict[str, Tensor]]:
+def condenser_losses(model: Condenser, texts: MaskedRows) -> tuple[Tensor, dict[str, Tensor]]:
     """The vectors of a chunk, and the sums of the Condenser's two MLM losses (eq. 9-11)."""
-    output = model(rows.input_ids, rows.attention_mask, rows.masked_positions)
-    losses = {"head_mlm": masked_cross_entropy_sum(output.head_logits, rows.labels)}
+    output = model(texts.rows, texts.masked_positions)
+    losses = {"head_mlm": masked_cross_entropy_sum(output.head_logits, texts.labels)}
     if output.late_logits is not None:
-        losses["late_mlm"] = masked_cross_entropy_sum(output.late_logits, rows.labels)
+        losses["late_mlm"] = masked_cross_entropy_sum(output.late_logits, texts.labels)
     return output.vector, losses
 
 
@@ -207,13 +208,13 @@ def _backward(
         fits = training.gradient_cache == "never" or graph_bytes(texts.chunks, model) <= memory_bytes
         figures = {}
 
-        def encode(inputs: MaskedRows) -> Tensor:
-            inputs = inputs.to(device)
+        def encode(chunk: Chunk[MaskedRows]) -> Tensor:
+            rows = chunk.inputs.rows.to(device)
             with autocast(device, precision):
-                return represent(inputs)
+                return represent(rows)
 
-        def encode_with_losses(inputs: MaskedRows) -> tuple[Tensor, Mapping[str, Tensor]]:
-            inputs = inputs.to(device)
+        def encode_with_losses(chunk: Chunk[MaskedRows]) -> tuple[Tensor, Mapping[str, Tensor]]:
+            inputs = chunk.inputs.to(device)
             with autocast(device, precision):
                 representations, losses = training.losses(inputs)
                 assert representations is not None, "a contrast is of representations"
@@ -230,12 +231,12 @@ def _backward(
             contrastive_loss,
             num_rows=texts.num_rows,
             dim=model.backbone.config.hidden_size,
-            encode_with_losses=encode_with_losses if weights else None,
-            loss_names=list(weights),
-            keep_graphs=fits,
             memory=memory,
             processes=processes,
             scale=loss_scale,
+            encode_with_losses=encode_with_losses if weights else None,
+            loss_names=list(weights),
+            keep_graphs=fits,
         )
         figures["loss"] = sum(totals.values())
         return {**figures, **unweighted(totals)}

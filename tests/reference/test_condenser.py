@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from small_models import small_condenser
 from torch import Tensor
 
 from condenser.loss.mlm import masked_cross_entropy_sum
-from condenser.model.layers import padding_mask
 from condenser.model.pretraining import Condenser
+from condenser.model.rows import Rows
 
-LENGTHS = torch.tensor([10, 6, 9])
+LENGTHS = np.array([10, 6, 9])
 MASKED = torch.tensor([3, 8, 11, 14, 21, 27])  # flat, into 3 rows of 10
 torch.set_num_threads(1)
 
@@ -20,9 +21,13 @@ def input_ids() -> Tensor:
     return torch.randint(5, 40, (3, 10), generator=torch.Generator().manual_seed(0))
 
 
+def rows() -> Rows:
+    return Rows.of(input_ids().numpy(), LENGTHS)
+
+
 def slow_losses(model: Condenser, labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Equations 3-11 with every position computed and Hugging Face's ignore_index."""
-    attended = padding_mask(LENGTHS, width=10)
+    attended = rows().mask
     assert attended is not None
     output = model.backbone(input_ids(), attention_mask=attended.long(), output_hidden_states=True)
     late, early = output.hidden_states[-1], output.hidden_states[model.skip_from]
@@ -49,7 +54,7 @@ def test_losses_and_every_gradient_are_those_of_the_equations(skip_from: int, nu
     labels = torch.full((30,), -100)
     labels[MASKED] = true_ids
 
-    output = model(input_ids(), padding_mask(LENGTHS, width=10), MASKED)
+    output = model(rows(), MASKED)
     losses = (
         masked_cross_entropy_sum(output.head_logits, true_ids),
         masked_cross_entropy_sum(output.late_logits, true_ids),
@@ -92,7 +97,7 @@ def test_head_reaches_the_last_layer_through_cls_alone() -> None:
 def test_head_loss_alone_has_the_gradient_of_the_slow_way_in_late_layers() -> None:
     """Ours never builds the last layer's other states; what reaches the layers below must agree."""
     model = small_condenser(use_late_mlm=False)
-    output = model(input_ids(), padding_mask(LENGTHS, width=10), MASKED)
+    output = model(rows(), MASKED)
     assert output.late_logits is None
     labels = torch.full((30,), -100)
     labels[MASKED] = 7
@@ -109,7 +114,7 @@ def test_early_layers_learn_from_the_head_even_when_the_late_ones_are_cut_off() 
     model = small_condenser(skip_from=2)
     layers = model.backbone.encoder.layer
     layers[2].output.register_forward_hook(lambda _module, _inputs, output: output.detach())
-    output = model(input_ids(), padding_mask(LENGTHS, width=10), MASKED)
+    output = model(rows(), MASKED)
     masked_cross_entropy_sum(output.head_logits, torch.full_like(MASKED, 7)).backward()
     assert all(p.grad is not None and p.grad.abs().sum() > 0 for n in (0, 1) for p in layers[n].parameters())
     assert all(p.grad is None for p in layers[2].parameters())
@@ -118,12 +123,11 @@ def test_early_layers_learn_from_the_head_even_when_the_late_ones_are_cut_off() 
 def test_another_batch_item_changes_no_row() -> None:
     """A layer's output taken as layer_out[0] would be the first row for everyone."""
     model = small_condenser().eval()
-    ids, mask = input_ids(), padding_mask(LENGTHS, width=10)
-    assert mask is not None
-    together = model(ids, mask, MASKED)
+    ids = input_ids().numpy()
+    together = model(rows(), MASKED)
     for row in range(3):
         inside = torch.eq(MASKED // 10, row)
-        single = model(ids[row : row + 1], mask[row : row + 1], MASKED[inside] - 10 * row)
+        single = model(Rows.of(ids[row : row + 1], LENGTHS[row : row + 1]), MASKED[inside] - 10 * row)
         torch.testing.assert_close(single.vector[0], together.vector[row])
         torch.testing.assert_close(single.head_logits, together.head_logits[inside])
         torch.testing.assert_close(single.late_logits, together.late_logits[inside])
@@ -131,10 +135,9 @@ def test_another_batch_item_changes_no_row() -> None:
 
 def test_padding_changes_nothing() -> None:
     model = small_condenser().eval()
-    ids = input_ids()
-    row, length = 1, 6
-    padded = model(ids[row : row + 1], padding_mask(LENGTHS[row : row + 1], width=10), torch.tensor([2, 4]))
-    exact = model(ids[row : row + 1, :length], None, torch.tensor([2, 4]))
+    ids = input_ids()[1:2].numpy()
+    padded = model(Rows.of(ids, LENGTHS[1:2]), torch.tensor([2, 4]))
+    exact = model(Rows.of(ids[:, :6], LENGTHS[1:2]), torch.tensor([2, 4]))
     torch.testing.assert_close(padded.head_logits, exact.head_logits)
     torch.testing.assert_close(padded.vector, exact.vector)
 
@@ -144,7 +147,7 @@ def test_decoder_is_the_embedding_matrix_and_gets_both_gradients() -> None:
     matrices = [p for p in model.parameters() if p.shape == (40, 12)]
     assert len(matrices) == 1 and matrices[0] is model.backbone.embeddings.word_embeddings.weight
     unseen = sorted(set(range(5, 40)) - set(input_ids().flatten().tolist()))[0]
-    output = model(input_ids(), padding_mask(LENGTHS, width=10), MASKED)
+    output = model(rows(), MASKED)
     masked_cross_entropy_sum(output.head_logits, torch.full_like(MASKED, unseen)).backward()
     gradient = matrices[0].grad
     assert gradient is not None
@@ -154,20 +157,19 @@ def test_decoder_is_the_embedding_matrix_and_gets_both_gradients() -> None:
 
 def test_represent_draws_the_dropout_that_forward_draws() -> None:
     model = small_condenser(dropout=0.3).train()
-    ids, mask = input_ids(), padding_mask(LENGTHS, width=10)
     torch.manual_seed(11)
-    alone = model.represent(ids, mask)
+    alone = model.represent(rows())
     torch.manual_seed(11)
-    with_logits = model(ids, mask, MASKED).vector
+    with_logits = model(rows(), MASKED).vector
     torch.manual_seed(12)
-    assert not torch.allclose(model.represent(ids, mask), alone)
+    assert not torch.allclose(model.represent(rows()), alone)
     assert torch.equal(alone, with_logits)
 
 
 def test_a_batch_without_masked_words_has_a_loss_of_zero() -> None:
     model = small_condenser()
     none = torch.zeros(0, dtype=torch.int64)
-    output = model(input_ids(), None, none)
+    output = model(Rows(input_ids(), None), none)
     assert output.head_logits.shape == (0, 40)
     assert output.late_logits is not None and output.late_logits.shape == (0, 40)
     assert masked_cross_entropy_sum(output.head_logits, none).item() == 0.0

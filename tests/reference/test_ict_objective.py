@@ -14,6 +14,7 @@ from token_shards import hand_made_shards, rows_of_lengths
 from condenser.data.batches import step_items
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.loss.contrastive import in_batch_loss
+from condenser.model.rows import Rows
 from condenser.objectives import ict
 from condenser.train.distributed import alone
 from condenser.train.masked_texts import masked_texts
@@ -125,7 +126,7 @@ def test_its_gradient_is_that_of_the_whole_batch_at_once(files: Files, gradient_
         ]  # one by one: no padding shared
         vectors = []
         for ids, lengths in rows:
-            vectors.append(model(torch.from_numpy(ids[:, : lengths[0]]), None))
+            vectors.append(model(Rows.of(ids[:, : lengths[0]], lengths[:1])))
         whole[name] = torch.cat(vectors)
     loss = in_batch_loss(whole["queries"], whole["passages"])
     loss.backward()

@@ -54,11 +54,11 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
         shards, training.texts(items, epoch), rows_per_chunk=8, processes=processes, **common
     )
     (chunk,) = whole.chunks
-    rows = chunk.inputs
-    labels = torch.full(rows.input_ids.shape, -100)
-    labels.view(-1)[rows.masked_positions] = rows.labels
-    mask = None if rows.attention_mask is None else rows.attention_mask.long()
-    loss = theirs(input_ids=rows.input_ids, attention_mask=mask, labels=labels).loss
+    rows = chunk.inputs.rows
+    labels = torch.full(rows.ids.shape, -100)
+    labels.view(-1)[chunk.inputs.masked_positions] = chunk.inputs.labels
+    mask = None if rows.mask is None else rows.mask.long()
+    loss = theirs(input_ids=rows.ids, attention_mask=mask, labels=labels).loss
     loss.backward()
     assert figures["loss"] == figures["mlm"] == pytest.approx(loss.item(), rel=1e-10)
     ours = dict(model.backbone.named_parameters())

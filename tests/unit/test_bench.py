@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
+from condenser.model.rows import Rows
 from condenser.train.gradient_cache import Chunk
 from condenser.train.masked_texts import MaskedRows
 
@@ -69,9 +71,9 @@ def test_padded_texts_are_our_rows_in_the_batchs_order(bench: SimpleNamespace) -
     chunk = _chunk()
     texts = bench.plain.padded_texts([chunk], width=12, device=torch.device("cpu"))
     for place, row in enumerate(chunk.rows.tolist()):
-        length = int(chunk.inputs.attention_mask[place].sum())
+        length = int(chunk.inputs.rows.mask[place].sum())
         assert texts.mask[row].tolist() == [1] * length + [0] * (12 - length)
-        assert torch.equal(texts.ids[row, :length], chunk.inputs.input_ids[place, :length])
+        assert torch.equal(texts.ids[row, :length], chunk.inputs.rows.ids[place, :length])
     assert sorted(texts.labels[texts.labels >= 0].tolist()) == sorted(chunk.inputs.labels.tolist())
 
 
@@ -99,6 +101,6 @@ def _chunk() -> Chunk[MaskedRows]:
     """Three rows of 8, 6 and 5 tokens, not in the batch's order."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 50, (3, 8), generator=generator)
-    mask = torch.arange(8)[None, :] < torch.tensor([8, 6, 5])[:, None]
-    inputs = MaskedRows(ids, mask, torch.tensor([2, 10, 11, 18]), torch.tensor([7, 8, 9, 10]))
+    rows = Rows.of(ids.numpy(), np.array([8, 6, 5]))
+    inputs = MaskedRows(rows, torch.tensor([2, 10, 11, 18]), torch.tensor([7, 8, 9, 10]))
     return Chunk("blocks", torch.tensor([2, 0, 1]), inputs, seed=0)

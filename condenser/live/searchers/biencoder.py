@@ -81,11 +81,13 @@ class Searcher:
         """The vector of a query, float32 [1, dim], and what must be said of it."""
         import torch
 
+        from condenser.model.rows import Rows
+
         (ids,) = self._tokenizer.encode([query])
         room = self._max_tokens - 2
         row = np.array([[self._tokenizer.cls_id, *ids[:room], self._tokenizer.sep_id]], np.int64)
         with torch.inference_mode(), self._compute.autocast():
-            vector = self._retriever(torch.from_numpy(row), None).float().numpy()
+            vector = self._retriever(Rows(torch.from_numpy(row), None)).float().numpy()
         if not np.isfinite(vector).all():
             raise ValueError("expected a finite embedding of the query, got NaN or infinity. Train again.")
         is_cut = len(ids) > room

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from small_models import small_backbone
 
 from condenser.model.attention_entropy import cls_attention_entropies
 from condenser.model.dropout import use_quick_dropout
+from condenser.model.rows import Rows
 
-IDS = torch.tensor([[3, 9, 17, 25, 2, 8], [3, 11, 4, 2, 0, 0]])
-LENGTHS = (6, 4)
-MASK = torch.arange(IDS.shape[1])[None, :] < torch.tensor(LENGTHS)[:, None]
+IDS = np.array([[3, 9, 17, 25, 2, 8], [3, 11, 4, 2, 0, 0]])
+LENGTHS = np.array([6, 4])
+ROWS = Rows.of(IDS, LENGTHS)
 
 
 def test_uniform_attention_over_n_tokens_gives_ln_n() -> None:
@@ -21,7 +23,7 @@ def test_uniform_attention_over_n_tokens_gives_ln_n() -> None:
     for layer in backbone.encoder.layer:
         torch.nn.init.zeros_(layer.attention.self.query.weight)
         torch.nn.init.zeros_(layer.attention.self.query.bias)
-    found = cls_attention_entropies(backbone, IDS, MASK)
+    found = cls_attention_entropies(backbone, ROWS)
     expected = torch.tensor([[math.log(length)] * 4 for length in LENGTHS], dtype=torch.float64)
     torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
 
@@ -31,17 +33,16 @@ def test_attention_to_one_token_gives_nothing() -> None:
     module = backbone.encoder.layer[0].attention.self
     torch.nn.init.constant_(module.query.bias, 0.0)
     module.query.weight.data *= 1e6
-    assert cls_attention_entropies(backbone, IDS, MASK).abs().max() < 1e-12
+    assert cls_attention_entropies(backbone, ROWS).abs().max() < 1e-12
 
 
 @pytest.mark.parametrize("is_padded", [True, False])
 def test_it_equals_a_slow_computation_from_the_attention_of_transformers(is_padded: bool) -> None:
     backbone = small_backbone().eval()
-    ids, mask, lengths = (IDS, MASK, LENGTHS) if is_padded else (IDS[:1], None, LENGTHS[:1])
+    rows, lengths = (ROWS, LENGTHS) if is_padded else (Rows.of(IDS[:1], LENGTHS[:1]), LENGTHS[:1])
+    mask = None if rows.mask is None else rows.mask.long()
     backbone.set_attn_implementation("eager")
-    attentions = backbone(
-        ids, attention_mask=None if mask is None else mask.long(), output_attentions=True
-    ).attentions
+    attentions = backbone(rows.ids, attention_mask=mask, output_attentions=True).attentions
     expected = []
     for row, length in enumerate(lengths):
         expected.append([])
@@ -49,13 +50,13 @@ def test_it_equals_a_slow_computation_from_the_attention_of_transformers(is_padd
             heads = [-sum(p * math.log(p) for p in head[0][:length].tolist() if p > 0) for head in layer[row]]
             expected[-1].append(sum(heads) / len(heads))
     use_quick_dropout(backbone)  # as a model that is loaded from its folder
-    found = cls_attention_entropies(backbone, ids, mask)
+    found = cls_attention_entropies(backbone, rows)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
     assert len({round(value, 6) for value in found.flatten().tolist()}) == found.numel()
 
 
 def test_padding_changes_nothing() -> None:
     backbone = small_backbone().eval()
-    alone = cls_attention_entropies(backbone, IDS[1:, : LENGTHS[1]], None)
-    beside = cls_attention_entropies(backbone, IDS, MASK)[1:]
+    alone = cls_attention_entropies(backbone, Rows.of(IDS[1:, : LENGTHS[1]], LENGTHS[1:]))
+    beside = cls_attention_entropies(backbone, ROWS)[1:]
     torch.testing.assert_close(alone, beside, rtol=1e-12, atol=0)

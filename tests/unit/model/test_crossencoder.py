@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import deepcopy
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from small_models import perturb, small_backbone
@@ -14,12 +16,12 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 
 from condenser.loss.listwise import localised_contrastive_loss
 from condenser.model.crossencoder import CrossEncoder
-from condenser.model.layers import padding_mask
+from condenser.model.rows import Rows
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.memory import StepMemory
 
-LENGTHS = [16, 7, 11, 5, 16, 9]
+LENGTHS = np.array([16, 7, 11, 5, 16, 9])
 PASSAGE_BEGINS = [6, 3, 5, 4, 10, 2]
 
 
@@ -43,6 +45,10 @@ def plain(ours: CrossEncoder) -> BertForSequenceClassification:
     return model.eval()
 
 
+def in_rows(ids: torch.Tensor, types: torch.Tensor, rows: Sequence[int] = range(6)) -> Rows:
+    return Rows.of(ids.numpy(), LENGTHS[list(rows)], token_types=types.numpy())
+
+
 def pairs() -> tuple[torch.Tensor, torch.Tensor]:
     ids = torch.randint(5, 40, (6, 16), generator=torch.Generator().manual_seed(4))
     types = torch.zeros(6, 16, dtype=torch.int64)
@@ -54,17 +60,17 @@ def pairs() -> tuple[torch.Tensor, torch.Tensor]:
 def test_scores_of_a_padded_batch_are_those_of_transformers_one_pair_at_a_time() -> None:
     ours, (ids, types) = small_crossencoder().eval(), pairs()
     theirs = plain(ours)
-    scores = ours(ids, types, padding_mask(torch.tensor(LENGTHS), width=16))
+    scores = ours(in_rows(ids, types))
     assert scores.shape == (6, 1)
     for row, length in enumerate(LENGTHS):
         expected = theirs(ids[row : row + 1, :length], token_type_ids=types[row : row + 1, :length]).logits
         torch.testing.assert_close(scores[row], expected[0], rtol=1e-12, atol=1e-12)
-    other = ours(ids, torch.zeros_like(types), padding_mask(torch.tensor(LENGTHS), width=16))
+    other = ours(in_rows(ids, torch.zeros_like(types)))
     assert (scores - other).abs().min() > 1e-4  # token types count
 
 
 def chunks_of(ids: torch.Tensor, types: torch.Tensor, places: list[list[int]]) -> list[Chunk]:
-    return [Chunk("scores", torch.tensor(rows), (ids[rows], types[rows], rows), 7) for rows in places]
+    return [Chunk("scores", torch.tensor(rows), in_rows(ids[rows], types[rows], rows), 7) for rows in places]
 
 
 @pytest.mark.parametrize("keep_graphs", [True, False])
@@ -81,18 +87,12 @@ def test_gradients_of_chunks_are_those_of_a_plain_loop_over_pairs(keep_graphs: b
         loss = loss - (scores[0] - torch.stack(scores).logsumexp(0)) / 2
     loss.backward()
 
-    def score(inputs) -> torch.Tensor:
-        ids, types, rows = inputs
-        return ours(ids, types, padding_mask(torch.tensor([LENGTHS[row] for row in rows]), width=16))
-
     found = contrastive_backward(
         chunks_of(ids, types, [[4, 0], [2, 5, 1], [3]]),
-        score,
+        lambda chunk: ours(chunk.inputs),
         lambda scores: localised_contrastive_loss(scores, passages_per_query=3),
         num_rows={"scores": 6},
         dim=1,
-        encode_with_losses=None,
-        loss_names=[],
         keep_graphs=keep_graphs,
         memory=StepMemory(ours, keeps_graphs=keep_graphs),
         processes=alone(torch.device("cpu")),
@@ -112,7 +112,7 @@ def test_dropout_falls_on_the_pooled_text_too() -> None:
     scores = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        scores.append(model(ids, types, None))
+        scores.append(model(Rows(ids, None, types)))
     assert torch.equal(scores[0], scores[1]) and not torch.equal(scores[0], scores[2])
 
 
@@ -121,7 +121,7 @@ def test_activation_checkpointing_changes_no_gradient() -> None:
     for recompute in (False, True):
         model, (ids, types) = small_crossencoder(), pairs()
         model.recompute_layers = recompute
-        functional.softplus(model(ids, types, None)).sum().backward()
+        functional.softplus(model(Rows(ids, None, types))).sum().backward()
         gradients.append([weight.grad for weight in model.parameters()])
     for one, other in zip(*gradients, strict=True):
         assert torch.equal(one, other)
@@ -164,7 +164,10 @@ def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, tmp_p
     ours = CrossEncoder.load(tmp_path / "out").eval()
     with torch.inference_mode():
         expected = model.eval()(**inputs).logits
-        scores = ours(inputs["input_ids"], inputs["token_type_ids"], inputs["attention_mask"].bool())
+        ids, types, mask = (
+            inputs[name].numpy() for name in ("input_ids", "token_type_ids", "attention_mask")
+        )
+        scores = ours(Rows.of(ids, mask.sum(1), token_types=types))
     torch.testing.assert_close(scores, expected, rtol=1e-5, atol=1e-5)
     theirs = TheirCrossEncoder(str(tmp_path / "out"), device="cpu").predict(texts)
     torch.testing.assert_close(torch.tensor(theirs), expected[:, 0], rtol=1e-5, atol=1e-5)

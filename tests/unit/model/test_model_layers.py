@@ -1,14 +1,14 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertLayer
 
-from condenser.model.layers import Rows, full_layer, layer_at, padding_mask
+from condenser.model.layers import full_layer, layer_at
+from condenser.model.rows import Rows
 
 torch.set_num_threads(1)
 
@@ -30,8 +30,8 @@ def in_rows(lengths: list[int]) -> tuple[Tensor, Rows]:
     """Places with random states, padding included, and where their tokens lie."""
     width = 8
     inputs = torch.randn(len(lengths), width, 12, generator=torch.Generator().manual_seed(1)).double()
-    ids = torch.zeros(len(lengths), width, dtype=torch.int64)
-    return inputs.requires_grad_(True), Rows(ids, padding_mask(torch.tensor(lengths), width=width))
+    ids = np.zeros((len(lengths), width), dtype=np.int64)
+    return inputs.requires_grad_(True), Rows.of(ids, np.array(lengths))
 
 
 def gradients(layer: BertLayer, loss: Tensor, inputs: Tensor) -> list[Tensor]:
@@ -73,29 +73,6 @@ def test_a_layer_at_some_tokens_is_the_whole_layer_there(lengths: list[int]) -> 
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-@given(st.lists(st.integers(1, 8), min_size=1, max_size=6))
-@settings(max_examples=40, deadline=None)
-def test_tokens_return_to_their_places_and_padding_has_no_gradient(lengths: list[int]) -> None:
-    inputs, rows = in_rows(lengths)
-    is_token = torch.arange(8) < torch.tensor(lengths)[:, None]
-    tokens = rows.packed(inputs)
-    assert torch.equal(tokens, inputs[is_token])
-    assert torch.equal(rows.laid_out(tokens)[is_token], tokens)
-    assert torch.equal(tokens[rows.first_tokens], inputs[:, 0])
-    (gradient,) = torch.autograd.grad((rows.laid_out(tokens)[is_token] ** 2).sum(), inputs)
-    torch.testing.assert_close(gradient, 2 * inputs * is_token[:, :, None])
-
-
-def test_what_is_traced_keeps_its_padding() -> None:
-    class Length(torch.nn.Module):
-        def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-            return Rows(mask.long(), mask).packed(inputs)
-
-    inputs, mask = torch.randn(2, 3, 1), torch.tensor([[True, True, True], [True, False, False]])
-    assert len(Length()(inputs, mask)) == 4
-    assert len(torch.export.export(Length(), (inputs, mask)).module()(inputs, mask)) == 6
-
-
 def test_the_first_entry_has_the_same_dropout_whatever_follows() -> None:
     layer, (inputs, rows) = small_layer(dropout=0.4).train(), in_rows([8, 3, 5])
     states = rows.packed(inputs)
@@ -111,15 +88,3 @@ def test_evaluation_draws_no_dropout() -> None:
     layer, (inputs, rows) = small_layer(dropout=0.4).eval(), in_rows([8, 8, 8])
     (first,) = layer_at(layer, rows.packed(inputs), rows, ["cls"])
     torch.testing.assert_close(first, layer(inputs)[:, 0])
-
-
-@given(st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(0, 4))
-@settings(max_examples=40, deadline=None)
-def test_padding_mask_counts_the_tokens_of_each_row(lengths: list[int], spare: int) -> None:
-    width = max(lengths) + spare
-    mask = padding_mask(torch.tensor(lengths), width=width)
-    if mask is None:
-        assert lengths == [width] * len(lengths)
-    else:
-        assert mask.tolist() == [[True] * n + [False] * (width - n) for n in lengths]
-        assert min(lengths) < width

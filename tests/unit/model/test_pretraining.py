@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -16,6 +17,7 @@ from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
 from condenser.model.bert_config import ATTENTION
 from condenser.model.pretraining import Condenser
+from condenser.model.rows import Rows
 from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.weights import read_settings
 
@@ -56,9 +58,9 @@ def test_saved_and_loaded_condenser_gives_the_same_bits(scratch: Path, tmp_path:
             parameter += 0.1 * torch.randn_like(parameter)
     model.save(tmp_path / "condenser", scratch)
     again = load(tmp_path / "condenser", seed=99).eval()
-    ids = torch.randint(5, model.backbone.config.vocab_size, (2, 8))
+    rows = Rows(torch.randint(5, model.backbone.config.vocab_size, (2, 8)), None)
     masked = torch.tensor([1, 9])
-    ours, theirs = model(ids, None, masked), again(ids, None, masked)
+    ours, theirs = model(rows, masked), again(rows, masked)
     assert torch.equal(ours.head_logits, theirs.head_logits)
     assert torch.equal(ours.late_logits, theirs.late_logits)
     assert torch.equal(ours.vector, theirs.vector)
@@ -71,9 +73,10 @@ def test_saved_backbone_is_a_drop_in_bert_without_the_head(scratch: Path, tmp_pa
     drop_in, outcome = AutoModel.from_pretrained(tmp_path / "condenser", output_loading_info=True)
     assert not any(outcome.values()), outcome
     ids = torch.randint(5, drop_in.config.vocab_size, (3, 8))
-    attended = torch.tensor([[True] * 8, [True] * 5 + [False] * 3, [True] * 2 + [False] * 6])
-    plain = drop_in.eval()(ids, attention_mask=attended.long()).last_hidden_state[:, 0]
-    torch.testing.assert_close(model.represent(ids, attended), plain, rtol=0, atol=1e-6)
+    rows = Rows.of(ids.numpy(), np.array([8, 5, 2]))
+    assert rows.mask is not None
+    plain = drop_in.eval()(ids, attention_mask=rows.mask.long()).last_hidden_state[:, 0]
+    torch.testing.assert_close(model.represent(rows), plain, rtol=0, atol=1e-6)
     folder = tmp_path / "condenser"
     names = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
     assert names == {

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from small_models import small_backbone
@@ -10,27 +11,28 @@ from condenser.files import read_json, write_json
 from condenser.model.backbone import prepare_backbone
 from condenser.model.bert_config import ATTENTION
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 
 torch.set_num_threads(1)
 
 
-def ids_and_mask() -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(5, 40, (4, 9), generator=generator)
-    return ids, torch.arange(9) < torch.tensor([9, 4, 2, 7])[:, None]
+def some_rows() -> Rows:
+    ids = torch.randint(5, 40, (4, 9), generator=torch.Generator().manual_seed(0))
+    return Rows.of(ids.numpy(), np.array([9, 4, 2, 7]))
 
 
 @pytest.mark.parametrize("num_layers", [1, 3])
 def test_vector_and_gradient_are_those_of_the_last_layers_cls(num_layers: int) -> None:
     model = Retriever(small_backbone(num_layers=num_layers))
-    ids, mask = ids_and_mask()
+    rows = some_rows()
+    assert rows.mask is not None
     weights = torch.arange(48.0).view(4, 12).double()
-    ours = model(ids, mask)
+    ours = model(rows)
     (ours * weights).sum().backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
     model.zero_grad(set_to_none=True)
 
-    theirs = model.backbone(ids, attention_mask=mask.long()).last_hidden_state[:, 0]
+    theirs = model.backbone(rows.ids, attention_mask=rows.mask.long()).last_hidden_state[:, 0]
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     (theirs * weights).sum().backward()
     for name, gradient in gradients.items():
@@ -41,9 +43,9 @@ def test_vector_and_gradient_are_those_of_the_last_layers_cls(num_layers: int) -
 def test_an_empty_text_has_a_vector() -> None:
     model = Retriever(small_backbone(num_layers=2)).eval()
     with torch.no_grad():  # [CLS] [SEP] and padding
-        ids = torch.tensor([[2, 3, 0, 0], [2, 8, 9, 3]])
-        padded = model(ids, torch.tensor([[True, True, False, False], [True] * 4]))[0]
-        exact = model(ids[:1, :2], None)[0]
+        ids = np.array([[2, 3, 0, 0], [2, 8, 9, 3]])
+        padded = model(Rows.of(ids, np.array([2, 4])))[0]
+        exact = model(Rows.of(ids[:1, :2], np.array([2])))[0]
     torch.testing.assert_close(padded, exact)
     assert torch.isfinite(padded).all()
 

@@ -6,23 +6,24 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from small_models import small_backbone
 
 from condenser.model.backbone import embedded_folder, prepare_backbone
-from condenser.model.layers import padding_mask
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector, write_text_vector
 from condenser.model.untied import UntiedEncoders, encoder_files, query_encoder_folder
 
 WAYS = [TextVector(pooling, normalised) for pooling in ("cls", "mean") for normalised in (False, True)]
-LENGTHS = torch.tensor([9, 4, 7])
+LENGTHS = np.array([9, 4, 7])
 IDS = torch.randint(5, 40, (3, 9), generator=torch.Generator().manual_seed(3))
-MASK = padding_mask(LENGTHS, width=9)
+ROWS = Rows.of(IDS.numpy(), LENGTHS)
 MASKED = torch.tensor([1, 4, 11, 20])
 
 
@@ -56,9 +57,9 @@ def test_a_retriever_and_a_condenser_have_the_vector_of_the_plain_way_and_its_gr
         name: value.grad.clone() for name, value in backbone.named_parameters() if value.grad is not None
     }
     for found in (
-        Retriever(backbone, vector)(IDS, MASK),
-        condenser.represent(IDS, MASK),
-        condenser(IDS, MASK, MASKED).vector,
+        Retriever(backbone, vector)(ROWS),
+        condenser.represent(ROWS),
+        condenser(ROWS, MASKED).vector,
     ):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
         backbone.zero_grad()
@@ -78,13 +79,13 @@ def test_the_head_reads_the_vector_before_it_is_normalised_and_the_early_states(
         for normalised in (False, True)
     ]  # fmt: skip
     outputs[1].mlm_head = outputs[0].mlm_head
-    plain, normalised = (model(IDS, MASK, MASKED) for model in outputs)
+    plain, normalised = (model(ROWS, MASKED) for model in outputs)
     assert torch.equal(plain.head_logits, normalised.head_logits)
     model = outputs[0]
-    all_states = backbone(IDS, attention_mask=MASK, output_hidden_states=True).hidden_states
+    all_states = backbone(IDS, attention_mask=ROWS.mask, output_hidden_states=True).hidden_states
     head = torch.cat([plainly(backbone, TextVector(pooling))[:, None], all_states[1][:, 1:]], dim=1)
     for layer in model.head:
-        head = layer(head, MASK[:, None, None, :])
+        head = layer(head, ROWS.attended)
     words = backbone.embeddings.word_embeddings.weight
     expected = model.mlm_head(head.view(-1, head.shape[-1])[MASKED], words)
     torch.testing.assert_close(plain.head_logits, expected, rtol=1e-9, atol=1e-11)
@@ -100,10 +101,10 @@ def test_the_dropout_of_the_vector_is_the_same_alone_and_with_the_losses(vector)
         use_late_mlm=True, seed=1, vector=vector,
     ).double().train()  # fmt: skip
     torch.manual_seed(5)
-    alone = model.represent(IDS, MASK)
+    alone = model.represent(ROWS)
     torch.manual_seed(5)
-    assert torch.equal(model(IDS, MASK, MASKED).vector, alone)
-    assert not torch.equal(model.represent(IDS, MASK), alone)
+    assert torch.equal(model(ROWS, MASKED).vector, alone)
+    assert not torch.equal(model.represent(ROWS), alone)
 
 
 def test_the_embedded_model_is_what_sentence_transformers_makes_of_it(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_the_embedded_model_is_what_sentence_transformers_makes_of_it(tmp_path: 
     tokens = loaded.tokenize(texts)
     ours = Retriever.load(tmp_path / "backbone", dropout=None).eval()
     with torch.no_grad():
-        vectors = ours(tokens["input_ids"], tokens["attention_mask"].bool())
+        vectors = ours(Rows.of(tokens["input_ids"].numpy(), tokens["attention_mask"].sum(1).numpy()))
     expected = torch.from_numpy(theirs.encode(texts))
     torch.testing.assert_close(vectors, expected, rtol=0, atol=2e-6)
     torch.testing.assert_close(torch.from_numpy(loaded.encode(texts)), expected, rtol=0, atol=2e-6)
@@ -133,7 +134,7 @@ def test_the_embedded_model_has_the_papers_vector_if_asked_and_the_same_weights(
     ids = torch.randint(1000, 2000, (2, 6))
     with torch.no_grad():
         plain = model.backbone(ids).last_hidden_state[:, 0]
-        torch.testing.assert_close(model(ids, None), plain, rtol=0, atol=1e-5)
+        torch.testing.assert_close(model(Rows(ids, None)), plain, rtol=0, atol=1e-5)
 
 
 def prepare(source: str, folder: Path, **given: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from transformers import AutoModel, AutoTokenizer
 from condenser.loss.contrastive import in_batch_loss
 from condenser.model.backbone import prepare_backbone
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.model.untied import QUERY_FOLDER, UntiedEncoders, query_encoder_folder
 
 torch.set_num_threads(1)
@@ -59,11 +60,11 @@ def test_two_encoders_start_equal_and_share_no_weight(folder: Path) -> None:
 
 def test_the_gradient_of_one_shared_encoder_is_the_sum_of_both(folder: Path) -> None:
     """By the chain rule, where the two are equal; and each by itself is another one."""
-    queries, passages = texts()
+    queries, passages = (Rows(ids, None) for ids in texts())
     untied = UntiedEncoders(Retriever(small_backbone()), Retriever(small_backbone()))
-    in_batch_loss(untied.queries(queries, None), untied.passages(passages, None)).backward()
+    in_batch_loss(untied.queries(queries), untied.passages(passages)).backward()
     tied = Retriever(small_backbone())
-    in_batch_loss(tied(queries, None), tied(passages, None)).backward()
+    in_batch_loss(tied(queries), tied(passages)).backward()
     of_queries, of_passages = gradients(untied.queries), gradients(untied.passages)
     expected = gradients(tied)
     assert expected.keys() == of_queries.keys() == of_passages.keys()

@@ -44,6 +44,7 @@ from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, padded
@@ -179,7 +180,7 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
     ids, masked = torch.randint(0, 40, (6, 16)), torch.randperm(6 * 16)[:14]
 
     def step() -> None:
-        output = model(ids, None, masked)
+        output = model(Rows(ids, None), masked)
         late = output.late_logits.sum() if output.late_logits is not None else 0.0
         (output.head_logits.sum() + late).backward()
 
@@ -191,25 +192,21 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
 def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> None:
     backbone = small_backbone()
     model = MaskedLanguageModel(backbone, MaskedLanguageHead(backbone.config)).double()
-    ids, masked = torch.randint(0, 40, (6, 16)), torch.randperm(6 * 16)[:14]
+    rows, masked = Rows(torch.randint(0, 40, (6, 16)), None), torch.randperm(6 * 16)[:14]
     forward = shape_of(small_config()).mlm_flops(Chunk(6, 16, 6 * 16, 14))
-    assert 3 * forward == pytest.approx(
-        counted_flops(lambda: model(ids, None, masked).sum().backward()), rel=0.02
-    )
+    assert 3 * forward == pytest.approx(counted_flops(lambda: model(rows, masked).sum().backward()), rel=0.02)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_an_encoder_has_the_operations_that_pytorch_counts(pooling: Any) -> None:
-    vector, ids = TextVector(pooling), torch.randint(0, 40, (5, 16))
+    vector, rows = TextVector(pooling), Rows(torch.randint(0, 40, (5, 16)), None)
     retriever, condenser = Retriever(small_backbone(), vector), small_condenser(vector=vector)
     forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 16, 5 * 16))
-    assert 3 * forward == pytest.approx(
-        counted_flops(lambda: retriever(ids, None).sum().backward()), rel=0.02
-    )
+    assert 3 * forward == pytest.approx(counted_flops(lambda: retriever(rows).sum().backward()), rel=0.02)
     with torch.no_grad():
-        assert forward == pytest.approx(counted_flops(lambda: retriever(ids, None)), rel=0.001)
+        assert forward == pytest.approx(counted_flops(lambda: retriever(rows)), rel=0.001)
         # the first pass of the gradient cache
-        assert forward == pytest.approx(counted_flops(lambda: condenser.represent(ids, None)), rel=0.001)
+        assert forward == pytest.approx(counted_flops(lambda: condenser.represent(rows)), rel=0.001)
 
 
 @pytest.mark.parametrize("num_head_layers", [1, 3])
@@ -233,13 +230,12 @@ def test_the_embedded_backbone_is_as_the_tables_say() -> None:
 def test_the_plan_decides_on_the_gradient_cache_by_the_estimate_of_the_training() -> None:
     chunks, of_training = [Chunk(4, 16, 50, 9), Chunk(3, 8, 24, 10)], []
     for chunk in chunks:
-        ids, masked = (
-            torch.zeros(int(chunk.rows), chunk.width, dtype=torch.int64),
-            torch.arange(int(chunk.masked)),
-        )
-        mask = (torch.arange(ids.numel()) < chunk.tokens).view(ids.shape)
-        rows = MaskedRows(ids, None if mask.all() else mask, masked, masked)
-        of_training.append(TrainingChunk("spans", torch.arange(len(ids)), rows, 0))
+        num_rows, masked = int(chunk.rows), torch.arange(int(chunk.masked))
+        lengths = np.full(num_rows, chunk.width)
+        lengths[-1] -= num_rows * chunk.width - chunk.tokens  # all padding in the last row
+        rows = Rows.of(np.zeros((num_rows, chunk.width), dtype=np.int64), lengths)
+        inputs = MaskedRows(rows, masked, masked)
+        of_training.append(TrainingChunk("spans", torch.arange(num_rows), inputs, 0))
     shape = shape_of(small_config(), num_head_layers=2)
     assert 4 * shape.graph_numbers(chunks) == graph_bytes(of_training, small_condenser())
 
@@ -698,7 +694,7 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
 def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
     model, ids = CrossEncoder(small_backbone(), seed=3).double(), torch.randint(0, 40, (5, 16))
     forward = shape_of(small_config()).encoder_flops(Chunk(5, 16, 5 * 16))
-    counted = counted_flops(lambda: model(ids, torch.zeros_like(ids), None).sum().backward())
+    counted = counted_flops(lambda: model(Rows(ids, None)).sum().backward())
     assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
 
 

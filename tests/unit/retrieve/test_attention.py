@@ -15,6 +15,7 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.attention_entropy import cls_attention_entropies
 from condenser.model.backbone import load_backbone, prepare_backbone
+from condenser.model.rows import Rows
 from condenser.retrieve.attention import write_attention_entropies
 
 TEXTS = [("a title" * (row % 2), "one two three four " * (1 + row % 5)) for row in range(12)]
@@ -72,7 +73,7 @@ def test_each_passage_has_the_entropies_that_it_has_alone(
         tokens = [*tokens, *tokenizer.encode_flat([text])[0]][: MAX_TOKENS - 2]
         row = torch.tensor([[tokenizer.cls_id, *map(int, tokens), tokenizer.sep_id]])
         lengths.append(row.shape[1])
-        alone = cls_attention_entropies(backbone, row, None)[0]
+        alone = cls_attention_entropies(backbone, Rows(row, None))[0]
         assert found["per_passage"][doc_id] == pytest.approx(alone.tolist(), abs=2e-6)
     assert MAX_TOKENS in lengths and min(lengths) < 8  # some are cut, some short
     assert found["uniform"] == pytest.approx(np.mean(np.log(lengths)), abs=1e-6)

@@ -21,6 +21,7 @@ from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.train.distributed import Processes, alone, joined, sum_gradients
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.memory import StepMemory
@@ -74,14 +75,15 @@ def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: fl
     order = torch.tensor([5, 0, 7, 2, 1, 6, 3, 4]).split(rows_per_chunk)
     chunks = [Chunk("spans", rows, rows, 50 + number) for number, rows in enumerate(order)]
 
-    def with_losses(rows):
+    def with_losses(chunk):
+        rows = chunk.rows
         flat = 2 + WIDTH * torch.arange(len(rows))
-        output = model(ids[rows], None, flat)
+        output = model(Rows(ids[rows], None), flat)
         return output.vector, {"head": masked_cross_entropy_sum(output.head_logits, ids[rows, 2]) / NUM_SPANS}
 
     losses = contrastive_backward(
         [chunks[number] for number in processes.mine(len(chunks))],
-        lambda rows: model.represent(ids[rows], None),
+        lambda chunk: model.represent(Rows(ids[chunk.rows], None)),
         span_contrastive_loss,
         num_rows={"spans": NUM_SPANS},
         dim=12,

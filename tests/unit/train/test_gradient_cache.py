@@ -12,6 +12,7 @@ from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import Chunk, contrastive_backward
@@ -23,12 +24,16 @@ CPU = torch.device("cpu")
 
 
 def span_batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Ids, mask, two masked columns of each row, labels."""
+    """Ids, lengths, two masked columns of each row, labels."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 40, (NUM_SPANS, WIDTH), generator=generator)
     lengths = torch.randint(5, WIDTH + 1, (NUM_SPANS,), generator=generator)
     columns = torch.tensor([[1, 3]] * NUM_SPANS)
-    return ids, torch.arange(WIDTH) < lengths[:, None], columns, ids[:, 4:6]
+    return ids, lengths, columns, ids[:, 4:6]
+
+
+def in_rows(ids: Tensor, lengths: Tensor) -> Rows:
+    return Rows.of(ids.numpy(), lengths.numpy())
 
 
 def span_chunks(rows_per_chunk: int, *, seed: int = 100) -> list[Chunk[Tensor]]:
@@ -47,19 +52,20 @@ def cocondenser_gradient(
     scale: float = 1.0,
     precision: torch.dtype | None = None,
 ) -> tuple[dict[str, float], dict[str, Tensor]]:
-    ids, mask, columns, labels = span_batch()
+    ids, lengths, columns, labels = span_batch()
 
     def context():
         return nullcontext() if precision is None else torch.autocast("cpu", dtype=precision)
 
-    def encode(rows: Tensor) -> Tensor:
+    def encode(chunk: Chunk[Tensor]) -> Tensor:
         with context():
-            return model.represent(ids[rows], mask[rows])
+            return model.represent(in_rows(ids[chunk.rows], lengths[chunk.rows]))
 
-    def encode_with_losses(rows: Tensor) -> tuple[Tensor, Mapping[str, Tensor]]:
+    def encode_with_losses(chunk: Chunk[Tensor]) -> tuple[Tensor, Mapping[str, Tensor]]:
+        rows = chunk.rows
         flat = (columns[rows] + WIDTH * torch.arange(len(rows))[:, None]).flatten()
         with context():
-            output = model(ids[rows], mask[rows], flat)
+            output = model(in_rows(ids[rows], lengths[rows]), flat)
         chosen = labels[rows].flatten()
         assert output.late_logits is not None
         return output.vector, {
@@ -90,9 +96,9 @@ def gradients(model: nn.Module) -> dict[str, Tensor]:
 
 def plain_gradient(model: Condenser) -> tuple[dict[str, float], dict[str, Tensor]]:
     """The whole batch at once, by one call of backward."""
-    ids, mask, columns, labels = span_batch()
+    ids, lengths, columns, labels = span_batch()
     flat = (columns + WIDTH * torch.arange(NUM_SPANS)[:, None]).flatten()
-    output = model(ids, mask, flat)
+    output = model(in_rows(ids, lengths), flat)
     assert output.late_logits is not None
     losses = {
         "contrastive": span_contrastive_loss(output.vector),
@@ -150,13 +156,13 @@ def test_with_dropout_kept_graphs_are_those_of_one_backward_call() -> None:
     chunks = span_chunks(3)
     _, ours = cocondenser_gradient(model, chunks, keep_graphs=False)
 
-    ids, mask, columns, labels = span_batch()
+    ids, lengths, columns, labels = span_batch()
     spans = torch.zeros(NUM_SPANS, 12, dtype=torch.float64)
     total = torch.zeros((), dtype=torch.float64)
     for chunk in chunks:
         torch.manual_seed(chunk.seed)
         flat = (columns[chunk.rows] + WIDTH * torch.arange(len(chunk.rows))[:, None]).flatten()
-        output = model(ids[chunk.rows], mask[chunk.rows], flat)
+        output = model(in_rows(ids[chunk.rows], lengths[chunk.rows]), flat)
         spans = spans.index_copy(0, chunk.rows, output.vector)
         for logits in (output.head_logits, output.late_logits):
             total = total + masked_cross_entropy_sum(logits, labels[chunk.rows].flatten()) / NUM_MASKED
@@ -198,24 +204,24 @@ def test_queries_and_passages_are_groups_of_their_own(rows_per_chunk: int, tied:
         "queries": torch.randint(5, 40, (3, 6), generator=generator),
         "passages": torch.randint(5, 40, (9, 8), generator=generator),
     }
-    expected_loss = in_batch_loss(queries_model(ids["queries"], None), passages_model(ids["passages"], None))
+    expected_loss = in_batch_loss(
+        queries_model(Rows(ids["queries"], None)), passages_model(Rows(ids["passages"], None))
+    )
     expected_loss.backward()
     expected = gradients(models)
     models.zero_grad(set_to_none=True)
 
     chunks = [
-        Chunk(group, rows, (group, rows), 0)
+        Chunk(group, rows, Rows(ids[group][rows], None), 0)
         for group in ("queries", "passages")
         for rows in torch.arange(len(ids[group])).split(rows_per_chunk)
     ]
     losses = contrastive_backward(
         chunks,
-        lambda inputs: models[inputs[0]](ids[inputs[0]][inputs[1]], None),
+        lambda chunk: models[chunk.group](chunk.inputs),
         in_batch_loss,
         num_rows={"queries": 3, "passages": 9},
         dim=12,
-        encode_with_losses=None,
-        loss_names=[],
         keep_graphs=False,
         memory=StepMemory(models["queries"], keeps_graphs=False),
         processes=alone(CPU),

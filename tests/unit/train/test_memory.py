@@ -13,6 +13,7 @@ from torch import nn
 
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
 from condenser.train.memory import StepMemory
 
 NOT_KEPT, RECOMPUTED = "switching to the gradient cache", "switching to activation checkpointing"
@@ -105,7 +106,7 @@ def test_activation_checkpointing_keeps_less_for_the_backward_pass() -> None:
         with torch.autograd.graph.saved_tensors_hooks(
             lambda tensor: sizes.append(tensor.numel()) or tensor, lambda t: t
         ):
-            model(torch.randint(5, 40, (4, 16)), None)
+            model(Rows(torch.randint(5, 40, (4, 16)), None))
         return sum(sizes)
 
     model = Retriever(small_condenser(dropout=0.1).backbone).train()

@@ -267,7 +267,7 @@ def test_a_mask_depends_on_seed_epoch_and_position_and_not_on_group_or_chunk(fil
             row: ids[: groups[group].lengths[row] + 2].tolist()
             for chunk in texts.chunks
             if chunk.group == group
-            for row, ids in zip(chunk.rows.tolist(), chunk.inputs.input_ids, strict=True)
+            for row, ids in zip(chunk.rows.tolist(), chunk.inputs.rows.ids, strict=True)
         }
 
     whole = masked(shards, groups, tokenizer, **alike)
@@ -289,9 +289,9 @@ def test_without_a_mask_probability_the_texts_stay_as_they_are(files: Files) -> 
     assert texts.num_masked == 0
     for chunk in texts.chunks:
         ids, whole = groups[chunk.group].pack(shards, chunk.rows.numpy(), tokenizer)
-        assert chunk.inputs.input_ids.tolist() == ids.tolist()
-        mask = chunk.inputs.attention_mask
-        assert (mask.sum(1) if mask is not None else whole).tolist() == whole.tolist()
+        rows = chunk.inputs.rows
+        assert rows.ids.tolist() == ids.tolist() and rows.num_tokens == whole.sum()
+        assert (rows.mask.sum(1) if rows.mask is not None else whole).tolist() == whole.tolist()
         assert len(chunk.inputs.masked_positions) == len(chunk.inputs.labels) == 0
 
 
@@ -316,8 +316,8 @@ def _halves(
         texts=texts,
         mask_probability=0.0,
         loss_weights={},
-        losses=lambda rows: (model(rows.input_ids, rows.attention_mask), {}),
-        represent=lambda rows: model(rows.input_ids, rows.attention_mask),
+        losses=lambda texts: (model(texts.rows), {}),
+        represent=model,
         contrast=in_batch_loss,
         contrastive_weight=settings["contrastive_weight"],
         gradient_cache=settings["gradient_cache"],
