@@ -14,6 +14,8 @@ A source NAME is the module `condenser.data.sources.NAME`, found by its file nam
 It may hold:
 
 - `packages(settings) -> list[str]`: installed packages whose versions decide the texts;
+- `expected(settings, split) -> list[Expected]`: for the plan, the passages (`split` None) or the queries of a
+  split that there will be; without it, the plan counts the user's own files, else takes official numbers;
 - `NEEDS_NETWORK`: `collect` itself fetches texts;
 - `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, sample, wanted,
   seed)`: official files that hold the negatives of a system, and the training examples made from them;
@@ -28,8 +30,10 @@ It may hold:
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,6 +43,23 @@ from condenser.files import write_json
 
 FOLDER = "data/sources"
 _NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "other_eval_splits")
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Texts that a data set will have, for the plan.
+
+    Attributes:
+        like: the row of the plan's collections.tsv that says how long they are.
+        count: how many, or all of the row where it has fewer; None for all of the row.
+        joined: how many of them make one passage.
+        basis: in words, where the count comes from; empty if from the row.
+    """
+
+    like: str
+    count: float | None
+    joined: int = 1
+    basis: str = ""
 
 
 def load(settings: Mapping[str, Any]) -> ModuleType:
@@ -66,6 +87,14 @@ def packages(settings: Mapping[str, Any]) -> list[str]:
     """The installed packages whose versions decide a data set's texts."""
     find = getattr(load(settings), "packages", None)
     return find(settings) if find else []
+
+
+def package_bytes(settings: Mapping[str, Any]) -> int:
+    """Bytes of the Python files of these packages without their tests, by their installer's list."""
+    files = (
+        file for name in packages(settings) for file in importlib.metadata.distribution(name).files or ()
+    )
+    return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
 def splits(settings: Mapping[str, Any]) -> list[str]:

@@ -20,6 +20,7 @@ from pydantic import Field
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row, Unfit, json_object, preview
 from condenser.data.records import Passage
+from condenser.data.sources import Expected
 from condenser.settings import Block, Count, Texts
 
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
@@ -61,6 +62,16 @@ def local_files(settings: Mapping[str, Any]) -> list[Path]:
         for part in settings["parts"]
         if Path(part["id"]).is_dir()
         for file in part_files(Path(part["id"]), part.get("config"), part.get("split", "train"))
+    ]
+
+
+def expected(settings: Mapping[str, Any], split: str | None) -> list[Expected]:
+    """The rows of each part, by the name of its dataset and its config."""
+    return [
+        Expected(
+            " ".join(filter(None, [part["id"], part["config"]])), part["max_rows"], part["rows_per_passage"]
+        )
+        for part in settings["parts"]
     ]
 
 

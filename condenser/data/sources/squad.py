@@ -10,7 +10,8 @@ Source: Rajpurkar et al. 2016; rajpurkar.github.io/SQuAD-explorer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from condenser.data.archives import open_unpacked
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.parsing import Row, Unfit, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
-from condenser.data.sources import plain_or_packed
+from condenser.data.sources import Expected, plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import Count, Name, PartlyJudgedTexts, Whole
 
@@ -71,6 +72,29 @@ def local_files(settings: Mapping[str, Any]) -> list[Path]:
     """The file of each split, or the one of both, in the folder `path`."""
     names = [settings["one_file"]] if settings["one_file"] else given_splits(settings)
     return [plain_or_packed(Path(settings["path"], f"{name}-v1.1.json")) for name in names]
+
+
+def expected(settings: Mapping[str, Any], split: str | None) -> list[Expected]:
+    """Paragraphs and questions, counted; in one file, a split has the share of its articles."""
+    files = local_files(settings)
+    if split is None:
+        return [Expected("squad", _count_in(files, "context"), basis="paragraphs counted")]
+    if not settings["one_file"]:
+        count = _count_in([file for file in files if file.name.startswith(f"{split}-")], "question")
+    else:
+        held_out = settings["held_out_articles"] / _count_in(files, "paragraphs")
+        share = held_out if split == settings["eval_split"] else 1 - held_out
+        count = max(1.0, share * _count_in(files, "question"))
+    return [Expected("squad/queries", count, basis="questions counted")]
+
+
+def _count_in(files: Sequence[Path], key: str) -> float:
+    """How often a key stands in JSON files."""
+    count = 0
+    for file in files:
+        with open_unpacked(file) as stream:
+            count += len(re.findall(rf'"{key}"\s*:'.encode(), stream.read()))
+    return float(max(1, count))
 
 
 def collect(

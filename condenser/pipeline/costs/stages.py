@@ -18,7 +18,6 @@ from condenser.data import sources
 from condenser.data.official import official_file
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
-from condenser.pipeline.costs.texts import python_bytes
 
 Work = dict[str, Any]
 _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
@@ -37,8 +36,11 @@ def collect(job: Job, data: Data) -> Work | None:
     written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
     if task := sources.task(settings):  # an item has several sentences
         written += (_SENTENCES[task] - 1) * sum(map(data.text_bytes, texts[1:]))
-    parsed = sum(map(python_bytes, settings.get("packages", ())))
-    return {"rows": sum(one.count for one in texts), "source_bytes": parsed, "bytes_on_disk": written}
+    return {
+        "rows": sum(one.count for one in texts),
+        "source_bytes": sources.package_bytes(settings),
+        "bytes_on_disk": written,
+    }
 
 
 def checkpoint(job: Job, data: Data) -> Work:

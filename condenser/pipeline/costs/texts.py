@@ -7,9 +7,7 @@ trainings use make blocks and spans of it.
 from __future__ import annotations
 
 import contextlib
-import importlib.metadata
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -88,18 +86,11 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
     Raises:
         ValueError: collections.tsv does not have its source, or a part of it.
     """
-    if settings["source"] == "hub_text":
-        return _hub_texts(settings["parts"], tables)
-    if settings["source"] == "squad":
-        count = _count_in(sources.local_files(settings), "context")
-        return assumed_texts(tables.row("collections", "squad"), count, why="paragraphs counted")
+    if expected := getattr(sources.load(settings), "expected", None):
+        return _mixed(expected(settings, None), tables)
     if (files := sources.local_files(settings)) and not sources.task(settings):
         return _own_file(files[0], tables)
     row = tables.row("collections", settings["source"])
-    if not row["rows"]:  # docstrings
-        rate = tables.assumption(f"{settings['source']}_per_mb")
-        count = max(2.0, rate * sum(map(python_bytes, settings["packages"])) / 1e6)
-        return assumed_texts(row, count, why=f"{rate:g} texts per MB of source")
     row = row | ({"title_tokens": "0"} if settings.get("titles") == "none" else {})
     return assumed_texts(row, float(row["rows"]), why="official collection")
 
@@ -110,17 +101,15 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     Raises:
         ValueError: collections.tsv does not have the split.
     """
+    if expected := getattr(sources.load(settings), "expected", None):
+        return _mixed(expected(settings, split), tables)
     name = "/".join(filter(None, (settings["source"], settings.get("name"), split)))
     why, count = f"official split {split}", None
-    if settings["source"] == "squad":
-        name, why, count = "squad/queries", "questions counted", _squad_questions(settings, split)
-    if settings["source"] == "pydoc":
-        name, why = "pydoc/queries", "queries as configured"
-        count = settings["eval_queries" if split == settings["eval_split"] else "train_queries"]
-    if sources.task(settings) and (files := sources.local_files(settings)):
+    files = sources.local_files(settings)
+    if sources.task(settings) and files:
         named = [file for file in files if split in file.name] or files
         count, why = sum(map(count_unpacked_lines, named)), f"lines of {named[0].name} counted"
-    for file in sources.local_files(settings):
+    for file in files:
         if "qrels" in (file.parent.name, file.name[:5]) and file.name.removesuffix(".gz").endswith(
             f"{split}.tsv"
         ):
@@ -130,31 +119,6 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
             count = max(1, len(judged - {b"query-id"}))
     row = tables.row("collections", name)
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
-
-
-def _squad_questions(settings: Mapping[str, Any], split: str) -> float:
-    """The questions of a split of SQuAD; of one file, as many as its share of the articles."""
-    files = sources.local_files(settings)
-    if not settings["one_file"]:
-        return _count_in([file for file in files if file.name.startswith(f"{split}-")], "question")
-    held_out = settings["held_out_articles"] / _count_in(files, "paragraphs")
-    share = held_out if split == settings["eval_split"] else 1 - held_out
-    return max(1.0, share * _count_in(files, "question"))
-
-
-def _count_in(files: Sequence[Path], key: str) -> float:
-    """How often a key stands in JSON files."""
-    count = 0
-    for file in files:
-        with open_unpacked(file) as stream:
-            count += len(re.findall(rf'"{key}"\s*:'.encode(), stream.read()))
-    return float(max(1, count))
-
-
-def python_bytes(package: str) -> int:
-    """Bytes of an installed package's Python files without its tests, by its installer's list."""
-    files = importlib.metadata.distribution(package).files or []
-    return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
 def assumed_texts(row: Row, count: float, *, why: str) -> Texts:
@@ -182,16 +146,16 @@ def _in_sentences(lengths: np.ndarray, titles: np.ndarray, row: Row, count: floa
     return Texts(texts, count, float(row["id_bytes"]), assumption)
 
 
-def _hub_texts(parts: Sequence[Mapping[str, Any]], tables: Tables) -> Texts:
-    """Texts of the hub, of which a passage may join several; each part has its share of the sample."""
+def _mixed(parts: Sequence[sources.Expected], tables: Tables) -> Texts:
+    """The texts that a source expects; each part has its share of the sample."""
     texts: list[Texts] = []
     for part in parts:
-        name, joined = " ".join(filter(None, [part["id"], part["config"]])), part["rows_per_passage"]
-        row = tables.row("collections", name)
-        number = min(float(row["rows"]), part["max_rows"] or np.inf)
-        if joined > 1:
-            row = row | {"tokens": str(joined * float(row["tokens"])), "title_tokens": "0"}
-        texts.append(assumed_texts(row, number / joined, why=f"{name}: {number:,.0f} texts"))
+        row = tables.row("collections", part.like)
+        count = min(float(row["rows"] or np.inf), part.count or np.inf) / part.joined
+        if part.joined > 1:
+            row = row | {"tokens": str(part.joined * float(row["tokens"])), "title_tokens": "0"}
+        why = part.basis or f"{part.like}: {count * part.joined:,.0f} texts"
+        texts.append(assumed_texts(row, count, why=why))
     count, rows = sum(one.count for one in texts), []
     for one in texts:
         places = even_places(one.num_rows, max(1, round(SAMPLE_ROWS * one.count / count)))
