@@ -128,7 +128,8 @@ def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
 
     from condenser.data import sources
     from condenser.data.tokens import Tokenizer, tokenise_collection
-    from condenser.model.backbone import embedded_folder, prepare_backbone
+    from condenser.model.backbone import backbone_from
+    from condenser.model.backbone_sources import embedded_folder
 
     torch.set_num_threads(threads)
     folder.mkdir(parents=True)
@@ -138,11 +139,8 @@ def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
         BertModel(BertConfig(max_position_embeddings=512)).save_pretrained(folder / "base")
         AutoTokenizer.from_pretrained(origin).save_pretrained(folder / "base")
         origin = folder / "base"
-    unused: dict[str, Any] = dict.fromkeys(("hub_id", "revision", "mirror", "shape", "texts"))
     for name, pooling, normalised in (("model", "mean", True), ("cls", "cls", False)):
-        prepare_backbone(
-            "folder", folder / name, seed=0, path=origin, pooling=pooling, normalised=normalised, **unused
-        )
+        backbone_from(origin, folder / name, seed=0, pooling=pooling, normalised=normalised)
     dataset = load_config([])["datasets"]["msmarco"]
     (folder / "data").mkdir()
     sources.collect(folder / "data", {}, dataset)

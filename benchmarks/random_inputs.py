@@ -13,7 +13,7 @@ from condenser.data.records import Query, TrainExample, write_examples, write_qu
 from condenser.data.tokens import Tokenizer, shard_files
 from condenser.experiment import home, root
 from condenser.files import save_npy
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import backbone_from, new_backbone
 from condenser.pipeline.costs.data import checkpoint_shape
 from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries, assumed_texts
@@ -38,15 +38,15 @@ def write_inputs(
     Queries, examples and ids go with the tokens of the stage train.
     """
     random = np.random.default_rng(config["seed"])
-    source: dict[str, Any] = dict.fromkeys(("hub_id", "revision", "mirror", "shape", "texts"))
     if initial is None:
         checkpoint = root(config, next(name for name in stages if name in config["models"]))
         wanted = checkpoint_shape(config["models"][checkpoint], tables)
-        source["texts"] = (f"w{number} w{number}" for number in range(wanted.vocab_size))
+        texts = (f"w{number} w{number}" for number in range(wanted.vocab_size))
         names = ("num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions")
-        source["shape"] = dict(zip(names, astuple(wanted), strict=False))  # without the head's layers
-    kind = "folder" if initial else "scratch"
-    prepare_backbone(kind, folder / "backbone", seed=config["seed"], path=initial, **source)
+        of_backbone = dict(zip(names, astuple(wanted), strict=False))  # without the head's layers
+        new_backbone(folder / "backbone", shape=of_backbone, texts=texts, seed=config["seed"])
+    else:
+        backbone_from(initial, folder / "backbone", seed=config["seed"])
 
     for stage, settings in stages.items():
         corpus = home(config, stage, dataset) if stage in config["models"] else dataset

@@ -12,7 +12,7 @@ import pyarrow
 import pyarrow.parquet
 
 from condenser.data.records import Passage
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import new_backbone
 from tests.dpr_files import answers, context, passages, question, write
 
 TRIPLES_OF_A_PAIR = 4
@@ -66,18 +66,11 @@ def write_mirror(tiny: Path, mirror: Path) -> None:
     _write_documents(texts, mirror)
     _write_dpr(texts, mirror)
     shape = {"vocab_size": 600, "hidden_size": 24, "num_layers": 12, "num_heads": 2}
-    prepare_backbone(
-        "scratch",
+    new_backbone(
         mirror / "bert-base-uncased",
         seed=1,
-        hub_id=None,
-        revision=None,
-        mirror=None,
-        path=None,
         shape=shape | {"intermediate_size": 48, "max_positions": 512},
         texts=(text for one in texts.passages for text in (one.title, one.text)),
-        pooling=None,
-        normalised=None,
     )
 
 

@@ -25,7 +25,7 @@ from condenser.data.records import (
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import new_backbone
 from condenser.train.crossencoder import train_crossencoder
 from condenser.train.distributed import Processes, alone
 from condenser.train.examples import TrainingFiles
@@ -147,14 +147,9 @@ def prepare(root: Path, *, dropout: float) -> Files:
             for number, query in enumerate(queries[:-2])
         ],
     )
-    prepare_backbone(
-        "scratch",
+    new_backbone(
         files.backbone,
         seed=7,
-        hub_id=None,
-        revision=None,
-        mirror=None,
-        path=None,
         shape=SHAPE,
         texts=(passage.text for passage in passages),
     )

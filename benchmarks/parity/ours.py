@@ -53,7 +53,7 @@ from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.data.triples import make_triple_examples
 from condenser.files import read_json, write_json
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import new_backbone
 from condenser.model.devices import set_up
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
@@ -156,14 +156,9 @@ def prepare(work: Path) -> Setting:
         for row, text in enumerate(texts)
     ]
     backbone = work / "inputs" / "model"
-    prepare_backbone(
-        "scratch",
+    new_backbone(
         backbone,
         seed=SEED,
-        hub_id=None,
-        revision=None,
-        mirror=None,
-        path=None,
         shape=SHAPE,
         texts=texts,
     )

@@ -9,21 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from transformers import BertConfig, BertModel
 
 from condenser.files import atomic_folder, sha256_file
-from condenser.model.backbone_folder import (
-    empty_backbone,
-    load_backbone,
-    save_backbone,
-    write_backbone,
-    write_model,
-)
-from condenser.model.backbone_sources import embedded_folder, hub_folder
+from condenser.model.backbone_folder import empty_backbone, write_model
 from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.bert_tokenizer import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
@@ -31,78 +24,36 @@ from condenser.model.text_vector import TextVector, read_text_vector, write_text
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, read_float32_weights, write_weights
 
-__all__ = ["embedded_folder", "load_backbone", "prepare_backbone", "save_backbone", "write_backbone"]
-
 log = logging.getLogger(__name__)
 
-Given = TypeVar("Given")
+_PAPERS = TextVector()
 
 
-def prepare_backbone(
-    source: str,
+def backbone_from(
+    origin: Path,
     folder: str | Path,
     *,
     seed: int,
-    hub_id: str | None,
-    revision: str | None,
-    mirror: str | Path | None,
-    path: str | Path | None,
-    shape: Mapping[str, int] | None,
-    texts: Iterable[str] | None,
     pooling: Literal["cls", "mean"] | None = None,
     normalised: bool | None = None,
 ) -> dict[str, Any]:
-    """Write the backbone folder of a source; gives the counts for its manifest.
+    """Write the backbone folder of a checkpoint; gives the counts for its manifest.
 
     Args:
-        source: "embedded" (MiniLM from an installed package), "hub" (`hub_id` at `revision`, taken from
-            `mirror`/`hub_id` if that folder exists), "folder" (`path`), or "scratch" (new weights of
-            `shape`, and a WordPiece vocabulary learnt from `texts`).
-        seed: draws the weights that the source lacks: all of them for "scratch", otherwise those of
-            the pooler and of the masked language model's head, if they are missing.
-        shape: hidden_size, num_layers, num_heads, intermediate_size, vocab_size, max_positions.
-        pooling, normalised: the vector of a text; None for what the source says (`read_text_vector`).
+        seed: draws the weights of the pooler and of the masked language model's head, if they are missing.
+        pooling, normalised: the vector of a text; None for what the checkpoint says (`read_text_vector`).
 
     Returns:
-        Source, parameters, layers, hidden size, vocabulary size; "from checkpoint" or "new" for the
-        pooler and for the masked language model's head; pooling and whether the vector is normalised; and
-        the digest of a checkpoint's weights.
+        Parameters, layers, hidden size, vocabulary size; "from checkpoint" or "new" for the pooler and for
+        the masked language model's head; the vector of a text; the digest of the checkpoint's weights.
 
     Raises:
-        ValueError: the source is unknown, incomplete, not a BERT, or asks to run code.
+        ValueError: the checkpoint is incomplete, not a BERT, or asks to run code.
     """
-    if source == "scratch":
-        shape, texts = _given(shape, source, "shape"), _given(texts, source, "texts")
-        own = _vector(TextVector(), pooling, normalised)
-        return _from_scratch(folder, shape=shape, texts=texts, vector=own, seed=seed)
-    if source == "embedded":
-        origin = embedded_folder()
-    elif source == "hub":
-        origin = hub_folder(_given(hub_id, source, "id"), revision=revision, mirror=mirror)
-    elif source == "folder":
-        origin = _given(None if path is None else Path(path), source, "path")
-    else:
-        raise ValueError(f"backbone source: expected embedded, hub, folder or scratch, got {source!r}.")
     told = TextVector() if None not in (pooling, normalised) else read_text_vector(origin)
-    own = _vector(told, pooling, normalised)
-    return _from_checkpoint(origin, folder, source=source, vector=own, seed=seed)
-
-
-def _vector(told: TextVector, pooling: Literal["cls", "mean"] | None, normalised: bool | None) -> TextVector:
-    return TextVector(
+    vector = TextVector(
         told.pooling if pooling is None else pooling, told.normalised if normalised is None else normalised
     )
-
-
-def _given(value: Given | None, source: str, name: str) -> Given:
-    if value is None:
-        raise ValueError(f"backbone source {source}: expected {name}, got none. Set it in the config.")
-    return value
-
-
-def _from_checkpoint(
-    origin: Path, folder: str | Path, *, source: str, vector: TextVector, seed: int
-) -> dict[str, Any]:
     config, tensors, head_tensors = read_checkpoint(origin)
     head_file = origin / WEIGHTS_FILE
     if (origin / MLM_HEAD_FILE).is_file():  # a folder of ours
@@ -126,13 +77,26 @@ def _from_checkpoint(
         _write(model, mlm_head, vector, partial)
     origins = {True: "from checkpoint", False: "new"}
     found = origins[has_pooler], origins[bool(head_tensors)]
-    counts = _counts(model, source, vector, pooler=found[0], mlm_head=found[1])
+    counts = _counts(model, vector, pooler=found[0], mlm_head=found[1])
     return {**counts, "source_sha256": sha256_file(origin / WEIGHTS_FILE)}
 
 
-def _from_scratch(
-    folder: str | Path, *, shape: Mapping[str, int], texts: Iterable[str], vector: TextVector, seed: int
+def new_backbone(
+    folder: str | Path,
+    *,
+    shape: Mapping[str, int],
+    texts: Iterable[str],
+    seed: int,
+    vector: TextVector = _PAPERS,
 ) -> dict[str, Any]:
+    """Write the folder of a new BERT with random weights and a WordPiece vocabulary learnt from `texts`.
+
+    Args:
+        shape: hidden_size, num_layers, num_heads, intermediate_size, vocab_size, max_positions.
+
+    Returns:
+        The counts of `backbone_from` without a digest, and the words that were too long to learn from.
+    """
     words, num_too_long = learn_wordpieces(texts, vocab_size=shape["vocab_size"])
     if shape["hidden_size"] % shape["num_heads"]:
         raise ValueError(
@@ -152,7 +116,7 @@ def _from_scratch(
     with atomic_folder(folder) as partial:
         save_tokenizer(wordpiece_tokenizer(words, max_length=config.max_position_embeddings), partial)
         _write(model, _new_head(config, seed=seed), vector, partial)
-    counts = _counts(model, "scratch", vector, pooler="new", mlm_head="new")
+    counts = _counts(model, vector, pooler="new", mlm_head="new")
     return {**counts, "words_too_long_to_learn": num_too_long}
 
 
@@ -177,18 +141,14 @@ def _refuse_nan(tensors: Mapping[str, Tensor], *, path: Path) -> None:
             )
 
 
-def _counts(
-    model: BertModel, source: str, vector: TextVector, *, pooler: str, mlm_head: str
-) -> dict[str, Any]:
+def _counts(model: BertModel, vector: TextVector, *, pooler: str, mlm_head: str) -> dict[str, Any]:
     config = model.config
     log.info(
-        "backbone from %s: %d layers of %d, %d words; pooler %s, masked language model's head %s; "
-        "pooling %s%s",
-        *(source, config.num_hidden_layers, config.hidden_size, config.vocab_size, pooler, mlm_head),
+        "backbone: %d layers of %d, %d words; pooler %s, masked language model's head %s; pooling %s%s",
+        *(config.num_hidden_layers, config.hidden_size, config.vocab_size, pooler, mlm_head),
         *(vector.pooling, ", normalised" if vector.normalised else ""),
     )
     return {
-        "source": source,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "layers": config.num_hidden_layers,
         "hidden_size": config.hidden_size,

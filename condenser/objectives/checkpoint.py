@@ -90,29 +90,32 @@ def display_name(settings: Mapping[str, Any]) -> str:
 def prepare(
     settings: Mapping[str, Any], output: Path, *, seed: int, mirror: str | None, collection: Path | None
 ) -> dict[str, Any]:
-    """Write the model's folder; gives the counts of `condenser.model.backbone.prepare_backbone`."""
+    """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source."""
     from condenser.data.records import read_passages
-    from condenser.model.backbone import prepare_backbone
+    from condenser.model.backbone import backbone_from, new_backbone
+    from condenser.model.backbone_sources import embedded_folder, hub_folder
+    from condenser.model.text_vector import TextVector
 
-    texts = shape = None
-    if settings["source"] == "scratch":
+    source, pooling, normalised = (settings[name] for name in ("source", "pooling", "normalised"))
+    if source == "scratch":
         if collection is None:
             raise ValueError(
                 "--collection: expected a collection, got none. Source scratch learns its words there."
             )
-        shape = {name: settings[name] for name in _SHAPE}
-        shape["max_positions"] = settings["max_positions"] or 512
-        texts = (text for passage in read_passages(collection) for text in (passage.title, passage.text))
-    return prepare_backbone(
-        settings["source"],
-        output,
-        seed=seed,
-        hub_id=settings["id"],
-        revision=settings["revision"] or "main",
-        mirror=mirror,
-        path=settings["path"],
-        shape=shape,
-        texts=texts,
-        pooling=settings["pooling"],
-        normalised=settings["normalised"],
-    )
+        counts = new_backbone(
+            output,
+            shape={name: settings[name] for name in _SHAPE}
+            | {"max_positions": settings["max_positions"] or 512},
+            texts=(text for passage in read_passages(collection) for text in (passage.title, passage.text)),
+            seed=seed,
+            vector=TextVector(pooling or "cls", bool(normalised)),
+        )
+    else:
+        if source == "embedded":
+            origin = embedded_folder()
+        elif source == "hub":
+            origin = hub_folder(settings["id"], revision=settings["revision"] or "main", mirror=mirror)
+        else:
+            origin = Path(settings["path"])
+        counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised)
+    return {"source": source, **counts}

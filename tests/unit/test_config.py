@@ -14,7 +14,7 @@ import yaml
 from condenser import experiment, kinds
 from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_longest_row, validated
 from condenser.data.sources import msmarco
-from condenser.model.backbone import embedded_folder
+from condenser.model.backbone_sources import embedded_folder
 from condenser.train.schedule import num_warmup_steps
 
 Config = dict[str, Any]

@@ -22,9 +22,10 @@ from condenser.export.folders import (
     write_model,
 )
 from condenser.files import read_json, save_npy
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import new_backbone
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
+from condenser.model.text_vector import TextVector
 from condenser.model.untied import UntiedEncoders, query_encoder_folder
 
 WAYS = [(pooling, normalised) for pooling in ("cls", "mean") for normalised in (False, True)]
@@ -35,9 +36,9 @@ TEXTS = ["abc abd", "bcd abc abd bcd abc abd bcd abd abc bcd abd abc bcd", "", "
 def retriever(folder: Path, *, pooling: str, normalised: bool, tied: bool) -> Path:
     """A BERT with random weights; with two encoders, that of queries has other weights."""
     start = folder / "start"
-    prepare_backbone(
-        "scratch", start, seed=1, hub_id=None, revision=None, mirror=None, path=None, pooling=pooling,
-        normalised=normalised, texts=["abc abd bcd abc"] * 3,
+    new_backbone(
+        start, seed=1, vector=TextVector(pooling, normalised),
+        texts=["abc abd bcd abc"] * 3,
         shape={"hidden_size": 12, "num_layers": 2, "num_heads": 3, "intermediate_size": 20,
                "vocab_size": 40, "max_positions": 16},
     )  # fmt: skip

@@ -10,7 +10,7 @@ from forks import Program
 
 from condenser.data.records import Passage, write_passages
 from condenser.files import read_json, sha256_file
-from condenser.model.backbone import load_backbone
+from condenser.model.backbone_folder import load_backbone
 from condenser.model.text_vector import VECTOR_FILES
 
 ABSENT = {

@@ -14,7 +14,7 @@ from small_models import small_condenser
 from transformers import AutoModel
 
 from condenser.files import read_json, write_json
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import new_backbone
 from condenser.model.bert_config import ATTENTION
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
@@ -28,11 +28,9 @@ SHAPE = {"hidden_size": 12, "num_layers": 4, "num_heads": 3, "intermediate_size"
 @pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "backbone"
-    prepare_backbone(
-        "scratch",
+    new_backbone(
         folder,
         seed=1,
-        **{"hub_id": None, "revision": None, "mirror": None, "path": None},
         shape={**SHAPE, "vocab_size": 40},
         texts=["abc abd bcd abc"] * 3,
     )

@@ -8,7 +8,7 @@ import torch
 from small_models import small_backbone
 
 from condenser.files import read_json, write_json
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import new_backbone
 from condenser.model.bert_config import ATTENTION
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
@@ -52,11 +52,9 @@ def test_an_empty_text_has_a_vector() -> None:
 
 def test_a_retrievers_folder_cannot_choose_its_attention(tmp_path: Path) -> None:
     shape = {"hidden_size": 12, "num_layers": 2, "num_heads": 3, "intermediate_size": 20}
-    prepare_backbone(
-        "scratch",
+    new_backbone(
         tmp_path / "folder",
         seed=1,
-        **{"hub_id": None, "revision": None, "mirror": None, "path": None},
         shape={**shape, "max_positions": 16, "vocab_size": 40},
         texts=["abc abd bcd abc"] * 3,
     )

@@ -11,7 +11,8 @@ import pytest
 import torch
 from small_models import small_backbone
 
-from condenser.model.backbone import embedded_folder, prepare_backbone
+from condenser.model.backbone import backbone_from, new_backbone
+from condenser.model.backbone_sources import embedded_folder
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
@@ -110,7 +111,7 @@ def test_the_dropout_of_the_vector_is_the_same_alone_and_with_the_losses(vector)
 def test_the_embedded_model_is_what_sentence_transformers_makes_of_it(tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
-    counts = prepare("embedded", tmp_path / "backbone")
+    counts = backbone_from(embedded_folder(), tmp_path / "backbone", seed=7)
     assert (counts["pooling"], counts["normalised"]) == ("mean", True)
     texts = ["a short text", "another text, of a few more words than the first one", "42"]
     theirs = SentenceTransformer(str(embedded_folder()), device="cpu")
@@ -126,8 +127,8 @@ def test_the_embedded_model_is_what_sentence_transformers_makes_of_it(tmp_path: 
 
 
 def test_the_embedded_model_has_the_papers_vector_if_asked_and_the_same_weights(tmp_path: Path) -> None:
-    prepare("embedded", tmp_path / "mean")
-    prepare("embedded", tmp_path / "cls", pooling="cls", normalised=False)
+    backbone_from(embedded_folder(), tmp_path / "mean", seed=7)
+    backbone_from(embedded_folder(), tmp_path / "cls", seed=7, pooling="cls", normalised=False)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("mean", "cls")]
     assert weights[0] == weights[1]
     model = Retriever.load(tmp_path / "cls", dropout=None).eval()
@@ -137,16 +138,10 @@ def test_the_embedded_model_has_the_papers_vector_if_asked_and_the_same_weights(
         torch.testing.assert_close(model(Rows(ids, None)), plain, rtol=0, atol=1e-5)
 
 
-def prepare(source: str, folder: Path, **given: Any) -> dict[str, Any]:
-    nothing = {"hub_id": None, "revision": None, "mirror": None, "path": None, "shape": None, "texts": None}
-    return prepare_backbone(source, folder, seed=7, **{**nothing, **given})
-
-
 @pytest.mark.parametrize("vector", WAYS, ids=str)
 def test_every_folder_that_is_saved_says_how_its_vector_is_made(vector, tmp_path: Path) -> None:
-    prepare(
-        "scratch", tmp_path / "start", texts=["a cat sat on a mat"] * 3, pooling=vector.pooling,
-        normalised=vector.normalised,
+    new_backbone(
+        tmp_path / "start", texts=["a cat sat on a mat"] * 3, vector=vector, seed=7,
         shape={"hidden_size": 12, "num_layers": 2, "num_heads": 3, "intermediate_size": 20, "vocab_size": 80,
                "max_positions": 16},
     )  # fmt: skip

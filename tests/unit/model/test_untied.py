@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
 from condenser.loss.contrastive import in_batch_loss
-from condenser.model.backbone import prepare_backbone
+from condenser.model.backbone import new_backbone
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.untied import QUERY_FOLDER, UntiedEncoders, query_encoder_folder
@@ -23,11 +23,9 @@ SHAPE = {"hidden_size": 12, "num_layers": 2, "num_heads": 3, "intermediate_size"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A new BERT."""
     folder = tmp_path_factory.mktemp("models") / "bert"
-    prepare_backbone(
-        "scratch",
+    new_backbone(
         folder,
         seed=1,
-        **{"hub_id": None, "revision": None, "mirror": None, "path": None},
         shape={**SHAPE, "max_positions": 16, "vocab_size": 40},
         texts=["abc abd bcd abc"] * 3,
     )

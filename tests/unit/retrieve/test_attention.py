@@ -14,8 +14,10 @@ from small_trainings import sharpen
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.attention_entropy import cls_attention_entropies
-from condenser.model.backbone import load_backbone, prepare_backbone
+from condenser.model.backbone import new_backbone
+from condenser.model.backbone_folder import load_backbone
 from condenser.model.rows import Rows
+from condenser.model.text_vector import TextVector
 from condenser.retrieve.attention import write_attention_entropies
 
 TEXTS = [("a title" * (row % 2), "one two three four " * (1 + row % 5)) for row in range(12)]
@@ -26,11 +28,11 @@ MAX_TOKENS = 16
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "model"
-    prepare_backbone(
-        "scratch", folder, seed=5, hub_id=None, revision=None, mirror=None, path=None,
+    new_backbone(
+        folder, seed=5,
         shape={"hidden_size": 24, "num_layers": 3, "num_heads": 2, "intermediate_size": 32,
                "vocab_size": 60, "max_positions": 32},
-        texts=[text for _, text in TEXTS], pooling="mean", normalised=True,
+        texts=[text for _, text in TEXTS], vector=TextVector("mean", normalised=True),
     )  # fmt: skip
     sharpen(folder)
     return folder

@@ -10,7 +10,8 @@ from small_trainings import sharpen
 from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.tokens import Tokenizer, shard_bounds, write_token_shard
-from condenser.model.backbone import embedded_folder, prepare_backbone
+from condenser.model.backbone import new_backbone
+from condenser.model.backbone_sources import embedded_folder
 from condenser.model.devices import set_up
 from condenser.model.retriever import Retriever
 from condenser.retrieve import encode
@@ -41,14 +42,9 @@ def retriever(tmp_path_factory, texts) -> Path:
     """Two layers as wide as the embedded backbone's over few words, which load in no time."""
     folder = tmp_path_factory.mktemp("models") / "retriever"
     layers = {"hidden_size": 384, "num_layers": 2, "num_heads": 12, "intermediate_size": 1536}
-    prepare_backbone(
-        "scratch",
+    new_backbone(
         folder,
         seed=5,
-        hub_id=None,
-        revision=None,
-        mirror=None,
-        path=None,
         shape={**layers, "vocab_size": 90, "max_positions": 64},
         texts=[text for _, text in texts],
     )

@@ -13,7 +13,8 @@ import torch
 from condenser.data.records import Query, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import save_npy
-from condenser.model.backbone import embedded_folder, load_backbone
+from condenser.model.backbone_folder import load_backbone
+from condenser.model.backbone_sources import embedded_folder
 from condenser.model.retriever import Retriever
 from condenser.retrieve import bm25, device_search, encode, search
 
