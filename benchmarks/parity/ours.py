@@ -359,9 +359,7 @@ def masking(setting: Setting) -> None:
     blocks = pack_blocks(shards, max_tokens=MAX_TOKENS, short_probability=0.1, seed=SEED)
     items = np.flatnonzero(blocks.lengths <= MAX_TOKENS)
     starts, lengths = blocks.starts[items], blocks.lengths[items]
-    ids, whole = pack_texts(
-        shards, starts, lengths, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id, pad_id=tokenizer.pad_id
-    )
+    ids, whole = pack_texts(shards, starts, lengths, tokenizer)
 
     def masked(epoch: int) -> Any:
         return mask_tokens(
@@ -429,9 +427,7 @@ def long_blocks(setting: Setting) -> None:
         ],
     )
     starts, lengths = block_windows(blocks, items, max_tokens=MAX_TOKENS, seed=SEED, epoch=0)
-    ids, whole = pack_texts(
-        shards, starts, lengths, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id, pad_id=tokenizer.pad_id
-    )
+    ids, whole = pack_texts(shards, starts, lengths, tokenizer)
     batch = mask_tokens(
         ids,
         whole,
@@ -493,9 +489,7 @@ def blocks(setting: Setting) -> None:
 def _rows_of_ids(shards: TokenShards, rows: np.ndarray, *, max_tokens: int, tokenizer: Tokenizer) -> Tensor:
     """`[CLS] text [SEP]` of some rows, padded to `max_tokens`."""
     starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
-    ids, _ = pack_texts(
-        shards, starts, lengths, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id, pad_id=tokenizer.pad_id
-    )
+    ids, _ = pack_texts(shards, starts, lengths, tokenizer)
     padded = torch.full((len(rows), -(-max_tokens // 8) * 8), tokenizer.pad_id)
     padded[:, : ids.shape[1]] = torch.from_numpy(ids)
     return padded[:, :max_tokens]
@@ -586,14 +580,7 @@ def _text_chunks(
     """Chunks of similar length, as `condenser.train.finetune.train_retriever` makes them."""
     starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
     for number, places in enumerate(length_chunks(lengths, rows_per_chunk=5)):
-        ids, whole = pack_texts(
-            shards,
-            starts[places],
-            lengths[places],
-            cls_id=tokenizer.cls_id,
-            sep_id=tokenizer.sep_id,
-            pad_id=tokenizer.pad_id,
-        )
+        ids, whole = pack_texts(shards, starts[places], lengths[places], tokenizer)
         yield Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), number)
 
 

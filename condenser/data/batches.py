@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Int
@@ -116,14 +117,19 @@ def padded_width(num_tokens: int) -> int:
     return -(-num_tokens // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
 
 
+class SpecialIds(Protocol):
+    """Ids of special tokens, such as those of a `Tokenizer`."""
+
+    cls_id: int
+    sep_id: int
+    pad_id: int
+
+
 def pack_texts(
     shards: TokenShards,
     starts: Int[np.ndarray, " row"],
     lengths: Int[np.ndarray, " row"],
-    *,
-    cls_id: int,
-    sep_id: int,
-    pad_id: int,
+    specials: SpecialIds,
 ) -> tuple[Int[np.ndarray, "row token"], Int[np.ndarray, " row"]]:
     """`[CLS] tokens [SEP]` of each text, padded to a common multiple of 8, and the lengths with both.
 
@@ -131,10 +137,10 @@ def pack_texts(
     """
     whole = lengths + 2
     width = padded_width(int(whole.max(initial=2)))
-    ids = np.full((len(starts), width), pad_id, dtype=np.int64)
-    ids[:, 0] = cls_id
-    ids[:, 1:-1] = shards.read(starts, lengths, width=width - 2, fill=pad_id)
-    ids[np.arange(len(starts)), whole - 1] = sep_id
+    ids = np.full((len(starts), width), specials.pad_id, dtype=np.int64)
+    ids[:, 0] = specials.cls_id
+    ids[:, 1:-1] = shards.read(starts, lengths, width=width - 2, fill=specials.pad_id)
+    ids[np.arange(len(starts)), whole - 1] = specials.sep_id
     return ids, whole
 
 
@@ -179,7 +185,7 @@ def pair_windows(
 
 
 def pack_pairs(
-    queries: TokenShards, passages: TokenShards, pairs: PairWindows, *, cls_id: int, sep_id: int, pad_id: int
+    queries: TokenShards, passages: TokenShards, pairs: PairWindows, specials: SpecialIds
 ) -> tuple[Int[np.ndarray, "pair token"], Int[np.ndarray, "pair token"]]:
     """`[CLS] query [SEP] passage [SEP]` of each pair, padded to a common multiple of 8, and its token types.
 
@@ -189,15 +195,15 @@ def pack_pairs(
     whole, second = pairs.lengths[:, None], pairs.query_lengths[:, None] + 2  # ends; where passages begin
     width = padded_width(int(whole.max(initial=PAIR_SPECIALS)))
     columns = np.arange(width)
-    ids = np.full((len(whole), width), pad_id, dtype=np.int64)
-    ids[:, 0] = cls_id
-    ids[(columns == second - 1) | (columns == whole - 1)] = sep_id
+    ids = np.full((len(whole), width), specials.pad_id, dtype=np.int64)
+    ids[:, 0] = specials.cls_id
+    ids[(columns == second - 1) | (columns == whole - 1)] = specials.sep_id
     for shards, starts, lengths, first in (
         (queries, pairs.query_starts, pairs.query_lengths, 1),
         (passages, pairs.passage_starts, pairs.passage_lengths, second),
     ):
         longest = int(lengths.max(initial=0))
-        read = shards.read(starts, lengths, width=longest, fill=pad_id)
+        read = shards.read(starts, lengths, width=longest, fill=specials.pad_id)
         inside = (columns >= first) & (columns < first + lengths[:, None])
         ids[inside] = read[np.arange(longest) < lengths[:, None]]
     types = (columns >= second) & (columns < whole)

@@ -58,14 +58,7 @@ def write_attention_entropies(
     entropies = np.empty((len(rows), retriever.backbone.config.num_hidden_layers))
     with Progress(f"attention {output.parent.parent.name}", total=len(rows), unit="passages") as progress:
         for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
-            ids, whole = pack_texts(
-                shards,
-                starts[batch],
-                lengths[batch],
-                cls_id=tokenizer.cls_id,
-                sep_id=tokenizer.sep_id,
-                pad_id=tokenizer.pad_id,
-            )
+            ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
             found = cls_attention_entropies(retriever.backbone, Rows.of(ids, whole).to(device))
             entropies[batch] = found.double().cpu().numpy()
             progress.advance(len(batch))

@@ -71,14 +71,7 @@ def encode_texts(
             starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens)
             embeddings = torch.empty(len(of_block), dim, device=compute.device)
             for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
-                ids, whole = pack_texts(
-                    shards,
-                    starts[batch],
-                    lengths[batch],
-                    cls_id=tokenizer.cls_id,
-                    sep_id=tokenizer.sep_id,
-                    pad_id=tokenizer.pad_id,
-                )
+                ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
                 with torch.inference_mode(), compute.autocast():
                     vectors = retriever(Rows.of(ids, whole).to(compute.device))
                 embeddings[torch.from_numpy(batch).to(compute.device)] = vectors.float()

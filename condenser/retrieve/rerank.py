@@ -85,14 +85,7 @@ def rerank(
         scores = torch.empty(len(block.lengths), 1, device=device)
         for batch in token_batches(block.lengths, batch_tokens=batch_tokens):
             of_batch = block.at(batch)
-            ids, types = pack_pairs(
-                texts.queries,
-                texts.passages,
-                of_batch,
-                cls_id=tokenizer.cls_id,
-                sep_id=tokenizer.sep_id,
-                pad_id=tokenizer.pad_id,
-            )
+            ids, types = pack_pairs(texts.queries, texts.passages, of_batch, tokenizer)
             with torch.inference_mode(), compute.autocast():
                 found = model(Rows.of(ids, of_batch.lengths, token_types=types).to(device))
             scores[torch.from_numpy(batch).to(device)] = found.float()

@@ -77,14 +77,7 @@ def train_crossencoder(
             cuts, chunks = length_chunks(pairs.lengths, rows_per_chunk=settings["rows_per_chunk"]), []
             for number in processes.mine(len(cuts)):
                 of_chunk = pairs.at(cuts[number])
-                ids, types = pack_pairs(
-                    queries_shards,
-                    passages_shards,
-                    of_chunk,
-                    cls_id=tokenizer.cls_id,
-                    sep_id=tokenizer.sep_id,
-                    pad_id=tokenizer.pad_id,
-                )
+                ids, types = pack_pairs(queries_shards, passages_shards, of_chunk, tokenizer)
                 rows = Rows.of(ids, of_chunk.lengths, token_types=types)
                 dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
                 chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))

@@ -77,14 +77,7 @@ def train_retriever(
             chunks = []
             for number in processes.mine(len(cuts)):
                 places = cuts[number]
-                ids, whole = pack_texts(
-                    shards,
-                    starts[places],
-                    lengths[places],
-                    cls_id=tokenizer.cls_id,
-                    sep_id=tokenizer.sep_id,
-                    pad_id=tokenizer.pad_id,
-                )
+                ids, whole = pack_texts(shards, starts[places], lengths[places], tokenizer)
                 dropout_seed = stream_key(seed, f"dropout of {group} of step {step}", number)
                 chunks.append(Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), dropout_seed))
             return chunks, int(lengths.sum()) + 2 * len(lengths)

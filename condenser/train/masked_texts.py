@@ -61,14 +61,7 @@ class Stretches:
         self, shards: TokenShards, rows: Int[np.ndarray, " chunk"], tokenizer: Tokenizer
     ) -> tuple[Int[np.ndarray, "chunk token"], Int[np.ndarray, " chunk"]]:
         """`[CLS] tokens [SEP]` of some rows, padded together, and their lengths with specials."""
-        return pack_texts(
-            shards,
-            self.starts[rows],
-            self.lengths[rows],
-            cls_id=tokenizer.cls_id,
-            sep_id=tokenizer.sep_id,
-            pad_id=tokenizer.pad_id,
-        )
+        return pack_texts(shards, self.starts[rows], self.lengths[rows], tokenizer)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import doctest
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from condenser.data.batches import (
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from tests.token_shards import hand_made_shards, real_tokenizer_folder, rows_of_lengths
 
-SPECIALS = {"cls_id": 901, "sep_id": 902, "pad_id": 900}
+SPECIALS = SimpleNamespace(cls_id=901, sep_id=902, pad_id=900)
 
 
 @settings(deadline=None)
@@ -86,7 +87,7 @@ def test_chunks_hold_each_row_once_longest_first(lengths, rows_per_chunk):
 def test_texts_stand_between_cls_and_sep_padded_to_a_multiple_of_eight(tmp_path):
     shards = hand_made_shards(tmp_path, rows_of_lengths([[0, 3], [0, 9], [0, 0], [0, 6]]))
     starts, lengths = shards.row_starts[:-1], np.diff(shards.row_starts)
-    ids, whole = pack_texts(shards, starts, lengths, **SPECIALS)
+    ids, whole = pack_texts(shards, starts, lengths, SPECIALS)
     assert whole.tolist() == [5, 11, 2, 8]
     assert ids.tolist() == [
         [901, 1, 2, 3, 902] + [900] * 11,
@@ -95,14 +96,14 @@ def test_texts_stand_between_cls_and_sep_padded_to_a_multiple_of_eight(tmp_path)
         [901, *range(13, 19), 902] + [900] * 8,
     ]
     chunk = np.array([0, 3])
-    assert pack_texts(shards, starts[chunk], lengths[chunk], **SPECIALS)[0].shape == (2, 8)
+    assert pack_texts(shards, starts[chunk], lengths[chunk], SPECIALS)[0].shape == (2, 8)
 
 
 def test_queries_and_passages_are_cut_with_their_specials_counted(tmp_path):
     shards = hand_made_shards(tmp_path, rows_of_lengths([[4, 200], [0, 30], [0, 31], [0]]))
     starts, lengths = row_windows(shards, np.arange(4), max_tokens=32)
     assert lengths.tolist() == [30, 30, 30, 0]
-    ids, whole = pack_texts(shards, starts, lengths, **SPECIALS)
+    ids, whole = pack_texts(shards, starts, lengths, SPECIALS)
     assert whole.tolist() == [32, 32, 32, 2]
     assert ids[0, :3].tolist() == [901, 1, 2] and ids[0, 31] == 902  # a cut text ends in [SEP], too
     assert row_windows(shards, np.array([0]), max_tokens=128)[1].tolist() == [126]
@@ -115,13 +116,7 @@ def test_a_passage_is_what_transformers_makes_of_title_sep_text(tmp_path):
     rows = [("Dense Retrieval", "Encoders map text. " * 40), ("", "No title here."), ("Only a title", "")]
     write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, split=True)
     shards = TokenShards([tmp_path / "t"])
-    ids, whole = pack_texts(
-        shards,
-        *row_windows(shards, np.arange(3), max_tokens=128),
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-        pad_id=tokenizer.pad_id,
-    )
+    ids, whole = pack_texts(shards, *row_windows(shards, np.arange(3), max_tokens=128), tokenizer)
     expected = AutoTokenizer.from_pretrained(real_tokenizer_folder())(
         [f"{title} [SEP] {text}" if title else text for title, text in rows],
         truncation=True,
@@ -145,9 +140,7 @@ def test_a_passage_is_title_sep_text_cut_to_126_tokens_also_without_a_title(tmp_
     write_token_shard(rows, tmp_path / "t", tokenizer, batch_size=8, split=True, leading_separator=True)
     shards = TokenShards([tmp_path / "t"])
     windows = row_windows(shards, np.arange(4), max_tokens=128)
-    ids, whole = pack_texts(
-        shards, *windows, cls_id=tokenizer.cls_id, sep_id=tokenizer.sep_id, pad_id=tokenizer.pad_id
-    )
+    ids, whole = pack_texts(shards, *windows, tokenizer)
     for row, (title, text) in enumerate(rows):
         joined = truth(title + truth.sep_token + text, add_special_tokens=False, verbose=False).input_ids
         expected = [truth.cls_token_id, *joined[:126], truth.sep_token_id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from token_shards import hand_made_shards
 from transformers import AutoTokenizer
 
 from condenser.data.batches import pack_pairs, pair_windows
-from condenser.data.tokens import TokenShards
+from condenser.data.tokens import Tokenizer, TokenShards
 
 QUERIES = [[[], [11, 12, 13]], [[], []], [[], [14, 15, 16, 17, 18, 19]]]
+SPECIALS = SimpleNamespace(cls_id=1, sep_id=2, pad_id=0)
 PASSAGES = [[[21, 22, 2], [23, 24]], [[], [25, 26, 27, 28, 29, 30]], [[], []]]  # 2 is [SEP]
 
 
@@ -29,7 +31,7 @@ def packed(folder: Path, rows: list[tuple[int, int]], *, query_length: int, pass
     pairs = pair_windows(
         queries, asked, passages, found, query_length=query_length, passage_length=passage_length
     )
-    return pairs, *pack_pairs(queries, passages, pairs, cls_id=1, sep_id=2, pad_id=0)
+    return pairs, *pack_pairs(queries, passages, pairs, SPECIALS)
 
 
 def test_titles_are_divided_from_texts_and_both_texts_are_cut(tmp_path: Path) -> None:
@@ -62,7 +64,7 @@ def test_chosen_pairs_are_those_of_the_whole(tmp_path: Path) -> None:
         )
         for folder in (tmp_path / "queries", tmp_path / "passages")
     )
-    ours, _ = pack_pairs(queries, passages, chosen, cls_id=1, sep_id=2, pad_id=0)
+    ours, _ = pack_pairs(queries, passages, chosen, SPECIALS)
     assert ours.tolist() == ids[[2, 0], :16].tolist()
 
 
@@ -74,9 +76,7 @@ def test_they_are_what_the_tokenizer_makes_of_two_texts(files: Files) -> None:
     pairs = pair_windows(queries, asked, passages, found, query_length=512, passage_length=512)
     ids, types = pack_pairs(
         *(queries, passages, pairs),
-        cls_id=tokenizer.cls_token_id,
-        sep_id=tokenizer.sep_token_id,
-        pad_id=tokenizer.pad_token_id,
+        Tokenizer(files.backbone),
     )
     titled = 0
     for row, (query, number) in enumerate(zip(files.queries, found, strict=True)):

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -278,8 +279,9 @@ def test_a_sample_of_a_larger_collection_stands_for_all_of_it(
 def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) -> None:
     rows = np.flatnonzero(np.diff(shards.row_starts) < 500)[:96]
     starts, lengths = shards.row_starts[rows], np.diff(shards.row_starts)[rows]
+    specials = SimpleNamespace(cls_id=1, sep_id=2, pad_id=0)
     for chunk in length_chunks(lengths, rows_per_chunk=20):
-        ids, _ = pack_texts(shards, starts[chunk], lengths[chunk], cls_id=1, sep_id=2, pad_id=0)
+        ids, _ = pack_texts(shards, starts[chunk], lengths[chunk], specials)
         assert padded(lengths[chunk] + 2) == Chunk(*ids.shape, lengths[chunk].sum() + 2 * len(chunk))
     # max(1, round(.45)), round(1.5) to even, 15
     assert padded(np.array([5, 12, 102]), 0.15).masked == 1 + 2 + 15
