@@ -737,21 +737,25 @@ def optimiser(setting: Setting) -> None:
         folder = setting.work / f"loop, {name}"
         folder.mkdir(parents=True)
         records: list[loop.StepRecord] = []
-        loop.train(
-            training.model,
-            lambda step: loop.Batch(batches[step], 0, 6, 0, dict),
-            _backward(training, alone(torch.device("cpu")), precision="fp32"),
-            num_steps=NUM_OPTIMISER_STEPS,
-            use_loss_scale=False,
+        run = loop.Run(
+            settings=OPTIMISER | {"weight_decay": weight_decay},
+            seed=SEED,
+            precision="fp32",
+            processes=alone(torch.device("cpu")),
             fingerprint="parity",
             work_folder=folder,
             checkpoint_every_s=3600,
             checkpoints_kept=1,
             bad_loss_patience=0,
-            processes=alone(torch.device("cpu")),
-            title="parity",
             on_step=records.append,
-            **(OPTIMISER | {"weight_decay": weight_decay}),
+        )
+        loop.train(
+            training.model,
+            lambda step: loop.Batch(batches[step], 0, 6, 0, dict),
+            _backward(training, run.processes, precision="fp32"),
+            run,
+            num_steps=NUM_OPTIMISER_STEPS,
+            title="parity",
         )
         moved = {
             f"moved/{key}": weight.detach() - before[key] for key, weight in named_as_theirs(training.model)

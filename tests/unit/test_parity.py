@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 
@@ -69,6 +70,17 @@ def change(work: Path, check: str, name: str, by: float) -> None:
 def line_of(output: str, what: str) -> str:
     (line,) = [line for line in output.splitlines() if line.startswith(f"| {what} |")]
     return line
+
+
+@pytest.mark.slow
+def test_our_side_computes_all_that_the_rows_compare(root: Path, rows: ModuleType, tmp_path: Path) -> None:
+    program = root / "benchmarks" / "parity" / "ours.py"
+    subprocess.run([sys.executable, str(program), "--work", str(tmp_path)], check=True, cwd=root)
+    for row in rows.ROWS:
+        for check in row.checks:
+            tensors = load_file(tmp_path / "ours" / f"{check}.safetensors")
+            found = [value for name, value in tensors.items() if fnmatch(name, row.names)]
+            assert found and all(np.isfinite(value).all() for value in found), (check, row.names)
 
 
 def test_equal_sides_and_documented_differences_pass(root: Path, rows: ModuleType, work: Path) -> None:
