@@ -60,8 +60,8 @@ class Rows:
     def to(self, device: torch.device) -> Rows:
         """The same rows on a device."""
         tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        sent = {name: one.to(device, non_blocking=True) for name, one in tensors.items() if one is not None}
-        return replace(self, **sent)
+        there = {name: sent(one, device) for name, one in tensors.items() if one is not None}
+        return replace(self, **there)
 
     @property
     def num_tokens(self) -> int:
@@ -96,6 +96,11 @@ class Rows:
         if self._places is not None:
             values = _WithPadding.apply(values, self._places, self._tokens)
         return values.unflatten(0, self.ids.shape)
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on a device. From pinned memory, nobody waits until a GPU has come to the copy."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 # Each is the gradient of the other. PyTorch's own gradient of index_select adds up, token by token, what went

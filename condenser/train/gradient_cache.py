@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from condenser.model.rows import sent
 from condenser.train.distributed import Processes
 from condenser.train.memory import StepMemory
 
@@ -114,7 +115,7 @@ def contrastive_backward(
         for chunk in chunks:
             representations, losses = graphs.pop() if graphs else compute(chunk)
             assert set(losses) == set(loss_names), f"{sorted(losses)} is not {sorted(loss_names)}"
-            rows = chunk.rows.to(processes.device, non_blocking=True)
+            rows = sent(chunk.rows, processes.device)
             share = gradients[chunk.group].index_select(0, rows).to(representations.dtype)
             own = list(losses.values())
             # equals the backward pass of (representations * share).sum() + scale * sum of own losses
@@ -150,7 +151,7 @@ def _gathered(
             if chunk.group == group:
                 rows.append(chunk.rows)
                 values.append(tensor.detach().to(dtype))
-        places = torch.cat(rows).to(processes.device, non_blocking=True)
+        places = sent(torch.cat(rows), processes.device)
         gathered = processes.gather_rows(torch.cat(values), places, num_rows=num_rows[group])
         whole[group] = gathered.requires_grad_(True)
     return whole

@@ -18,7 +18,7 @@ from condenser.data.masking import mask_tokens
 from condenser.data.randomness import stream_key
 from condenser.data.records import read_doc_ids
 from condenser.data.tokens import Tokenizer, TokenShards
-from condenser.model.rows import Rows
+from condenser.model.rows import Rows, sent
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk
 
@@ -75,9 +75,7 @@ class MaskedRows:
     def to(self, device: torch.device) -> MaskedRows:
         """The same texts on a device."""
         return MaskedRows(
-            self.rows.to(device),
-            self.masked_positions.to(device, non_blocking=True),
-            self.labels.to(device, non_blocking=True),
+            self.rows.to(device), sent(self.masked_positions, device), sent(self.labels, device)
         )
 
 
