@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import cProfile
+import re
 import resource
 import time
 from collections.abc import Callable, Mapping
@@ -13,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import torch
 
-COLUMNS = ("what", "unit", "ours", "against", "peer", "ratio", "limit", "goal", "reached", "note")
+COLUMNS = ("what", "unit", "ours", "against", "peer", "ratio", "limit", "goal", "reached", "profile", "note")
+_MOST_NAMED = 6  # parts of a profile
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,61 @@ def in_turn(
     return {name: median(of_one) for name, of_one in times.items()}
 
 
+class Operators:
+    """Where the time between `start` and `stop` goes, by PyTorch's operators: each without those it calls."""
+
+    def __init__(self) -> None:
+        from torch.profiler import profile
+
+        self._profiler = profile()
+        self.said = ""
+
+    def start(self) -> None:
+        self._profiler.start()
+        self._began = time.perf_counter()
+
+    def stop(self) -> None:
+        """Note the longest in `said`."""
+        whole = time.perf_counter() - self._began
+        self._profiler.stop()
+        events = self._profiler.key_averages()
+        on_gpu = any(event.self_device_time_total for event in events)
+        seconds = {
+            event.key.removeprefix("aten::"): 1e-6
+            * (event.self_device_time_total if on_gpu else event.self_cpu_time_total)
+            for event in events
+        }
+        seconds["outside of operators"] = whole - sum(seconds.values())
+        self.said = shares(seconds, whole)
+
+
+def functions(work: Callable[[], object]) -> str:
+    """Where the time of `work` goes, by Python's functions: each without those it calls."""
+    profiler = cProfile.Profile()
+    began = time.perf_counter()
+    profiler.runcall(work)
+    whole, seconds = time.perf_counter() - began, dict[str, float]()
+    for entry in profiler.getstats():
+        name = re.sub(r"^<(?:built-in )?(?:method )?(.*?)(?: of .*)?>$", r"\1", _name_of(entry.code))
+        seconds[name] = seconds.get(name, 0.0) + entry.inlinetime
+    return shares(seconds, whole)
+
+
+def _name_of(code: Any) -> str:
+    return code if isinstance(code, str) else code.co_name
+
+
+def shares(seconds: Mapping[str, float], whole: float) -> str:
+    """The largest parts of `whole` in per cent, and what is left.
+
+    >>> shares({"a": 1.0, "b": 2.0}, 4.0)
+    'b 50 %, a 25 %, others 25 %'
+    """
+    largest = sorted(seconds.items(), key=lambda part: -part[1])[:_MOST_NAMED]
+    parts = [*largest, ("others", whole - sum(seconds for _, seconds in largest))]
+    return ", ".join(f"{name} {100 * part / whole:.0f} %" for name, part in parts)
+
+
 def line(
     what: str,
     unit: str,
@@ -96,6 +154,7 @@ def line(
     least_ratio: float | None = None,
     most: float | None = None,
     limit: float | None = None,
+    profile: str = "",
     note: str = "",
 ) -> dict[str, Any]:
     """A line of the table.
@@ -104,6 +163,7 @@ def line(
         better: whether more or less of the unit is better. A ratio above 1 says that ours is better.
         least_ratio, most: the goal, for the ratio or for ours; a line may have one of them or none.
         limit: what the hardware allows, in the unit.
+        profile: where the time of ours goes.
     """
     ratio = None if peer is None else (ours / peer if better == "more" else peer / ours)
     goal = reached = ""
@@ -112,7 +172,7 @@ def line(
         goal, reached = f"{least_ratio:g}x", "yes" if ratio >= least_ratio else "no"
     elif most is not None:
         goal, reached = f"at most {most:g}", "yes" if ours <= most else "no"
-    cells = (what, unit, ours, against, peer, ratio, limit, goal, reached, note)
+    cells = (what, unit, ours, against, peer, ratio, limit, goal, reached, profile, note)
     return dict(zip(COLUMNS, cells, strict=True))
 
 

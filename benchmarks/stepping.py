@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from measuring import Form, seconds_of
+from measuring import Form, Operators, seconds_of
 from plain import PlainCondenser, PlainStep, padded_texts, same_losses
 from random_inputs import write_random_tokens
 from steps import LEFT_OUT, TABLES, flops_of, load_config, settings_of, shape_of
@@ -39,6 +39,7 @@ class Steps(NamedTuple):
     plain_seconds: float
     limit_seconds: float  # our matrix products at the peak rate of one large product
     precision: str
+    profile: str  # of one of ours
 
 
 def texts_of(collection: str) -> Texts:
@@ -91,7 +92,7 @@ def steps_in_turn(
         seed=0,
         dropout=None,
     )
-    plain, plain_seconds = PlainCondenser(model), []
+    plain, plain_seconds, profile = PlainCondenser(model), [], Operators()
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         place = machine.processes.device
         step = PlainStep(
@@ -119,6 +120,7 @@ def steps_in_turn(
             shape=shape,
             between=plain_step,
             clock=form.clock,
+            profile=profile,
         )[left_out:]
         peak = measure_device(
             place, precision=machine.precision, threads=torch.get_num_threads(), clock=form.clock
@@ -129,4 +131,5 @@ def steps_in_turn(
         median(plain_seconds),
         median(flops_of(update, shape, settings) for update in updates) / peak,
         machine.precision,
+        profile.said,
     )

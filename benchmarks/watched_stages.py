@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from measuring import Operators
 from plain import rows_of
 from torch import nn
 
@@ -58,12 +59,14 @@ def run_updates(
     shape: Shape,
     between: Callable[[StepRecord], None] | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    profile: Operators | None = None,
 ) -> list[Update]:
     """The first `count` updates of a stage, or blocks of an encoding.
 
     Args:
         between: called after each update of a training; no update's time.
         clock: seconds.
+        profile: told of one more update, which is not among those that are returned.
 
     Raises:
         DoesNotFit: the stage needs more memory than there is, or than the settings' memory_gb.
@@ -71,7 +74,9 @@ def run_updates(
     """
     if settings.get("gradient_cache") == "never" and machine.processes.device.type == "cpu":
         _refuse_large_graphs(settings, shape)
-    watch = _Watch(count, block_rows=settings.get("block_rows", 0), between=between, clock=clock)
+    watch = _Watch(
+        count, block_rows=settings.get("block_rows", 0), between=between, clock=clock, profile=profile
+    )
     try:
         with _less_memory_refused():
             _run(stage, folder, settings, machine, watch, seed=seed)
@@ -124,20 +129,28 @@ class _Watch:
         block_rows: int,
         between: Callable[[StepRecord], None] | None,
         clock: Callable[[], float],
+        profile: Operators | None,
     ) -> None:
         self.updates: list[Update] = []
         self._count, self._block_rows, self._between, self._clock = count, block_rows, between, clock
+        self._profile, self._is_profiling = profile, False
         self._began = math.nan
         self._passes: list[Chunk] = []  # of the current block
 
     def _note(
         self, items: int, tokens: int, chunks: Sequence[Chunk], record: StepRecord | None = None
     ) -> None:
+        if self._profile and self._is_profiling:
+            self._profile.stop()
+            raise _Enough
         self.updates.append(Update(self._clock(), items, tokens, list(chunks), self._began))
         if record is not None and self._between is not None:
             self._between(record)
         if len(self.updates) == self._count:
-            raise _Enough
+            if not self._profile:
+                raise _Enough
+            self._is_profiling = True
+            self._profile.start()
         self._began = self._clock()
 
     def on_step(self, record: StepRecord) -> None:

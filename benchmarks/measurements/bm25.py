@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from measuring import Form, in_turn, line
+from measuring import Form, in_turn, line, shares
 from steps import in_new_process
 
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_queries, write_run
@@ -31,6 +31,8 @@ def measure(form: Form) -> list[dict[str, Any]]:
         for name, work in (("ours", ours), ("pyserini", by_pyserini), ("bm25s", by_bm25s))
     }
     seconds = in_turn(works, repeats=3, clock=form.clock)
+    write_queries(folder / "queries.jsonl", queries[:1])
+    start = in_turn({"ours": works["ours"]}, repeats=3, clock=form.clock)["ours"]
     rates = {name: len(queries) / of_one for name, of_one in seconds.items()}
     what, note = (
         "BM25 of all train queries",
@@ -45,6 +47,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
             against=name,
             peer=rates[key],
             least_ratio=least,
+            profile=shares({"a run of one query": start}, seconds["ours"]),
             note=note,
         )
         for name, key, least in (("Pyserini's batch_search", "pyserini", 1.5), ("bm25s", "bm25s", 0.5))

@@ -31,6 +31,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
             peer=steps.tokens / steps.plain_seconds,
             least_ratio=4.0,
             limit=steps.tokens / steps.limit_seconds,
+            profile=steps.profile,
             note=f"spans of {steps.tokens / SPANS:.0f} tokens, {steps.precision}",
         ),
         line(

@@ -35,6 +35,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
                 peer=steps.tokens / steps.plain_seconds,
                 least_ratio=least_ratio,
                 limit=steps.tokens / steps.limit_seconds,
+                profile=steps.profile,
                 note=f"{count} blocks of {steps.tokens / count:.0f} tokens, {steps.precision}",
             )
         )

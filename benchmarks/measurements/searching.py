@@ -8,7 +8,7 @@ from typing import Any
 import faiss
 import numpy as np
 import torch
-from measuring import Form, in_turn, line
+from measuring import Form, functions, in_turn, line
 from search_scale import measure_search, write_vectors
 from steps import in_new_process
 
@@ -69,6 +69,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
             peer=num_queries / seconds["theirs"],
             least_ratio=1.0,
             limit=limit,
+            profile=functions(ours),
             note=f"{size}; rows the same: {same:.4%}, scores to {differs:.1g}",
         ),
         line(

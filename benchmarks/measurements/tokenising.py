@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from measuring import Form, in_turn, line
+from measuring import Form, functions, in_turn, line
 from transformers import AutoTokenizer
 
 from condenser.data.records import read_passages
@@ -46,6 +46,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
             against="tokenizers' encode_batch alone",
             peer=tokens / seconds["theirs"],
             least_ratio=0.9,
+            profile=functions(ours),
             note=f"the default's {len(texts):,} passages; ours also reads JSON, finds sentences and writes",
         ),
         line(
