@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 QUERIES_PER_PRODUCT = 4096
 SPARE_HITS = 64
 WINDOW = 1024
-READ_BYTES = 1 << 28  # passages of one read; with depth 1000 a search stays under 1 GB
+READ_BYTES = 1 << 29  # passages of one read; with depth 1000 a search stays under 1 GB
 
 Rows = Int64[np.ndarray, "query rank"]
 Scores = Float32[np.ndarray, "query rank"]
@@ -163,36 +163,25 @@ def top_passages(
 def pieces(
     embeddings: Float32[np.ndarray, "passage dim"], *, block_rows: int
 ) -> Iterator[tuple[int, Float32[np.ndarray, "row dim"]]]:
-    """First row and vectors of each read: whole blocks, in one buffer that the next read overwrites."""
-    block_bytes = block_rows * embeddings.shape[1] * embeddings.itemsize
-    step = block_rows * max(1, READ_BYTES // max(block_bytes, 1))
-    buffer = np.empty((min(step, len(embeddings)), embeddings.shape[1]), np.float32)
+    """First row and vectors of each read: whole blocks. Keep no read beyond the next one."""
+    step = block_rows * max(1, READ_BYTES // (block_rows * embeddings.shape[1] * embeddings.itemsize))
     for start in range(0, len(embeddings), step):
-        piece = buffer[: min(step, len(embeddings) - start)]
-        _read_rows(embeddings, start, piece)
-        yield start, piece
+        yield start, _rows(embeddings, start, step)
 
 
 def _rows(array: np.ndarray, start: int, count: int) -> np.ndarray:
-    """A copy of at most `count` rows, beginning at `start`."""
-    rows = np.empty((min(count, len(array) - start), *array.shape[1:]), array.dtype)
-    _read_rows(array, start, rows)
-    return rows
+    """At most `count` rows, beginning at `start`; of a memory map by a map of their own.
 
-
-def _read_rows(array: np.ndarray, start: int, out: np.ndarray) -> None:
-    """Copy rows, beginning at `start`, into `out`; from a memory map by reading its file.
-
-    Every page that is read through the map would count as memory of this process.
+    Pages that were read through a map count as memory of this process until the map is gone.
     """
-    if not isinstance(array, np.memmap) or array.filename is None:
-        out[:] = array[start : start + len(out)]
-        return
+    rows = array[start : start + count]
+    if not isinstance(array, np.memmap) or array.filename is None or not rows.size:
+        return np.asarray(rows)
     assert array.flags.c_contiguous, "load_npy refuses arrays that are not in C order"
-    with Path(array.filename).open("rb") as file:
-        file.seek(array.offset + start * array.strides[0])
-        count = file.readinto(out.view(np.uint8).reshape(-1).data)
-    assert count == out.nbytes, "the map has this many bytes"
+    # copy on write, as PyTorch warns of arrays that cannot be written
+    return np.asarray(
+        np.memmap(array.filename, array.dtype, "c", array.offset + start * array.strides[0], rows.shape)
+    )
 
 
 def _top_of_piece(
