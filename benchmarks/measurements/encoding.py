@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from measuring import Form, in_turn, line, seconds_of
+from measuring import Form, Operators, in_turn, line, seconds_of
 from sentence_transformers import SentenceTransformer
 from steps import shape_of
+from torch import nn
 
 from condenser.data.records import Passage, read_passages, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
 from condenser.files import load_npy
 from condenser.model.devices import choose_device, choose_precision, set_up
+from condenser.model.onednn import Linear
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.arithmetic import inference_batches
 from condenser.pipeline.costs.measure import measure_device
@@ -62,13 +64,18 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
         works["onnx"] = lambda: vectors.update(onnx=_onnx(session, theirs, texts, best))
     seconds = in_turn(works, repeats=form.size(2, 3), clock=form.clock)
     loading = seconds_of(lambda: (Tokenizer(model), Retriever.load(model, dropout=None)), clock=form.clock)
-    ours = seconds["ours"] - loading
+    ours, profile = seconds["ours"] - loading, Operators()
+    profile.start()
+    works["ours"]()
+    profile.stop()
     for name, found in vectors.items():
         cosines = (found * vectors["ours"]).sum(axis=1)
         assert cosines.mean() > 0.999, f"{name}: not the same vectors, cosine {cosines.mean():.4f}"
     lengths = np.minimum(np.diff(TokenShards([form.work / "tokens.0-of-1"]).row_starts) + 2, LENGTH)
     shape = shape_of(form.work, {})
     peak = measure_device(place, precision=precision, threads=form.threads, clock=form.clock).flops_per_s
+    if place.type == "cpu":
+        peak = max(peak, _onednn_rate(form, precision))
     batches = [
         batch
         for begin in range(0, len(lengths), BLOCK_ROWS)
@@ -86,10 +93,19 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
             peer=len(texts) / seconds[name],
             least_ratio=1.2,
             limit=limit,
+            profile=profile.said,
             note=f"{len(texts):,} texts of {lengths.mean():.0f} tokens, tokenising included, loading not",
         )
         for name in list(works)[1:]
     ]
+
+
+def _onednn_rate(form: Form, precision: str) -> float:
+    """Operations a second of a large product, by what encoding uses on a processor."""
+    size, dtype = 1024, DTYPES[precision]
+    linear, square = Linear(nn.Linear(size, size), dtype), torch.randn(size, size, dtype=dtype)
+    with torch.inference_mode():
+        return 2 * size**3 / min(seconds_of(lambda: linear(square), clock=form.clock) for _ in range(30))
 
 
 def _ours(form: Form, precision: str, place: torch.device) -> np.ndarray:

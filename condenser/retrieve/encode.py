@@ -17,6 +17,7 @@ from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named
 from condenser.model.devices import Compute
+from condenser.model.onednn import multiply_by_onednn
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.progress import Progress
@@ -56,6 +57,8 @@ def encode_texts(
     tokenizer = Tokenizer(encoder_folder)
     retriever = Retriever.load(encoder_folder, dropout=None).to(compute.device).eval()
     dim = retriever.backbone.config.hidden_size
+    if compute.device.type == "cpu":
+        multiply_by_onednn(retriever, precision=compute.precision)
     wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
         full_disk_named(work_folder),
