@@ -496,6 +496,8 @@ def _check_figures(config: dict[str, Any]) -> None:
         key = f"figures.{name}"
         if "table" in figure:
             _check_name(f"{key}.table", figure["table"], config["tables"])
+        for dataset, table in figure.get("by_dataset", {}).items():
+            _check_name(f"{key}.by_dataset.{dataset}", table, config["tables"])
         for measure in figure.get("measures") or []:
             _check_name(f"{key}.measures", measure, config["tables"][figure["table"]]["measures"])
         for title, systems in figure.get("panels", {}).items():

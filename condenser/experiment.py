@@ -318,7 +318,9 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
     A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
     `is_trained`, and if it `has_sizes`. A kind that reads manifests or tests has no rows.
     """
-    entry = config["figures"][figure]
+    entry = dict(config["figures"][figure])
+    if "table" in entry:
+        entry["table"] = entry.pop("by_dataset").get(dataset, entry["table"])
     kind = kinds.load("evaluate/figures", entry["kind"])
     if "panels" in entry:
         rows = [

@@ -150,10 +150,16 @@ class Figure(Block):
     kind: Name
 
 
-class FigureOfMeasures(Figure):
-    """Of a `table`, and which of its `measures` to show."""
+class FigureOfTable(Figure):
+    """Of a `table`; of another one for the data sets that `by_dataset` names."""
 
     table: Name
+    by_dataset: dict[Name, Name] = Field(default_factory=dict)
+
+
+class FigureOfMeasures(FigureOfTable):
+    """Which of the table's `measures` to show."""
+
     measures: list[str] | None = None  # all of the table
 
 

@@ -9,7 +9,7 @@ rule download:
     log:
         "results/downloads/logs/{file}.log",
     wildcard_constraints:
-        file=r"(?!.*\.manifest\.json).+",
+        file=r".+(?<!\.manifest\.json)",
     retries: 1
     localrule: True
     conda:

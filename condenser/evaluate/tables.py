@@ -33,7 +33,7 @@ class EvaluationSet:
     Attributes:
         num_passages: of sentence tasks, the train sentences.
         num_left_out: passages that the source leaves out because they have no text.
-        num_shared_queries: queries that are also train queries.
+        num_shared: queries that are also train queries; of sentence tasks, items that are train items.
         depth: hits a query in the shortest run; None where nothing is judged.
         deepest: the depth of the deepest measure.
     """
@@ -43,7 +43,7 @@ class EvaluationSet:
     num_passages: int
     num_left_out: int
     num_queries: int
-    num_shared_queries: int
+    num_shared: int
     depth: int | None
     deepest: int
     official_name: str | None = None  # where the source itself has found just the official data
@@ -56,17 +56,20 @@ class EvaluationSet:
         notes = []
         if self.depth < min(self.deepest, self.num_passages):
             notes.append(f"runs of {self.depth}")
-        if self.num_shared_queries:
-            notes.append(f"{self.num_shared_queries:,} evaluation queries are also train queries")
+        if self.num_shared:
+            what = "queries" if self.deepest else "items"
+            notes.append(f"{self.num_shared:,} evaluation {what} are also train {what}")
         return notes
 
     @property
     def official(self) -> tuple[str, str] | None:
         """Its official data set and evaluation set; None where figures may not stand beside published ones.
 
-        They may only with all passages and all queries, and without notes.
+        They may only with all passages and all queries, and without notes; but official items of sentence
+        tasks may be in two splits.
         """
-        return None if self.notes else self._found
+        is_as_published = not self.notes or (self.official_name is not None and self.depth is not None)
+        return self._found if is_as_published else None
 
     @property
     def _found(self) -> tuple[str, str] | None:
@@ -105,8 +108,8 @@ def evaluation_sets(
     found: dict[Place, EvaluationSet] = {}
     for column in sorted(columns, key=lambda one: "/" in one.name):
         of_place = counts[column.dataset]
-        shared = of_place.get("queries_shared_by_splits", {})
-        pair = "+".join(sorted([str(column.train_split), str(column.split)]))
+        splits = [str(column.train_split), str(column.split)]
+        shared = of_place.get("queries_shared_by_splits", {}).get("+".join(sorted(splits)), 0)
         there = [parse(one.measure).depth for one in columns if one.place == column.place]
         found[column.place] = EvaluationSet(
             column.dataset,
@@ -114,7 +117,7 @@ def evaluation_sets(
             of_place["passages"],
             sum(tally.get("without_text", 0) for tally in of_place.get("files", {}).values()),
             0 if column.split is None else judged_of_splits(of_place)[column.split],
-            shared.get(pair, 0),
+            of_place.get("items_shared_by_splits", {}).get("+".join(splits), shared),
             column.depth,
             max(there),
             of_place.get("official"),

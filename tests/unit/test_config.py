@@ -610,7 +610,7 @@ def test_a_kind_that_is_not_there_is_said() -> None:
         ({"kind": "pie", "table": "table2"}, "figures.mine.kind: expected one of attention_entropy, costs, "),
         ({"kind": "costs", "table": "tabel3"}, "figures.mine.table: expected one of "),
         ({"kind": "costs", "table": "table2", "size": 3},
-         "figures.mine.size: unknown key. Known: kind, table."),
+         "figures.mine.size: unknown key. Known: kind, table, by_dataset."),
         ({"kind": "train_size", "table": "table2", "measures": ["R@5"]},
          "figures.mine.measures: expected one of MRR@10, R@1000, got 'R@5'."),
         ({"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 0},

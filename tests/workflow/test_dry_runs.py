@@ -55,6 +55,35 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path, load
     assert {name: counted[name] for name in by_stage} == by_stage  # the other tests ask `load` alone
 
 
+OTHER_DATASETS = {  # besides msmarco, what has a target of this name
+    "low_data": ["nq", "tqa", "squad", "stsb", "wikisection"],
+    "full_train": ["nq", "tqa", "squad", "msmarco_doc"],
+    "train_size": ["nq", "stsb", "wikisection"],
+    "loss_curve": ["stsb", "wikisection"],
+    "costs": ["nq", "tqa", "squad", "msmarco_doc", "stsb", "wikisection"],
+}
+
+
+def test_every_target_of_the_papers_is_planned_offline_at_their_scale(root: Path, folder: Path) -> None:
+    *_, targets = (root / "README.md").read_text().partition("## Targets")
+    named = re.findall(r"`(?:results/[^/`]+/)?(\w+)\.(tsv|svg)`", targets.partition("All other targets")[0])
+    assert {"table1", "table3", "low_data", "costs"} <= {name for name, _ in named}
+    files = {
+        f"results/{dataset}/{name}.{ending}"
+        for name, ending in named
+        for dataset in ("msmarco", *OTHER_DATASETS.get(name, []))
+    }
+    overlays = [str(root / "configs" / name) for name in ("paper.yaml", "qa.yaml", "nli.yaml")]
+    done = snakemake(root, folder, *sorted(files), "--configfile", *overlays)
+    assert done.returncode == 0, done.stdout[-2000:]
+    made = {
+        file
+        for line in re.findall(r"^    output: (.+)$", done.stdout, re.MULTILINE)
+        for file in line.split(", ")
+    }
+    assert files <= made and jobs(done.stdout)["collect_nli"] == 1
+
+
 def test_jobs_that_more_stages_wait_for_come_first(root: Path, folder: Path) -> None:
     said = snakemake(root, folder, "results/msmarco/table2.tsv").stdout
     inputs, priorities = {}, {}

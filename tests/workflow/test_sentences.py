@@ -73,7 +73,7 @@ def test_an_overlay_that_speaks_of_sentences_makes_their_table(load: Load) -> No
         ("results/stsb/table2.tsv", "expected rows of systems for sentences, got backbone-zeroshot"),
         ("results/msmarco/sentences.tsv", "expected rows of systems for queries, got backbone-sentences"),
         ("results/nli/low_data.tsv", "expected rows of systems for sentences, got backbone-zeroshot"),
-        ("results/stsb/loss_curve.svg", "expected rows of systems for sentences, got backbone-round1"),
+        ("results/nli/loss_curve.svg", "expected rows of systems for sentences, got backbone-round1"),
         ("results/nli/attention_entropy.svg", "expected rows of systems for sentences, got backbone"),
     ],
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from condenser.settings import Figure, Name
+from condenser.settings import FigureOfTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,10 +23,8 @@ _COLUMNS = ("stage", "name", "jobs", "parameters", "seconds", "processor_hours",
 _MORE = ("peak_memory_mb", "peak_gpu_memory_mb", "device", "origin", "collection", "source")
 
 
-class Settings(Figure):
+class Settings(FigureOfTable):
     """The `table` whose stages are counted."""
-
-    table: Name
 
 
 def table(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from condenser.evaluate.figures import by_row
-from condenser.settings import Count, Figure, Name
+from condenser.settings import Count, FigureOfTable
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 READS = "variants"
 
 
-class Settings(Figure):
+class Settings(FigureOfTable):
     """The `table` whose systems are shown, the first `epochs`, and the `updates` whose mean is a point."""
 
-    table: Name
     epochs: Count
     updates: Count
 

@@ -219,6 +219,17 @@ def test_queries_that_train_and_evaluation_share_are_said_in_table_and_terminal(
     assert set(official(tmp_path, num_shared_queries=1)["origin"]) == {"measured"}
 
 
+@pytest.mark.parametrize("official_name", [None, "STS benchmark"])
+def test_items_that_train_and_test_share_are_said_and_keep_the_official_figures(
+    official_name: str | None,
+) -> None:
+    column = Column("spearman", "stsb", "test", "spearman", "stsb", "train", 0)
+    counts = {"passages": 10, "items": {"train": 9, "test": 5}, "items_shared_by_splits": {"train+test": 2}}
+    (found,) = evaluation_sets([column], {"stsb": counts | {"official": official_name}}).values()
+    assert found.name.endswith("(2 evaluation items are also train items)")
+    assert (found.official is not None) == (official_name is not None)
+
+
 def test_runs_that_are_deep_enough_for_the_measures_of_the_table_are_not_called_short(tmp_path: Path) -> None:
     table = made(tmp_path, depth=50, dataset="tiny", source="beir", measures=["MRR@10"])
     assert set(table["collection"]) == {"tiny"}
