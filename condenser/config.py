@@ -84,26 +84,30 @@ class Negatives(Block):
     without_answers: bool = False
 
 
-class Recipe(Optimiser):
+class FineTuning(Optimiser):
+    """`epochs`, and others of the train sizes that `epochs_by_size` names."""
+
+    batch_size: Count
+    epochs: Epochs
+    epochs_by_size: dict[Count, Epochs] = Field(default_factory=dict)
+
+
+class Recipe(FineTuning):
     """How retrievers are fine-tuned and searched on a kind of data."""
 
     tied: bool
     lengths: Lengths
     negatives: Negatives
     depth: Depth
-    batch_size: Count
     passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
-    epochs: Epochs
 
 
-class SentenceRecipe(Optimiser):
+class SentenceRecipe(FineTuning):
     """How encoders of sentences are fine-tuned on pairs or triplets."""
 
     max_tokens: Annotated[int, Field(ge=3, le=512)]
-    batch_size: Count  # pairs or triplets
-    epochs: Epochs
     margin: Positive | None = None  # of triplets
 
 

@@ -206,8 +206,9 @@ def parse_variant(name: str) -> tuple[int | None, int | None]:
 
 
 def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A recipe, with the values of a system for the keys that it replaces."""
-    return merged(config["recipes"][name], (system or {}).get("recipe") or {})
+    """A recipe, with the values of a system for the keys that it replaces; its `epochs` are of every size."""
+    own = (system or {}).get("recipe") or {}
+    return merged(config["recipes"][name] | ({"epochs_by_size": {}} if "epochs" in own else {}), own)
 
 
 def metrics(config: Config, dataset: str, split: str | None = None) -> dict[str, Any]:
@@ -452,6 +453,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     if "recipe" in seen.get("dataset", {}):
         system = config["systems"][wildcards["system"]] if "system" in wildcards else None
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
+        by_size = seen["recipe"].pop("epochs_by_size", {})
+        if seen["train_queries"] in by_size:
+            seen["recipe"]["epochs"] = by_size[seen["train_queries"]]
         ranked = sources.task(seen["dataset"]) is None
         if ranked and system is not None and not is_trained(config, wildcards["system"]):
             seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})

@@ -43,6 +43,7 @@ SENTENCES = {"train_sentences *", "similarities *"}
 ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 USED_BY: dict[str, set[str]] = {
     "datasets.stsb.*": {"collect stsb"},
+    "recipes.stsb.epochs_by_size": {"train_sentences * n500-*"},
     "recipes.stsb.max_tokens": {"train_sentences *", "similarities *"},
     "recipes.stsb.*": {"train_sentences *"},
     "sources.dpr.hard_negatives": set(),  # no data set of the default
@@ -70,6 +71,7 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
+    "recipes.marco.epochs_by_size": {"train * n250-*"},
     "recipes.marco.*": {"train *"},
     "models.backbone.*": {"checkpoint *"},
     "models.*": {"pretrain * {name}"},
@@ -124,6 +126,7 @@ USED_BY: dict[str, set[str]] = {
     "tables.*.published": {"table msmarco {name}"},
     "tables.table2.rows": {"* msmarco table2", "figure * costs"},
     "tables.*": {"* msmarco {name}"},
+    "figures.*.by_dataset.*": set(),  # of other data sets
     "figures.*": {"figure * {name}"},
 }
 
@@ -188,6 +191,10 @@ VALUES: dict[str, Any] = {
     "tables.table1.compare_with": ["bm25"],
     "tables.*.compare_with": ["backbone-round1"],
     "figures.*.table": "table7",
+    "figures.*.by_dataset.*": "adapt",
+    "figures.*.by_dataset": {"msmarco": "table7"},
+    "recipes.stsb.epochs_by_size": {500: 2},
+    "recipes.*.epochs_by_size": {250: 2},
     "figures.*.measures": ["MRR@10"],
     "figures.*.seeds": [1],
 }

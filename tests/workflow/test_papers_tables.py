@@ -13,6 +13,7 @@ import pytest
 import yaml
 from graphs import Graph, Load
 from runs import finished
+from transformers import BertConfig
 
 from condenser.data.records import read_qrels
 from condenser.files import read_json
@@ -79,6 +80,35 @@ def test_the_labels_of_the_papers_scale_are_those_of_the_published_methods(load:
             *{"table2": ("BERT", "BM25"), "table7": ("BERT",)}.get(table, ()),
             *{"full_train": ("Condenser w/o hard negatives", "coCondenser + hard negatives")}.get(table, ()),
         }, table
+
+
+def test_orqas_checkpoint_in_a_folder_is_the_papers_ict(load: Load, tmp_path: Path) -> None:
+    from condenser.evaluate import published
+
+    BertConfig(vocab_size=40).save_pretrained(tmp_path)  # 512 positions, as the documents need
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).touch()
+    orqa = {"objective": "checkpoint", "source": "folder", "path": str(tmp_path), "pooling": "cls"}
+    system = {"kind": "biencoder", "label": "ICT", "initial": "orqa", "negatives": ["bm25"]}
+    overlay = {"models": {"orqa": orqa}, "systems": {"orqa-round1": system}}
+    graph = load({**overlay, "tables": {"low_data": {"rows": ["bm25", "orqa-round1"]}}}, configfile=PAPER)
+    jobs = graph.jobs("results/msmarco/low_data.tsv")
+    assert "checkpoint msmarco-documents orqa" in jobs and "train msmarco orqa-round1 n1000-seed1" in jobs
+    settings = spec_of(graph, "msmarco", "low_data")
+    theirs = published.rows_of([published.file(name) for name in settings["published"]])
+    sizes = {str(row["train_queries"]) for row in settings["rows"] if row["method"] == "ICT"}
+    assert sizes == {row.train_queries for row in theirs if row.method == "ICT"} == {"1000", "10000", "all"}
+
+
+def test_a_small_size_has_epochs_of_its_own_unless_the_system_says_how_many(load: Load) -> None:
+    systems = {"backbone-round1": {"recipe": {"epochs": 2}}}
+    for overlay, expected in (({}, [40, 10, 3]), ({"systems": systems}, [2, 2, 2])):
+        graph = load(overlay, configfile=PAPER)
+        graph.jobs("results/msmarco/low_data.tsv")
+        assert [
+            graph.spec(f"train msmarco backbone-round1 {variant}")["config"]["recipe"]["epochs"]
+            for variant in ("n1000-seed1", "n10000-seed1", "seed1")
+        ] == expected
 
 
 def test_a_column_of_another_data_set_is_of_the_same_systems_trained_there(load: Load) -> None:
