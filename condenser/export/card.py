@@ -256,7 +256,7 @@ def model_card(
         num_passages=facts.counts["passages"],
         num_left_out=0,
         num_queries=agreement["queries"],
-        num_shared_queries=0,
+        num_shared=0,
         depth=0,
         deepest=0,
     )
