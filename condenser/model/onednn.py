@@ -28,8 +28,15 @@ class Linear(nn.Module):
 
 
 def multiply_by_onednn(model: nn.Module, *, precision: str) -> None:
-    """Replace the linear layers of a model on a processor, in place; `precision` is fp32 or bf16."""
+    """Replace the linear layers of a model on a processor, in place; `precision` is fp32 or bf16.
+
+    It does nothing where PyTorch was built without oneDNN, or the processor is too old for its bfloat16.
+    """
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
+    if not torch.backends.mkldnn.is_available():
+        return
+    if dtype == torch.bfloat16 and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        return
     for module in list(model.modules()):
         for name, child in module.named_children():
             if isinstance(child, nn.Linear):

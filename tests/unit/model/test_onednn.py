@@ -23,3 +23,10 @@ def test_a_models_products_are_those_of_its_linear_layers(precision: str, tolera
         found = model(states)
     assert found.dtype == {"fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     torch.testing.assert_close(found.float(), plain, rtol=tolerance, atol=tolerance)
+
+
+def test_without_onednn_the_layers_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    model = nn.Sequential(nn.Linear(2, 2))
+    multiply_by_onednn(model, precision="fp32")
+    assert isinstance(model[0], nn.Linear)
