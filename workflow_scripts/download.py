@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         official.url,
         arguments.output,
         num_bytes=official.num_bytes,
-        md5=official.md5,
+        digest=official.digest,
         mirror=Path(mirror) if mirror else None,
         retries=arguments.retries,
         timeout_s=arguments.timeout_s,
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "%s: %s, attempts %d, resumed %d", *(done[k] for k in ("url", "from", "attempts", "resumed"))
     )
     # how the bytes came belongs to the log: the manifest is the same for every run
-    manifest.write(outputs=[arguments.output], counts={key: done[key] for key in ("url", "bytes", "md5")})
+    manifest.write(outputs=[arguments.output], counts={key: done[key] for key in ("url", "bytes", "digest")})
 
 
 if __name__ == "__main__":

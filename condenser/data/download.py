@@ -1,4 +1,4 @@
-"""Downloads that resume, and are accepted only with the right length and MD5.
+"""Downloads that resume, and are accepted only with the right length and digest.
 
 An incomplete download is the file `NAME.part` beside the destination. `NAME.part.json` records its
 address and the version of the file, so that the bytes of two versions are never joined.
@@ -26,6 +26,7 @@ from condenser.progress import Progress
 log = logging.getLogger("condenser")
 
 _CHUNK_BYTES = 1 << 16
+_MD5_DIGITS = 32  # a SHA-256 has 64
 _LONGEST_WAIT_S = 60.0
 _TRANSIENT = {408, 425, 429}  # and every status from 500
 # The second header is for Azure, which hosts MS MARCO.
@@ -41,7 +42,7 @@ def download(
     path: Path,
     *,
     num_bytes: int | None,
-    md5: str | None,
+    digest: str | None,
     mirror: Path | None,
     retries: int,
     timeout_s: float,
@@ -56,13 +57,13 @@ def download(
 
     Raises:
         ValueError: the server refuses the file, or no attempt gives a file of `num_bytes` bytes (None: as
-            many as the server says) with this MD5 (None: unknown).
+            many as the server says) with this MD5 or SHA-256 (None: unknown).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    done: dict[str, Any] = {"url": url, "bytes": num_bytes, "md5": md5}
+    done: dict[str, Any] = {"url": url, "bytes": num_bytes, "digest": digest}
     for candidate in mirror_places(url, mirror) if mirror else []:
         if candidate.is_file():
-            _copy(candidate, path, num_bytes=num_bytes, md5=md5)
+            _copy(candidate, path, num_bytes=num_bytes, digest=digest)
             return done | {"bytes": path.stat().st_size, "from": "mirror", "attempts": 0, "resumed": 0}
     part = _Part(path, url)
     for attempt in range(1, retries + 2):
@@ -70,7 +71,7 @@ def download(
             if num_bytes is None:
                 done["bytes"] = num_bytes = _offered_bytes(url, timeout_s=timeout_s)
             was_resumed = _receive(part, num_bytes=num_bytes, timeout_s=timeout_s)
-            _check(part, num_bytes=num_bytes, md5=md5, was_resumed=was_resumed)
+            _check(part, num_bytes=num_bytes, digest=digest, was_resumed=was_resumed)
         except _Interrupted as fault:
             log.warning("%s: %s (attempt %d of %d)", url, fault, attempt, retries + 1)
             reason = str(fault)
@@ -216,26 +217,28 @@ def _reason(error: Exception, part: _Part, num_bytes: int) -> str:
     return f"{part.received()[0]:,} of {num_bytes:,} bytes, then {type(error).__name__} ({text[:200]})"
 
 
-def _check(part: _Part, *, num_bytes: int, md5: str | None, was_resumed: bool) -> None:
+def _check(part: _Part, *, num_bytes: int, digest: str | None, was_resumed: bool) -> None:
     found = part.path.stat().st_size
     if found < num_bytes:
         raise _Interrupted(f"{found:,} bytes")
-    if mismatch := _mismatch(part.path, num_bytes=num_bytes, md5=md5):
+    if mismatch := _mismatch(part.path, num_bytes=num_bytes, digest=digest):
         part.discard()
         if was_resumed:  # the bytes may be of two versions: download all of them again
             raise _Interrupted(mismatch)
         raise _changed(part, mismatch)
 
 
-def _mismatch(file: Path, *, num_bytes: int | None, md5: str | None) -> str | None:
-    """`expected ..., got ...` if a file does not have the right length and MD5."""
+def _mismatch(file: Path, *, num_bytes: int | None, digest: str | None) -> str | None:
+    """`expected ..., got ...` if a file does not have the right length and digest."""
     if num_bytes is not None and (length := file.stat().st_size) != num_bytes:
         return f"expected {num_bytes:,} bytes, got {length:,}"
-    if md5 is not None:
+    if digest is not None:
+        name = "MD5" if len(digest) == _MD5_DIGITS else "SHA-256"
         with file.open("rb") as stream:
-            digest = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-        if digest != md5:
-            return f"expected the MD5 {md5}, got {digest}"
+            algorithm = name.replace("-", "").lower()
+            found = hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False))
+        if found.hexdigest() != digest:
+            return f"expected the {name} {digest}, got {found.hexdigest()}"
     return None
 
 
@@ -246,10 +249,10 @@ def _changed(part: _Part, mismatch: str) -> ValueError:
     )
 
 
-def _copy(source: Path, path: Path, *, num_bytes: int | None, md5: str | None) -> None:
+def _copy(source: Path, path: Path, *, num_bytes: int | None, digest: str | None) -> None:
     """Copy a file of the mirror, and check the copy."""
     with source.open("rb") as read, atomic_write(path) as write:
         shutil.copyfileobj(read, write, _CHUNK_BYTES)
         write.flush()
-        if mismatch := _mismatch(Path(write.name), num_bytes=num_bytes, md5=md5):
+        if mismatch := _mismatch(Path(write.name), num_bytes=num_bytes, digest=digest):
             raise ValueError(f"{source}: {mismatch}. Copy it to the mirror again.")

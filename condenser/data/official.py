@@ -1,4 +1,4 @@
-"""The official files by name: address, length and MD5, as their owners publish them."""
+"""The official files by name: address, length and digest, as their owners or others who have them say."""
 
 from __future__ import annotations
 
@@ -9,15 +9,19 @@ _MARCO = "https://msmarco.z22.web.core.windows.net/msmarcoranking"
 _SBERT = "https://sbert.net/datasets"
 _TREC = "https://trec.nist.gov/data/deep"
 _DPR = "https://dl.fbaipublicfiles.com/dpr"
+_SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
 
 
 @dataclass(frozen=True, slots=True)
 class OfficialFile:
-    """One file to download; `num_bytes` and `md5` are None where its owner publishes none."""
+    """One file to download.
+
+    `num_bytes` and `digest` (an MD5, or a SHA-256, which is longer) are None where nobody publishes them.
+    """
 
     url: str
     num_bytes: int | None
-    md5: str | None
+    digest: str | None
 
 
 OFFICIAL_FILES = {
@@ -42,6 +46,16 @@ OFFICIAL_FILES = {
         OfficialFile(f"{_TREC}/2019qrels-pass.txt", 187_092, "2f4be390198da108f6845c822e5ada14"),
         OfficialFile(f"{_TREC}/2019qrels-docs.txt", 339_438, "d7ef53b995ef7e01676ea85d7ec01dda"),
         OfficialFile("https://rocketqa.bj.bcebos.com/corpus/marco.tar.gz", 1_140_510_742, None),
+        OfficialFile(
+            f"{_SQUAD}/train-v1.1.json",
+            30_288_272,
+            "3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+        ),
+        OfficialFile(
+            f"{_SQUAD}/dev-v1.1.json",
+            4_854_279,
+            "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
+        ),
         OfficialFile(f"{_SBERT}/stsbenchmark.tsv.gz", None, None),
         OfficialFile(f"{_SBERT}/wikipedia-sections-triplets.zip", None, None),
         OfficialFile(f"{_SBERT}/AllNLI.tsv.gz", None, None),

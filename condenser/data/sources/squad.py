@@ -3,8 +3,10 @@
 `<split>-v1.1.json` has `data`, a list of articles with `title` and `paragraphs`. A paragraph has `context`
 and `qas`: questions with `id`, `question` and `answers`, each with a `text`. A question has one relevant
 passage, its paragraph; others may hold its answer, too, and hits@k counts them. The collection is the
-paragraphs of the files that are read.
-Source: Rajpurkar et al. 2016; rajpurkar.github.io/SQuAD-explorer.
+paragraphs of the files that are read: the official `train-v1.1.json` and `dev-v1.1.json`, or
+those of a folder.
+Source: Rajpurkar et al. 2016; rajpurkar.github.io/SQuAD-explorer. The numbers of rows: their Table 2, and as
+counted in the files by others.
 """
 
 from __future__ import annotations
@@ -20,24 +22,29 @@ from pydantic import Field, model_validator
 
 from condenser.data.archives import open_unpacked
 from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, Unfit, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import Expected, plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import Count, Name, PartlyJudgedTexts, Whole
 
+OFFICIAL_ROWS = {  # paragraphs, questions
+    "train-v1.1.json": (18_896, 87_599),
+    "dev-v1.1.json": (2_067, 10_570),
+}
 _BY_ANSWER = ("hits@5", "hits@20", "hits@100")
 _BY_JUDGEMENT = ("MRR@10", "MRR@100", "R@100", "R@1000", "nDCG@10")
 
 
 class Settings(PartlyJudgedTexts):
-    """The folder of the user's files.
+    """The folder of the user's files; without `path` the official ones are downloaded.
 
     With `one_file: dev` both splits come from `dev-v1.1.json`: the questions of `held_out_articles` articles,
     drawn by `held_out_seed`, are for evaluation, those of the other articles for training.
     """
 
-    path: str
+    path: str | None = None
     one_file: Name | None = None
     held_out_articles: Count | None = None
     held_out_seed: Whole = 0
@@ -51,6 +58,8 @@ class Settings(PartlyJudgedTexts):
             raise ValueError("one_file: expected a train_split and an eval_split, which it is divided into")
         if self.train_split is None and self.eval_split is None:
             raise ValueError("train_split, eval_split: expected at least one, which names the file")
+        if self.path is None and (unknown := {*_file_names(self.model_dump())} - {*OFFICIAL_ROWS}):
+            raise ValueError(f"path: expected the folder that has {', '.join(sorted(unknown))}")
         return self
 
 
@@ -63,20 +72,31 @@ class _Found:
     qrels: dict[str, list[Row[Qrel]]]
 
 
+def _file_names(settings: Mapping[str, Any]) -> list[str]:
+    """The file of each split, or the one of both."""
+    names = [settings["one_file"]] if settings["one_file"] else given_splits(settings)
+    return [f"{name}-v1.1.json" for name in names]
+
+
 def raw_files(settings: Mapping[str, Any]) -> list[str]:
-    """None: everything is the user's."""
-    return []
+    """The official files; none where the user has a folder of them."""
+    return [] if settings["path"] else _file_names(settings)
 
 
 def local_files(settings: Mapping[str, Any]) -> list[Path]:
-    """The file of each split, or the one of both, in the folder `path`."""
-    names = [settings["one_file"]] if settings["one_file"] else given_splits(settings)
-    return [plain_or_packed(Path(settings["path"], f"{name}-v1.1.json")) for name in names]
+    """The files in the folder `path`, if there is one."""
+    folder = settings["path"]
+    return [plain_or_packed(Path(folder, name)) for name in _file_names(settings)] if folder else []
 
 
 def expected(settings: Mapping[str, Any], split: str | None) -> list[Expected]:
-    """Paragraphs and questions, counted; in one file, a split has the share of its articles."""
+    """Paragraphs and questions, counted or official; in one file, a split has the share of its articles."""
     files = local_files(settings)
+    if not files:
+        paragraphs, questions = zip(*(OFFICIAL_ROWS[name] for name in _file_names(settings)), strict=True)
+        of_split = questions if settings["one_file"] else OFFICIAL_ROWS.get(f"{split}-v1.1.json", (0, 0))[1:]
+        count = sum(paragraphs if split is None else of_split)
+        return [Expected("squad" if split is None else "squad/queries", count, basis="official numbers")]
     if split is None:
         return [Expected("squad", _count_in(files, "context"), basis="paragraphs counted")]
     if not settings["one_file"]:
@@ -101,28 +121,30 @@ def collect(
     folder: Path,
     raw: Mapping[str, Path],
     *,
-    path: str | Path,
+    path: str | None,
     train_split: str | None,
     eval_split: str | None,
     one_file: str | None,
     held_out_articles: int | None,
     held_out_seed: int,
     bad_rows: str,
+    official_rows: Mapping[str, tuple[int, int]] = OFFICIAL_ROWS,
     **_: Any,
 ) -> dict[str, Any]:
-    """Write the canonical files of the folder `path` into `folder`; gives the counts.
+    """Write the canonical files of those in `path`, or of the official ones, into `folder`; gives the counts.
 
     A passage is known by its file, article and paragraph, counted from 0: `dev-3-0`.
 
     Raises:
         ValueError: a file is not JSON of this form, a paragraph or question does not fit (with `bad_rows`
-            "strict"), or there are not so many articles.
+            "strict"), there are not so many articles, or an official file has other numbers of rows.
     """
     splits = [split for split in (train_split, eval_split) if split is not None]
     check_splits(*splits)
     found = _Found([], {split: [] for split in splits}, {split: [] for split in splits})
     for name in [one_file] if one_file else splits:
-        file = plain_or_packed(Path(path, f"{name}-v1.1.json"))
+        official = f"{name}-v1.1.json"
+        file = plain_or_packed(Path(path, official)) if path else raw[official]
         articles = _articles(file)
         of_articles = dict.fromkeys(range(len(articles)), name)
         if one_file and train_split and eval_split and held_out_articles:
@@ -133,6 +155,9 @@ def collect(
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         files.write_collection(found.passages, num_rows=len(found.passages))
         files.write_splits(found.qrels, [((split,), rows) for split, rows in found.queries.items()])
+        for index, what in enumerate(("paragraphs", "questions")):
+            numbers = {f"{name} {what}": rows[index] for name, rows in official_rows.items()}
+            check_official_rows(files.counts["files"], [f"{name} {what}" for name in raw], numbers)
         return files.counts
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
-from condenser.data.sources import dpr, msmarco_doc, nli, stsb, wikisection
+from condenser.data.sources import dpr, msmarco_doc, nli, squad, stsb, wikisection
 from tests.small_files import small_files
 
 CONTENT = random.Random(1).randbytes(300_000)
@@ -124,13 +124,13 @@ def server() -> Iterator[Server]:
 
 
 def fetch(
-    server: Server, path: Path, *, retries: int = 3, md5: str | None = MD5, num_bytes: int = len(CONTENT)
+    server: Server, path: Path, *, retries: int = 3, digest: str | None = MD5, num_bytes: int = len(CONTENT)
 ):
     return download(
         server.url,
         path,
         num_bytes=num_bytes,
-        md5=md5,
+        digest=digest,
         mirror=None,
         retries=retries,
         timeout_s=1.5,  # a busy machine is silent for longer than 0.3 s
@@ -196,14 +196,14 @@ def test_a_fault_that_can_be_mended_ends_in_the_right_file(server, tmp_path, cas
 )
 def test_without_a_sum_no_rest_is_taken_that_does_not_show_its_version(server, tmp_path, rest):
     server.script = [Behaviour(cut_after=100_000, content=bytes(300_000)), rest, Behaviour()]
-    done = fetch(server, tmp_path / "file.bin", md5=None)
+    done = fetch(server, tmp_path / "file.bin", digest=None)
     assert_only(tmp_path / "file.bin")
     assert (done["attempts"], done["resumed"]) == (3, 0)
 
 
 def test_without_a_sum_a_rest_of_the_same_version_is_appended(server, tmp_path):
     server.script = [Behaviour(cut_after=100_000), Behaviour()]
-    assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 1
+    assert fetch(server, tmp_path / "file.bin", digest=None)["resumed"] == 1
     assert_only(tmp_path / "file.bin")
 
 
@@ -272,7 +272,7 @@ def test_a_part_of_another_address_is_not_resumed(server, tmp_path):
     (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
     (tmp_path / "file.bin.part.json").write_text(json.dumps({"url": "http://other", "validator": '"v1"'}))
     server.script = [Behaviour()]
-    assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 0
+    assert fetch(server, tmp_path / "file.bin", digest=None)["resumed"] == 0
     assert_only(tmp_path / "file.bin")
 
 
@@ -281,7 +281,7 @@ def test_a_part_of_an_unknown_version_is_downloaded_again(server, tmp_path, stat
     (tmp_path / "file.bin.part").write_bytes(b"x" * 1000)
     (tmp_path / "file.bin.part.json").write_text(state)
     server.script = [Behaviour()]
-    assert fetch(server, tmp_path / "file.bin", md5=None)["resumed"] == 0
+    assert fetch(server, tmp_path / "file.bin", digest=None)["resumed"] == 0
     assert_only(tmp_path / "file.bin")
 
 
@@ -306,7 +306,7 @@ def test_a_host_that_cannot_be_reached_is_one_short_line(tmp_path):
             "http://127.0.0.1:9/file.bin",
             tmp_path / "file.bin",
             num_bytes=9,
-            md5=None,
+            digest=None,
             mirror=None,
             retries=1,
             timeout_s=0.3,
@@ -333,7 +333,7 @@ def test_a_mirror_serves_a_file_by_host_path_or_name(tmp_path, place):
         "http://127.0.0.1/folder/file.bin",
         tmp_path / "out" / "file.bin",
         num_bytes=len(CONTENT),
-        md5=MD5,
+        digest=MD5,
         mirror=tmp_path / "mirror",
         retries=0,
         timeout_s=0.1,
@@ -352,7 +352,7 @@ def test_a_mirrors_file_is_checked_like_any_other(tmp_path, content, message):
             "http://127.0.0.1/file.bin",
             tmp_path / "out" / "file.bin",
             num_bytes=len(CONTENT),
-            md5=MD5,
+            digest=MD5,
             mirror=tmp_path,
             retries=0,
             timeout_s=0.1,
@@ -375,24 +375,24 @@ def test_the_official_files_are_those_that_the_sources_need():
             dpr.PASSAGES,
             *(name for files in dpr.FILES.values() for name in files.values()),
         ),
-        *(stsb.FILE, wikisection.ARCHIVE, nli.FILE),
+        *(stsb.FILE, wikisection.ARCHIVE, nli.FILE, *squad.OFFICIAL_ROWS),
     }
     assert set(OFFICIAL_FILES) == needed
     assert official_file("collectionandqueries.tar.gz").num_bytes == 1_057_717_952
     documents = official_file("msmarco-docs.tsv.gz")
     assert documents.url.endswith("/msmarcoranking/msmarco-docs.tsv.gz")
-    assert documents.md5 == "103b19e21ad324d8a5f1ab562425c0b4"
+    assert documents.digest == "103b19e21ad324d8a5f1ab562425c0b4"
     assert -(-documents.num_bytes // 4096) * 4096 == 8_446_275_584  # blocks on disk, as users list it
-    without_md5 = {name for name, file in OFFICIAL_FILES.items() if file.md5 is None}
+    without_digest = {name for name, file in OFFICIAL_FILES.items() if file.digest is None}
     without_length = {name for name, file in OFFICIAL_FILES.items() if file.num_bytes is None}
-    assert without_md5 - without_length == {"marco.tar.gz"}
+    assert without_digest - without_length == {"marco.tar.gz"}
     assert {stsb.FILE, wikisection.ARCHIVE, nli.FILE} < without_length
     of_dpr = without_length - {stsb.FILE, wikisection.ARCHIVE, nli.FILE}
     assert all(".qa.csv" in name or "squad1" in name for name in of_dpr) and len(of_dpr) == 7
     assert official_file("psgs_w100.tsv.gz").url == (
         "https://dl.fbaipublicfiles.com/dpr/wikipedia_split/psgs_w100.tsv.gz"
     )
-    assert all(len(file.md5) == 32 for file in OFFICIAL_FILES.values() if file.md5)
+    assert all(len(file.digest) in (32, 64) for file in OFFICIAL_FILES.values() if file.digest)
     with pytest.raises(ValueError, match=r"expected one of the files .*, got 'passwd'"):
         official_file("passwd")
 
@@ -407,7 +407,7 @@ def test_the_program_takes_the_file_from_the_mirror_of_the_environment(tmp_path,
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "msmarco-test2019-queries.tsv.gz").write_bytes(bytes(official.num_bytes))
     monkeypatch.setenv("CONDENSER_MIRROR", str(tmp_path / "mirror"))
-    with pytest.raises(ValueError, match=f"expected the MD5 {official.md5}"):
+    with pytest.raises(ValueError, match=f"expected the MD5 {official.digest}"):
         module.main(
             [
                 *("--spec", '{"wildcards": {"file": "msmarco-test2019-queries.tsv.gz"}}'),
@@ -419,7 +419,7 @@ def test_the_program_takes_the_file_from_the_mirror_of_the_environment(tmp_path,
 
 
 def test_a_file_of_unpublished_length_is_as_long_as_the_server_says(server: Server, tmp_path: Path) -> None:
-    options = {"num_bytes": None, "md5": None, "mirror": None, "retries": 2, "timeout_s": 5, "wait_s": 0}
+    options = {"num_bytes": None, "digest": None, "mirror": None, "retries": 2, "timeout_s": 5, "wait_s": 0}
     server.script = [Behaviour(status=503), Behaviour(cut_after=1000), Behaviour()]
     done = download(server.url, tmp_path / "file.bin", **options)
     assert (tmp_path / "file.bin").read_bytes() == CONTENT

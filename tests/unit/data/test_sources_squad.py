@@ -197,3 +197,22 @@ def test_another_file_is_an_error(tmp_path: Path, content: str, message: str) ->
 def test_settings_that_do_not_fit_together_are_refused(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         settings(Path(), **given)
+
+
+def test_without_a_folder_the_official_files_are_read_and_their_rows_are_counted(tmp_path: Path) -> None:
+    given = squad.Settings(source="squad").model_dump()
+    assert sources.raw_files(given) == ["train-v1.1.json", "dev-v1.1.json"] and not sources.local_files(given)
+    assert [one.count for one in squad.expected(given, None)] == [18_896 + 2_067]
+    assert [one.count for one in squad.expected(given, "dev")] == [10_570]
+    folder = written(tmp_path / "downloads")
+    raw = {name: folder / name for name in sources.raw_files(given)}
+    rows = {"train-v1.1.json": (3, 2), "dev-v1.1.json": (1, 1)}
+    counts = sources.collect(tmp_path / "out", raw, {**given, "official_rows": rows})
+    assert counts["queries"] == {"train": 2, "dev": 1}
+    with pytest.raises(ValueError, match=r"dev-v1\.1\.json questions: expected the official 2 rows, got 1"):
+        sources.collect(tmp_path / "bad", raw, {**given, "official_rows": {**rows, "dev-v1.1.json": (1, 2)}})
+
+
+def test_a_split_that_has_no_official_file_needs_a_folder() -> None:
+    with pytest.raises(ValidationError, match=r"path: expected the folder that has test-v1\.1\.json"):
+        squad.Settings(source="squad", eval_split="test")
