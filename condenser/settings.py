@@ -47,6 +47,7 @@ class Optimiser(Block):
     weight_decay: NotNegative
     warmup_ratio: Share
     max_grad_norm: NotNegative  # 0: no clipping
+    drop_last: bool = False  # leave out the last batch of an epoch where it is shorter
 
 
 class Texts(Block):

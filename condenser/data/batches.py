@@ -24,36 +24,39 @@ PAIR_SPECIALS = 3
 _WIDTH_MULTIPLE = 8  # GPUs multiply matrices fastest in multiples of 8
 
 
-def num_steps(num_items: int, *, batch_size: int, epochs: int | float) -> int:
-    """Number of steps of a training; the last batch of an epoch may be shorter.
+def num_steps(num_items: int, *, batch_size: int, epochs: int | float, drop_last: bool = False) -> int:
+    """Number of steps of a training; the last batch of an epoch may be shorter, or is left out.
 
     A fraction of an epoch consists of its first steps, at least one.
 
     >>> num_steps(10, batch_size=4, epochs=2), num_steps(10, batch_size=4, epochs=0.5)
     (6, 2)
+    >>> num_steps(10, batch_size=4, epochs=2, drop_last=True)
+    4
     """
-    return math.ceil(epochs * _steps_per_epoch(num_items, batch_size) - 1e-9)
+    return math.ceil(epochs * _steps_per_epoch(num_items, batch_size, drop_last) - 1e-9)
 
 
 def step_items(
-    num_items: int, *, batch_size: int, step: int, seed: int, stream: str
+    num_items: int, *, batch_size: int, step: int, seed: int, stream: str, drop_last: bool = False
 ) -> tuple[int, Int[np.ndarray, " item"], Int[np.ndarray, " item"]]:
     """Epoch of a step (from 0), positions of its batch in the order of the epoch, and items of the batch.
 
-    Every item occurs once in an epoch. `stream` names the training, so that two trainings with the same
-    seed have different orders.
+    Every item occurs once in an epoch, but for those of a last batch that is left out. `stream` names the
+    training, so that two trainings with the same seed have different orders.
     """
-    epoch, batch = divmod(step, _steps_per_epoch(num_items, batch_size))
+    epoch, batch = divmod(step, _steps_per_epoch(num_items, batch_size, drop_last))
     positions = np.arange(batch * batch_size, min((batch + 1) * batch_size, num_items))
     return epoch, positions, _order(num_items, seed, stream, epoch)[positions]
 
 
-def _steps_per_epoch(num_items: int, batch_size: int) -> int:
+def _steps_per_epoch(num_items: int, batch_size: int, drop_last: bool) -> int:
+    """An epoch of fewer items than a batch has one step in any case."""
     if num_items < 1 or batch_size < 1:
         raise ValueError(
             f"expected at least one item and a batch of at least one, got {num_items}, {batch_size}"
         )
-    return -(-num_items // batch_size)
+    return max(1, num_items // batch_size) if drop_last else -(-num_items // batch_size)
 
 
 @lru_cache(maxsize=2)  # shuffling millions of items takes longer than a step

@@ -94,8 +94,8 @@ class Run:
     Attributes:
         settings: the recipe, or the model's entry. The loop reads `learning_rate`, `weight_decay`,
             `warmup_ratio` and `max_grad_norm` (scale the gradient of all weights together down to this norm;
-            0 leaves it); every training reads `batch_size` (items an update, of all processes together) and
-            `epochs`.
+            0 leaves it); every training reads `batch_size` (items an update, of all processes together),
+            `drop_last` (leave out the last, shorter batch of an epoch; false by default) and `epochs`.
         precision: of the forward and backward pass: fp32, bf16 or fp16.
         fingerprint: identifies everything that the result depends on; other checkpoints are refused.
         work_folder: of its checkpoints and its log.
@@ -119,13 +119,16 @@ class Run:
 
     def num_steps(self, num_items: int) -> int:
         """The updates of this training on so many items."""
-        return num_steps(num_items, batch_size=self.settings["batch_size"], epochs=self.settings["epochs"])
+        return num_steps(num_items, epochs=self.settings["epochs"], **self._batches)
+
+    @property
+    def _batches(self) -> dict[str, Any]:
+        """How an epoch is cut into batches."""
+        return {name: self.settings[name] for name in ("batch_size", "drop_last") if name in self.settings}
 
     def items_of(self, step: int, num_items: int, *, stream: str) -> tuple[int, Int[np.ndarray, " item"]]:
         """The epoch of a step and its items, in an order that is a function of seed, stream and step."""
-        epoch, _, items = step_items(
-            num_items, batch_size=self.settings["batch_size"], step=step, seed=self.seed, stream=stream
-        )
+        epoch, _, items = step_items(num_items, step=step, seed=self.seed, stream=stream, **self._batches)
         return epoch, items
 
     @contextmanager

@@ -152,7 +152,9 @@ class Shape:
             flops += sum(map(self.encoder_flops, chunks))
             passes += self.num_layers / num_layers / TRAINING_PASSES
         num_batches = epochs * num_items / batch_size  # a shorter last one counts as a part
-        steps = num_steps(whole_items, batch_size=batch_size, epochs=epochs)
+        steps = num_steps(
+            whole_items, batch_size=batch_size, epochs=epochs, drop_last=settings.get("drop_last", False)
+        )
         return {
             "tokens": epochs * num_items * sum(count * lengths.mean() for count, lengths in rows),
             "flops": num_batches * flops,

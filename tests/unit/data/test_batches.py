@@ -26,6 +26,18 @@ from tests.token_shards import hand_made_shards, real_tokenizer_folder, rows_of_
 SPECIALS = SimpleNamespace(cls_id=901, sep_id=902, pad_id=900)
 
 
+def test_a_last_batch_that_is_left_out_is_of_other_items_in_each_epoch() -> None:
+    whole = {"batch_size": 4, "seed": 1, "stream": "s"}
+    left_out = []
+    for epoch in range(3):
+        steps = [step_items(10, step=2 * epoch + batch, drop_last=True, **whole) for batch in range(2)]
+        assert [found for found, _, _ in steps] == [epoch] * 2 and {len(items) for *_, items in steps} == {4}
+        left_out.append({*range(10)} - {int(item) for *_, items in steps for item in items})
+    assert [len(items) for items in left_out] == [2] * 3 and left_out[0] != left_out[1]
+    assert num_steps(10, batch_size=4, epochs=3, drop_last=True) == 6
+    assert num_steps(3, batch_size=4, epochs=2, drop_last=True) == 2  # else nothing would be trained on
+
+
 @settings(deadline=None)
 @given(st.integers(1, 60), st.integers(1, 70), st.integers(1, 3))
 def test_every_epoch_brings_every_item_once(num_items, batch_size, epochs):
