@@ -12,7 +12,14 @@ FINE_TUNING = (  # what of a recipe a training reads
         "rows_per_chunk",
         "epochs",
     ),
-    *("scale", "learning_rate", "weight_decay", "warmup_ratio", "max_grad_norm", "drop_last"),
+    *(
+        "scale",
+        "learning_rate",
+        "weight_decay",
+        "warmup_ratio",
+        "max_grad_norm",
+        "drop_last",
+    ),
 )
 
 
