@@ -1,11 +1,16 @@
 # From a collection of texts to the tables of Condenser and coCondenser.
 # README.md says how to use it, docs/architecture.md how it is built.
 
+import sys
 from pathlib import Path
 
-from snakemake.utils import min_version
+from snakemake import __version__
 
-min_version("9.27")
+if not __version__.startswith("9.27."):
+    sys.exit(
+        "error: expected Snakemake 9.27, whose private methods rules/snakemake.smk replaces, "
+        f"got {__version__}. Run make setup."
+    )
 
 
 include: "rules/progress.smk"

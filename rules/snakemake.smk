@@ -3,12 +3,10 @@
 import _thread
 import functools
 import json
-import sys
 from pathlib import Path
 
 import snakemake.common
 import snakemake.rules
-from snakemake import __version__
 from snakemake.dag import DAG
 from snakemake.exceptions import MissingRuleException
 from snakemake.executors.touch import Executor as TouchExecutor
@@ -20,13 +18,6 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser import experiment
 from condenser.pipeline import freshness
-
-if not __version__.startswith("9.27."):
-    sys.exit(
-        "error: expected Snakemake 9.27, whose private methods rules/snakemake.smk replaces, "
-        f"got {__version__}. Run make setup."
-    )
-
 
 # Whatever the rerun-triggers are, Snakemake compares modification times of inputs above 1 MB and of folders:
 # a touch or a copy would repeat days of work. Specs decide here, so no file counts as newer. (Marking inputs

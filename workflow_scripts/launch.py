@@ -1,7 +1,7 @@
 """Run a training program as one process, or as several, one for each GPU.
 
     python workflow_scripts/launch.py --processes 4 --device auto --stop-timeout-s 600 -- \\
-        workflow_scripts/pretrain_condenser.py --spec ... --output results/msmarco/models/condenser
+        workflow_scripts/pretrain.py --spec ... --output results/msmarco/models/condenser
 
 Reads and writes nothing itself; exit status and messages are the program's. The processes share one
 batch, so their number changes the speed and not what is trained. GPUs are those in
