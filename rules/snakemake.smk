@@ -19,6 +19,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 from condenser import experiment
 from condenser.pipeline import freshness
 
+
 # Whatever the rerun-triggers are, Snakemake compares modification times of inputs above 1 MB and of folders:
 # a touch or a copy would repeat days of work. Specs decide here, so no file counts as newer. (Marking inputs
 # as ancient does not work: a job above that runs would then hide a changed param of the job itself.)
