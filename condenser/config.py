@@ -34,7 +34,6 @@ from condenser.settings import (
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
-_BY_ANSWER = "hits"  # the measure that looks for answers
 Similarity = Annotated[float, Field(ge=0.3, le=1.0)]  # lower ones say nothing, and cost time
 _TAKEN = {  # names that stand for other results
     "datasets": {"downloads", "logs"},  # folders of results/ that belong to no data set
@@ -468,8 +467,7 @@ def _check_table(
             )
     for name in table["measures"]:
         *above, measure = name.split("/")
-        by_answer = measure.partition("@")[0] == _BY_ANSWER  # checked where it is asked of a data set
-        if not above and is_there and not by_answer:
+        if not above and is_there and not _measure(f"{key}.measures", measure).needs_answers:
             of_one = known if dataset is None else experiment.metrics(config, dataset)["measures"]
             _check_name(f"{key}.measures", measure, of_one)
         _check_measures(f"{key}.measures", [measure], task=task)
@@ -505,9 +503,9 @@ def _check_figures(config: dict[str, Any]) -> None:
         for measure in figure.get("measures") or []:
             _check_name(f"{key}.measures", measure, config["tables"][figure["table"]]["measures"])
         for title, systems in figure.get("panels", {}).items():
-            encoders = experiment.systems_of_kind(config, "biencoder")
+            fit = experiment.systems_of_kind(config, figures.load(figure).PANELS_OF)
             for system in systems:
-                _check_name(f"{key}.panels.{title}", system, encoders)
+                _check_name(f"{key}.panels.{title}", system, fit)
 
 
 def _check_audit(config: dict[str, Any]) -> None:
@@ -519,15 +517,19 @@ def _check_audit(config: dict[str, Any]) -> None:
 
 def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None:
     for name in names:
-        try:
-            measure = measures.parse(name)
-        except ValueError as error:
-            raise ValueError(f"{key}: {error}") from None
-        if measure.task != task:
+        of = _measure(key, name).task
+        if of != task:
             raise ValueError(
                 f"{key}: expected measures of {task or 'rankings'}, got {name}, which is one of "
-                f"{measure.task or 'rankings'}. See docs/kinds.md."
+                f"{of or 'rankings'}. See docs/kinds.md."
             )
+
+
+def _measure(key: str, name: str) -> measures.Measure:
+    try:
+        return measures.parse(name)
+    except ValueError as error:
+        raise ValueError(f"{key}: {error}") from None
 
 
 def _check_rows_fit(config: dict[str, Any]) -> None:

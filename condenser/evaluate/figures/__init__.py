@@ -10,6 +10,8 @@ A kind of figure NAME is the module `condenser.evaluate.figures.NAME`, found by 
   the rows and their variants;
 - `picture(frame, settings) -> matplotlib.figure.Figure`: drawn from these numbers alone.
 
+Where its settings have `panels`, which name systems, it holds `PANELS_OF`: the kind of these systems.
+
 With "variants" it also holds `file_of(settings, row) -> str | None`: the file that it reads, below the
 folder of the variant; None: this row is left out.
 

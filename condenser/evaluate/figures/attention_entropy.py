@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
 
 READS = "variants"
+PANELS_OF = "biencoder"
 STAGES = {False: "pre-trained", True: "fine-tuned"}
 
 
