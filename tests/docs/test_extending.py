@@ -126,7 +126,9 @@ def check_the_recipe(folder: Path, overlay: dict[str, Any]) -> None:
     recipe = {**overlay["recipes"]["gentle"], "passages_per_query": 2}
     read = spec["config"]["recipe"]  # what a training reads: no setting of other stages
     assert "passages_per_query" in read
-    assert {key: read[key] for key in read if key in recipe} == {key: recipe[key] for key in recipe if key in read}
+    assert {key: read[key] for key in read if key in recipe} == {
+        key: recipe[key] for key in recipe if key in read
+    }
 
 
 def check_the_objective(folder: Path) -> None:
