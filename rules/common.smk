@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from condenser import experiment, kinds
-from condenser.config import check_longest_row, validated
+from condenser.config import validated
+from condenser.config.positions import check_longest_row
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.files import canonical_json

@@ -18,7 +18,7 @@ It may hold:
 - `OF_RUNS: tuple[str, ...]`: keys that only its runs depend on. Jobs without a split, such as its training,
   do not see them, and do not rerun when they change.
 - `longest_row(recipe) -> int`: tokens of the longest row that its model reads, specials included, if that is
-  longer than a query or a passage; its rules ask `condenser.config.check_longest_row`.
+  longer than a query or a passage; its rules ask `condenser.config.positions.check_longest_row`.
 - `check(settings, systems)`: raises `ValueError` where its entry does not fit those of the other systems.
 - `made_from_texts(settings) -> list[str]`: results under `results/<dataset>/` that it makes of the collection
   before any query. A table makes these and the models of its rows where no query is judged.

@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from condenser import experiment, kinds
-from condenser.config import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_longest_row, validated
+from condenser.config import validated
+from condenser.config.positions import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_longest_row
 from condenser.data.sources import msmarco
 from condenser.model.backbone_sources import embedded_folder
 from condenser.train.schedule import num_warmup_steps

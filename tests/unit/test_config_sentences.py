@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 from condenser import experiment
-from condenser.config import check_longest_row, validated
+from condenser.config import validated
+from condenser.config.positions import check_longest_row
 from condenser.experiment import job_settings, merged, table_rows
 
 Config = dict[str, Any]

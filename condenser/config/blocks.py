@@ -1,0 +1,191 @@
+"""The blocks of config.yaml and their keys.
+
+Those of a data set, a model, a system and a figure are in the module of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from condenser.settings import (
+    LARGEST,
+    Block,
+    Count,
+    Epochs,
+    Name,
+    NotNegative,
+    Optimiser,
+    Positive,
+    Seeds,
+    Share,
+    Whole,
+)
+
+Similarity = Annotated[float, Field(ge=0.3, le=1.0)]  # lower ones say nothing, and cost time
+
+
+class Compute(Block):
+    threads: Count
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16", "fp16"]
+
+
+class Safety(Block):
+    checkpoint_every_s: Whole
+    checkpoints_kept: Count
+    bad_loss_patience: Whole
+
+
+class Downloads(Block):
+    mirror: str | None
+    retries: Whole
+    timeout_s: Positive
+
+
+class Lengths(Block):
+    query: Annotated[int, Field(ge=3, le=512)]
+    passage: Annotated[int, Field(ge=3, le=512)]
+
+
+class Depth(Block):
+    """Hits a query, by what the run is for."""
+
+    train: Count
+    eval: Count
+
+
+class Negatives(Block):
+    depth: Count
+    sample: Count
+    positive_in_run: list[Name]
+    margin: NotNegative | None = None
+    without_answers: bool = False
+
+
+class FineTuning(Optimiser):
+    """`epochs`, and others of the train sizes that `epochs_by_size` names."""
+
+    batch_size: Count
+    epochs: Epochs
+    epochs_by_size: dict[Count, Epochs] = Field(default_factory=dict)
+
+
+class Recipe(FineTuning):
+    """How retrievers are fine-tuned and searched on a kind of data."""
+
+    tied: bool
+    lengths: Lengths
+    negatives: Negatives
+    depth: Depth
+    passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
+    rows_per_chunk: Count
+    scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
+
+
+class SentenceRecipe(FineTuning):
+    """How encoders of sentences are fine-tuned on pairs or triplets."""
+
+    max_tokens: Annotated[int, Field(ge=3, le=512)]
+    margin: Positive | None = None  # of triplets
+
+
+class Encode(Block):
+    batch_tokens: Annotated[int, Field(ge=512, le=LARGEST)]
+    block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
+    separator: Literal["titled", "always"]
+
+
+class Metrics(Block):
+    measures: Annotated[list[str], Field(min_length=1)]
+    relevant_grade: Count
+
+
+class Significance(Block):
+    """How sure a table is: see docs/significance.md."""
+
+    confidence: Annotated[float, Field(ge=0.5, lt=1.0)]
+    power: Annotated[float, Field(ge=0.5, lt=1.0)]
+    resamples: Annotated[int, Field(ge=1000, le=10_000_000)]
+    permutations: Annotated[int, Field(ge=1000, le=10_000_000)]
+    seed: Whole
+
+
+class Report(Block):
+    """What the report of a data set holds of single queries: see condenser/report/queries.py."""
+
+    queries: Count
+    characters: Count
+    megabytes: Positive
+
+
+class Audit(Block):
+    """What an audit looks at, and where its findings begin: see docs/audit.md."""
+
+    systems: list[Name]
+    judges: list[Name]
+    least_words: Whole
+    near_passages: Similarity
+    near_negatives: Similarity
+    near_queries: Similarity
+    near_queries_judged_alike: Similarity
+    query_share: Share
+
+
+def _list_of_names(value: Any) -> Any:
+    """One name is a list of one, null an empty list."""
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+class Table(Block):
+    """Rows are systems; each comes once for every train size, as the mean over the seeds.
+
+    `measures` are columns (`condenser.evaluate.columns`); those of the data sets and evaluation sets in
+    `optional` are left out where the configuration lacks these. `by_dataset` replaces keys for single data
+    sets.
+    """
+
+    rows: Annotated[list[Name], Field(min_length=1)]
+    measures: Annotated[list[str], Field(min_length=1)]
+    optional: Annotated[list[Name], Field(default_factory=list)]
+    published: Annotated[  # of several files the first with a figure
+        list[str], BeforeValidator(_list_of_names), Field(default_factory=list)
+    ]
+    train_queries: Annotated[
+        list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
+    ]
+    seeds: Seeds | None = None  # the configuration's seed
+    # the untouched starts of its rows, else its first row
+    compare_with: Annotated[list[Name], Field(min_length=1)] | None = None
+    by_dataset: Annotated[dict[Name, dict[str, Any]], Field(default_factory=dict)]
+
+
+class Config(Block):
+    """The whole of config.yaml with its overlays."""
+
+    seed: Whole
+    compute: Compute
+    safety: Safety
+    downloads: Downloads
+    datasets: dict[Name, dict[str, Any]]
+    sources: dict[Name, dict[str, Any]]
+    recipe: Name
+    recipes: dict[Name, dict[str, Any]]
+    models: dict[Name, dict[str, Any]]
+    objectives: dict[Name, dict[str, Any]]
+    systems: dict[Name, dict[str, Any]]
+    shards: Count
+    encode: Encode
+    metrics: Metrics
+    significance: Significance
+    audit: Audit
+    report: Report
+    tables: dict[Name, Table]
+    figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
+
+
+def recipe_class(recipe: Mapping[str, Any]) -> type[BaseModel]:
+    """That of a recipe for sentences, which alone has `max_tokens`, or for retrievers."""
+    return SentenceRecipe if "max_tokens" in recipe else Recipe

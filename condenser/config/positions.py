@@ -1,0 +1,111 @@
+"""Whether a backbone has the layers and positions that models and systems need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from condenser import experiment, kinds
+from condenser.config.messages import LONGEST_PATH, preview
+from condenser.data import sources
+from condenser.files import read_json
+from condenser.objectives import FOLDER as OBJECTIVES
+from condenser.systems import FOLDER as SYSTEMS
+
+EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
+_PADDED_TO = 8  # as condenser.data.batches pads rows
+_NUM_SPECIALS = 2
+
+
+def check_rows_fit(config: dict[str, Any]) -> None:
+    """Refuse a backbone of too few layers or positions for the models and systems that tables use."""
+    for name in sorted(experiment.systems_of_tables(config)):
+        system = config["systems"][name]
+        if "initial" not in system:
+            continue
+        chain = experiment.chain(config, system["initial"])
+        root = config["models"][chain[-1]]
+        shape = layers_and_positions(root, f"models.{chain[-1]}")
+        if shape is None:
+            continue
+        num_layers, num_positions = shape
+        rows: dict[str, int] = {}
+        for of, dataset in config["datasets"].items():
+            if "recipe" in dataset and experiment.fits(config, name, of) and not sources.task(dataset):
+                recipe = experiment.recipe(config, dataset["recipe"], system)
+                rows[f"recipes.{dataset['recipe']}.lengths.passage"] = recipe["lengths"]["passage"]
+                rows[f"recipes.{dataset['recipe']}.lengths.query"] = recipe["lengths"]["query"]
+        for model in chain[:-1]:
+            settings = config["models"][model]
+            objective = kinds.load(OBJECTIVES, settings["objective"])
+            if hasattr(objective, "check"):
+                try:
+                    objective.check(settings, num_layers=num_layers)
+                except ValueError as error:
+                    raise ValueError(f"models.{model}.{error}") from None
+            key, tokens = objective.longest_row(settings)
+            rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
+        longest = max(rows, key=lambda key: rows[key], default=None)
+        if longest is None:
+            continue
+        _refuse_long_row(longest, rows[longest], chain[-1], root, num_positions=num_positions)
+
+
+def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> None:
+    """See that the longest row of a system, as its kind says, fits the positions of its backbone.
+
+    Jobs of such a system ask, and not `validated`: a backbone of fewer positions may serve all other systems.
+
+    Raises:
+        ValueError: it does not.
+    """
+    entry, recipe = config["systems"][system], config["datasets"][dataset]["recipe"]
+    backbone = experiment.root(config, entry["initial"])
+    root = config["models"][backbone]
+    if shape := layers_and_positions(root, f"models.{backbone}"):
+        longest_row = kinds.load(SYSTEMS, entry["kind"]).longest_row
+        tokens = longest_row(experiment.recipe(config, recipe, entry))
+        key = f"recipes.{recipe}, the longest row of systems.{system}"
+        _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
+
+
+def _refuse_long_row(
+    key: str, tokens: int, backbone: str, root: Mapping[str, Any], *, num_positions: int
+) -> None:
+    width = -(-tokens // _PADDED_TO) * _PADDED_TO
+    if width > num_positions:
+        of_backbone = "max_positions" if root["source"] == "scratch" else "path"
+        raise ValueError(
+            f"models.{backbone}.{of_backbone}: expected at least {width} positions for {key} (a row of "
+            f"{tokens} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
+            f"{num_positions}. Shorten the texts, or take another backbone."
+        )
+
+
+def layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] | None:
+    """The number of layers and of positions of a checkpoint; None where it is still on the hub."""
+    if model["source"] == "embedded":
+        return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
+    if model["source"] == "scratch":
+        return model["num_layers"], model["max_positions"] or 512
+    if model["source"] == "hub":
+        return None
+    file = Path(model["path"], "config.json")
+    if not file.is_file():
+        raise ValueError(
+            f"{key}.path: expected a Hugging Face folder with config.json, "
+            f"found none at {preview(model['path'], longest=LONGEST_PATH)}."
+        )
+    try:
+        settings = read_json(file)
+    except ValueError as error:
+        raise ValueError(f"{key}.path: {error}") from error
+    settings = settings if isinstance(settings, dict) else {}
+    layers, positions = settings.get("num_hidden_layers"), settings.get("max_position_embeddings")
+    if not (isinstance(layers, int) and isinstance(positions, int)):
+        raise ValueError(
+            f"{key}.path: {file}: expected whole numbers num_hidden_layers and max_position_embeddings, "
+            f"got {preview(layers)} and {preview(positions)}. Is it a BERT?"
+        )
+    return layers, positions
