@@ -6,7 +6,7 @@ lineage: the hashes of the specs of the jobs that make its other inputs. So a re
 everything above it has really been made again.
 
 The graph and its places are those of the rules: `inputs`, `owner`, `manifest` and `benchmark` ask them
-(`rules/common.smk`).
+(`rules/graph.smk`).
 """
 
 from __future__ import annotations

@@ -1,0 +1,139 @@
+# The graph, read off the rules, and the specs of its jobs.
+
+import functools
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from condenser.files import canonical_json
+from condenser.pipeline import specs
+from condenser.pipeline.specs import Stage
+
+RULES = {}  # name -> stage, and the wildcards that the name stands for
+
+
+def rule_of(stage, wildcards):
+    """The rule that runs a job."""
+    for name, (of, fixed) in RULES.items():
+        if of == stage and fixed.items() <= wildcards.items():
+            return workflow.get_rule(name)
+    raise LookupError(f"expected a job of the workflow, got {stage} {wildcards}")
+
+
+def inputs_of(stage, wildcards):
+    """The input files of a job."""
+    files, *_ = rule_of(stage, wildcards).expand_input(wildcards)
+    return [str(file) for file in files]
+
+
+def manifest_of(stage, wildcards):
+    """Where a job writes its manifest."""
+    return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
+
+
+def benchmark_of(stage, wildcards):
+    """Where Snakemake writes what a job took; None where its rule has no benchmark."""
+    file = rule_of(stage, wildcards).expand_benchmark(wildcards)
+    return str(file) if file else None
+
+
+@functools.cache
+def owner_of(file):
+    """The job that makes a file: its stage and wildcards; None of the user's own files."""
+    for name, (stage, fixed) in RULES.items():
+        maker = workflow.get_rule(name)
+        if maker.is_producer(file):
+            return stage, {**fixed, **maker.get_wildcards(file)}
+
+
+SPECS = specs.Specs(
+    config,
+    root=ROOT,
+    inputs=inputs_of,
+    owner=owner_of,
+    manifest=manifest_of,
+    benchmark=benchmark_of,
+    digest_cache=Path(WORK, "digests.json"),
+)
+
+
+def spec(stage, *, named=None, fixed=None, **declared):
+    """The param that decides reruns, the canonical spec of the job; declares what its stage depends on."""
+    RULES[named or stage] = stage, fixed or {}
+    SPECS.stages[stage] = Stage(**declared)
+
+    def of(wildcards, input):
+        try:
+            names = {**(fixed or {}), **dict(wildcards.items())}
+            return canonical_json(SPECS.spec(stage, names, inputs=list(input)))
+        except (LookupError, ValueError) as error:
+            sys.exit(f"error: {stage}: {error}")
+
+    return of
+
+
+def work(stage):
+    """The folder in which a long job keeps partial work, keyed by its spec."""
+    return lambda wildcards, input: (
+        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
+    )
+
+
+def growing(first):
+    """A resource of which a job asks for `first`, and for as much again at each further attempt."""
+    return lambda wildcards, attempt: first * attempt
+
+
+def planned_table(wildcards):
+    """The job of a plan's table, and the folder of the files on the jobs behind it."""
+    names = {"dataset": wildcards.dataset, "table": wildcards.table}
+    return ("table", names), Path(WORK, "plan", wildcards.dataset)
+
+
+def behind_of(target):
+    """The jobs behind a result, by manifest: stage, and the manifests of what it needs; none of another file."""
+    try:
+        job = owner_of(target)
+        jobs = SPECS.jobs_behind(*job) if job else []
+        return {
+            manifest_of(*job): {
+                "stage": job[0],
+                "after": [manifest_of(*other) for other in SPECS.needs(*job)],
+            }
+            for job in jobs
+        }
+    except (
+        LookupError,
+        ValueError,
+        SystemExit,
+    ):  # today's configuration has no such job
+        return {}
+
+
+def could_be_made(dataset):
+    """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
+    overlays = " ".join(
+        shlex.quote(os.path.relpath(file))
+        for file in workflow.config_settings.configfiles
+    )
+    found = []
+    # workflow.cores fails where Snakemake needs none, as for --report
+    cores = workflow.resource_settings.cores or 1
+    for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
+        for name in config[f"{noun}s"]:
+            target = f"results/{dataset}/{name}.{ending}"
+            command = f"snakemake --cores {cores} {target}"
+            try:
+                reason = SPECS.jobs_behind(*owner_of(target)) and None
+            except (LookupError, ValueError, SystemExit) as error:
+                reason = str(error)
+            found.append(
+                {
+                    "target": target,
+                    "command": command
+                    + (f" --configfile {overlays}" if overlays else ""),
+                    "reason": reason,
+                }
+            )
+    return found

@@ -1,0 +1,334 @@
+# Inputs of the rules that depend on the configuration.
+
+import os
+import sys
+
+from condenser import experiment
+from condenser.config.positions import check_longest_row
+from condenser.data import sources
+from condenser.evaluate import columns, figures, measures, published
+from condenser.objectives import checkpoint as checkpoints
+
+
+def default_tables(overlay, dataset, table):
+    """The tables that are made without a target: those of the data sets and tables that an overlay speaks of."""
+    spoken_of = overlay.get("datasets") or [dataset]
+    measured = [name for name in spoken_of if experiment.is_measured(config, name)]
+    return [
+        f"results/{of}/{name}.tsv"
+        for of in measured or spoken_of
+        for name in overlay.get("tables") or tables_of_sentences(of) or [table]
+    ]
+
+
+def tables_of_sentences(dataset):
+    """The tables that have rows for a data set of sentences; none of one with queries."""
+    entry = config["datasets"].get(dataset)
+    if entry is None or sources.task(entry) is None:
+        return []
+    return [
+        name for name, one in config["tables"].items() if dataset in one["by_dataset"]
+    ]
+
+
+def prefetch_inputs(wildcards):
+    """Official files, texts that are read from a network, and checkpoints of the hub.
+
+    Of the data sets of sentences only those that an overlay speaks of.
+    """
+    files = set()
+    spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
+    for dataset, entry in config["datasets"].items():
+        if sources.task(entry) and dataset not in spoken_of:
+            continue
+        raw = [*sources.raw_files(entry)]
+        for system in config["systems"]:
+            raw += sources.example_files(entry, system)
+        files.update(f"results/downloads/{name}" for name in raw)
+        if getattr(sources.load(entry), "NEEDS_NETWORK", False):
+            files.add(f"results/{dataset}/data/collection.jsonl")
+        for model in CHECKPOINTS:
+            if checkpoints.needs_network(config["models"][model]):
+                files.add(model_file(dataset, model))
+    return sorted(files)
+
+
+def vocabulary_texts(wildcards):
+    """The collection, where a new vocabulary is learnt from it."""
+    if checkpoints.learns_vocabulary(config["models"][wildcards.model]):
+        return f"results/{wildcards.dataset}/data/collection.jsonl"
+    return []
+
+
+def negatives_source(wildcards):
+    """The official files that hold a system's negatives, else its run of the train queries."""
+    entry = config["datasets"][wildcards.dataset]
+    given = sources.example_files(entry, wildcards.system)
+    if given:
+        return {"raw": [f"results/downloads/{name}" for name in given]}
+    return {
+        "run": run_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            split_of(wildcards.dataset, "train_split"),
+        )
+    }
+
+
+def initial_of(wildcards):
+    """The model that a system starts from."""
+    return config["systems"][wildcards.system]["initial"]
+
+
+def initial_file(wildcards):
+    """The weights that a pre-training or the fine-tuning of a system starts from."""
+    if wildcards.get("model") is not None:
+        model, seed = experiment.model_of(config, wildcards.model)
+        initial = config["models"][model]["initial"]
+    else:
+        initial = initial_of(wildcards)
+        _, seed = experiment.parse_variant(wildcards.variant)
+    return model_file(wildcards.dataset, initial, seed=seed)
+
+
+def examples_of(wildcards):
+    """The examples of the systems whose negatives a system learns from, in order."""
+    return [
+        system_file(wildcards.dataset, system, wildcards.variant, "examples.jsonl")
+        for system in config["systems"][wildcards.system]["negatives"]
+    ]
+
+
+def encoder_of(wildcards):
+    """The weights of a bi-encoder: its own, or those of the model that it is without fine-tuning."""
+    return encoder_file(wildcards.dataset, wildcards.system, wildcards.variant)
+
+
+def encoder_file(dataset, system, variant):
+    """The weights of one variant of a bi-encoder."""
+    if experiment.is_trained(config, system):
+        return system_file(dataset, system, variant, "model/model.safetensors")
+    _, seed = experiment.parse_variant(variant)
+    return model_file(dataset, config["systems"][system]["initial"], seed=seed)
+
+
+def long_encoder_of(wildcards):
+    """The weights of an encoder whose rows may be longer than a passage, if it has positions for them."""
+    refuse_few_positions(wildcards)
+    return encoder_of(wildcards)
+
+
+def refuse_few_positions(wildcards):
+    """End with a line where a system has too few positions for its longest row."""
+    try:
+        check_longest_row(config, wildcards.dataset, wildcards.system)
+    except ValueError as error:
+        sys.exit(f"error: config: {error}")
+
+
+def start_of_sentences(wildcards):
+    """The weights that the training of a sentence encoder starts from; those of another data set's training."""
+    refuse_few_positions(wildcards)
+    entry = config["systems"][wildcards.system]
+    if entry["first_on"] in (None, wildcards.dataset):
+        return initial_file(wildcards)
+    return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
+
+
+def evaluation_files(wildcards):
+    """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
+    if not experiment.is_measured(config, wildcards.dataset):
+        return {}
+    split = split_of(wildcards.dataset, "eval_split")
+    folder = f"results/{wildcards.dataset}/data"
+    return {
+        "queries": f"{folder}/queries.{split}.jsonl",
+        "qrels": f"{folder}/qrels.{split}.tsv",
+        "metrics": system_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            f"metrics.{split}.json",
+        ),
+    }
+
+
+def texts_with_answers(wildcards):
+    """The passages and the queries, where a measure looks for answers in texts."""
+    asked = experiment.metrics(config, wildcards.dataset, wildcards.split)["measures"]
+    if not any(measures.parse(name).needs_answers for name in asked):
+        return []
+    files = ("collection.jsonl", f"queries.{wildcards.split}.jsonl")
+    return [f"results/{wildcards.dataset}/data/{file}" for file in files]
+
+
+def check_rows_fit(dataset, name, systems):
+    """See that what a table or figure shows are systems for what its data set has: queries, or sentences."""
+    for row in systems:
+        if not experiment.fits(config, row, dataset):
+            has = sources.task(config["datasets"][dataset])
+            sys.exit(
+                f"error: results/{dataset}/{name}: expected rows of systems for "
+                f"{'sentences' if has else 'queries'}, got {row}. Ask for another table or figure."
+            )
+
+
+def rows_that_fit(wildcards):
+    """The rows of a table."""
+    dataset, table = wildcards.dataset, wildcards.table
+    entry = experiment.table_entry(config, dataset, table)
+    check_rows_fit(dataset, f"{table}.tsv", entry["rows"])
+    return experiment.table_rows(config, dataset, table)
+
+
+def texts_of_negatives(wildcards):
+    """The passages, where those of a run that hold an answer are no negatives."""
+    dataset = config["datasets"][wildcards.dataset]
+    recipe = experiment.recipe(
+        config, dataset["recipe"], config["systems"][wildcards.system]
+    )
+    if not recipe["negatives"].get("without_answers") or sources.example_files(
+        dataset, wildcards.system
+    ):
+        return []
+    return f"results/{wildcards.dataset}/data/collection.jsonl"
+
+
+def places_of_table(wildcards):
+    """Where the columns of a table are measured: data sets and evaluation sets, in order."""
+    try:
+        of_table, _ = experiment.table_columns(
+            config, wildcards.dataset, wildcards.table
+        )
+    except ValueError as error:
+        sys.exit(f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: {error}")
+    return columns.places(of_table)
+
+
+def metrics_of_table(wildcards):
+    """The metrics of each row of a table and each of its variants, for one place after another."""
+    rows = rows_that_fit(wildcards)
+    return [
+        system_file(dataset, row["system"], variant, f"metrics.{split}.json")
+        for dataset, split in places_of_table(wildcards)
+        for row in rows
+        for variant in row["variants"]
+    ]
+
+
+def counts_of_table(wildcards):
+    """The counts of a table's own data set, then of the others that its columns are measured on."""
+    others = [dataset for dataset, _ in places_of_table(wildcards)]
+    return [
+        f"results/{dataset}/data/counts.json"
+        for dataset in dict.fromkeys([wildcards.dataset, *others])
+    ]
+
+
+def rows_of_table(wildcards):
+    """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
+    dataset = wildcards.dataset
+    if experiment.is_measured(config, dataset):
+        return {"metrics": metrics_of_table(wildcards)}
+    models = [
+        file
+        for row in rows_that_fit(wildcards)
+        for variant in row["variants"]
+        for file in made_from_texts(dataset, row["system"], variant)
+    ]
+    return {"models": list(dict.fromkeys(models))}
+
+
+def made_from_texts(dataset, system, variant):
+    """What a variant of a system makes before any query comes, and the systems that it reads from."""
+    made = experiment.made_from_texts(config, system)
+    files = [f"results/{dataset}/{name}" for name in made]
+    if "initial" in config["systems"][system]:
+        files.append(encoder_file(dataset, system, variant))
+    for other in experiment.systems_of(config, system):
+        theirs = experiment.ranking_variant(config, other, variant)
+        files += made_from_texts(dataset, other, theirs)
+    return files
+
+
+def metrics_to_compare(wildcards):
+    """The metrics of a table's rows, which its tests need."""
+    if not experiment.is_measured(config, wildcards.dataset):
+        sys.exit(
+            f"error: results/{wildcards.dataset}/{wildcards.table}.tests.tsv: expected a data set with "
+            "judged queries, got none. There is nothing to test."
+        )
+    return metrics_of_table(wildcards)
+
+
+def audited_files(wildcards):
+    """The queries and judgements of a data set, and the negatives and the runs that an audit looks at."""
+    dataset = wildcards.dataset
+    entry, audit = config["datasets"][dataset], config["audit"]
+    if sources.task(entry):
+        sys.exit(
+            f"error: results/{dataset}/audit.tsv: expected a data set of passages, got sentences. "
+            "There is no audit of these."
+        )
+    folder, evaluation = f"results/{dataset}/data", sources.eval_splits(entry)
+    files = {
+        "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
+        "qrels": [f"{folder}/qrels.{split}.tsv" for split in sources.splits(entry)],
+    }
+    if train := entry.get("train_split"):
+        variant = f"seed{config['seed']}"
+        files |= {
+            "train_queries": [f"{folder}/queries.{train}.jsonl"],
+            "examples": [
+                system_file(dataset, system, variant, "examples.jsonl")
+                for system in audit["systems"]
+            ],
+            "runs": [
+                run_file(dataset, judge, variant, train) for judge in audit["judges"]
+            ],
+        }
+    return files
+
+
+def subset_of_split(wildcards):
+    """Of the train queries, only those of the variant are encoded and searched."""
+    train_split = config["datasets"][wildcards.dataset].get("train_split")
+    return subset_file(wildcards) if wildcards.split == train_split else []
+
+
+def published_figures(wildcards):
+    """The files of published figures that a table names; none for most."""
+    entry = experiment.table_entry(config, wildcards.dataset, wildcards.table)
+    return [str(published.file(name)) for name in entry["published"]]
+
+
+def files_of_figure(wildcards):
+    """What a figure is drawn from, by what its kind reads, in the order of its rows."""
+    dataset = wildcards.dataset
+    settings = experiment.figure_settings(config, dataset, wildcards.figure)
+    kind = figures.load(settings)
+    if kind.READS == "variants":
+        systems = [row["system"] for row in settings["rows"]]
+        check_rows_fit(dataset, f"{wildcards.figure}.svg", systems)
+        files = [
+            system_file(dataset, row["system"], variant, name)
+            for row, variant, name in figures.variant_files(settings)
+        ]
+    elif kind.READS == "table":
+        folder = f"results/{dataset}"
+        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
+    elif kind.READS == "tests":
+        files = [f"results/{dataset}/{settings['table']}.tests.tsv"]
+    else:
+        names = {"dataset": dataset, "table": settings["table"]}
+        *behind, _ = SPECS.jobs_behind("table", names)
+        files = [manifest_of(*job) for job in behind]
+    return files
+
+
+def published_beside_figure(wildcards):
+    """The file of published numbers of a kind of figure; none for most."""
+    kind = figures.load(config["figures"][wildcards.figure])
+    # relative, so that a moved checkout has the same inputs
+    return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []
