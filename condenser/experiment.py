@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from condenser import kinds
@@ -523,17 +522,3 @@ def token_shards(config: Config) -> list[str]:
 def checkpoints(config: Config) -> list[str]:
     """The models that exist already, or are new: what trainings start from."""
     return [name for name, model in config["models"].items() if model["objective"] == "checkpoint"]
-
-
-def uses_hub(config: Config) -> bool:
-    """Whether a checkpoint comes from the hub."""
-    from condenser.objectives.checkpoint import needs_network
-
-    return any(needs_network(config["models"][name]) for name in checkpoints(config))
-
-
-def checkpoint_files(config: Config, model: str) -> list[Path]:
-    """The user's own files that a checkpoint is read from."""
-    from condenser.objectives.checkpoint import local_files
-
-    return local_files(config["models"][model])

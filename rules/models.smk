@@ -7,7 +7,7 @@ rule checkpoint:
     input:
         collection=vocabulary_texts,
         files=lambda wildcards: list(
-            map(str, experiment.checkpoint_files(config, wildcards.model))
+            map(str, checkpoints.local_files(config["models"][wildcards.model]))
         ),
     output:
         model="results/{dataset}/models/{model}/model.safetensors",
@@ -17,7 +17,7 @@ rule checkpoint:
         "results/{dataset}/logs/checkpoint.{model}.log",
     wildcard_constraints:
         model=names(CHECKPOINTS),
-    localrule: experiment.uses_hub(config)
+    localrule: any(checkpoints.needs_network(config["models"][name]) for name in CHECKPOINTS)
     conda:
         "../envs/torch.yaml"
     resources:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from condenser import experiment, kinds
 from condenser.experiment import job_settings, merged, parse_variant, table_rows, variant
-from condenser.objectives.checkpoint import display_name
+from condenser.objectives.checkpoint import display_name, local_files, needs_network
 from condenser.systems import FOLDER as SYSTEMS
 
 MODEL = {"corpus": "collection", "seed": None}
@@ -469,15 +469,10 @@ def test_shards_are_named_by_their_number() -> None:
 
 
 def test_only_a_checkpoint_of_the_hub_needs_the_network_and_only_a_folder_has_files(tmp_path: Path) -> None:
-    assert experiment.uses_hub(CONFIG)
-    models = {name: model for name, model in CONFIG["models"].items() if name == "own"}
-    assert not experiment.uses_hub({**CONFIG, "models": models})
+    of_hub, own = {"source": "hub"}, {"source": "folder", "path": str(tmp_path)}
+    assert [needs_network(settings) for settings in (of_hub, own)] == [True, False]
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).touch()
     (tmp_path / "folder").mkdir()
-    local = {"models": {"own": {**models["own"], "path": str(tmp_path)}}}
-    assert experiment.checkpoint_files(local, "own") == [
-        tmp_path / "config.json",
-        tmp_path / "model.safetensors",
-    ]
-    assert experiment.checkpoint_files(CONFIG, "backbone") == []
+    assert local_files(own) == [tmp_path / "config.json", tmp_path / "model.safetensors"]
+    assert local_files(of_hub) == []
