@@ -7,6 +7,7 @@ from condenser import experiment
 from condenser.config.positions import check_longest_row
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
+from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
 
 
@@ -177,9 +178,9 @@ def check_rows_fit(dataset, name, systems):
 def rows_that_fit(wildcards):
     """The rows of a table."""
     dataset, table = wildcards.dataset, wildcards.table
-    entry = experiment.table_entry(config, dataset, table)
+    entry = tables.table_entry(config, dataset, table)
     check_rows_fit(dataset, f"{table}.tsv", entry["rows"])
-    return experiment.table_rows(config, dataset, table)
+    return tables.table_rows(config, dataset, table)
 
 
 def texts_of_negatives(wildcards):
@@ -198,9 +199,7 @@ def texts_of_negatives(wildcards):
 def places_of_table(wildcards):
     """Where the columns of a table are measured: data sets and evaluation sets, in order."""
     try:
-        of_table, _ = experiment.table_columns(
-            config, wildcards.dataset, wildcards.table
-        )
+        of_table, _ = tables.table_columns(config, wildcards.dataset, wildcards.table)
     except ValueError as error:
         sys.exit(f"error: results/{wildcards.dataset}/{wildcards.table}.tsv: {error}")
     return columns.places(of_table)
@@ -299,14 +298,14 @@ def subset_of_split(wildcards):
 
 def published_figures(wildcards):
     """The files of published figures that a table names; none for most."""
-    entry = experiment.table_entry(config, wildcards.dataset, wildcards.table)
+    entry = tables.table_entry(config, wildcards.dataset, wildcards.table)
     return [str(published.file(name)) for name in entry["published"]]
 
 
 def files_of_figure(wildcards):
     """What a figure is drawn from, by what its kind reads, in the order of its rows."""
     dataset = wildcards.dataset
-    settings = experiment.figure_settings(config, dataset, wildcards.figure)
+    settings = tables.figure_settings(config, dataset, wildcards.figure)
     kind = figures.load(settings)
     if kind.READS == "variants":
         systems = [row["system"] for row in settings["rows"]]

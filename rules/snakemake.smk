@@ -16,7 +16,7 @@ from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from condenser import experiment
+from condenser.experiment import jobs
 from condenser.pipeline import freshness
 
 
@@ -144,7 +144,7 @@ TouchExecutor.run_job = touch_and_accept
 # Snakemake says of a name that the configuration lacks only that no rule makes the file.
 def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
     snakemakes(error, file)
-    unknown = experiment.unknown_name(config, str(file)) or (
+    unknown = jobs.unknown_name(config, str(file)) or (
         "expected a file that a stage makes, got another. docs/architecture.md lists them under Places."
     )
     error.args = (f"error: {file}: {unknown}",)

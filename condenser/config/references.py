@@ -13,6 +13,7 @@ from condenser.config.messages import LONGEST_PATH, check_name, checked_block, p
 from condenser.config.positions import layers_and_positions
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
+from condenser.experiment import tables
 from condenser.systems import FOLDER as SYSTEMS
 
 
@@ -172,7 +173,7 @@ def check_tables(config: dict[str, Any]) -> None:
             if "by_dataset" in entry:
                 raise ValueError(f"{key}.by_dataset.{dataset}.by_dataset: unknown key.")
             of = f"{key}.by_dataset.{dataset}"
-            given = {**experiment.of_dataset(table, entry), "by_dataset": {}}
+            given = {**tables.of_dataset(table, entry), "by_dataset": {}}
             whole = checked_block(Table, given, key=of).model_dump()
             _check_table(of, whole, config, known=known, dataset=dataset)
             table["by_dataset"][dataset] = {part: whole[part] for part in entry}

@@ -74,7 +74,7 @@ def measured(
     """All intervals and comparisons of a table, by column. NaN and no comparisons where nothing is judged.
 
     Args:
-        rows: as `condenser.experiment.table_rows` gives them.
+        rows: as `condenser.experiment.tables.table_rows` gives them.
         pairs: numbers of the rows that are compared, the reference second.
         files: from `files_of`.
         confidence: of the intervals; tests have the level 1 - confidence.
@@ -119,7 +119,7 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Meas
     """A line for each column and comparison, in that order; as in docs/significance.md.
 
     Args:
-        rows: as `condenser.experiment.table_rows` gives them.
+        rows: as `condenser.experiment.tables.table_rows` gives them.
         found: of each column, from `measured`.
     """
     names = row_names(rows)

@@ -148,7 +148,7 @@ def make_table(
     ours, in the papers' order.
 
     Args:
-        rows: as `condenser.experiment.table_rows` gives them.
+        rows: as `condenser.experiment.tables.table_rows` gives them.
         files: as `condenser.evaluate.comparisons.files_of` gives them.
         sets: from `evaluation_sets`; that of the columns `collection`, `passages` and `queries` first.
         found: of each column, from `condenser.evaluate.comparisons.measured`.

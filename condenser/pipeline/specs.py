@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from condenser import experiment
+from condenser.experiment.jobs import job_settings
 from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
 from condenser.pipeline.code import code_digests
 
 Job = tuple[str, dict[str, str]]  # a stage and its wildcards
-Settings = Mapping[str, Any]  # of one job: experiment.job_settings
+Settings = Mapping[str, Any]  # of one job: condenser.experiment.jobs
 _Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts
 
 
@@ -33,7 +34,7 @@ class Stage:
     """What one rule's result depends on besides its inputs.
 
     Attributes:
-        settings: dotted keys of `experiment.job_settings`: blocks or single values.
+        settings: dotted keys of `condenser.experiment.jobs`: blocks or single values.
         packages: installed packages whose versions matter, or what gives them by the job's settings.
         modules: modules that the program loads by name, which no import statement shows.
     """
@@ -83,7 +84,7 @@ class Specs:
         if key not in self._specs:
             if stage not in self.stages:
                 raise LookupError(f"expected a stage of the workflow, got {stage}.")
-            declared, settings = self.stages[stage], experiment.job_settings(self.config, wildcards)
+            declared, settings = self.stages[stage], job_settings(self.config, wildcards)
             shards = experiment.token_shards(self.config)
             if wildcards.get("shard", shards[0]) not in shards:
                 raise LookupError(

@@ -11,7 +11,9 @@ import yaml
 from condenser import experiment
 from condenser.config import validated
 from condenser.config.positions import check_longest_row
-from condenser.experiment import job_settings, merged, table_rows
+from condenser.experiment import merged, tables
+from condenser.experiment.jobs import job_settings
+from condenser.experiment.tables import table_rows
 
 Config = dict[str, Any]
 
@@ -30,8 +32,8 @@ def config(given: Config) -> Config:
 
 
 def test_a_table_has_other_rows_and_measures_for_a_data_set_of_sentences(config: Config) -> None:
-    assert experiment.table_entry(config, "stsb", "low_data")["measures"] == ["spearman"]
-    assert experiment.table_entry(config, "msmarco", "low_data")["measures"][0] == "MRR@10"
+    assert tables.table_entry(config, "stsb", "low_data")["measures"] == ["spearman"]
+    assert tables.table_entry(config, "msmarco", "low_data")["measures"][0] == "MRR@10"
     rows = table_rows(config, "stsb", "low_data")
     assert [(row["system"], row["train_queries"], row["variants"][0]) for row in rows] == [
         ("backbone-sentences-zeroshot", "all", "untrained"),
@@ -49,7 +51,7 @@ def test_the_papers_numbers_of_sentences_are_those_of_the_configuration(config: 
         assert (recipe["batch_size"], recipe["learning_rate"], recipe["warmup_ratio"]) == (16, 2e-5, 0.1)
     assert (stsb["epochs"], wiki["epochs"], wiki["margin"]) == (4, 1, 5)
     sizes = {
-        name: experiment.table_entry(config, name, "low_data")["train_queries"]
+        name: tables.table_entry(config, name, "low_data")["train_queries"]
         for name in ("stsb", "wikisection")
     }
     assert sizes == {"stsb": [500, 1000, "all"], "wikisection": [1000, 10000, "all"]}

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from condenser import experiment, kinds
-from condenser.experiment import job_settings, merged, parse_variant, table_rows, variant
+from condenser.experiment import merged, parse_variant, tables, variant
+from condenser.experiment.jobs import job_settings
+from condenser.experiment.tables import table_rows
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
 from condenser.systems import FOLDER as SYSTEMS
 
@@ -224,7 +226,7 @@ PLACES = merged(
 
 
 def test_a_column_is_a_measure_on_an_evaluation_set_of_any_data_set() -> None:
-    columns, left_out = experiment.table_columns(PLACES, "mine", "plain")
+    columns, left_out = tables.table_columns(PLACES, "mine", "plain")
     assert [(one.name, *one.place, one.measure, one.source, one.depth) for one in columns] == [
         ("MRR@10", "mine", "dev", "MRR@10", "beir", 100),  # round2 has shorter runs than BM25
         ("late/nDCG@10", "mine", "late", "nDCG@10", "beir", 100),
@@ -235,7 +237,7 @@ def test_a_column_is_a_measure_on_an_evaluation_set_of_any_data_set() -> None:
 
 
 def test_a_table_has_other_keys_for_single_data_sets() -> None:
-    columns, left_out = experiment.table_columns(PLACES, "graded", "plain")
+    columns, left_out = tables.table_columns(PLACES, "graded", "plain")
     assert [one.name for one in columns] == ["nDCG@10"] and left_out == []
     assert [row["system"] for row in table_rows(PLACES, "graded", "plain")] == ["bm25"]
     seen = job_settings(PLACES, {"dataset": "graded", "table": "plain"})["table"]
@@ -261,7 +263,7 @@ def test_a_table_has_other_keys_for_single_data_sets() -> None:
 def test_a_column_that_cannot_be_measured_is_refused(measures: list[str], message: str) -> None:
     config = merged(PLACES, {"tables": {"plain": {"measures": measures}}})
     with pytest.raises(ValueError, match=message):
-        experiment.table_columns(config, "mine", "plain")
+        tables.table_columns(config, "mine", "plain")
 
 
 def test_an_evaluation_set_has_the_measures_of_its_data_set_unless_it_names_its_own() -> None:
@@ -316,7 +318,7 @@ def compared(
     }
     entries = {name: {**system, "recipe": {}} for name, system in systems.items()}
     config = {**CONFIG, "systems": entries, "tables": {"one": table}}
-    return experiment.table_comparisons(config, "mine", "one", table_rows(config, "mine", "one"))
+    return tables.table_comparisons(config, "mine", "one", table_rows(config, "mine", "one"))
 
 
 def test_rows_are_compared_with_the_untouched_start_of_the_table() -> None:
@@ -435,7 +437,7 @@ def test_a_table_of_texts_without_queries_has_its_rows_without_batch_and_its_col
     assert [(row["method"], row["batch_size"]) for row in rows] == [("round2", None), ("BM25", None)]
     measures = ["MRR@10", "graded/nDCG@10", "nq/hits@5"]
     config = merged(PLACES, {"tables": {"plain": {"measures": measures}}})
-    columns, left_out = experiment.table_columns(config, "wiki", "plain")
+    columns, left_out = tables.table_columns(config, "wiki", "plain")
     assert [(one.name, one.place, one.depth) for one in columns] == [("MRR@10", ("wiki", None), None)]
     assert left_out == measures[1:]
     assert experiment.made_from_texts(CONFIG, "bm25") == ["bm25/index"]

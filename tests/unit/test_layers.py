@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "export": {"export", "data", "model", "retrieve", "evaluate"},
     "objectives": {"objectives"},
     "systems": {"systems"},
-    "experiment": {"data", "evaluate", "systems"},
+    "experiment": {"experiment", "data", "evaluate", "systems"},
     "config": {"config", "experiment", "data", "evaluate", "objectives", "systems"},
     "report": {"report", "data", "evaluate", "pipeline"},
     "live": {"live", "data", "model", "retrieve"},

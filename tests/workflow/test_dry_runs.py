@@ -15,6 +15,7 @@ import yaml
 from graphs import Graph, Load
 
 from condenser import experiment
+from condenser.experiment.jobs import unknown_name
 
 pytestmark = pytest.mark.workflow
 
@@ -318,7 +319,7 @@ def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder:
 def test_a_name_that_the_configuration_lacks_is_said(
     default: Graph, result: str, message: str | None
 ) -> None:
-    said = experiment.unknown_name(default.config, result)
+    said = unknown_name(default.config, result)
     assert said is None if message is None else said is not None and said.startswith(message)
 
 

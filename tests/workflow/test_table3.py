@@ -15,6 +15,7 @@ from runs import digests, finished, run, started_rules
 
 from condenser import experiment
 from condenser.data.records import read_run
+from condenser.experiment import tables
 from condenser.files import read_json
 from condenser.model.crossencoder import CrossEncoder
 
@@ -60,7 +61,7 @@ def test_an_ensemble_reads_the_runs_of_its_members_and_trains_nothing(graph: Gra
 def test_a_run_is_as_deep_as_what_it_sorts_anew(graph: Graph) -> None:
     depths = [experiment.run_depth(graph.config, "msmarco", name, purpose="eval") for name in SYSTEMS]
     assert depths == [1000, 20, 20, 20]
-    rows = experiment.table_rows(graph.config, "msmarco", "table3")
+    rows = tables.table_rows(graph.config, "msmarco", "table3")
     assert [(row["system"], row["variants"]) for row in rows] == [(name, ["seed42"]) for name in SYSTEMS]
 
 

@@ -17,7 +17,8 @@ folder of the variant; None: this row is left out.
 
 It may hold `PUBLISHED`: a file of published numbers, read as the last of `files`.
 
-`settings` is the figure's entry in the configuration with `rows` (`condenser.experiment.figure_settings`).
+`settings` is the figure's entry in the configuration with `rows`
+(`condenser.experiment.tables.figure_settings`).
 The module itself imports no matplotlib and no pandas: the workflow reads it to check the configuration.
 """
 

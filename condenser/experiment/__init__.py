@@ -1,0 +1,252 @@
+"""What the names in a validated configuration refer to: chains of models, places, variants, recipes.
+
+Data sets, models, systems and tables refer to each other by name. The rules resolve the names with these
+functions. `tables` has what tables and figures show, `jobs` the settings of one job.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from condenser import kinds
+from condenser.data import sources
+from condenser.systems import FOLDER as SYSTEMS
+from condenser.systems import UNTRAINED
+
+OWN = "collection"
+"""The corpus of a model that is trained on the texts of the data set it is used for: see `home`."""
+
+EACH = "each"
+"""The seed of a model that is pre-trained once for every seed of a table."""
+
+VARIANT = rf"(n[1-9]\d*-)?seed\d+|{UNTRAINED}"
+"""Train size and seed of a result, for example `seed42` or `n1000-seed1`, as a regular expression."""
+
+SEED = r"-seed(0|[1-9]\d*)"
+"""The end of the name of a model that is pre-trained for each seed, for example `condenser-seed1`."""
+
+Config = Mapping[str, Any]
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two blocks merged: `above` wins where both have a key, and nested blocks are merged alike."""
+    result = dict(below)
+    for key, value in above.items():
+        is_block = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
+        result[key] = merged(below[key], value) if is_block else value
+    return result
+
+
+def chain(config: Config, model: str) -> list[str]:
+    """A model and the models that it starts from, the checkpoint last."""
+    names = [model]
+    while "initial" in config["models"][names[-1]]:
+        names.append(config["models"][names[-1]]["initial"])
+    return names
+
+
+def root(config: Config, model: str) -> str:
+    """The checkpoint at the end of a model's chain; its tokenizer is also the model's."""
+    return chain(config, model)[-1]
+
+
+def home(config: Config, model: str, dataset: str) -> str:
+    """The data set in whose results a model lies when it is used for `dataset`: the model's corpus.
+
+    The corpus `collection` is the data set that `dataset` names as its `documents`, else `dataset` itself.
+    """
+    corpus = config["models"][model]["corpus"]
+    if corpus != OWN:
+        return corpus
+    return config["datasets"][dataset].get("documents") or dataset
+
+
+def is_seeded(config: Config, model: str) -> bool:
+    """Whether a model is pre-trained once for every seed of a table."""
+    return config["models"][model]["seed"] == EACH
+
+
+def model_name(config: Config, model: str, seed: int | None) -> str:
+    """The name under which a model lies when it is used with a seed: `condenser-seed1`, or its own.
+
+    Raises:
+        LookupError: the model is pre-trained for each seed, and `seed` is None.
+    """
+    if not is_seeded(config, model):
+        return model
+    if seed is None:
+        raise LookupError(
+            f"expected a seed for {model}, which is pre-trained for each seed. "
+            f"Ask for another, such as {model}-seed{config['seed']} or the variant seed{config['seed']}."
+        )
+    return f"{model}-seed{seed}"
+
+
+def model_of(config: Config, name: str) -> tuple[str, int | None]:
+    """The model that a name of `model_name` stands for, and its seed (None: it does not depend on one).
+
+    Raises:
+        LookupError: the configuration has no such model, or it is pre-trained for each seed and the name
+            has none.
+    """
+    match = re.fullmatch(rf"(.+){SEED}", name)
+    if match and match[1] in config["models"] and is_seeded(config, match[1]):
+        return match[1], int(match[2])
+    if name not in config["models"]:
+        known = [model_name(config, model, config["seed"]) for model in config["models"]]
+        raise unknown("model", name, known)
+    return model_name(config, name, None), None
+
+
+def is_trained(config: Config, system: str) -> bool:
+    """Whether a system is fine-tuned."""
+    entry = config["systems"][system]
+    return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
+
+
+def fits(config: Config, system: str, dataset: str) -> bool:
+    """Whether a system is for what a data set has: queries, or sentences of one task."""
+    tasks = getattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS", (None,))
+    return sources.task(config["datasets"][dataset]) in tasks
+
+
+def ranks(config: Config, system: str) -> bool:
+    """Whether a system ranks passages for queries; others are for sentences."""
+    return not hasattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS")
+
+
+def systems_of(config: Config, system: str) -> list[str]:
+    """The systems whose runs or examples a system reads."""
+    entry = config["systems"][system]
+    named = getattr(kinds.load(SYSTEMS, entry["kind"]), "systems_of", None)
+    return named(entry) if named else entry.get("negatives", [])
+
+
+def has_sizes(config: Config, system: str) -> bool:
+    """Whether the train size matters to a system: it is fine-tuned, or reads from a system that is."""
+    return is_trained(config, system) or any(has_sizes(config, one) for one in systems_of(config, system))
+
+
+def has_seeds(config: Config, system: str) -> bool:
+    """Whether the seed matters to a system: it, its model or a system that it reads from is trained by it."""
+    initial = config["systems"][system].get("initial")
+    return (
+        has_sizes(config, system)
+        or (initial is not None and is_seeded(config, initial))
+        or any(has_seeds(config, one) for one in systems_of(config, system))
+    )
+
+
+def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int:
+    """Hits a query, at most, in the runs of a system; `purpose` is "train" or "eval" (`depth` of a recipe).
+
+    A system that sorts the hits of others anew has no more than they have.
+    """
+    entry = config["systems"][system]
+    depths: list[int] = [recipe(config, config["datasets"][dataset]["recipe"], entry)["depth"][purpose]]
+    if reorders := getattr(kinds.load(SYSTEMS, entry["kind"]), "reorders", None):
+        depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
+        depths.append(entry.get("depth", depths[0]))
+    return min(depths)
+
+
+def systems_of_kind(config: Config, kind: str) -> list[str]:
+    """The systems of one kind."""
+    return [name for name, system in config["systems"].items() if system["kind"] == kind]
+
+
+def systems_of_tables(config: Config) -> set[str]:
+    """The systems in the rows of all tables, and those that they read from."""
+    found: set[str] = set()
+    waiting = [
+        row
+        for table in config["tables"].values()
+        for entry in (table, *table.get("by_dataset", {}).values())
+        for row in entry.get("rows", [])
+    ]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(systems_of(config, name))
+    return found
+
+
+def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -> str:
+    """The variant of a system: `seed42`, `n1000-seed1`, or `untrained`.
+
+    `num_queries` is the number of train queries, or "all".
+    """
+    asked = f"seed{seed}" if num_queries == "all" else f"n{num_queries}-seed{seed}"
+    return ranking_variant(config, system, asked)
+
+
+def ranking_variant(config: Config, system: str, asked: str) -> str:
+    """The variant of a system's runs that other results of the variant `asked` read."""
+    if has_sizes(config, system):
+        return asked
+    return asked[asked.index("seed") :] if has_seeds(config, system) else UNTRAINED
+
+
+def parse_variant(name: str) -> tuple[int | None, int | None]:
+    """Train queries (None: all) and seed (None: untrained) of a variant.
+
+    >>> parse_variant("n1000-seed1"), parse_variant("seed42"), parse_variant("untrained")
+    ((1000, 1), (None, 42), (None, None))
+    """
+    match = re.fullmatch(r"(?:n(\d+)-)?seed(\d+)", name)
+    if match is None:
+        return None, None
+    return int(match[1]) if match[1] else None, int(match[2])
+
+
+def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A recipe, with the values of a system for the keys that it replaces; its `epochs` are of every size."""
+    own = (system or {}).get("recipe") or {}
+    return merged(config["recipes"][name] | ({"epochs_by_size": {}} if "epochs" in own else {}), own)
+
+
+def metrics(config: Config, dataset: str, split: str | None = None) -> dict[str, Any]:
+    """The measures of an evaluation set, and the least grade that counts as relevant.
+
+    Its own, else those of its data set, else the configuration's. `split` is None for the main one.
+    """
+    entry = config["datasets"][dataset]
+    further = (entry.get("other_eval_splits") or {}).get(split) or {}
+    found = dict(config["metrics"])
+    for block in (entry, further):
+        found |= {key: block[key] for key in found if block.get(key) is not None}
+    return found
+
+
+def is_measured(config: Config, dataset: str) -> bool:
+    """Whether a data set has judged queries to evaluate on."""
+    return config["datasets"][dataset].get("eval_split") is not None
+
+
+def made_from_texts(config: Config, system: str) -> list[str]:
+    """What a system makes of a collection before any query comes, below the results of the data set."""
+    entry = config["systems"][system]
+    made = getattr(kinds.load(SYSTEMS, entry["kind"]), "made_from_texts", None)
+    return made(entry) if made else []
+
+
+def unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
+    """The error of a name that the configuration lacks, with the nearest that it has."""
+    known = list(known)
+    hint = kinds.meant(name, known, otherwise=f"Add it under {noun}s, or ask for another.")
+    return LookupError(
+        f"expected a {noun} of the configuration ({', '.join(known)}), got {name[:100]}. {hint}"
+    )
+
+
+def token_shards(config: Config) -> list[str]:
+    """The shards of every collection: `0-of-2`, `1-of-2`."""
+    return [f"{index}-of-{config['shards']}" for index in range(config["shards"])]
+
+
+def checkpoints(config: Config) -> list[str]:
+    """The models that exist already, or are new: what trainings start from."""
+    return [name for name, model in config["models"].items() if model["objective"] == "checkpoint"]

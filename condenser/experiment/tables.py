@@ -1,0 +1,204 @@
+"""What tables and figures of a validated configuration show: rows, columns and comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from condenser import kinds
+from condenser.data import sources
+from condenser.evaluate import columns
+from condenser.experiment import (
+    Config,
+    has_sizes,
+    is_measured,
+    is_trained,
+    metrics,
+    recipe,
+    root,
+    run_depth,
+    variant,
+)
+
+
+def table_entry(config: Config, dataset: str, table: str) -> dict[str, Any]:
+    """The block of a table, with the keys that `by_dataset` replaces for a data set."""
+    entry = config["tables"][table]
+    return of_dataset(entry, entry.get("by_dataset", {}).get(dataset, {}))
+
+
+def of_dataset(table: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """A table with keys of its own for a data set; other rows are not compared with the common ones."""
+    return {**table, **({"compare_with": None} if "rows" in own else {}), **own}
+
+
+def table_columns(config: Config, dataset: str, table: str) -> tuple[list[columns.Column], list[str]]:
+    """The columns of a table, and the names of those that are left out.
+
+    Left out are columns of data sets and evaluation sets that the configuration lacks where the table names
+    these as optional; where the own data set has no judged queries, those of all other places.
+
+    Raises:
+        ValueError: a column names no data set, evaluation set or measure that there is, or none is left.
+    """
+    entry, found, left_out = table_entry(config, dataset, table), [], []
+    for name in entry["measures"]:
+        parsed = columns.parse(
+            name, own=dataset, datasets=config["datasets"], optional=entry.get("optional", ())
+        )
+        if parsed is None or (not is_measured(config, dataset) and parsed[0] != dataset):
+            left_out.append(name)
+            continue
+        of, split, measure = parsed
+        settings, depth = config["datasets"][of], None
+        if split is not None:
+            known = metrics(config, of, split)["measures"]
+            if measure not in known:
+                further = "" if split == settings["eval_split"] else f".other_eval_splits.{split}"
+                raise ValueError(
+                    f"expected measures of the data set ({', '.join(known)}), got {measure}. "
+                    f"Add it to datasets.{of}{further}.measures."
+                )
+            ranked = sources.task(settings) is None
+            depths = [run_depth(config, of, system, purpose="eval") for system in entry["rows"] if ranked]
+            depth = min(depths, default=0)
+        train_split = settings.get("train_split")
+        found.append(columns.Column(name, of, split, measure, settings["source"], train_split, depth))
+    if all("/" in column.name for column in found):
+        raise ValueError(
+            "expected a measure of the data set itself, such as MRR@10, "
+            f"got {', '.join(entry['measures'])}. Name one."
+        )
+    return found, left_out
+
+
+def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]:
+    """The rows of a table: system, train size, and the variants whose mean it shows."""
+    entry = table_entry(config, dataset, table)
+    return [
+        {
+            "system": system,
+            "train_queries": num_queries,
+            "variants": _variants(config, entry, system, num_queries=num_queries),
+            **_shown(config, dataset, system),
+        }
+        for system in entry["rows"]
+        for num_queries in (entry["train_queries"] if has_sizes(config, system) else ["all"])
+    ]
+
+
+def _variants(
+    config: Config, entry: Mapping[str, Any], system: str, *, num_queries: int | str = "all"
+) -> list[str]:
+    """The variants of a system by the seeds of a table or figure, each once."""
+    seeds = entry["seeds"] or [config["seed"]]
+    return list(dict.fromkeys(variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds))
+
+
+_SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}
+
+
+def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]:
+    """A figure's entry with the `rows` that it shows, of its table or of the systems of its panels.
+
+    A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
+    `is_trained`, and if it `has_sizes`. A kind that reads manifests or tests has no rows.
+    """
+    entry = dict(config["figures"][figure])
+    if "table" in entry:
+        entry["table"] = entry.pop("by_dataset").get(dataset, entry["table"])
+    kind = kinds.load("evaluate/figures", entry["kind"])
+    if "panels" in entry:
+        rows = [
+            {
+                "panel": title,
+                "system": system,
+                "variants": _variants(config, entry, system),
+                **_shown(config, dataset, system),
+            }
+            for title, systems in entry["panels"].items()
+            for system in systems
+        ]
+    else:
+        rows = table_rows(config, dataset, entry["table"]) if kind.READS in ("variants", "table") else []
+    for row in rows:
+        row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
+        del row["batch_size"]
+    source = config["datasets"][dataset]["source"]
+    return {
+        **entry,
+        "rows": [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None],
+        "collection": dataset if dataset == source else f"{dataset} ({source})",
+        "train_split": config["datasets"][dataset].get("train_split"),
+    }
+
+
+def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str | None:
+    """Of `systems`, the one that ranks with the very checkpoint that a system's chain of models begins with.
+
+    None if there is none, and for a system that is such a start itself or has no model.
+    """
+
+    def is_start(one: str) -> bool:
+        entry = config["systems"][one]
+        is_untrained = "initial" in entry and not is_trained(config, one)
+        return is_untrained and root(config, entry["initial"]) == entry["initial"]
+
+    if "initial" not in config["systems"][system] or is_start(system):
+        return None
+    begins_with = root(config, config["systems"][system]["initial"])
+    starts = [one for one in systems if is_start(one) and config["systems"][one]["initial"] == begins_with]
+    return next(iter(starts), None)
+
+
+def table_comparisons(
+    config: Config, dataset: str, table: str, rows: Sequence[Mapping[str, Any]]
+) -> tuple[list[int | None], list[list[int]]]:
+    """Which rows of a table are compared, by their numbers in `table_rows`, counted from 0.
+
+    Gives for each row that of its untouched start, if the table has it; and all pairs that are compared, the
+    reference second. References are the rows of `compare_with` of the table, else the untouched starts, else
+    the first row. Each row is also compared with its start. A reference with a row for each train size is
+    compared with the rows of the same size; a system is not compared with itself at another size.
+    """
+    entry = table_entry(config, dataset, table)
+    of_system: dict[str, list[int]] = {}
+    for number, row in enumerate(rows):
+        of_system.setdefault(row["system"], []).append(number)
+    start_of = {system: untouched_start(config, system, of_system) for system in of_system}
+    row_of_start = [
+        None if (start := start_of[row["system"]]) is None else of_system[start][0] for row in rows
+    ]
+    references = entry.get("compare_with") or [one for one in of_system if one in start_of.values()]
+    pairs: list[list[int]] = []
+    for number, row in enumerate(rows):
+        compared = [
+            one
+            for reference in references
+            if reference != row["system"]
+            for one in _of_size(rows, of_system[reference], row)
+        ]
+        for one in [*compared, row_of_start[number]] if references else [0]:
+            is_turned = [one, number] in pairs or (one is not None and row_of_start[one] == number)
+            if one not in (None, number) and not is_turned and [number, one] not in pairs:
+                pairs.append([number, one])
+    return row_of_start, pairs
+
+
+def _of_size(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], row: Mapping[str, Any]) -> list[int]:
+    """Of the rows of one system, those of a row's train size; all if there are none."""
+    return [one for one in numbers if rows[one]["train_queries"] == row["train_queries"]] or [*numbers]
+
+
+def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
+    """What a table says of a system besides its measures."""
+    from condenser.objectives.checkpoint import display_name
+
+    entry = config["systems"][system]
+    shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
+    if "initial" in entry:
+        shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
+    if is_measured(config, dataset) and is_trained(config, system):
+        settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
+        shown["batch_size"] = settings["batch_size"] * settings.get("passages_per_query", 1)
+    return shown
