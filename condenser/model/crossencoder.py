@@ -14,7 +14,7 @@ from condenser.files import atomic_folder, read_json, write_json
 from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
 from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import embed, full_layer, layer_at
+from condenser.model.layers import before_last_layer, layer_at
 from condenser.model.rows import Rows
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, write_weights
 
@@ -55,11 +55,8 @@ class CrossEncoder(nn.Module):
 
     def forward(self, rows: Rows) -> Float[Tensor, "row 1"]:
         """The score of each row, a pair packed by `condenser.data.batches.pack_pairs`."""
-        *layers, last = self.bert.encoder.layer
-        states = embed(self.bert.embeddings, rows)
-        for layer in layers:
-            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
-        (first,) = layer_at(last, states, rows, ["cls"])
+        _, states = before_last_layer(self.bert, rows, recompute=self.recompute_layers)
+        (first,) = layer_at(self.bert.encoder.layer[-1], states, rows, ["cls"])
         scores: Tensor = self.classifier(self.dropout(self.bert.pooler(first[:, None])))
         return scores
 

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+from transformers import BertModel
 from transformers.models.bert.modeling_bert import BertEmbeddings, BertLayer
 
 from condenser.model.dropout import attention
@@ -44,6 +45,18 @@ def full_layer(
     else:
         (output,) = layer_at(layer, states, rows, ["all"])
     return output
+
+
+def before_last_layer(
+    backbone: BertModel, rows: Rows, *, recompute: bool, skip_from: int = 0
+) -> tuple[Float[Tensor, "token dim"], Float[Tensor, "token dim"]]:
+    """The output of layer `skip_from` (0: the embeddings), and the input of the last layer."""
+    states = early = embed(backbone.embeddings, rows)
+    for number, layer in enumerate(backbone.encoder.layer[:-1], start=1):
+        states = full_layer(layer, states, rows, recompute=recompute)
+        if number == skip_from:
+            early = states
+    return early, states
 
 
 def layer_at(

@@ -11,7 +11,7 @@ from transformers import BertModel
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import embed, full_layer, layer_at
+from condenser.model.layers import before_last_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.rows import Rows
 from condenser.model.weights import write_weights
@@ -28,11 +28,9 @@ class MaskedLanguageModel(nn.Module):
 
     def forward(self, rows: Rows, masked_positions: Int[Tensor, " masked"]) -> Float[Tensor, "masked vocab"]:
         """Logits at the masked positions (flat, into row * place)."""
-        *layers, last = self.backbone.encoder.layer
-        states = embed(self.backbone.embeddings, rows)
-        for layer in layers:
-            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
-        (masked,) = layer_at(last, states, rows, [rows.tokens_at(masked_positions)])
+        _, states = before_last_layer(self.backbone, rows, recompute=self.recompute_layers)
+        wanted = rows.tokens_at(masked_positions)
+        (masked,) = layer_at(self.backbone.encoder.layer[-1], states, rows, [wanted])
         return self.mlm_head(masked, self.backbone.embeddings.word_embeddings.weight)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:

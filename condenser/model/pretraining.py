@@ -19,7 +19,7 @@ from transformers.models.bert.modeling_bert import BertLayer
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import embed, full_layer, layer_at
+from condenser.model.layers import before_last_layer, full_layer, layer_at
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector
@@ -87,19 +87,12 @@ class Condenser(nn.Module):
         self.use_late_mlm = use_late_mlm
         self.recompute_layers = False  # see full_layer
 
-    def _before_last_layer(self, rows: Rows) -> tuple[Float[Tensor, "token dim"], Float[Tensor, "token dim"]]:
-        """The early states, and the input of the last layer."""
-        states = early = embed(self.backbone.embeddings, rows)
-        for number, layer in enumerate(self.backbone.encoder.layer[:-1], start=1):
-            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
-            if number == self.skip_from:
-                early = states
-        return early, states
-
     def forward(self, rows: Rows, masked_positions: Int[Tensor, " masked"]) -> CondenserOutput:
         """Logits at the masked positions (flat, into row * place) and the vector of each row."""
         masked = rows.tokens_at(masked_positions)
-        early, states = self._before_last_layer(rows)
+        early, states = before_last_layer(
+            self.backbone, rows, recompute=self.recompute_layers, skip_from=self.skip_from
+        )
         vectors, late_masked = self.vector.pooled(
             self.backbone.encoder.layer[-1], states, rows, masked=masked if self.use_late_mlm else None
         )
@@ -120,7 +113,7 @@ class Condenser(nn.Module):
 
     def represent(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vectors alone, without head and logits, with the same dropout as in `forward`."""
-        _, states = self._before_last_layer(rows)
+        _, states = before_last_layer(self.backbone, rows, recompute=self.recompute_layers)
         vectors, _ = self.vector.pooled(self.backbone.encoder.layer[-1], states, rows, masked=None)
         return self.vector.finished(vectors)
 

@@ -10,7 +10,7 @@ from transformers import BertModel
 
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import embed, full_layer
+from condenser.model.layers import before_last_layer
 from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector
 
@@ -31,11 +31,8 @@ class Retriever(nn.Module):
 
     def forward(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vector of each row."""
-        *layers, last = self.backbone.encoder.layer
-        states = embed(self.backbone.embeddings, rows)
-        for layer in layers:
-            states = full_layer(layer, states, rows, recompute=self.recompute_layers)
-        vectors, _ = self.vector.pooled(last, states, rows, masked=None)
+        _, states = before_last_layer(self.backbone, rows, recompute=self.recompute_layers)
+        vectors, _ = self.vector.pooled(self.backbone.encoder.layer[-1], states, rows, masked=None)
         return self.vector.finished(vectors)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
