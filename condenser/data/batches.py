@@ -79,8 +79,7 @@ def token_batches(
     order = np.argsort(-lengths, kind="stable")
     begin = 0
     while begin < len(order):
-        width = -(-int(lengths[order[begin]]) // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
-        size = max(1, batch_tokens // width)
+        size = max(1, batch_tokens // padded_width(int(lengths[order[begin]])))
         yield order[begin : begin + size]
         begin += size
 
