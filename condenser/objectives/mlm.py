@@ -1,11 +1,13 @@
 """Masked language modelling alone: the baseline of adapting a model to a collection.
 
+The Condenser trains on the same blocks of text (`train_on_blocks`, `cost_of_blocks`).
+
 Source: BERT (Devlin et al. 2019) with the Condenser's data: blocks, whole-word masks (Condenser, §4.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +18,7 @@ from condenser.settings import Pretraining, Share
 
 if TYPE_CHECKING:
     from condenser.data.tokens import Tokenizer, TokenShards
+    from condenser.train.masked_texts import MaskedRows
     from condenser.train.pretrain import Training
 
 
@@ -39,10 +42,24 @@ def training(
 
     The loss is the mean over all masked tokens of the whole batch.
     """
-    from condenser.data.blocks import block_windows, pack_blocks
     from condenser.loss.mlm import masked_cross_entropy_sum
     from condenser.model.masked_language import MaskedLanguageModel
-    from condenser.train.masked_texts import MaskedRows, Stretches
+
+    model = MaskedLanguageModel.load(initial, dropout=None)
+
+    def losses(texts: MaskedRows) -> tuple[None, dict[str, Any]]:
+        logits = model(texts.rows, texts.masked_positions)
+        return None, {"mlm": masked_cross_entropy_sum(logits, texts.labels)}
+
+    return train_on_blocks(shards, settings, seed=seed, model=model, loss_weights={"mlm": 1.0}, losses=losses)
+
+
+def train_on_blocks(
+    shards: TokenShards, settings: Mapping[str, Any], *, seed: int, **model_and_losses: Any
+) -> Training:
+    """The training of a model on blocks of text, each masked anew in every epoch."""
+    from condenser.data.blocks import block_windows, pack_blocks
+    from condenser.train.masked_texts import Stretches
     from condenser.train.pretrain import Training
 
     blocks = pack_blocks(
@@ -51,7 +68,6 @@ def training(
         short_probability=settings["short_probability"],
         seed=seed,
     )
-    model = MaskedLanguageModel.load(initial, dropout=None)
 
     def texts(items: Any, epoch: int) -> dict[str, Stretches]:
         starts, lengths = block_windows(
@@ -59,12 +75,7 @@ def training(
         )
         return {"blocks": Stretches(starts, lengths, positions=items)}
 
-    def losses(texts: MaskedRows) -> tuple[None, dict[str, Any]]:
-        logits = model(texts.rows, texts.masked_positions)
-        return None, {"mlm": masked_cross_entropy_sum(logits, texts.labels)}
-
     return Training(
-        model=model,
         num_items=len(blocks),
         counts={
             "rows_without_text": blocks.num_empty_rows,
@@ -73,19 +84,23 @@ def training(
         },
         texts=texts,
         mask_probability=settings["mask_probability"],
-        loss_weights={"mlm": 1.0},
-        losses=losses,
+        **model_and_losses,
     )
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What the training takes (`condenser.pipeline.costs.stages`)."""
+    model = replace(data.shape(job), num_head_layers=0)
+    return cost_of_blocks(job, data, model, model.mlm_flops)
+
+
+def cost_of_blocks(job: Any, data: Any, model: Any, flops: Callable[[Any], float]) -> dict[str, Any]:
+    """What a training on blocks takes; `flops` are those of a chunk in the forward pass."""
     import numpy as np
 
     from condenser.data.blocks import pack_blocks
 
     settings, texts = job.config["model"], data.passages(job)
-    model = replace(data.shape(job), num_head_layers=0)
     blocks = pack_blocks(
         texts,
         max_tokens=settings["max_tokens"],
@@ -95,7 +110,7 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     return model.training(
         settings,
         [(1, np.minimum(blocks.lengths, settings["max_tokens"]) + 2)],
-        model.mlm_flops,
+        flops,
         num_items=texts.weight * len(blocks),
         mask_probability=settings["mask_probability"],
     )
