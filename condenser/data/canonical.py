@@ -196,16 +196,32 @@ class CanonicalFiles:
         """The counter of one file, or of the part it belongs to."""
         return self._tallies.setdefault(self._names_of(file)[0], Counter(rows=0, kept=0, rejected=0))
 
-    def rows(self, path: str | Path, parse: Callable[[bytes], Parsed]) -> Iterator[Row[Parsed]]:
-        """The rows of a file, plain or gzip, parsed by `parse`."""
+    def rows(
+        self, path: str | Path, parse: Callable[[bytes], Parsed], *, header: Sequence[str] = ()
+    ) -> Iterator[Row[Parsed]]:
+        """The rows of a file, plain or gzip, parsed by `parse`; below the first line, if it is a `header`."""
         with open_unpacked(path) as stream:
-            yield from self.stream_rows(str(path), stream, parse)
+            yield from self.stream_rows(str(path), stream, parse, header=header)
 
     def stream_rows(
-        self, file: str, stream: IO[bytes], parse: Callable[[bytes], Parsed]
+        self, file: str, stream: IO[bytes], parse: Callable[[bytes], Parsed], *, header: Sequence[str] = ()
     ) -> Iterator[Row[Parsed]]:
-        """The rows of an open stream; messages and counts name it `file`."""
-        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
+        """The rows of an open stream; messages and counts name it `file`.
+
+        Raises:
+            ValueError: the first line is not the `header`, tab-separated.
+        """
+        lines = self._lines(file, stream)
+        if header:  # without one the first row would be lost in silence
+            number, first = next(lines, (1, b""))
+            if isinstance(first, Unfit):
+                raise first.at(file, number)
+            if first != "\t".join(header).encode():
+                raise Unfit(
+                    f"the header {' '.join(header)}, tab-separated",
+                    preview(first.decode(errors="replace")),
+                    "Is it the right file? Then add the header as its first line.",
+                ).at(file, number)
         return parse_rows(file, lines, parse)
 
     def headed_rows(
@@ -218,8 +234,10 @@ class CanonicalFiles:
         needed: Sequence[str],
     ) -> Iterator[Row[Parsed]]:
         """The rows of an open table with a header (`condenser.data.parsing.headed_rows`)."""
-        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
-        return headed_rows(file, lines, cells_of, parse, needed=needed)
+        return headed_rows(file, self._lines(file, stream), cells_of, parse, needed=needed)
+
+    def _lines(self, file: str, stream: IO[bytes]) -> Iterator[tuple[int, bytes | Unfit]]:
+        return text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
 
     def reject(self, file: str, line: int | str, unfit: Unfit) -> None:
         """Leave out a bad row.

@@ -7,24 +7,13 @@ as `.gz`. Other fields are ignored. Source of the layout: Thakur et al. 2021, BE
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.data.archives import count_unpacked_lines, open_unpacked
+from condenser.data.archives import count_unpacked_lines
 from condenser.data.canonical import CanonicalFiles, check_splits
-from condenser.data.parsing import (
-    MAX_LINE_BYTES,
-    Row,
-    Unfit,
-    json_object,
-    parse_rows,
-    preview,
-    tab_columns,
-    text_field,
-    text_lines,
-    whole_grade,
-)
+from condenser.data.parsing import Unfit, json_object, preview, tab_columns, text_field, whole_grade
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
@@ -73,7 +62,10 @@ def collect(
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         corpus = plain_or_packed(path / "corpus.jsonl")
         files.write_collection(files.rows(corpus, _passage), num_rows=count_unpacked_lines(corpus))
-        qrels = {split: _qrel_rows(plain_or_packed(path / _qrels_of(split)), files) for split in splits}
+        qrels = {
+            split: files.rows(plain_or_packed(path / _qrels_of(split)), _qrel, header=_HEADER)
+            for split in splits
+        }
         queries = plain_or_packed(path / "queries.jsonl")
         files.write_splits(qrels, [(splits, files.rows(queries, _query))] if splits else [])
         return files.counts
@@ -81,22 +73,6 @@ def collect(
 
 def _qrels_of(split: str) -> str:
     return f"qrels/{split}.tsv"
-
-
-def _qrel_rows(path: Path, files: CanonicalFiles) -> Iterator[Row[Qrel]]:
-    with open_unpacked(path) as stream:
-        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=files.tally(path))
-        number, header = next(lines, (1, b""))
-        if isinstance(header, Unfit):
-            raise header.at(str(path), number)
-        if header != "\t".join(_HEADER).encode():
-            # without a header the first judgement would be lost in silence
-            raise Unfit(
-                f"the header {' '.join(_HEADER)}, tab-separated",
-                preview(header.decode(errors="replace")),
-                "Add it as the first line.",
-            ).at(str(path), number)
-        yield from parse_rows(str(path), lines, _qrel)
 
 
 def _passage(line: bytes) -> Passage:

@@ -27,17 +27,7 @@ from pydantic import Field, model_validator
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles, check_splits
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import (
-    MAX_LINE_BYTES,
-    Row,
-    Unfit,
-    csv_columns,
-    json_array,
-    parse_rows,
-    preview,
-    text_field,
-    text_lines,
-)
+from condenser.data.parsing import MAX_LINE_BYTES, Row, Unfit, csv_columns, json_array, preview, text_field
 from condenser.data.randomness import permutation
 from condenser.data.records import (
     Passage,
@@ -223,7 +213,8 @@ def collect(
     check_splits(*splits)
     paths = {split: raw[FILES[name][split]] for split in splits}
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_collection(_passages(raw[PASSAGES], files), num_rows=official_rows[PASSAGES])
+        passages = files.rows(raw[PASSAGES], _passage, header=_HEADER)
+        files.write_collection(passages, num_rows=official_rows[PASSAGES])
         qrels: dict[str, list[Row[Qrel]]] = {}
         queries = []
         for split, path in paths.items():
@@ -239,21 +230,6 @@ def collect(
         read = [PASSAGES, *(path.name for path in paths.values())]
         check_official_rows(counts["files"], [one for one in read if one in official_rows], official_rows)
     return counts
-
-
-def _passages(path: Path, files: CanonicalFiles) -> Iterator[Row[Passage]]:
-    with open_gzip(path) as stream:
-        lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=files.tally(path))
-        number, header = next(lines, (1, b""))
-        if isinstance(header, Unfit):
-            raise header.at(str(path), number)
-        if header != "\t".join(_HEADER).encode():
-            raise Unfit(
-                f"the header {' '.join(_HEADER)}, tab-separated",
-                preview(header.decode(errors="replace")),
-                "Is it DPR's file of passages?",
-            ).at(str(path), number)
-        yield from parse_rows(str(path), lines, _passage)
 
 
 def _passage(line: bytes) -> Passage:
