@@ -200,7 +200,10 @@ def tab_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
     Raises:
         Unfit: the number of columns is another, or the line is not UTF-8.
     """
-    columns = decode(line).split("\t")
+    return _counted(tab_cells(line), line, names)
+
+
+def _counted(columns: list[str], line: bytes, names: tuple[str, ...]) -> list[str]:
     if len(columns) != len(names):
         raise Unfit(
             f"{len(names)} tab-separated columns ({', '.join(names)})",
@@ -228,13 +231,7 @@ def csv_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
         raise Unfit(
             "columns with paired quotation marks", f"{preview(text)} ({error})", "Quote as CSV does."
         ) from None
-    if len(columns) != len(names):
-        raise Unfit(
-            f"{len(names)} tab-separated columns ({', '.join(names)})",
-            f"{len(columns)} in {preview(text)}",
-            _TAB_ADVICE,
-        )
-    return columns
+    return _counted(columns, line, names)
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
