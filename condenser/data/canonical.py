@@ -129,14 +129,9 @@ class CanonicalFiles:
     `of_documents_without_text` (judgements) and `without_positives` (questions).
     Blank lines are not rows. `repeated_texts` counts the passages that have the title and text of an earlier
     one under another id; they are kept.
-
-    Raises:
-        ValueError: `bad_rows` is neither "strict" nor "skip".
     """
 
     def __init__(self, folder: str | Path, *, bad_rows: str) -> None:
-        if bad_rows not in ("strict", "skip"):
-            raise ValueError(f"expected bad_rows to be strict or skip, got {preview(bad_rows)}.")
         self._folder, self._skips = Path(folder), bad_rows == "skip"
         self._tallies: dict[str, Counter[str]] = {}
         self._parts: dict[str, tuple[str, str]] = {}  # file -> names of its part and of itself
@@ -512,19 +507,3 @@ class CanonicalFiles:
 
     def _names(self) -> str:
         return ", ".join(sorted(self._tallies)) or "the data"
-
-
-def check_splits(*splits: str) -> None:
-    """Check that the names of splits differ and can be part of a file name.
-
-    Raises:
-        ValueError: a name is used twice, or contains anything but letters, digits, `-` and `_`.
-    """
-    for split in splits:
-        if not re.fullmatch(r"[A-Za-z0-9_-]+", split):
-            raise ValueError(f"expected a split name of letters, digits, - and _, got {preview(split)}.")
-    if len(set(splits)) != len(splits):
-        raise ValueError(
-            f"expected different splits, got {preview(splits)}. Training and evaluating on the same queries "
-            "measures nothing."
-        )

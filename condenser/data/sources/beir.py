@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.archives import count_unpacked_lines
-from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Unfit, json_object, preview, tab_columns, text_field, whole_grade
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import plain_or_packed
@@ -57,7 +57,6 @@ def collect(
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
     splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
-    check_splits(*splits)
     path = Path(path)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         corpus = plain_or_packed(path / "corpus.jsonl")

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from condenser.data.archives import open_gzip
-from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import MAX_LINE_BYTES, Row, Unfit, csv_columns, json_array, preview, text_field
 from condenser.data.randomness import permutation
@@ -210,7 +210,6 @@ def collect(
             official one (`official_rows`).
     """
     splits = [split for split in (train_split, eval_split) if split is not None]
-    check_splits(*splits)
     paths = {split: raw[FILES[name][split]] for split in splits}
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         passages = files.rows(raw[PASSAGES], _passage, header=_HEADER)

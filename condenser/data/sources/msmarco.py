@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import field_validator
 
 from condenser.data.archives import extract_tar_members, tar_members
-from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
@@ -139,15 +139,10 @@ def collect(
     the official ids; a passage without a title there has an empty one, counted.
 
     Raises:
-        ValueError: an unknown split or kind of titles; a file is damaged, has a row that does not
-            fit, or another number of rows than the official one (`official_rows`).
+        ValueError: a file is damaged, has a row that does not fit, or another number of rows than the
+            official one (`official_rows`).
     """
     splits = (train_split, eval_split, *other_eval_splits)
-    check_splits(*splits)
-    if unknown := [split for split in splits if split not in SPLITS]:
-        raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}.")
-    if titles not in ("rocketqa", "none"):
-        raise ValueError(f"expected titles to be rocketqa or none, got {preview(titles)}.")
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         counts: dict[str, Any] = {}
         if titles == "rocketqa":

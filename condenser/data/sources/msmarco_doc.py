@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import field_validator
 
-from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, preview, tab_columns, trec_qrel, tsv_query
 from condenser.data.records import Passage
@@ -84,7 +84,6 @@ def collect(
             official one (`official_rows`).
     """
     splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
-    check_splits(*splits)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         empty: set[str] = set()
         documents = _documents(raw[DOCUMENTS], files, empty, titles_as_texts=bool(splits))

@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import Row
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import Expected, package_bytes
@@ -121,11 +121,8 @@ def collect(
     place, for tuning on other queries than those reported.
 
     Raises:
-        ValueError: a package is not installed, `held_out` is unknown, or too few docstrings remain.
+        ValueError: a package is not installed, or too few docstrings remain.
     """
-    check_splits(train_split, eval_split)
-    if held_out not in ("none", "rest"):
-        raise ValueError(f"expected held_out to be none or rest, got {held_out!r}.")
     left_out: Counter[str] = Counter()
     found = [
         docstring

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import Field, model_validator
 
 from condenser.data.archives import open_unpacked
-from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import Row, Unfit, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
@@ -140,7 +140,6 @@ def collect(
             "strict"), there are not so many articles, or an official file has other numbers of rows.
     """
     splits = [split for split in (train_split, eval_split) if split is not None]
-    check_splits(*splits)
     found = _Found([], {split: [] for split in splits}, {split: [] for split in splits})
     for name in [one_file] if one_file else splits:
         official = f"{name}-v1.1.json"

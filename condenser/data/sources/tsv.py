@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.archives import count_unpacked_lines
-from condenser.data.canonical import CanonicalFiles, check_splits
+from condenser.data.canonical import CanonicalFiles
 from condenser.data.parsing import trec_qrel, tsv_passages, tsv_query
 from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
@@ -54,7 +54,6 @@ def collect(
         ValueError: a row does not fit (with `bad_rows` "strict"), or a file holds nothing that does.
     """
     splits = [split for split in (train_split, eval_split, *other_eval_splits) if split is not None]
-    check_splits(*splits)
 
     def file(name: str) -> Path:
         return plain_or_packed(Path(path, name))

@@ -12,7 +12,7 @@ from own_collections import SPLITS, write_beir, write_tsv
 
 from condenser import progress
 from condenser.data import sources
-from condenser.data.canonical import CanonicalFiles, IdSet
+from condenser.data.canonical import IdSet
 from condenser.data.records import (
     Passage,
     Qrel,
@@ -23,6 +23,7 @@ from condenser.data.records import (
     read_queries,
 )
 from condenser.data.sources.msmarco import TRIPLES
+from condenser.settings import Texts
 
 
 def test_a_beir_folder_gives_its_passages_queries_answers_and_judgements(tmp_path):
@@ -474,9 +475,9 @@ def test_an_id_set_is_a_set(values):
     assert all((str(number) in ids) == (str(number) in truth) for number in range(50))
 
 
-def test_an_unknown_policy_for_bad_rows_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="strict or skip, got 'ignore'"):
-        CanonicalFiles(tmp_path, bad_rows="ignore")
+def test_an_unknown_policy_for_bad_rows_is_refused():
+    with pytest.raises(ValueError, match=r"bad_rows\n.*'strict' or 'skip'.*'ignore'"):
+        Texts(source="beir", bad_rows="ignore")
 
 
 @pytest.mark.parametrize(
