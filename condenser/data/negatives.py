@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from condenser.data.randomness import permutation
-from condenser.data.records import TrainExample, read_qrels, read_queries, read_run, write_examples
+from condenser.data.records import TrainExample, read_positives, read_queries, read_run, write_examples
 from condenser.files import count_lines
 from condenser.progress import Progress
 
@@ -64,11 +64,7 @@ def make_examples(
         ValueError: the run names an unknown query, leaves the queries' order, or names a
             document twice for one query; or no query is left.
     """
-    counts = dict.fromkeys(COUNTS, 0)
-    positives: dict[str, dict[str, None]] = {}
-    for qrel in read_qrels(qrels):
-        if qrel.grade > 0:
-            positives.setdefault(qrel.query_id, {})[qrel.doc_id] = None
+    counts, positives = dict.fromkeys(COUNTS, 0), read_positives(qrels)
 
     def examples() -> Iterator[TrainExample]:
         for query_id, ranked in _runs_by_query(run, queries):

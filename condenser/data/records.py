@@ -217,6 +217,15 @@ def read_qrels(path: str | Path) -> Iterator[Qrel]:
         yield Qrel(columns[0], columns[2], int(columns[3]))
 
 
+def read_positives(path: str | Path) -> dict[str, dict[str, None]]:
+    """The passages of each query that a file judges above grade 0, in order."""
+    positives: dict[str, dict[str, None]] = {}
+    for qrel in read_qrels(path):
+        if qrel.grade > 0:
+            positives.setdefault(qrel.query_id, {})[qrel.doc_id] = None
+    return positives
+
+
 def write_run(path: str | Path, rows: Iterable[ScoredDoc], *, system: str) -> int:
     """Write a TREC run from rows that are grouped by query, best first; returns the number of lines.
 

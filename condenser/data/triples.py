@@ -17,7 +17,7 @@ import numpy as np
 from condenser.data.archives import open_gzip
 from condenser.data.parsing import Unfit, preview
 from condenser.data.randomness import uniforms
-from condenser.data.records import TrainExample, read_qrels, read_queries, write_examples
+from condenser.data.records import TrainExample, read_positives, read_queries, write_examples
 from condenser.progress import Progress
 
 OFFICIAL_ROWS = 397_768_673  # of qidpidtriples.train.full.2.tsv.gz
@@ -49,10 +49,7 @@ def make_triple_examples(
     """
     known = {query.query_id for query in read_queries(queries)}
     chosen = known if wanted is None else known.intersection(wanted)
-    positives: dict[str, list[str]] = {}
-    for qrel in read_qrels(qrels):
-        if qrel.grade > 0:
-            positives.setdefault(qrel.query_id, []).append(qrel.doc_id)
+    positives = read_positives(qrels)
     counts: Counter[str] = Counter(rows=0, queries=len(chosen))
 
     def examples() -> Iterator[TrainExample]:

@@ -34,7 +34,7 @@ from condenser.data.records import (
     Qrel,
     Query,
     TrainExample,
-    read_qrels,
+    read_positives,
     read_queries,
     write_examples,
 )
@@ -149,10 +149,7 @@ def make_examples(
     (path,) = raw.values()
     known = {query.query_id for query in read_queries(queries)}
     chosen = known if wanted is None else known.intersection(wanted)
-    positives: dict[str, dict[str, None]] = {}
-    for qrel in read_qrels(qrels):
-        if qrel.grade > 0:
-            positives.setdefault(qrel.query_id, {})[qrel.doc_id] = None
+    positives = read_positives(qrels)
     counts: Counter[str] = Counter(
         queries=len(chosen),
         without_negatives=0,
