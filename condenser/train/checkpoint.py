@@ -145,7 +145,7 @@ def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerpr
             "log": asdict(checkpoint.log),
             "digests": {name: sha256_file(folder / name) for name in _TENSOR_FILES},
         }
-        write_json(folder / "meta.json", {**record, "sha256": sha256_text(canonical_json(record))})
+        write_json(folder / "meta.json", _with_digest(record))
     older = [folder for folder in _checkpoint_folders(work_folder) if folder.name < final.name]
     later = [folder for folder in _checkpoint_folders(work_folder) if folder.name > final.name]
     for stale in older[keep - 1 :] + later:
@@ -198,7 +198,10 @@ def _remove(folder: Path) -> None:
 
 
 def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:
-    meta = _read_meta(folder / "meta.json")
+    meta = {**read_json(folder / "meta.json")}
+    meta.pop("sha256", None)
+    if (folder / "meta.json").read_bytes() != json_bytes(_with_digest(meta)):
+        raise ValueError("meta.json was changed")
     for name in _TENSOR_FILES:
         if sha256_file(folder / name) != meta["digests"][name]:
             raise ValueError(f"{name} has another digest than when it was written")
@@ -212,20 +215,8 @@ def _load(folder: Path, device: torch.device | str) -> tuple[Checkpoint, str]:
     return Checkpoint(meta["step"], weights, optimiser, meta["state"], position), meta["fingerprint"]
 
 
-def _read_meta(path: Path) -> dict[str, Any]:
-    """The record that `save_checkpoint` wrote.
-
-    Raises:
-        ValueError, KeyError, TypeError: any byte of the file was changed.
-    """
-    meta = read_json(path)
-    digest = meta["sha256"]
-    record = {key: value for key, value in meta.items() if key != "sha256"}
-    if digest != sha256_text(canonical_json(record)):
-        raise ValueError(f"{path.name} has another digest than when it was written")
-    if path.read_bytes() != json_bytes(meta):  # the digest does not see spaces
-        raise ValueError(f"{path.name} has other spaces than when it was written")
-    return record
+def _with_digest(record: dict[str, Any]) -> dict[str, Any]:
+    return {**record, "sha256": sha256_text(canonical_json(record))}
 
 
 def _first_bytes(path: Path, count: int) -> bytes:
