@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -18,17 +17,9 @@ from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import autocast
 from condenser.model.rows import Rows
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
-from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.gradient_cache import Chunk, ChunkedTexts, contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """One process's chunks of a step's pairs, on the CPU, and the number of all pairs."""
-
-    chunks: list[Chunk[Rows]]
-    num_pairs: int
 
 
 def train_crossencoder(
@@ -60,7 +51,7 @@ def train_crossencoder(
         model.to(processes.device).train()
         memory = StepMemory(model, keeps_graphs=keep_graphs)
 
-        def prepare(step: int) -> Batch[Pairs]:
+        def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:
             epoch, items = run.items_of(step, len(examples), stream="crossencoder")
             asked = examples.queries[items].astype(np.int64)
             passages = draw_passages(
@@ -82,7 +73,7 @@ def train_crossencoder(
                 dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
                 chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))
             return Batch(
-                Pairs(chunks, len(passages)),
+                ChunkedTexts(chunks, {"scores": len(passages)}),
                 epoch,
                 len(items),
                 int(pairs.lengths.sum()),
@@ -94,12 +85,12 @@ def train_crossencoder(
                 scores: Tensor = model(chunk.inputs.to(processes.device))
                 return scores
 
-        def backward(pairs: Pairs, step: int, loss_scale: float) -> dict[str, float]:
+        def backward(pairs: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
             losses = contrastive_backward(
                 pairs.chunks,
                 score,
                 partial(localised_contrastive_loss, passages_per_query=passages_per_query),
-                num_rows={"scores": pairs.num_pairs},
+                num_rows=pairs.num_rows,
                 dim=1,
                 memory=memory,
                 processes=processes,
@@ -107,13 +98,6 @@ def train_crossencoder(
             )
             return {"loss": losses["contrastive"]}
 
-        train(
-            model,
-            prepare,
-            backward,
-            run,
-            num_steps=run.num_steps(len(examples)),
-            title="fine-tuning",
-        )
+        train(model, prepare, backward, run, num_steps=run.num_steps(len(examples)), title="fine-tuning")
         totals = run.finish(output, lambda folder: model.save(folder, initial))
         return {**count_examples(examples, passages_per_query), **totals}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -20,17 +18,9 @@ from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.untied import UntiedEncoders
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
-from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.gradient_cache import Chunk, ChunkedTexts, contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
-
-
-@dataclass(frozen=True)
-class QueriesAndPassages:
-    """One process's chunks of a step's texts, on the CPU, and the counts of the whole batch."""
-
-    chunks: list[Chunk[Rows]]
-    num_rows: dict[str, int]
 
 
 def train_retriever(
@@ -64,12 +54,7 @@ def train_retriever(
         memory = StepMemory(model, keeps_graphs=keep_graphs)
 
         def chunks_of(
-            group: Literal["queries", "passages"],
-            shards: TokenShards,
-            rows: np.ndarray,
-            *,
-            max_tokens: int,
-            step: int,
+            group: str, shards: TokenShards, rows: np.ndarray, *, max_tokens: int, step: int
         ) -> tuple[list[Chunk[Rows]], int]:
             """This process's chunks of a group of texts, and the tokens of all of them."""
             starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
@@ -82,7 +67,7 @@ def train_retriever(
                 chunks.append(Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), dropout_seed))
             return chunks, int(lengths.sum()) + 2 * len(lengths)
 
-        def prepare(step: int) -> Batch[QueriesAndPassages]:
+        def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:
             epoch, items = run.items_of(step, len(examples), stream="retriever")
             asked = examples.queries[items].astype(np.int64)
             passages = draw_passages(
@@ -94,10 +79,9 @@ def train_retriever(
             passage_chunks, num_passage_tokens = chunks_of(
                 "passages", passages_shards, passages, max_tokens=settings["lengths"]["passage"], step=step
             )
+            num_rows = {"queries": len(asked), "passages": len(passages)}
             return Batch(
-                QueriesAndPassages(
-                    query_chunks + passage_chunks, {"queries": len(asked), "passages": len(passages)}
-                ),
+                ChunkedTexts(query_chunks + passage_chunks, num_rows),
                 epoch,
                 len(items),
                 num_query_tokens + num_passage_tokens,
@@ -108,7 +92,7 @@ def train_retriever(
             with autocast(processes.device, run.precision):
                 return encoders[chunk.group](chunk.inputs.to(processes.device))
 
-        def backward(texts: QueriesAndPassages, step: int, loss_scale: float) -> dict[str, float]:
+        def backward(texts: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
             losses = contrastive_backward(
                 texts.chunks,
                 encode,
@@ -121,13 +105,6 @@ def train_retriever(
             )
             return {"loss": losses["contrastive"]}
 
-        train(
-            model,
-            prepare,
-            backward,
-            run,
-            num_steps=run.num_steps(len(examples)),
-            title="fine-tuning",
-        )
+        train(model, prepare, backward, run, num_steps=run.num_steps(len(examples)), title="fine-tuning")
         totals = run.finish(output, lambda folder: model.save(folder, initial))
         return {**count_examples(examples, settings["passages_per_query"]), **totals}

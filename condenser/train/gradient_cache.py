@@ -39,6 +39,14 @@ class Chunk(Generic[Inputs]):
     seed: int
 
 
+@dataclass(frozen=True)
+class ChunkedTexts(Generic[Inputs]):
+    """One process's chunks of a step's texts, on the CPU, and the counts of the whole batch by group."""
+
+    chunks: list[Chunk[Inputs]]
+    num_rows: dict[str, int]
+
+
 def contrastive_backward(
     chunks: Sequence[Chunk[Inputs]],
     encode: Callable[[Chunk[Inputs]], Tensor],

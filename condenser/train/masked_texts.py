@@ -20,7 +20,7 @@ from condenser.data.records import read_doc_ids
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.rows import Rows, sent
 from condenser.train.distributed import Processes
-from condenser.train.gradient_cache import Chunk
+from condenser.train.gradient_cache import Chunk, ChunkedTexts
 
 _ROWS_MASKED_AT_ONCE = 512  # numpy's calls cost little then, and their arrays still fit into a core's cache
 
@@ -80,11 +80,9 @@ class MaskedRows:
 
 
 @dataclass(frozen=True)
-class MaskedTexts:
-    """One process's chunks of a step's texts, and the counts of the whole batch."""
+class MaskedTexts(ChunkedTexts[MaskedRows]):
+    """The chunks of a step's texts, and the number of masked tokens in the whole batch."""
 
-    chunks: list[Chunk[MaskedRows]]
-    num_rows: dict[str, int]  # by group
     num_masked: int
 
 
