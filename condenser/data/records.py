@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import groupby, islice
 from math import isnan
 from pathlib import Path
 from typing import NamedTuple
@@ -103,13 +103,17 @@ def _json_lines(path: str | Path, keys: tuple[str, ...], *, first_row: int = 0) 
             ) from error
 
 
-def _write_json_lines(path: str | Path, records: Iterable) -> int:
+def _write_lines(path: str | Path, lines: Iterable[str]) -> int:
     count = 0
     with atomic_write(path) as file:
-        for record in records:
-            file.write(json.dumps(asdict(record), ensure_ascii=False).encode() + b"\n")
+        for line in lines:
+            file.write(f"{line}\n".encode())
             count += 1
     return count
+
+
+def _write_json_lines(path: str | Path, records: Iterable) -> int:
+    return _write_lines(path, (json.dumps(asdict(record), ensure_ascii=False) for record in records))
 
 
 def write_passages(path: str | Path, passages: Iterable[Passage]) -> int:
@@ -150,12 +154,10 @@ def write_similarities(path: str | Path, rows: Iterable[tuple[str, Sequence[floa
 
     They have nine significant digits, which represent every float32 exactly.
     """
-    count = 0
-    with atomic_write(path) as file:
-        for item_id, similarities in rows:
-            file.write("\t".join([item_id, *(f"{one:.9g}" for one in similarities)]).encode() + b"\n")
-            count += 1
-    return count
+    return _write_lines(
+        path,
+        ("\t".join([item_id, *(f"{one:.9g}" for one in similarities)]) for item_id, similarities in rows),
+    )
 
 
 def read_similarities(path: str | Path) -> Iterator[tuple[str, list[float]]]:
@@ -193,12 +195,7 @@ def read_examples(path: str | Path) -> Iterator[TrainExample]:
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel]) -> int:
     """Write judgements in TREC form; returns their number."""
-    count = 0
-    with atomic_write(path) as file:
-        for qrel in qrels:
-            file.write(f"{qrel.query_id}\t0\t{qrel.doc_id}\t{qrel.grade}\n".encode())
-            count += 1
-    return count
+    return _write_lines(path, (f"{one.query_id}\t0\t{one.doc_id}\t{one.grade}" for one in qrels))
 
 
 def read_qrels(path: str | Path) -> Iterator[Qrel]:
@@ -231,14 +228,14 @@ def write_run(path: str | Path, rows: Iterable[ScoredDoc], *, system: str) -> in
 
     Scores have nine significant digits, which represent every float32 exactly.
     """
-    count, rank, current = 0, 0, None
-    with atomic_write(path) as file:
-        for row in rows:
-            rank = rank + 1 if row.query_id == current else 1
-            current = row.query_id
-            file.write(f"{row.query_id} Q0 {row.doc_id} {rank} {row.score:.9g} {system}\n".encode())
-            count += 1
-    return count
+    return _write_lines(
+        path,
+        (
+            f"{query_id} Q0 {row.doc_id} {rank} {row.score:.9g} {system}"
+            for query_id, of_query in groupby(rows, key=lambda row: row.query_id)
+            for rank, row in enumerate(of_query, start=1)
+        ),
+    )
 
 
 def read_run(path: str | Path) -> Iterator[ScoredDoc]:
