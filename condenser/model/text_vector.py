@@ -116,12 +116,8 @@ def _pooling(path: Path) -> Literal["cls", "mean"]:
     settings: Any = read_json(path) if path.is_file() else None
     if not isinstance(settings, Mapping):
         raise ValueError(f"{path}: expected the settings of the pooling, got none. Fetch the model again.")
-    modes = [mode for key, mode in _MODES.items() if settings.get(key)]
-    modes += [
-        key
-        for key, value in settings.items()
-        if key.startswith("pooling_mode_") and value and key not in _MODES
-    ]
+    chosen = (key for key, value in settings.items() if key.startswith("pooling_mode_") and value)
+    modes = [_MODES.get(key, key) for key in chosen]
     if isinstance(settings.get("pooling_mode"), str):
         modes = [settings["pooling_mode"]]
     if modes == ["cls"]:
