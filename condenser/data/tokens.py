@@ -54,8 +54,6 @@ def shard_bounds(num_rows: int, *, num_shards: int, multiple_of: int = 1) -> lis
     >>> shard_bounds(10, num_shards=3)
     [(0, 3), (3, 6), (6, 10)]
     """
-    if num_shards < 1 or multiple_of < 1:
-        raise ValueError(f"expected at least one shard and multiple, got {num_shards} and {multiple_of}")
     multiples = -(-num_rows // multiple_of)
     bounds = [min(index * multiples // num_shards * multiple_of, num_rows) for index in range(num_shards + 1)]
     return list(pairwise(bounds))

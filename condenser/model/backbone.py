@@ -98,11 +98,6 @@ def new_backbone(
         The counts of `backbone_from` without a digest, and the words that were too long to learn from.
     """
     words, num_too_long = learn_wordpieces(texts, vocab_size=shape["vocab_size"])
-    if shape["hidden_size"] % shape["num_heads"]:
-        raise ValueError(
-            f"backbone: expected hidden_size to be a multiple of num_heads, "
-            f"got {shape['hidden_size']} and {shape['num_heads']}."
-        )
     config = BertConfig(
         vocab_size=len(words),
         hidden_size=shape["hidden_size"],
