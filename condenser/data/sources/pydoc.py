@@ -124,11 +124,7 @@ def collect(
         ValueError: a package is not installed, or too few docstrings remain.
     """
     left_out: Counter[str] = Counter()
-    found = [
-        docstring
-        for package in track(sorted(packages), "docstrings", total=len(packages), unit="packages")
-        for docstring in package_docstrings(package, left_out)
-    ]
+    found = docstrings_of(packages, left_out)
     pairs = choose_pairs(found, left_out, query_words=query_words, passage_words=passage_words)
     train, evaluation, unused = split_places(
         [pair.place for pair in pairs],
@@ -156,9 +152,7 @@ def collect(
         "queries_set_aside": len(unused),
         "mean_passage_words": round(words[0] / len(pairs), 1),
         "mean_query_words": round(words[1] / len(pairs), 1),
-        "packages": {
-            package: importlib.metadata.version(package).split("+")[0] for package in sorted(packages)
-        },
+        "packages": versions_of(packages),
     }
 
 
@@ -171,6 +165,17 @@ def row_of(pair: Docstring, record: Any) -> Row[Any]:
     """A record with the file and line of its docstring."""
     file, _, line = pair.place.rpartition(":")
     return Row(file, int(line), record)
+
+
+def docstrings_of(packages: Sequence[str], left_out: Counter[str]) -> list[Docstring]:
+    """The docstrings of all packages, in order of their names (`package_docstrings`)."""
+    names = track(sorted(packages), "docstrings", total=len(packages), unit="packages")
+    return [docstring for name in names for docstring in package_docstrings(name, left_out)]
+
+
+def versions_of(packages: Sequence[str]) -> dict[str, str]:
+    """The version of each package, without what its builder added."""
+    return {name: importlib.metadata.version(name).split("+")[0] for name in sorted(packages)}
 
 
 def package_docstrings(package: str, left_out: Counter[str]) -> Iterator[Docstring]:

@@ -5,7 +5,6 @@ A document is the body of a docstring, uncut. Its summary is left out, because s
 
 from __future__ import annotations
 
-import importlib.metadata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,8 +15,7 @@ from pydantic import Field
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.records import Passage
 from condenser.data.sources import Expected, pydoc
-from condenser.data.sources.pydoc import Docstring, package_docstrings, row_of
-from condenser.progress import track
+from condenser.data.sources.pydoc import Docstring, docstrings_of, row_of, versions_of
 from condenser.settings import Count, Texts
 
 _PER_MB = 230  # 4,582 documents of 19.9 MB of source of the two packages of config.yaml
@@ -56,11 +54,7 @@ def collect(
         ValueError: a package is not installed, or no docstring remains.
     """
     left_out: Counter[str] = Counter()
-    found = [
-        docstring
-        for package in track(sorted(packages), "docstrings", total=len(packages), unit="packages")
-        for docstring in package_docstrings(package, left_out)
-    ]
+    found = docstrings_of(packages, left_out)
     documents = choose_documents(found, left_out, least_words=least_words)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         rows = (row_of(one, Passage(one.place, "", one.body)) for one in documents)
@@ -72,9 +66,7 @@ def collect(
         "docstrings": len(found),
         "left_out": dict(sorted(left_out.items())),
         "mean_document_words": round(words / len(documents), 1),
-        "packages": {
-            package: importlib.metadata.version(package).split("+")[0] for package in sorted(packages)
-        },
+        "packages": versions_of(packages),
     }
 
 
