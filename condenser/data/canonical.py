@@ -14,9 +14,8 @@ import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, TypeVar
 
 import numpy as np
@@ -139,27 +138,23 @@ class CanonicalFiles:
         self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
 
     def __enter__(self) -> CanonicalFiles:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._stack = ExitStack()
-        self.scratch = Path(
-            self._stack.enter_context(tempfile.TemporaryDirectory(dir=self._folder, prefix=".collect-"))
-        )
-        self._ready = self.scratch / "ready"
-        self._ready.mkdir()
-        self._reject_stack = ExitStack()
-        self._rejected: IO[bytes] = self._reject_stack.enter_context(
-            atomic_write(self._ready / "rejected.jsonl")
-        )
+        self._writing = self._written_together()
+        self._writing.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        with self._stack:
-            self._reject_stack.__exit__(kind, error, trace)
-            if kind is None:
-                for file in sorted(self._ready.iterdir()):
-                    file.replace(self._folder / file.name)
+    def __exit__(self, *error: Any) -> None:
+        self._writing.__exit__(*error)
+
+    @contextmanager
+    def _written_together(self) -> Iterator[None]:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._folder, prefix=".collect-") as scratch:
+            self.scratch, self._ready = Path(scratch), Path(scratch, "ready")
+            self._ready.mkdir()
+            with atomic_write(self._ready / "rejected.jsonl") as self._rejected:
+                yield
+            for file in sorted(self._ready.iterdir()):
+                file.replace(self._folder / file.name)
 
     @property
     def doc_ids(self) -> IdSet:
