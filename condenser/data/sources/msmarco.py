@@ -8,7 +8,7 @@ microsoft.github.io/msmarco and the files' owners.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -98,27 +98,9 @@ def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
     return [TRIPLES] if settings["triples"] == system else []
 
 
-def make_examples(
-    raw: Mapping[str, Path],
-    queries: Path,
-    qrels: Path,
-    output: Path,
-    *,
-    sample: int,
-    wanted: Collection[str] | None,
-    seed: int,
-) -> dict[str, int]:
-    """Write training examples from the official triples; gives the counts."""
-    return make_triple_examples(
-        raw[TRIPLES],
-        queries,
-        qrels,
-        output,
-        sample=sample,
-        wanted=wanted,
-        seed=seed,
-        official_rows=NUM_TRIPLES,
-    )
+def make_examples(raw: Mapping[str, Path], *files: Path, **choices: Any) -> dict[str, int]:
+    """Write training examples from the official triples (`make_triple_examples`); gives the counts."""
+    return make_triple_examples(raw[TRIPLES], *files, **choices, official_rows=NUM_TRIPLES)
 
 
 def collect(
