@@ -4,22 +4,18 @@
 
 
 FINE_TUNING = (  # what of a recipe a training reads
-    *(
-        "tied",
-        "lengths",
-        "batch_size",
-        "passages_per_query",
-        "rows_per_chunk",
-        "epochs",
-    ),
-    *(
-        "scale",
-        "learning_rate",
-        "weight_decay",
-        "warmup_ratio",
-        "max_grad_norm",
-        "drop_last",
-    ),
+    "tied",
+    "lengths",
+    "batch_size",
+    "passages_per_query",
+    "rows_per_chunk",
+    "epochs",
+    "scale",
+    "learning_rate",
+    "weight_decay",
+    "warmup_ratio",
+    "max_grad_norm",
+    "drop_last",
 )
 
 
