@@ -17,11 +17,10 @@ from condenser.data.tokens import TokenShards
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks in the order of the text, and counts of rows and blocks."""
+    """Blocks in the order of the text, and two counts."""
 
     starts: Int[np.ndarray, " block"]  # flat token positions
     lengths: Int[np.ndarray, " block"]
-    num_rows: int
     num_empty_rows: int  # without tokens after the title: they have no block
     num_long: int  # blocks of one sentence that is longer than `max_tokens`
 
@@ -71,7 +70,6 @@ def pack_blocks(shards: TokenShards, *, max_tokens: int, short_probability: floa
     return Blocks(
         starts=block_starts[kept],
         lengths=block_lengths[kept],
-        num_rows=shards.num_rows,
         num_empty_rows=int(np.count_nonzero(ends - shards.row_starts[:-1] == shards.title_lengths)),
         num_long=int(np.count_nonzero(block_lengths > max_tokens)),
     )

@@ -157,11 +157,6 @@ class CanonicalFiles:
                 file.replace(self._folder / file.name)
 
     @property
-    def doc_ids(self) -> IdSet:
-        """The ids of the passages written so far."""
-        return self._doc_ids
-
-    @property
     def counts(self) -> dict[str, Any]:
         """The numbers of rows read, kept and left out, by file and in total."""
         rejected = sum(tally["rejected"] for tally in self._tallies.values())

@@ -22,7 +22,6 @@ class MaskedBatch:
     """Rows of `[CLS] tokens [SEP]`, some tokens masked."""
 
     input_ids: Int[np.ndarray, "row token"]
-    lengths: Int[np.ndarray, " row"]  # with the two special tokens
     masked_positions: Int[np.ndarray, " masked"]  # flat positions in input_ids
     labels: Int[np.ndarray, " masked"]  # the original ids at these positions
 
@@ -74,7 +73,7 @@ def mask_tokens(
     input_ids.ravel()[masked] = np.where(
         actions < 0.8, mask_id, np.where(actions < 0.9, replacements, labels)
     )
-    return MaskedBatch(input_ids, lengths, masked, labels)
+    return MaskedBatch(input_ids, masked, labels)
 
 
 def _choose_words(
