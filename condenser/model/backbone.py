@@ -75,9 +75,7 @@ def backbone_from(
     with atomic_folder(folder) as partial:
         normalise_tokenizer(origin, partial, config=config)
         _write(model, mlm_head, vector, partial)
-    origins = {True: "from checkpoint", False: "new"}
-    found = origins[has_pooler], origins[bool(head_tensors)]
-    counts = _counts(model, vector, pooler=found[0], mlm_head=found[1])
+    counts = _counts(model, vector, has_pooler=has_pooler, has_head=bool(head_tensors))
     return {**counts, "source_sha256": sha256_file(origin / WEIGHTS_FILE)}
 
 
@@ -111,7 +109,7 @@ def new_backbone(
     with atomic_folder(folder) as partial:
         save_tokenizer(wordpiece_tokenizer(words, max_length=config.max_position_embeddings), partial)
         _write(model, _new_head(config, seed=seed), vector, partial)
-    counts = _counts(model, vector, pooler="new", mlm_head="new")
+    counts = _counts(model, vector, has_pooler=False, has_head=False)
     return {**counts, "words_too_long_to_learn": num_too_long}
 
 
@@ -136,8 +134,9 @@ def _refuse_nan(tensors: Mapping[str, Tensor], *, path: Path) -> None:
             )
 
 
-def _counts(model: BertModel, vector: TextVector, *, pooler: str, mlm_head: str) -> dict[str, Any]:
+def _counts(model: BertModel, vector: TextVector, *, has_pooler: bool, has_head: bool) -> dict[str, Any]:
     config = model.config
+    pooler, mlm_head = ("from checkpoint" if found else "new" for found in (has_pooler, has_head))
     log.info(
         "backbone: %d layers of %d, %d words; pooler %s, masked language model's head %s; pooling %s%s",
         *(config.num_hidden_layers, config.hidden_size, config.vocab_size, pooler, mlm_head),
