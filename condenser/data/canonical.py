@@ -29,7 +29,6 @@ from condenser.data.parsing import (
     check_passage,
     check_query,
     check_text,
-    headed_rows,
     parse_rows,
     preview,
     text_lines,
@@ -196,7 +195,7 @@ class CanonicalFiles:
         Raises:
             ValueError: the first line is not the `header`, tab-separated.
         """
-        lines = self._lines(file, stream)
+        lines = self.lines(file, stream)
         if header:  # without one the first row would be lost in silence
             number, first = next(lines, (1, b""))
             if isinstance(first, Unfit):
@@ -209,19 +208,8 @@ class CanonicalFiles:
                 ).at(file, number)
         return parse_rows(file, lines, parse)
 
-    def headed_rows(
-        self,
-        file: str,
-        stream: IO[bytes],
-        cells_of: Callable[[bytes], Sequence[str]],
-        parse: Callable[[Mapping[str, str]], Parsed],
-        *,
-        needed: Sequence[str],
-    ) -> Iterator[Row[Parsed]]:
-        """The rows of an open table with a header (`condenser.data.parsing.headed_rows`)."""
-        return headed_rows(file, self._lines(file, stream), cells_of, parse, needed=needed)
-
-    def _lines(self, file: str, stream: IO[bytes]) -> Iterator[tuple[int, bytes | Unfit]]:
+    def lines(self, file: str | Path, stream: IO[bytes]) -> Iterator[tuple[int, bytes | Unfit]]:
+        """The lines of an open stream with their numbers, counted as those of `file`."""
         return text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
 
     def reject(self, file: str, line: int | str, unfit: Unfit) -> None:

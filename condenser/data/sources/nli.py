@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Row, Unfit, preview, tab_cells
+from condenser.data.parsing import Row, Unfit, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.settings import Sentences
 
@@ -55,7 +55,7 @@ def collect(
 def _rows_of(path: Path, files: CanonicalFiles, split: str) -> Iterator[Row[Item]]:
     with open_gzip(path) as stream:
         needed = ("split", "sentence1", "sentence2", "label")
-        for row in files.headed_rows(str(path), stream, tab_cells, _pair, needed=needed):
+        for row in headed_rows(str(path), files.lines(path, stream), tab_cells, _pair, needed=needed):
             if isinstance(row.record, Unfit):
                 yield Row(row.file, row.line, row.record)
             elif row.record[0] != split:

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Row, Unfit, csv_cells, preview, tab_cells
+from condenser.data.parsing import Row, Unfit, csv_cells, headed_rows, preview, tab_cells
 from condenser.data.records import Item
 from condenser.data.sources import splits as given_splits
 from condenser.settings import Sentences
@@ -109,7 +109,7 @@ def _official_rows(
 
     needed = ("split", "score", "sentence1", "sentence2")
     with open_gzip(path) as stream:
-        for row in files.headed_rows(str(path), stream, tab_cells, parse, needed=needed):
+        for row in headed_rows(str(path), files.lines(path, stream), tab_cells, parse, needed=needed):
             split, record = (known[0], row.record) if isinstance(row.record, Unfit) else row.record
             yield split, Row(row.file, row.line, record)
 

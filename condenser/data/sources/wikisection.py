@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 from condenser.data.archives import open_zip_member
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import Row, csv_cells, tab_cells
+from condenser.data.parsing import Row, csv_cells, headed_rows, tab_cells
 from condenser.data.randomness import stream_key
 from condenser.data.records import Item
 from condenser.settings import Sentences, Share, Whole
@@ -129,7 +129,7 @@ def _split_by_article(
     of_split: dict[str, list[Row[Item]]] = {split: [] for split in ("train", *shares)}
     needed = ("article", "section", "anchor", "positive", "negative")
     with path.open("rb") as stream:
-        for row in files.headed_rows(str(path), stream, tab_cells, parse, needed=needed):
+        for row in headed_rows(str(path), files.lines(path, stream), tab_cells, parse, needed=needed):
             if isinstance(row.record, tuple):
                 split, item = row.record
                 of_split[split].append(Row(row.file, row.line, item))
@@ -145,4 +145,4 @@ def _member_rows(path: Path, name: str, files: CanonicalFiles) -> Iterator[Row[I
         return Item("", tuple(cells[column] for column in columns))
 
     with open_zip_member(path, name) as stream:
-        yield from files.headed_rows(name, stream, csv_cells, parse, needed=columns)
+        yield from headed_rows(name, files.lines(name, stream), csv_cells, parse, needed=columns)
