@@ -162,12 +162,7 @@ class PairWindows:
 
     def at(self, places: Int[np.ndarray, " place"]) -> PairWindows:
         """The pairs at these places."""
-        return PairWindows(
-            self.query_starts[places],
-            self.query_lengths[places],
-            self.passage_starts[places],
-            self.passage_lengths[places],
-        )
+        return PairWindows(*(each[places] for each in vars(self).values()))
 
 
 def pair_windows(
