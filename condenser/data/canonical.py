@@ -15,6 +15,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -231,15 +232,14 @@ class CanonicalFiles:
         for row in rows:
             self.tally(row.file)["rows"] += 1
             record = row.record
-            if not isinstance(record, Unfit):
-                try:
-                    check(record)
-                except Unfit as unfit:
-                    self.reject(row.file, row.line, unfit)
-                else:
-                    yield row.file, row.line, record
+            try:
+                if isinstance(record, Unfit):
+                    raise record
+                check(record)
+            except Unfit as unfit:
+                self.reject(row.file, row.line, unfit)
             else:
-                self.reject(row.file, row.line, record)
+                yield row.file, row.line, record
 
     def write_collection(self, rows: Iterable[Row[Passage]], *, num_rows: int | None = None) -> None:
         """Write the good passages in their order; call it once, before `write_splits`.
@@ -472,11 +472,9 @@ class CanonicalFiles:
                 self.reject(file, line, unfit)
 
     def _count_shared(self, written: Mapping[str, dict[str, Query]]) -> None:
-        splits = sorted(written)
-        for index, first in enumerate(splits):
-            for second in splits[index + 1 :]:
-                if shared := len(written[first].keys() & written[second].keys()):
-                    self._totals.setdefault("queries_shared_by_splits", {})[f"{first}+{second}"] = shared
+        for first, second in combinations(sorted(written), 2):
+            if shared := len(written[first].keys() & written[second].keys()):
+                self._totals.setdefault("queries_shared_by_splits", {})[f"{first}+{second}"] = shared
 
     def _rejected_advice(self) -> str:
         """How to see why nothing is left, if rows were skipped."""
