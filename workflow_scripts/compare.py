@@ -26,17 +26,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     table = args.spec["config"]["table"]
     manifest = Manifest(args.manifest, args.spec, inputs=args.metrics)
 
-    from condenser.evaluate import tables
+    from condenser.evaluate import comparisons, tables
     from condenser.evaluate.columns import Column
-    from condenser.evaluate.comparisons import files_of, make_comparisons, measured, rendered_comparisons
 
     columns = [Column(**column) for column in table["columns"]]
-    files = files_of(table["rows"], columns, args.metrics)
+    metrics = comparisons.read_metrics(table["rows"], columns, args.metrics)
     significance = args.spec["config"]["significance"]
-    found = measured(table["rows"], columns, table["comparisons"], files, **significance)
-    frame = make_comparisons(table["rows"], found)
+    found = comparisons.measured(table["rows"], columns, table["comparisons"], metrics, **significance)
+    frame = comparisons.make_comparisons(table["rows"], found)
     tables.write_table(args.output, frame)
-    print(rendered_comparisons(frame))
+    print(comparisons.rendered_comparisons(frame))
     manifest.write(outputs=[args.output], counts={"lines": len(frame)})
 
 

@@ -39,20 +39,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.evaluate import published as figures
     from condenser.evaluate import tables
     from condenser.evaluate.columns import Column
-    from condenser.evaluate.comparisons import files_of, measured
+    from condenser.evaluate.comparisons import measured, read_metrics
     from condenser.files import read_json
 
     settings = config["table"]
     rows, columns = settings["rows"], [Column(**column) for column in settings["columns"]]
-    files = files_of(rows, columns, args.metrics)
+    metrics = read_metrics(rows, columns, args.metrics)
     datasets = dict.fromkeys([dataset, *(column.dataset for column in columns)])
     counts = {name: read_json(file) for name, file in zip(datasets, args.counts, strict=True)}
     table = tables.make_table(
         rows,
         columns,
-        files,
+        metrics,
         sets=tables.evaluation_sets(columns, counts),
-        found=measured(rows, columns, settings["comparisons"], files, **config["significance"]),
+        found=measured(rows, columns, settings["comparisons"], metrics, **config["significance"]),
         starts=settings["starts"],
         published=figures.rows_of(args.published),
         left_out=settings["left_out"],

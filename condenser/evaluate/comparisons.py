@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pandas as pd
 
 from condenser.evaluate.columns import Column, Place, places
 from condenser.evaluate.measures import parse
-from condenser.evaluate.significance import Cell, Comparison, Values, summaries
+from condenser.evaluate.significance import Cell, Comparison, summaries
 from condenser.files import read_json
 
 _TESTS = {False: "randomisation over queries", True: "t test over seeds and queries"}
@@ -31,7 +32,7 @@ _COLUMNS = {  # of `<table>.tests.tsv`; docs/significance.md explains them
 }
 
 
-Files = Mapping[Place, Mapping[tuple[str, str], Path]]  # by system and variant
+Metrics = Mapping[Place, Mapping[tuple[str, str], Mapping[str, Any]]]  # of files, by system and variant
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +44,41 @@ class Measured:
     num_queries: int
 
 
-def files_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], metrics: Sequence[Path]) -> Files:
-    """The metrics files of each place: of each row and each of its variants, for one place after another.
+def read_metrics(
+    rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], files: Sequence[Path]
+) -> Metrics:
+    """What the metrics files say: of each row and each of its variants, for one place after another.
 
     Nothing where there are no files: a collection without judged queries.
 
     Raises:
-        ValueError: there are more or fewer files than rows and places need.
+        ValueError: there are more or fewer files than rows and places need; or a file is of another system,
+            lacks a measure, or has other queries than the first one of its place.
     """
     names = [(row["system"], variant) for row in rows for variant in row["variants"]]
-    needed = len(names) * len(places(columns))
-    if metrics and len(metrics) != needed:
-        raise ValueError(f"metrics: expected {needed} files for the rows, got {len(metrics)}.")
-    given = iter(metrics)
-    return {place: {name: next(given) for name in names} for place in places(columns)} if metrics else {}
+    wanted = list(product(places(columns), names))
+    if files and len(files) != len(wanted):
+        raise ValueError(f"metrics: expected {len(wanted)} files for the rows, got {len(files)}.")
+    found: dict[Place, dict[tuple[str, str], dict[str, Any]]] = {}
+    for (place, name), file in zip(wanted, files, strict=False):
+        content, of_place = read_json(file), found.setdefault(place, {})
+        if content["system"] != name[0]:
+            raise ValueError(f"{file}: expected metrics of {name[0]}, got those of {content['system']}.")
+        measures = [column.measure for column in columns if column.place == place]
+        if missing := [measure for measure in measures if measure not in content["per_query"]]:
+            raise ValueError(f"{file}: expected {', '.join(missing)}, got none. Add it to metrics.measures.")
+        of_place[name] = content
+        first, expected = next(iter(of_place.items()))
+        if content["per_query"]["query_id"] != expected["per_query"]["query_id"]:
+            raise ValueError(f"{file}: expected the judged queries of {' '.join(first)}, got others.")
+    return found
 
 
 def measured(
     rows: Sequence[Mapping[str, Any]],
     columns: Sequence[Column],
     pairs: Sequence[Sequence[int]],
-    files: Files,
+    metrics: Metrics,
     *,
     confidence: float,
     power: float,
@@ -76,24 +91,29 @@ def measured(
     Args:
         rows: as `condenser.experiment.tables.table_rows` gives them.
         pairs: numbers of the rows that are compared, the reference second.
-        files: from `files_of`.
+        metrics: from `read_metrics`.
         confidence: of the intervals; tests have the level 1 - confidence.
 
     Raises:
-        ValueError: a file lacks a measure, or the systems were measured on different queries.
+        ValueError: a value is not finite.
     """
     nothing = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
-    per_query = {
-        place: {key: read_json(file)["per_query"] for key, file in of_place.items()}
-        for place, of_place in files.items()
-    }
     found: dict[str, Measured] = {}
     for column in columns:
-        if column.place not in files:
+        if column.place not in metrics:
             found[column.name] = nothing
             continue
-        at_place = per_query[column.place], files[column.place]
-        values = [_values(row, *at_place, column.measure) for row in rows]
+        at_place = metrics[column.place]
+        values = [
+            np.array(
+                [
+                    at_place[row["system"], variant]["per_query"][column.measure]
+                    for variant in row["variants"]
+                ],
+                dtype=np.float64,
+            )
+            for row in rows
+        ]
         num_queries = values[0].shape[1]
         if num_queries == 0:
             found[column.name] = nothing
@@ -209,25 +229,3 @@ def written_p_value(p_value: float) -> str:
 def _within(cell: Cell, least: float) -> Cell:
     """A cell whose interval ends where measures end: an interval for several seeds may reach beyond."""
     return replace(cell, low=max(cell.low, least), high=min(cell.high, 1.0))
-
-
-def _values(
-    row: Mapping[str, Any],
-    per_query: Mapping[tuple[str, str], Mapping[str, list]],
-    metrics: Mapping[tuple[str, str], Path],
-    measure: str,
-) -> Values:
-    """A measure of one row's variants, the queries in the order of the first file."""
-    expected = next(iter(per_query.values()))["query_id"]
-    columns: list[list[float]] = []
-    for variant in row["variants"]:
-        key = row["system"], variant
-        found = per_query[key]
-        if measure not in found:
-            raise ValueError(f"{metrics[key]}: expected {measure}, got none. Add it to metrics.measures.")
-        if found["query_id"] != expected:
-            raise ValueError(
-                f"{metrics[key]}: expected the judged queries of {next(iter(metrics.values()))}, got others."
-            )
-        columns.append(found[measure])
-    return np.array(columns, dtype=np.float64)

@@ -14,10 +14,10 @@ import pandas as pd
 
 from condenser.data.canonical import judged_of_splits
 from condenser.evaluate.columns import Column, Place
-from condenser.evaluate.comparisons import Files, Measured, aligned, seeds_of, written_p_value
+from condenser.evaluate.comparisons import Measured, Metrics, aligned, seeds_of, written_p_value
 from condenser.evaluate.measures import parse
 from condenser.evaluate.published import OFFICIAL, Row, official
-from condenser.files import atomic_write, read_json
+from condenser.files import atomic_write
 
 _COUNTS = ("batch_size", "passages", "queries")
 _START, _START_P = "compared_with_start", "compared_with_start_p"
@@ -128,7 +128,7 @@ def evaluation_sets(
 def make_table(
     rows: Sequence[Mapping[str, Any]],
     columns: Sequence[Column],
-    files: Files,
+    metrics: Metrics,
     *,
     sets: Mapping[Place, EvaluationSet],
     found: Mapping[str, Measured],
@@ -149,27 +149,20 @@ def make_table(
 
     Args:
         rows: as `condenser.experiment.tables.table_rows` gives them.
-        files: as `condenser.evaluate.comparisons.files_of` gives them.
+        metrics: from `condenser.evaluate.comparisons.read_metrics`.
         sets: from `evaluation_sets`; that of the columns `collection`, `passages` and `queries` first.
         found: of each column, from `condenser.evaluate.comparisons.measured`.
         starts: of each row, the number of the row of its untouched start; None where there is none.
         published: from `condenser.evaluate.published.rows_of`.
         left_out: names of columns that the table has elsewhere.
-
-    Raises:
-        ValueError: a file is of another system, or the systems were measured on different queries.
     """
     own = next(iter(sets.values()))
     about: dict[str, Any] = {
         **{"collection": own.name, "passages": own.num_passages, "queries": own.num_queries},
         "other_columns": _other_columns(columns, sets, left_out),
     }
-    values = {
-        place: read_metrics(of_place, measures=[one.measure for one in columns if one.place == place])
-        for place, of_place in files.items()
-    }
     names = [column.name for column in columns]
-    measured = [_measured(row, columns, values) | about for row in rows]
+    measured = [_measured(row, columns, metrics) | about for row in rows]
     for number, (shown, start) in enumerate(zip(measured, starts, strict=True)):
         for name in names:
             cell = found[name].cells[number]
@@ -218,20 +211,18 @@ def _other_columns(
     return _BETWEEN.join(parts) or None
 
 
-def _measured(
-    row: Mapping[str, Any],
-    columns: Sequence[Column],
-    values: Mapping[Place, Mapping[tuple[str, str], Mapping[str, float]]],
-) -> dict[str, Any]:
+def _measured(row: Mapping[str, Any], columns: Sequence[Column], metrics: Metrics) -> dict[str, Any]:
     shown: dict[str, Any] = {
         **{key: row[key] for key in ("method", "batch_size", "backbone", "train_queries")},
-        "origin": "measured" if values else None,
+        "origin": "measured" if metrics else None,
         "seeds": seeds_of(row),
     }
     for column in columns:
-        of_place = values.get(column.place, {})
+        of_place = metrics.get(column.place, {})
         of_variants = [
-            of_place[row["system"], variant][column.measure] for variant in row["variants"] if of_place
+            of_place[row["system"], variant]["measures"][column.measure]
+            for variant in row["variants"]
+            if of_place
         ]
         shown[column.name] = fmean(of_variants) if of_variants else None
         if len(of_variants) > 1:
@@ -261,29 +252,6 @@ def _beside_published(
                 | {"origin": _PUBLISHED}
             )
     return alone
-
-
-def read_metrics(
-    metrics: Mapping[tuple[str, str], Path], *, measures: Sequence[str]
-) -> dict[tuple[str, str], dict[str, float]]:
-    """The measures of each (system, variant), all on one evaluation set.
-
-    Raises:
-        ValueError: a file is of another system, lacks a measure, or has another number of queries.
-    """
-    values: dict[tuple[str, str], dict[str, float]] = {}
-    numbers: dict[str, int] = {}
-    for (system, variant), file in metrics.items():
-        content = read_json(file)
-        if content["system"] != system:
-            raise ValueError(f"{file}: expected metrics of {system}, got those of {content['system']}.")
-        if missing := [name for name in measures if name not in content["measures"]]:
-            raise ValueError(f"{file}: expected {', '.join(missing)}, got none. Add it to metrics.measures.")
-        values[system, variant] = {name: content["measures"][name] for name in measures}
-        numbers[f"{system} {variant}"] = content["counts"]["queries"]
-    if len(set(numbers.values())) != 1:
-        raise ValueError(f"metrics: expected one number of judged queries for all systems, got {numbers}.")
-    return values
 
 
 def write_table(path: Path, frame: pd.DataFrame) -> None:

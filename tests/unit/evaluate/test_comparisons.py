@@ -12,9 +12,9 @@ import pytest
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import (
     Measured,
-    files_of,
     make_comparisons,
     measured,
+    read_metrics,
     rendered_comparisons,
     row_names,
     written_p_value,
@@ -59,8 +59,8 @@ def measured_of(
     **changes: Any,
 ) -> dict[str, Measured]:
     columns = columns_of([measure])
-    by_place = files_of(ROWS, columns, [*files.values()])
-    return measured(ROWS, columns, pairs, by_place, **(SIGNIFICANCE | changes))
+    metrics = read_metrics(ROWS, columns, [*files.values()])
+    return measured(ROWS, columns, pairs, metrics, **(SIGNIFICANCE | changes))
 
 
 def found(
@@ -182,7 +182,7 @@ def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_p
     dev, test = metrics_files(tmp_path / "dev"), metrics_files(tmp_path / "test", num_queries=25)
     elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
     columns = [*columns_of(["MRR@10"]), elsewhere]
-    files = files_of(ROWS, columns, [*dev.values(), *test.values()])
+    files = read_metrics(ROWS, columns, [*dev.values(), *test.values()])
     both = measured(ROWS, columns, PAIRS, files, **SIGNIFICANCE)
     assert both["MRR@10"] == measured_of(dev)["MRR@10"]
     assert both["nq/MRR@10"] == measured_of(test)["MRR@10"]
@@ -196,4 +196,4 @@ def test_metrics_files_that_are_too_few_for_all_places_are_refused(tmp_path: Pat
     files = [*metrics_files(tmp_path).values()]
     elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
     with pytest.raises(ValueError, match=r"expected 10 files for the rows, got 5\."):
-        files_of(ROWS, [*columns_of(["MRR@10"]), elsewhere], files)
+        read_metrics(ROWS, [*columns_of(["MRR@10"]), elsewhere], files)

@@ -14,7 +14,7 @@ from scipy import stats
 from condenser.data.records import Item, read_similarities, write_items, write_similarities
 from condenser.evaluate import published, tables
 from condenser.evaluate.columns import Column
-from condenser.evaluate.comparisons import make_comparisons, measured
+from condenser.evaluate.comparisons import make_comparisons, measured, read_metrics
 from condenser.evaluate.measures import accuracy, parse, spearman
 from condenser.evaluate.metrics import evaluate_sentences
 from condenser.evaluate.significance import bootstrap_interval, paired_test
@@ -174,7 +174,7 @@ def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
         row("ours", "Condenser", ["seed1"]),
     ]
     labels = scores(60, 1.0, seed=1)[1]
-    files = {}
+    files = []
     for one in rows:
         for number, variant in enumerate(one["variants"]):
             noise = {"start": 4.0, "bert": 1.2, "ours": 0.8}[one["system"]]
@@ -186,16 +186,16 @@ def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
                 "counts": {"queries": 60},
                 "per_query": {"query_id": [str(item) for item in range(60)], "spearman": values.tolist()},
             }
-            files[one["system"], variant] = folder / f"{one['system']}.{variant}.json"
-            files[one["system"], variant].write_text(json.dumps(content))
+            files.append(folder / f"{one['system']}.{variant}.json")
+            files[-1].write_text(json.dumps(content))
     columns = [Column("spearman", "stsb", "test", "spearman", "stsb", "train", 0)]
-    placed = {columns[0].place: files}
+    metrics = read_metrics(rows, columns, files)
     # as a source of sentences writes it
     counts = {"passages": 100, "queries": {}, "qrels": {}, "items": {"train": 50, "test": 60}}
     counts["official"] = official
-    found = measured(rows, columns, [[1, 0], [2, 0]], placed, **SIGNIFICANCE)
+    found = measured(rows, columns, [[1, 0], [2, 0]], metrics, **SIGNIFICANCE)
     table = tables.make_table(
-        rows, columns, placed, sets=tables.evaluation_sets(columns, {"stsb": counts}), found=found,
+        rows, columns, metrics, sets=tables.evaluation_sets(columns, {"stsb": counts}), found=found,
         starts=[None, 0, 0], published=published.rows_of([published.file("condenser_table1")]), left_out=[],
     )  # fmt: skip
     return table, make_comparisons(rows, found)

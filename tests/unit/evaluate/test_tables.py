@@ -14,8 +14,8 @@ import pytest
 
 from condenser.evaluate import published
 from condenser.evaluate.columns import Column
-from condenser.evaluate.comparisons import files_of, make_comparisons, measured
-from condenser.evaluate.tables import evaluation_sets, make_table, read_metrics, rendered, write_table
+from condenser.evaluate.comparisons import make_comparisons, measured, read_metrics
+from condenser.evaluate.tables import evaluation_sets, make_table, rendered, write_table
 
 RESULTS = {  # of the systems: MRR@10 and R@1000
     "condenser-round1": (0.33, 0.95),
@@ -109,15 +109,15 @@ def made(
             of_row = {"MRR@10": mrr, "R@1000": recall}
             files.append(metrics_file(file, one["system"], num_queries, **of_row))
     columns = columns_of(measures, dataset=dataset, source=source, depth=depth if judged else None)
-    of_columns = files_of(rows, columns, files)
+    metrics = read_metrics(rows, columns, files)
     counts = counts_of(num_passages, num_queries, num_shared_queries)
     values: dict[str, Any] = {
         **{"sets": evaluation_sets(columns, {dataset: counts}), "left_out": []},
         **{"published": FIGURES, "starts": [None] * len(rows)},
         **changes,
     }
-    found = measured(rows, columns, comparisons, of_columns, **SIGNIFICANCE)
-    return make_table(rows, columns, of_columns, found=found, **values)
+    found = measured(rows, columns, comparisons, metrics, **SIGNIFICANCE)
+    return make_table(rows, columns, metrics, found=found, **values)
 
 
 def shown(table: pd.DataFrame) -> str:
@@ -333,8 +333,8 @@ def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> N
     table = made(tmp_path, WITH_START, **STARTS)
     files = [next(tmp_path.glob(f"{one['system']}.*.json")) for one in WITH_START]
     columns = columns_of(["MRR@10"])
-    by_place = files_of(WITH_START, columns, files)
-    found = measured(WITH_START, columns, STARTS["comparisons"], by_place, **SIGNIFICANCE)
+    metrics = read_metrics(WITH_START, columns, files)
+    found = measured(WITH_START, columns, STARTS["comparisons"], metrics, **SIGNIFICANCE)
     tests = make_comparisons(WITH_START, found)
     assert tests["verdict"].tolist()[:2] == table["compared_with_start"].tolist()[1:3]
     assert tests["holm_p_value"].tolist()[:2] == table["compared_with_start_p"].tolist()[1:3]
@@ -453,18 +453,21 @@ def test_metrics_of_another_system_or_of_other_queries_are_refused(tmp_path: Pat
     measures = {"MRR@10": 0.5, "R@1000": 0.75}
     a = metrics_file(tmp_path / "a.json", "bm25", 10, **measures)
     b = metrics_file(tmp_path / "b.json", "condenser-round1", 11, **measures)
-    found = read_metrics({("bm25", "untrained"): a}, measures=["R@1000"])
-    assert found == {("bm25", "untrained"): {"R@1000": 0.75}}
+    rows, columns = [row("bm25"), row("condenser-round1")], columns_of(["R@1000"])
+    found = read_metrics(rows[:1], columns, [a])
+    assert found["msmarco", "dev"]["bm25", "untrained"]["measures"] == measures
     with pytest.raises(ValueError, match=r"a\.json: expected metrics of condenser-round1, got those of bm25"):
-        read_metrics({("condenser-round1", "seed1"): a}, measures=["MRR@10"])
-    with pytest.raises(ValueError, match="one number of judged queries"):
-        read_metrics({("bm25", "untrained"): a, ("condenser-round1", "seed1"): b}, measures=["MRR@10"])
+        read_metrics(rows[1:], columns, [a])
+    with pytest.raises(
+        ValueError, match=r"b\.json: expected the judged queries of bm25 untrained, got others"
+    ):
+        read_metrics(rows, columns, [a, b])
 
 
 def test_a_measure_that_a_file_lacks_is_named(tmp_path: Path) -> None:
     file = metrics_file(tmp_path / "a.json", "bm25", 10, **{"MRR@10": 0.5})
     with pytest.raises(ValueError, match=r"a\.json: expected nDCG@10, R@5, got none"):
-        read_metrics({("bm25", "untrained"): file}, measures=["nDCG@10", "MRR@10", "R@5"])
+        read_metrics([row("bm25")], columns_of(["nDCG@10", "MRR@10", "R@5"]), [file])
 
 
 def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_that_does_not_fit(
@@ -509,13 +512,13 @@ def with_other_columns(
             num_queries = counts[column.dataset]["queries"][column.split]
             mean = {column.measure: 0.5 + number / 10}
             files.append(metrics_file(file, one["system"], num_queries, **mean))
-    of_columns = files_of(rows, columns, files)
+    metrics = read_metrics(rows, columns, files)
     return make_table(
         rows,
         columns,
-        of_columns,
+        metrics,
         sets=evaluation_sets(columns, counts),
-        found=measured(rows, columns, [[1, 0]], of_columns, **SIGNIFICANCE),
+        found=measured(rows, columns, [[1, 0]], metrics, **SIGNIFICANCE),
         starts=[None, 0],
         **{"published": [], "left_out": [], **changes},
     )
