@@ -19,7 +19,7 @@ from condenser.evaluate.comparisons import (
     row_names,
     written_p_value,
 )
-from condenser.evaluate.significance import difference_interval, holm, randomisation_test, standard_error
+from condenser.evaluate.significance import bootstrap_interval, holm, randomisation_test, variance
 from tests.unit.evaluate.test_tables import SIGNIFICANCE, columns_of, row
 
 ROWS = [row("bm25"), row("condenser-round1"), row("ours", variants=["seed1", "seed2", "seed3"])]
@@ -90,11 +90,13 @@ def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(t
     assert first["row_mean"] == pytest.approx(plain.mean())
     assert first["compared_with_mean"] == pytest.approx(bm25.mean())
     assert first["difference"] == pytest.approx(plain.mean() - bm25.mean())
-    limits = difference_interval(plain, bm25, alpha=0.05, num_resamples=SIGNIFICANCE["resamples"], seed=SEED)
+    resamples = {"num_resamples": SIGNIFICANCE["resamples"], "seed": SEED}
+    limits = bootstrap_interval(plain - bm25, alpha=0.05, **resamples)
     assert (first["difference_low"], first["difference_high"]) == pytest.approx(limits)
     (p_value,) = randomisation_test(plain - bm25, num_permutations=PERMUTATIONS, seed=SEED)
     assert float(first["p_value"]) == pytest.approx(p_value, abs=5e-5)
-    assert second["smallest_detectable_difference"] > 2.8 * standard_error(ours, bm25)[0]
+    of_difference = variance(ours.mean(axis=0) - bm25[0], [ours, bm25])
+    assert second["smallest_detectable_difference"] > 2.8 * of_difference.total**0.5
     assert third["difference"] == pytest.approx(ours.mean() - plain.mean())
     assert frame["test"].tolist() == ["randomisation over queries", *["t test over seeds and queries"] * 2]
     assert frame["row_seeds"].tolist() == ["42", "1,2,3", "1,2,3"]

@@ -17,7 +17,7 @@ from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import make_comparisons, measured, read_metrics
 from condenser.evaluate.measures import accuracy, parse, spearman
 from condenser.evaluate.metrics import evaluate_sentences
-from condenser.evaluate.significance import bootstrap_interval, paired_test
+from condenser.evaluate.significance import bootstrap_interval, paired_tests
 
 
 def scores(num_items: int, noise: float, *, seed: int, decimals: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -77,7 +77,7 @@ def test_two_systems_of_one_quality_differ_significantly_about_as_often_as_the_l
         first, labels = scores(120, 1.5, seed=2 * seed)
         other = labels + np.random.default_rng(2 * seed + 1).normal(scale=1.5, size=120)
         values = [spearman.values(one[:, None], labels)[None] for one in (first, other)]
-        p_values.append(paired_test(*values, num_permutations=1000, seed=1))
+        p_values += paired_tests([(values[0], values[1])], num_permutations=1000, seed=1)
     share = np.mean(np.array(p_values) <= 0.05)
     assert 0.02 <= share <= 0.085  # 95 % of binomials of 300 with .05 lie within .027 and .077
 
@@ -95,7 +95,7 @@ def test_a_better_system_is_found_and_scipys_permutation_of_ranks_agrees() -> No
         rng=np.random.default_rng(9),
     ).pvalue  # fmt: skip
     values = [spearman.values(one[:, None], labels)[None] for one in (first, worse)]
-    ours = paired_test(*values, num_permutations=2000, seed=1)
+    (ours,) = paired_tests([(values[0], values[1])], num_permutations=2000, seed=1)
     assert ours < 0.01 and theirs < 0.01
 
 
