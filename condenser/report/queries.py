@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.records import read_passages, read_qrels, read_queries
+from condenser.data.runs import hits_by_query
 from condenser.evaluate.metrics import grades_of
 from condenser.files import canonical_json, read_json, sha256_text
 
@@ -115,32 +116,13 @@ def by_query(
 def top_hits(
     run: Path, relevant: Mapping[str, set[str]], chosen: set[str]
 ) -> dict[str, tuple[list[tuple[str, float]], int]]:
-    """The first passages of chosen queries with their scores, and the rank of the first relevant one, or 0.
-
-    The run is one that a stage wrote, and has the bytes of its manifest. So its columns are not checked
-    again: it may have millions of lines.
-    """
+    """The first passages of chosen queries with their scores; the rank of the first relevant one, or 0."""
     found: dict[str, tuple[list[tuple[str, float]], int]] = {}
-    last, rank, first, wanted = b"", 0, 0, frozenset[bytes]()
-    top: list[tuple[str, float]] | None = None
-    with run.open("rb") as lines:
-        for line in lines:
-            query_id, _, doc_id, _, score, _ = line.split(b" ")
-            if query_id != last:
-                if top is not None:
-                    found[last.decode()] = top, first
-                last, rank, first, name = query_id, 0, 0, query_id.decode()
-                top = [] if name in chosen else None
-                wanted = frozenset(one.encode() for one in relevant.get(name, ()))
-            if top is None:
-                continue
-            rank += 1
-            if rank <= TOP:
-                top.append((doc_id.decode(), float(score)))
-            if not first and doc_id in wanted:
-                first = rank
-    if top is not None:
-        found[last.decode()] = top, first
+    for query_id, hits, scores in hits_by_query(run):
+        if query_id in chosen:
+            wanted, doc_ids = relevant.get(query_id, set()), hits.to_pylist()
+            first = next((rank for rank, doc_id in enumerate(doc_ids, start=1) if doc_id in wanted), 0)
+            found[query_id] = list(zip(doc_ids[:TOP], scores[:TOP].tolist(), strict=True)), first
     return found
 
 
