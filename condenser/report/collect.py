@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
@@ -13,7 +14,7 @@ from typing import Any
 
 from condenser.files import canonical_json, read_json
 from condenser.report.charts import Line, Point, chart
-from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, LastRun, last_run
+from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, LastRun, last_run, needs_of, reached
 from condenser.report.queries import Limits, Ranking, by_query
 from condenser.report.state import Result, Run
 
@@ -55,7 +56,12 @@ class Report:
             (result, file) for result in whole for file in result.outputs if file.name == "losses.jsonl"
         ]
         self._rankings = self._ranked()
-        self._last_run = last_run(results, run)
+        self._needs = needs_of(results)
+        self._last_run = last_run(results, self._needs, run)
+        self._missing = self._last_run.missing if self._last_run else {}
+        # by manifest, those of missing results too
+        self._stage = {result.manifest: result.stage for result in results}
+        self._stage |= {manifest: job.stage for manifest, job in self._missing.items()}
 
     # ---- which files are read --------------------------------------------------------------------
 
@@ -203,9 +209,8 @@ class Report:
             result for result in of_system if result.stage == "encode"
         ]
         if not makers:
-            stages = {above.stage for result in of_system for above in self._above(result.manifest)}
+            stages = self._stages_behind(of_system)
             return None if stages & {"checkpoint", "train"} else (None, system)
-        above = self._above(makers[0].manifest)
         own = [
             result
             for file in makers[0].inputs
@@ -215,21 +220,12 @@ class Report:
         is_pretrained = any(result.stage == "pretrain" for result in own)
         if makers[0].stage != "train":
             return int(is_pretrained), family if is_pretrained else "start"
-        is_mined = any(result.stage == "train" for result in above)
+        is_mined = "train" in self._stages_behind(makers[:1])
         return 3 if is_mined else 2, family if is_pretrained else "start"
 
-    def _above(self, manifest: Path) -> list[Result]:
-        """All results that one is made from."""
-        of = {result.manifest: result for result in self.results}
-        found: dict[Path, Result] = {}
-        waiting = [of[manifest]]
-        while waiting:
-            for file in waiting.pop().inputs:
-                maker = self._maker.get(file)
-                if maker and maker.manifest not in found:
-                    found[maker.manifest] = maker
-                    waiting.append(maker)
-        return list(found.values())
+    def _stages_behind(self, results: Sequence[Result]) -> set[str]:
+        """The stages of all results that some are made from."""
+        return {self._stage[one] for one in reached([result.manifest for result in results], self._needs)}
 
     def curves(self) -> list[dict[str, Any]]:
         """The training loss of every training, the variants of one system or model in one chart."""
@@ -318,29 +314,15 @@ class Report:
     def _edges(self) -> set[tuple[str, str]]:
         """Which stage reads from which; those of missing results too."""
         edges = {
-            (maker.stage, result.stage)
-            for result in self.results
-            for file in result.inputs
-            if (maker := self._maker.get(file))
+            (self._stage[one], self._stage[other]) for other, needs in self._needs.items() for one in needs
         }
-        missing = self._last_run.missing if self._last_run else {}
-        stage_of = {result.manifest: result.stage for result in self.results}
-        stage_of |= {manifest: job.stage for manifest, job in missing.items()}
-        for job in missing.values():
-            edges |= {(stage_of[above], job.stage) for above in job.after if above in stage_of}
+        for job in self._missing.values():
+            edges |= {(self._stage[above], job.stage) for above in job.after if above in self._stage}
         return {(one, other) for one, other in edges if one != other}
 
     def _layers(self) -> dict[str, int]:
         """Each stage's column: behind all that it needs, but for what comes back from a later round."""
-        above: dict[Path, list[Path]] = {}
-        stage_of: dict[Path, str] = {}
-        for result in self.results:
-            above[result.manifest] = [
-                self._maker[file].manifest for file in result.inputs if file in self._maker
-            ]
-            stage_of[result.manifest] = result.stage
-        for manifest, job in self._last_run.missing.items() if self._last_run else ():
-            above[manifest], stage_of[manifest] = list(job.after), job.stage
+        above = {**self._needs, **{manifest: set(job.after) for manifest, job in self._missing.items()}}
         of_result: dict[Path, int] = {}
 
         def depth(manifest: Path) -> int:
@@ -350,12 +332,12 @@ class Report:
             return of_result[manifest]
 
         deepest: dict[str, int] = {}
-        for manifest, stage in stage_of.items():
+        for manifest, stage in self._stage.items():
             deepest[stage] = max(deepest.get(stage, 0), depth(manifest))
         needs: dict[str, set[str]] = {stage: set() for stage in deepest}
         for one, other in self._edges():
             needs[other].add(one)
-        behind = {stage: _reached(stage, needs) for stage in needs}
+        behind = {stage: reached([stage], needs) for stage in needs}
         layers: dict[str, int] = {}
 
         def layer(stage: str) -> int:
@@ -414,21 +396,17 @@ class Report:
 
     def _counts_of_stages(self) -> dict[str, dict[str, int]]:
         """By stage: how many results there are, shared and out of date, and in each state of the last run."""
-        readers: dict[Path, set[Path]] = {}
-        for result in self.results:
-            for file in result.inputs:
-                if maker := self._maker.get(file):
-                    readers.setdefault(maker.manifest, set()).add(result.manifest)
+        num_readers = Counter(one for needs in self._needs.values() for one in needs)
         keys = ("there", "shared", "old", MADE, REUSED, UNKNOWN, MISSING, "unused")
         counts: dict[str, dict[str, int]] = {}
         states = self._last_run.states if self._last_run else {}
         for result in self.results:
             of_stage = counts.setdefault(result.stage, dict.fromkeys(keys, 0))
             of_stage["there"] += 1
-            of_stage["shared"] += len(readers.get(result.manifest, ())) > 1
+            of_stage["shared"] += num_readers[result.manifest] > 1
             of_stage["old"] += bool(result.changes)
             of_stage[states.get(result.manifest, "unused")] += 1
-        for job in self._last_run.missing.values() if self._last_run else ():
+        for job in self._missing.values():
             counts.setdefault(job.stage, dict.fromkeys(keys, 0))[MISSING] += 1
         return counts
 
@@ -555,17 +533,6 @@ def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
         "bytes": sum(sizes),
         "last": max((record["finished"] for record in records), default=""),
     }
-
-
-def _reached(stage: str, needs: Mapping[str, set[str]]) -> set[str]:
-    """All stages that one needs, directly or not; itself where a later round leads back to it."""
-    found: set[str] = set()
-    waiting = [stage]
-    while waiting:
-        new = needs[waiting.pop()] - found
-        found |= new
-        waiting += new
-    return found
 
 
 def _words(counts: Mapping[str, int], run: LastRun | None) -> list[str]:

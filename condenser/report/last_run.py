@@ -6,11 +6,14 @@ A run is one start of Snakemake. Each manifest names the run that made it, so th
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from condenser.report.state import Job, Result, Run
+
+_Node = TypeVar("_Node")
 
 MADE, REUSED, MISSING, UNKNOWN = "made", "reused", "missing", "unknown"
 
@@ -39,15 +42,33 @@ class LastRun:
         return list(self.states.values()).count(state)
 
 
-def last_run(results: Sequence[Result], run: Run | None) -> LastRun | None:
-    """What the results are to a run; None where no manifest names one."""
+def needs_of(results: Sequence[Result]) -> dict[Path, set[Path]]:
+    """Of each result by its manifest, the results that it is made from."""
+    maker = {file: result.manifest for result in results for file in result.outputs}
+    return {result.manifest: {maker[file] for file in result.inputs if file in maker} for result in results}
+
+
+def reached(starts: Iterable[_Node], needs: Mapping[_Node, set[_Node]]) -> set[_Node]:
+    """All that some need, directly or not; one of these too, if another one needs it."""
+    found: set[_Node] = set()
+    waiting = list(starts)
+    while waiting:
+        new = needs[waiting.pop()] - found
+        found |= new
+        waiting += new
+    return found
+
+
+def last_run(results: Sequence[Result], needs: Mapping[Path, set[Path]], run: Run | None) -> LastRun | None:
+    """What the results are to a run; None where no manifest names one. `needs` is from `needs_of`."""
     if run is None:
         return None
     of = {result.manifest: result for result in results}
     made = [result for result in results if result.run == run.started]
     began = datetime.datetime.fromisoformat(run.started)
     states = {path: MISSING for path in run.behind if path not in of}
-    for path in sorted(set(run.behind) & set(of) | _behind(made, of)):
+    of_made = {result.manifest for result in made}
+    for path in sorted(set(run.behind) & set(of) | of_made | reached(of_made, needs)):
         if of[path].run == run.started:
             states[path] = MADE
         else:
@@ -61,15 +82,3 @@ def last_run(results: Sequence[Result], run: Run | None) -> LastRun | None:
         missing={path: job for path, job in run.behind.items() if path not in of},
         is_asked_known=bool(run.behind),
     )
-
-
-def _behind(made: Sequence[Result], of: Mapping[Path, Result]) -> set[Path]:
-    """Results, and all that they are made from, by manifest."""
-    maker = {file: path for path, result in of.items() for file in result.outputs}
-    found = {result.manifest for result in made}
-    waiting = list(found)
-    while waiting:
-        above = {maker[file] for file in of[waiting.pop()].inputs if file in maker} - found
-        found |= above
-        waiting += above
-    return found
