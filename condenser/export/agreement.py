@@ -31,7 +31,7 @@ from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
 from condenser.retrieve.bm25 import start_java
 from condenser.retrieve.encode import encode_texts
-from condenser.retrieve.search import Rows, Scores, best_of, top_passages
+from condenser.retrieve.search import Rows, Scores, top_of_shards
 
 DEPTH = 10
 LEAST_SAME = 0.999
@@ -114,6 +114,11 @@ def compare(
     stored = [load_npy(file) for file in searched.embeddings]
     compute = set_up(device="cpu", precision="fp32", threads=threads)
     is_whole = sum(map(len, stored)) <= WHOLE_COLLECTION
+
+    def best(shards: Sequence[np.ndarray], queries: Vectors, *, depth: int = DEPTH) -> Found:
+        block_rows = encode["block_rows"]
+        return Found(*top_of_shards(shards, queries, depth=depth, block_rows=block_rows, threads=threads))
+
     with tempfile.TemporaryDirectory(prefix="export-") as folder:
         work = Path(folder)
 
@@ -145,7 +150,7 @@ def compare(
         of_queries = own(
             query_encoder_folder(retriever), (("", text) for text in query_texts), "queries", lengths["query"]
         )
-        in_index = _search_shards(stored, of_queries, depth=POOL_DEPTH, threads=threads, **_blocks(encode))
+        in_index = best(stored, of_queries, depth=POOL_DEPTH)
         rows = np.arange(sum(map(len, stored))) if is_whole else np.unique(in_index.rows)
         texts = Texts(query_ids, query_texts, rows, _passages(searched.collection, rows))
         of_passages = own(retriever, texts.passages, "passages", lengths["passage"])
@@ -156,7 +161,7 @@ def compare(
             f"by {deviation:.0%} of their length. Encode the collection with this model."
         )
 
-    truth = _search(of_queries, of_passages, threads=threads, **_blocks(encode))
+    truth = best([of_passages], of_queries)
     tokenizer_sep = _separator(query_encoder_folder(model))
     given = [
         joined(*passage, separator=tokenizer_sep, always=encode["separator"] == "always")
@@ -164,7 +169,7 @@ def compare(
     ]
 
     def compared(query_vectors: Vectors, passage_vectors: Vectors) -> tuple[Found, dict[str, Any]]:
-        found = _search(query_vectors, passage_vectors, threads=threads, **_blocks(encode))
+        found = best([passage_vectors], query_vectors)
         return found, _likeness(truth, found, of_queries, of_passages)
 
     libraries: dict[str, dict[str, Any]] = {}
@@ -240,30 +245,6 @@ def _passages(collection: Path, rows: np.ndarray) -> list[tuple[str, str]]:
         for row, passage in enumerate(read_passages(collection))
         if row in wanted
     ]
-
-
-def _blocks(encode: Mapping[str, Any]) -> dict[str, int]:
-    return {"block_rows": encode["block_rows"]}
-
-
-def _search(queries: Vectors, passages: Vectors, *, threads: int, block_rows: int) -> Found:
-    depth = min(DEPTH, len(passages))
-    return Found(*top_passages(passages, queries, depth=depth, block_rows=block_rows, threads=threads))
-
-
-def _search_shards(
-    shards: Sequence[np.ndarray], queries: Vectors, *, depth: int, threads: int, block_rows: int
-) -> Found:
-    """The best passages of all shards together, as rows of the collection."""
-    parts, first = [], 0
-    for shard in shards:
-        rows, scores = top_passages(
-            shard, queries, depth=min(depth, len(shard)), block_rows=block_rows, threads=threads
-        )
-        parts.append((rows + first, scores))
-        first += len(shard)
-    rows, scores = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-    return Found(*best_of(rows, scores, depth=depth))
 
 
 def _likeness(

@@ -160,6 +160,24 @@ def top_passages(
     return rows, scores
 
 
+def top_of_shards(
+    shards: Sequence[Float32[np.ndarray, "passage dim"]],
+    queries: Float32[np.ndarray, "query dim"],
+    *,
+    depth: int,
+    block_rows: int,
+    threads: int,
+) -> tuple[Rows, Scores]:
+    """As `top_passages`, of all shards of a collection; rows are counted over all of them."""
+    parts, first_row = [], 0
+    for shard in shards:
+        rows, scores = top_passages(shard, queries, depth=depth, block_rows=block_rows, threads=threads)
+        parts.append((rows + first_row, scores))
+        first_row += len(shard)
+    rows, scores = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
+    return best_of(rows, scores, depth=depth)
+
+
 def pieces(
     embeddings: Float32[np.ndarray, "passage dim"], *, block_rows: int
 ) -> Iterator[tuple[int, Float32[np.ndarray, "row dim"]]]:

@@ -58,22 +58,14 @@ class Searcher:
 
     def search(self, query: str, depth: int) -> Found:
         """The `depth` best passages: score descending, row ascending."""
-        from condenser.retrieve.search import best_of, top_passages
+        from condenser.retrieve.search import top_of_shards
 
         began = perf_counter()
         vector, notes = self._encoded(query)
-        encoded, first_row = perf_counter(), 0
-        rows, scores = np.empty((1, 0), np.int64), np.empty((1, 0), np.float32)
-        for shard in self._shards:
-            more_rows, more_scores = top_passages(
-                shard, vector, depth=depth, block_rows=self._block_rows, threads=self._threads
-            )
-            rows, scores = best_of(
-                np.concatenate([rows, more_rows + first_row], axis=1),
-                np.concatenate([scores, more_scores], axis=1),
-                depth=depth,
-            )
-            first_row += len(shard)
+        encoded = perf_counter()
+        rows, scores = top_of_shards(
+            self._shards, vector, depth=depth, block_rows=self._block_rows, threads=self._threads
+        )
         took = {"encode": (encoded - began) * 1000, "search": (perf_counter() - encoded) * 1000}
         return Found(list(zip(rows[0].tolist(), scores[0].tolist(), strict=True)), took, notes)
 
