@@ -143,21 +143,13 @@ def top_passages(
     faiss.cvar.distance_compute_blas_threshold = 0  # below it FAISS sums in another order
     faiss.cvar.distance_compute_blas_query_bs = QUERIES_PER_PRODUCT
     faiss.cvar.distance_compute_blas_database_bs = block_rows
-    rows = np.empty((len(queries), 0), np.int64)
-    scores = np.empty((len(queries), 0), np.float32)
+    found = _no_hits(queries)
     for start, piece in pieces(embeddings, block_rows=block_rows):
-        more_rows, more_scores = _top_of_piece(piece, queries, depth=depth, block_rows=block_rows)
-        if start == 0:
-            rows, scores = more_rows, more_scores
-        else:
-            rows, scores = best_of(
-                np.concatenate([rows, more_rows + start], axis=1),
-                np.concatenate([scores, more_scores], axis=1),
-                depth=depth,
-            )
+        rows, scores = _top_of_piece(piece, queries, depth=depth, block_rows=block_rows)
+        found = best_of([found, (rows + start, scores)], depth=depth) if start else (rows, scores)
         if on_read is not None:
             on_read(len(piece))
-    return rows, scores
+    return found
 
 
 def top_of_shards(
@@ -174,8 +166,7 @@ def top_of_shards(
         rows, scores = top_passages(shard, queries, depth=depth, block_rows=block_rows, threads=threads)
         parts.append((rows + first_row, scores))
         first_row += len(shard)
-    rows, scores = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
-    return best_of(rows, scores, depth=depth)
+    return best_of(parts, depth=depth)
 
 
 def pieces(
@@ -223,12 +214,8 @@ def _top_of_piece(
         return _top_of_block(piece, queries, depth=depth)
     half = -(-len(piece) // block_rows) // 2 * block_rows
     left = _top_of_piece(piece[:half], queries, depth=depth, block_rows=block_rows)
-    right = _top_of_piece(piece[half:], queries, depth=depth, block_rows=block_rows)
-    return best_of(
-        np.concatenate([left[0], right[0] + half], axis=1),
-        np.concatenate([left[1], right[1]], axis=1),
-        depth=depth,
-    )
+    rows, scores = _top_of_piece(piece[half:], queries, depth=depth, block_rows=block_rows)
+    return best_of([left, (rows + half, scores)], depth=depth)
 
 
 def _top_of_block(
@@ -239,19 +226,13 @@ def _top_of_block(
     The other passages are replaced by NaN, which FAISS never returns. So the matrix product keeps its
     shape, the scores stay the same, and memory does not depend on the number of tied passages.
     """
-    rows = np.empty((len(queries), 0), np.int64)
-    scores = np.empty((len(queries), 0), np.float32)
+    found = _no_hits(queries)
     for start in range(0, len(block), WINDOW):
         window = np.full_like(block, np.nan)
         shown = block[start : start + WINDOW]
         window[start : start + WINDOW] = shown
-        more_rows, more_scores = _nearest(window, queries, len(shown))
-        rows, scores = best_of(
-            np.concatenate([rows, more_rows], axis=1),
-            np.concatenate([scores, more_scores], axis=1),
-            depth=depth,
-        )
-    return rows, scores
+        found = best_of([found, _nearest(window, queries, len(shown))], depth=depth)
+    return found
 
 
 def _nearest(piece: np.ndarray, queries: np.ndarray, count: int) -> tuple[Rows, Scores]:
@@ -265,8 +246,13 @@ def _nearest(piece: np.ndarray, queries: np.ndarray, count: int) -> tuple[Rows, 
     return rows, scores
 
 
-def best_of(rows: Rows, scores: Scores, *, depth: int) -> tuple[Rows, Scores]:
-    """The first `depth` columns after sorting by score, descending; ties keep their order."""
+def _no_hits(queries: np.ndarray) -> tuple[Rows, Scores]:
+    return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
+
+
+def best_of(parts: Sequence[tuple[Rows, Scores]], *, depth: int) -> tuple[Rows, Scores]:
+    """The `depth` best hits of all parts: score descending; ties keep their order."""
+    rows, scores = (np.concatenate(part, axis=1) for part in zip(*parts, strict=True))
     order = np.argsort(-scores, axis=1, kind="stable")[:, :depth]
     return np.take_along_axis(rows, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
@@ -292,8 +278,7 @@ def merged_run(
     with Progress("merge", total=len(query_ids), unit="queries") as progress:
         for start in range(0, len(query_ids), step):
             rows, scores = best_of(
-                np.concatenate([_rows(rows, start, step) for rows, _ in arrays], axis=1),
-                np.concatenate([_rows(scores, start, step) for _, scores in arrays], axis=1),
+                [(_rows(rows, start, step), _rows(scores, start, step)) for rows, scores in arrays],
                 depth=depth,
             )
             if rows.size and not 0 <= rows.min() <= rows.max() < len(doc_ids):

@@ -111,7 +111,8 @@ def test_a_shard_cut_between_blocks_is_refused(tmp_path):
 
 
 def test_the_best_keep_the_order_of_ties():
-    rows, scores = best_of(np.array([[4, 7, 1, 3]]), np.array([[1.0, 2.0, 2.0, 1.0]], np.float32), depth=3)
+    hits = np.array([[4, 7, 1, 3]]), np.array([[1.0, 2.0, 2.0, 1.0]], np.float32)
+    rows, scores = best_of([hits], depth=3)
     assert rows.tolist() == [[7, 1, 4]]
     assert scores.tolist() == [[2.0, 2.0, 1.0]]
 
