@@ -134,17 +134,13 @@ class Report:
         settings = result.config["table"]
         name, measures = result.wildcards["table"], [column["name"] for column in settings["columns"]]
         tests = _read_tsv(self._table_file(self._tests[name])) if name in self._tests else []
-        best = {
-            measure: max((row[measure] for row in rows if row["origin"] == "measured"), default="")
-            for measure in measures
-        }
         measured = [row for row in rows if row["origin"] == "measured"]
         return {
             "name": name,
             "file": str(self._table_file(result)),
             "measures": measures,
             "rows": rows,
-            "best": best,
+            "best": {measure: max((row[measure] for row in measured), default="") for measure in measures},
             "first": max(measured, key=lambda row: row[measures[0]], default=None),
             "has_sizes": any(row.get("train_queries", "all") not in ("", "all") for row in rows),
             "collection": rows[0]["collection"] if rows else "",
@@ -229,15 +225,15 @@ class Report:
 
     def curves(self) -> list[dict[str, Any]]:
         """The training loss of every training, the variants of one system or model in one chart."""
-        groups: dict[str, list[tuple[str, Path, Result]]] = {}
+        groups: dict[str, list[tuple[str, Path]]] = {}
         for result, file in self._curves:
             name = result.wildcards.get("system") or re.sub(r"-seed\d+$", "", result.wildcards["model"])
             told = result.wildcards.get("variant") or result.wildcards["model"][len(name) + 1 :] or "loss"
-            groups.setdefault(f"{result.stage} {name}", []).append((told, file, result))
+            groups.setdefault(f"{result.stage} {name}", []).append((told, file))
         shown = []
         for name, members in sorted(groups.items()):
             lines, left_out = [], 0
-            for look, (told, file, _) in enumerate(members):
+            for look, (told, file) in enumerate(members):
                 points, missing = _curve(file)
                 left_out += missing
                 if points:
@@ -293,10 +289,10 @@ class Report:
         plans = []
         for plan, file in [(made, file) for made in self._plans for file in made.outputs]:
             rows = _read_tsv(file)
-            table = by_name.get(
+            of = {row["stage"]: by_name.get(row["stage"], []) for row in rows}
+            of["table"] = by_name.get(
                 f"table {plan.wildcards['table']}", []
-            )  # a plan has one, and does not name it
-            of = {row["stage"]: by_name.get(row["stage"], []) for row in rows} | {"table": table}
+            )  # the plan does not name its own
             parts = [of[row["stage"]] for row in rows if row["stage"] != "total"]
             if all(parts):  # some of the jobs are no total
                 of["total"] = [result for part in parts for result in part]

@@ -64,8 +64,7 @@ def by_query(
     Keys: `measures`; `systems` (label, name, and by query: `values` of each measure, `first`, the rank of the
     first relevant passage or 0, `hits`, which alternate passage and score); `queries` (id, text);
     `judged` (by query: passage and grade, alternating); `passages` (id, title, text, 1 if it is cut);
-    `num_queries` of the evaluation; `relevant_grade`; `cut`, the number of passages that are cut.
-    Passages are numbers into `passages`.
+    `num_queries` of the evaluation; `relevant_grade`. Passages are numbers into `passages`.
 
     Raises:
         ValueError: the systems were measured on different queries.

@@ -120,13 +120,11 @@ def write_state(
         could_be_made: each table and figure of the configuration: its `target`, the `command` that makes it,
             and the `reason` why this data set cannot have it, or None.
     """
-    found = [path for path in manifests_of(results, dataset) if not _is_report(path)]
-    current = current_of(found, spec_of=spec_of, manifest_of=manifest_of)
+    read = {str(path): sound_record(path) for path in manifests_of(results, dataset)}
+    found = {path: one for path, one in read.items() if one is None or one.spec.get("stage") != STAGE}
+    current = current_of(list(map(Path, found)), spec_of=spec_of, manifest_of=manifest_of)
     manifests: dict[str, dict[str, Any]] = {}
-    records: list[Record] = []
-    for path in map(str, found):
-        record = sound_record(Path(path))
-        records += [record] if record else []
+    for path, record in found.items():
         benchmark = None
         if record is not None and path in current and current[path]["place"] == path:
             benchmark = benchmark_of(record.spec["stage"], record.spec["wildcards"])
@@ -138,7 +136,7 @@ def write_state(
     state = {
         "manifests": manifests,
         "could_be_made": [dict(one) for one in could_be_made],
-        "run": _last_run(records, dataset, behind_of),
+        "run": _last_run(list(filter(None, found.values())), dataset, behind_of),
     }
     file = folder / f"{dataset}-{sha256_text(canonical_json(state))[:16]}.json"
     write_json(file, state)
@@ -156,11 +154,6 @@ def _last_run(
     last = max(runs, key=lambda run: run["started"])
     behind = {path: job for target in last["asked"] for path, job in behind_of(target).items()}
     return {**last, "behind": {path: job for path, job in behind.items() if job["stage"] != STAGE}}
-
-
-def _is_report(path: Path) -> bool:
-    record = sound_record(path)
-    return record is not None and record.spec.get("stage") == STAGE
 
 
 def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]], Run | None]:
