@@ -32,7 +32,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     columns = [Column(**column) for column in table["columns"]]
     metrics = comparisons.read_metrics(table["rows"], columns, args.metrics)
     significance = args.spec["config"]["significance"]
-    found = comparisons.measured(table["rows"], columns, table["comparisons"], metrics, **significance)
+    found = comparisons.measured(
+        table["rows"], columns, table["comparisons"], metrics, significance=significance
+    )
     frame = comparisons.make_comparisons(table["rows"], found)
     tables.write_table(args.output, frame)
     print(comparisons.rendered_comparisons(frame))

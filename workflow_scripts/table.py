@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         columns,
         metrics,
         sets=tables.evaluation_sets(columns, counts),
-        found=measured(rows, columns, settings["comparisons"], metrics, **config["significance"]),
+        found=measured(rows, columns, settings["comparisons"], metrics, significance=config["significance"]),
         starts=settings["starts"],
         published=figures.rows_of(args.published),
         left_out=settings["left_out"],

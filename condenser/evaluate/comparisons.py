@@ -80,11 +80,7 @@ def measured(
     pairs: Sequence[Sequence[int]],
     metrics: Metrics,
     *,
-    confidence: float,
-    power: float,
-    resamples: int,
-    permutations: int,
-    seed: int,
+    significance: Mapping[str, Any],
 ) -> dict[str, Measured]:
     """All intervals and comparisons of a table, by column. NaN and no comparisons where nothing is judged.
 
@@ -92,7 +88,7 @@ def measured(
         rows: as `condenser.experiment.tables.table_rows` gives them.
         pairs: numbers of the rows that are compared, the reference second.
         metrics: from `read_metrics`.
-        confidence: of the intervals; tests have the level 1 - confidence.
+        significance: further arguments of `summaries`.
 
     Raises:
         ValueError: a value is not finite.
@@ -119,17 +115,11 @@ def measured(
             found[column.name] = nothing
             continue
         cells, comparisons = summaries(
-            {str(number): of_row for number, of_row in enumerate(values)},
-            [(str(number), str(reference)) for number, reference in pairs],
-            alpha=round(1 - confidence, 12),  # 1 - 0.95 is 0.050000000000000044
-            power=power,
-            num_resamples=resamples,
-            num_permutations=permutations,
-            seed=seed,
+            dict(enumerate(values)), [(number, reference) for number, reference in pairs], **significance
         )
         found[column.name] = Measured(
             [_within(cell, parse(column.measure).least) for cell in cells.values()],
-            {(int(number), int(reference)): one for (number, reference), one in comparisons.items()},
+            comparisons,
             num_queries,
         )
     return found

@@ -11,15 +11,17 @@ queries: two models of one method may then differ significantly, because they ar
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float64
 from scipy.special import stdtr, stdtrit  # of Student's t; scipy.stats takes half a second to import
 
 Values = Float64[np.ndarray, "seed query"]
+Name = TypeVar("Name", bound=Hashable)
 
 _DRAWS_AT_ONCE = 128  # bounds the memory, changes no result
 _BOOTSTRAP, _PERMUTATIONS = 0, 1  # streams of random numbers
@@ -59,32 +61,33 @@ class Comparison:
 
 
 def summaries(
-    systems: Mapping[str, Values],
-    pairs: Sequence[tuple[str, str]],
+    systems: Mapping[Name, Values],
+    pairs: Iterable[tuple[Name, Name]],
     *,
-    alpha: float,
+    confidence: float,
     power: float,
-    num_resamples: int,
-    num_permutations: int,
+    resamples: int,
+    permutations: int,
     seed: int,
-) -> tuple[dict[str, Cell], dict[tuple[str, str], Comparison]]:
+) -> tuple[dict[Name, Cell], dict[tuple[Name, Name], Comparison]]:
     """Means and intervals of all systems of a table, and comparisons of pairs, the reference second.
 
     Each number is the same for that system or pair alone, but for Holm's correction, which is over the
     comparisons of this call.
 
     Args:
-        alpha: intervals cover with probability 1 - alpha, and tests have this level.
+        confidence: that intervals cover; tests have the level alpha = 1 - confidence.
         seed: of the bootstrap and of the permutations; no seed of a training.
 
     Raises:
         ValueError: a pair names a system that is not there, or values are not [seed, query], not
             finite or of different numbers of queries.
     """
-    checked = {name: _checked(values, name) for name, values in systems.items()}
+    alpha, pairs = round(1 - confidence, 12), list(pairs)  # 1 - 0.95 is 0.050000000000000044
+    checked = {name: _checked(values, str(name)) for name, values in systems.items()}
     for name in (name for pair in pairs for name in pair):
         if name not in checked:
-            raise ValueError(f"pairs: expected systems from {', '.join(checked)}, got {name}.")
+            raise ValueError(f"pairs: expected systems from {', '.join(map(str, checked))}, got {name}.")
     first_name = next(iter(checked))
     num_queries = checked[first_name].shape[1]
     for name, values in checked.items():
@@ -101,15 +104,15 @@ def summaries(
             *zip(differences, of_pairs, strict=True),
         ],
         alpha=alpha,
-        num_resamples=num_resamples,
+        num_resamples=resamples,
         seed=seed,
     )
     cells = {
         name: Cell(*mean_and_sd(values), *interval)
         for (name, values), interval in zip(checked.items(), intervals[: len(checked)], strict=True)
     }
-    p_values = paired_tests(of_pairs, num_permutations=num_permutations, seed=seed)
-    comparisons: dict[tuple[str, str], Comparison] = {}
+    p_values = paired_tests(of_pairs, num_permutations=permutations, seed=seed)
+    comparisons: dict[tuple[Name, Name], Comparison] = {}
     for pair, values, of_queries, (low, high), p_value, holm_p_value in zip(
         pairs, of_pairs, differences, intervals[len(checked) :], p_values, holm(p_values), strict=True
     ):

@@ -52,16 +52,8 @@ def table(
     for row, variants in by_row(settings, files):
         contents = [read_json(file) for _, file in variants]
         of_layers = np.array([list(content["per_passage"].values()) for content in contents])
-        layers = [str(number) for number in range(1, of_layers.shape[2] + 1)]
-        cells, _ = summaries(
-            {layer: of_layers[:, :, number] for number, layer in enumerate(layers)},
-            [],
-            alpha=round(1 - significance["confidence"], 12),
-            power=significance["power"],
-            num_resamples=significance["resamples"],
-            num_permutations=significance["permutations"],
-            seed=significance["seed"],
-        )
+        by_layer = {layer: of_layers[:, :, layer - 1] for layer in range(1, of_layers.shape[2] + 1)}
+        cells, _ = summaries(by_layer, [], **significance)
         vector = contents[0]["pooling"] + (", normalised" if contents[0]["normalised"] else "")
         for layer, cell in cells.items():
             lines.append(
@@ -69,7 +61,7 @@ def table(
                     "panel": row["panel"],
                     "stage": STAGES[row["is_trained"]],
                     "method": row["method"],
-                    "layer": int(layer),
+                    "layer": layer,
                     "entropy_nats": cell.mean,
                     "sd": cell.sd,
                     "low": cell.low,

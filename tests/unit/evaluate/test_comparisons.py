@@ -60,7 +60,7 @@ def measured_of(
 ) -> dict[str, Measured]:
     columns = columns_of([measure])
     metrics = read_metrics(ROWS, columns, [*files.values()])
-    return measured(ROWS, columns, pairs, metrics, **(SIGNIFICANCE | changes))
+    return measured(ROWS, columns, pairs, metrics, significance=SIGNIFICANCE | changes)
 
 
 def found(
@@ -185,7 +185,7 @@ def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_p
     elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
     columns = [*columns_of(["MRR@10"]), elsewhere]
     files = read_metrics(ROWS, columns, [*dev.values(), *test.values()])
-    both = measured(ROWS, columns, PAIRS, files, **SIGNIFICANCE)
+    both = measured(ROWS, columns, PAIRS, files, significance=SIGNIFICANCE)
     assert both["MRR@10"] == measured_of(dev)["MRR@10"]
     assert both["nq/MRR@10"] == measured_of(test)["MRR@10"]
     frame = make_comparisons(ROWS, both)

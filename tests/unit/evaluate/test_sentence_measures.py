@@ -193,7 +193,7 @@ def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
     # as a source of sentences writes it
     counts = {"passages": 100, "queries": {}, "qrels": {}, "items": {"train": 50, "test": 60}}
     counts["official"] = official
-    found = measured(rows, columns, [[1, 0], [2, 0]], metrics, **SIGNIFICANCE)
+    found = measured(rows, columns, [[1, 0], [2, 0]], metrics, significance=SIGNIFICANCE)
     table = tables.make_table(
         rows, columns, metrics, sets=tables.evaluation_sets(columns, {"stsb": counts}), found=found,
         starts=[None, 0, 0], published=published.rows_of([published.file("condenser_table1")]), left_out=[],

@@ -78,13 +78,8 @@ def paired_test(first, second, *, num_permutations, seed):
 
 
 def difference_interval(first, second, *, alpha, num_resamples, seed):
-    settings = {
-        "alpha": alpha,
-        "power": 0.8,
-        "num_resamples": num_resamples,
-        "num_permutations": 1,
-        "seed": seed,
-    }
+    settings = {"confidence": 1 - alpha, "power": 0.8, "resamples": num_resamples}
+    settings |= {"permutations": 1, "seed": seed}
     _, comparisons = summaries({"first": first, "second": second}, [("first", "second")], **settings)
     return comparisons["first", "second"].low, comparisons["first", "second"].high
 
@@ -348,7 +343,7 @@ def test_four_of_five_trainings_of_three_seeds_show_the_detectable_difference():
 
 # --- the table ----------------------------------------------------------------------------------
 
-SETTINGS = {"alpha": ALPHA, "power": 0.8, "num_resamples": 500, "num_permutations": 400, "seed": 5}
+SETTINGS = {"confidence": 1 - ALPHA, "power": 0.8, "resamples": 500, "permutations": 400, "seed": 5}
 
 
 def small_table(num_queries=60):
@@ -409,7 +404,7 @@ def test_a_verdict_is_better_or_worse_only_where_the_corrected_p_value_is_at_mos
     assert comparisons["itself", "bm25"].verdict == "no difference shown"
     turned = summaries(systems, [(two, one) for one, two in PAIRS], **SETTINGS)[1]
     assert turned["bm25", "cocondenser"].verdict == "worse"
-    one_alone = {"num_permutations": 1, "seed": 5}  # nothing but the assignment measured: p = 1
+    one_alone = {"permutations": 1, "seed": 5}  # nothing but the assignment measured: p = 1
     assert summaries(systems, [("backbone", "bm25")], **(SETTINGS | one_alone))[1][
         "backbone", "bm25"
     ].verdict == ("no difference shown")
@@ -505,5 +500,5 @@ def test_twenty_systems_of_the_official_dev_set_and_three_references_take_less_t
     ]
     assert len(pairs) == 19 + 18 + 17
     start = time.process_time()
-    summaries(systems, pairs, **(SETTINGS | {"num_resamples": 10_000, "num_permutations": 10_000}))
+    summaries(systems, pairs, **(SETTINGS | {"resamples": 10_000, "permutations": 10_000}))
     assert time.process_time() - start < 10
