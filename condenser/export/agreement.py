@@ -113,7 +113,8 @@ def compare(
     refuse_other_model(index, model)
     stored = [load_npy(file) for file in searched.embeddings]
     compute = set_up(device="cpu", precision="fp32", threads=threads)
-    is_whole = sum(map(len, stored)) <= WHOLE_COLLECTION
+    num_passages = sum(map(len, stored))
+    is_whole = num_passages <= WHOLE_COLLECTION
 
     def best(shards: Sequence[np.ndarray], queries: Vectors, *, depth: int = DEPTH) -> Found:
         block_rows = encode["block_rows"]
@@ -151,7 +152,7 @@ def compare(
             query_encoder_folder(retriever), (("", text) for text in query_texts), "queries", lengths["query"]
         )
         in_index = best(stored, of_queries, depth=POOL_DEPTH)
-        rows = np.arange(sum(map(len, stored))) if is_whole else np.unique(in_index.rows)
+        rows = np.arange(num_passages) if is_whole else np.unique(in_index.rows)
         texts = Texts(query_ids, query_texts, rows, _passages(searched.collection, rows))
         of_passages = own(retriever, texts.passages, "passages", lengths["passage"])
     deviation = _deviation(stored, rows, of_passages)
@@ -162,15 +163,8 @@ def compare(
         )
 
     truth = best([of_passages], of_queries)
-    tokenizer_sep = _separator(query_encoder_folder(model))
-    given = [
-        joined(*passage, separator=tokenizer_sep, always=encode["separator"] == "always")
-        for passage in texts.passages
-    ]
-
-    def compared(query_vectors: Vectors, passage_vectors: Vectors) -> tuple[Found, dict[str, Any]]:
-        found = best([passage_vectors], query_vectors)
-        return found, _likeness(truth, found, of_queries, of_passages)
+    separator, always = _separator(query_encoder_folder(model)), encode["separator"] == "always"
+    given = [joined(*passage, separator=separator, always=always) for passage in texts.passages]
 
     libraries: dict[str, dict[str, Any]] = {}
     encoders = {
@@ -183,7 +177,8 @@ def compare(
     with Progress("export: other libraries", total=len(encoders) + 1, unit="libraries") as progress:
         for name, make in encoders.items():
             encode_queries, encode_passages = make()
-            found[name], libraries[name] = compared(encode_queries(texts.queries), encode_passages(given))
+            found[name] = best([encode_passages(given)], encode_queries(texts.queries))
+            libraries[name] = _likeness(truth, found[name], of_queries, of_passages)
             progress.advance()
         by_pyserini = _pyserini(model, index, texts, searched.doc_ids, threads=threads)
         libraries["pyserini"] = _likeness(
@@ -198,7 +193,7 @@ def compare(
         "depth": DEPTH,
         "queries": len(texts.queries),
         "query_texts": "passages" if searched.queries is None else searched.queries.name,
-        "passages": int(sum(map(len, stored))),
+        "passages": num_passages,
         "passages_encoded": len(texts.passages),
         "required": {"same": LEAST_SAME, "largest_difference": LARGEST_DIFFERENCE, "tie": TIE},
         "libraries": {
