@@ -411,7 +411,8 @@ class Report:
         run = self._last_run
         if run is None:
             return None
-        counted = {state: run.count(state) for state in (MADE, REUSED, UNKNOWN, MISSING)}
+        tally = Counter(run.states.values())
+        counted = {state: tally[state] for state in (MADE, REUSED, UNKNOWN, MISSING)}
         return {
             "started": run.started,
             "asked": run.asked,
@@ -460,16 +461,12 @@ class Report:
     def trust(self) -> dict[str, Any]:
         """What speaks against the results: damage, other settings than today's, results taken as they are."""
         old = [result for result in self.results if result.changes]
-        reasons: dict[str, int] = {}
-        for result in old:
-            for change in result.changes[:1]:
-                reasons[change] = reasons.get(change, 0) + 1
-        listed = sorted(reasons.items(), key=lambda one: -one[1])
+        reasons = Counter(result.changes[0] for result in old).most_common()
         return {
             "num_results": len(self.results),
             "num_old": len(old),
-            "reasons": listed[:_SHOWN_CHANGES],
-            "num_more": max(0, len(listed) - _SHOWN_CHANGES),
+            "reasons": reasons[:_SHOWN_CHANGES],
+            "num_more": max(0, len(reasons) - _SHOWN_CHANGES),
             "damaged": list(self._damaged),
             "num_accepted": sum("accepted" in result.record for result in self.results),
         }

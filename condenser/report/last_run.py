@@ -37,10 +37,6 @@ class LastRun:
     missing: Mapping[Path, Job]
     is_asked_known: bool
 
-    def count(self, state: str) -> int:
-        """How many results are in a state."""
-        return list(self.states.values()).count(state)
-
 
 def needs_of(results: Sequence[Result]) -> dict[Path, set[Path]]:
     """Of each result by its manifest, the results that it is made from."""
