@@ -304,12 +304,7 @@ def _measured_loss(
         return np.array([one[MEASURE] for one in values.values()])
 
     exact, rough = of_queries(truth), of_queries(found)
-    low, high = bootstrap_interval(
-        (rough - exact)[None],
-        alpha=1 - significance["confidence"],
-        num_resamples=significance["resamples"],
-        seed=significance["seed"],
-    )
+    low, high = bootstrap_interval((rough - exact)[None], **significance)
     return {
         "measure": MEASURE,
         "judged_queries": len(judged),

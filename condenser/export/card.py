@@ -326,12 +326,7 @@ def _measures(facts: Facts, collection: str, significance: Mapping[str, Any]) ->
         return "The data set has no judged queries, so no measure was taken."
     rows = []
     for name, mean in facts.metrics["measures"].items():
-        low, high = bootstrap_interval(
-            np.array([facts.metrics["per_query"][name]]),
-            alpha=1 - significance["confidence"],
-            num_resamples=significance["resamples"],
-            seed=significance["seed"],
-        )
+        low, high = bootstrap_interval(np.array([facts.metrics["per_query"][name]]), **significance)
         rows.append(
             (name, f"{mean:.4f}", f"{low:.4f} to {high:.4f}" if np.isfinite([low, high]).all() else "")
         )

@@ -90,8 +90,8 @@ def test_a_line_for_each_pair_says_who_is_compared_with_whom_and_what_came_out(t
     assert first["row_mean"] == pytest.approx(plain.mean())
     assert first["compared_with_mean"] == pytest.approx(bm25.mean())
     assert first["difference"] == pytest.approx(plain.mean() - bm25.mean())
-    resamples = {"num_resamples": SIGNIFICANCE["resamples"], "seed": SEED}
-    limits = bootstrap_interval(plain - bm25, alpha=0.05, **resamples)
+    of_resamples = {name: SIGNIFICANCE[name] for name in ("confidence", "resamples", "seed")}
+    limits = bootstrap_interval(plain - bm25, **of_resamples)
     assert (first["difference_low"], first["difference_high"]) == pytest.approx(limits)
     (p_value,) = randomisation_test(plain - bm25, num_permutations=PERMUTATIONS, seed=SEED)
     assert float(first["p_value"]) == pytest.approx(p_value, abs=5e-5)

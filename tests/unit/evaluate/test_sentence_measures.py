@@ -59,7 +59,7 @@ def test_similarities_that_are_all_equal_order_nothing() -> None:
 def test_the_interval_of_a_correlation_is_that_of_scipys_bootstrap_over_pairs(noise: float) -> None:
     first, second = scores(300, noise, seed=3)
     ours = bootstrap_interval(
-        spearman.values(first[:, None], second)[None], alpha=0.05, num_resamples=4000, seed=1
+        spearman.values(first[:, None], second)[None], confidence=0.95, resamples=4000, seed=1
     )
     theirs = stats.bootstrap(
         (first, second), lambda a, b: stats.spearmanr(a, b).statistic, paired=True, vectorized=False,

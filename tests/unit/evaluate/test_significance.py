@@ -62,7 +62,7 @@ def share_of_covering_intervals(
     for simulation in range(num_simulations):
         difficulty = generator.normal(mean_log_rank, 2, size=num_queries)
         low, high = interval(
-            simulated(generator, difficulty, **of_system), alpha=ALPHA, num_resamples=400, seed=simulation
+            simulated(generator, difficulty, **of_system), confidence=0.95, resamples=400, seed=simulation
         )
         covering += low <= truth <= high
     return covering / num_simulations
@@ -77,10 +77,11 @@ def paired_test(first, second, *, num_permutations, seed):
     return paired_tests([(first, second)], num_permutations=num_permutations, seed=seed)[0]
 
 
-def difference_interval(first, second, *, alpha, num_resamples, seed):
-    settings = {"confidence": 1 - alpha, "power": 0.8, "resamples": num_resamples}
-    settings |= {"permutations": 1, "seed": seed}
-    _, comparisons = summaries({"first": first, "second": second}, [("first", "second")], **settings)
+def difference_interval(first, second, *, confidence, resamples, seed):
+    settings = {"confidence": confidence, "power": 0.8, "resamples": resamples, "permutations": 1}
+    _, comparisons = summaries(
+        {"first": first, "second": second}, [("first", "second")], **settings, seed=seed
+    )
     return comparisons["first", "second"].low, comparisons["first", "second"].high
 
 
@@ -230,7 +231,7 @@ def test_randomisation_over_queries_alone_takes_differences_of_seeds_for_differe
 @pytest.mark.parametrize("num_queries", [15, 200])
 def test_the_interval_of_one_seed_is_scipys_bca(num_queries):
     scores = reciprocal_ranks(np.random.default_rng(8).normal(2, 2, size=num_queries))
-    low, high = bootstrap_interval(scores[None], alpha=0.1, num_resamples=40_000, seed=1)
+    low, high = bootstrap_interval(scores[None], confidence=0.9, resamples=40_000, seed=1)
     expected = stats.bootstrap(
         (scores,), np.mean, confidence_level=0.9, n_resamples=40_000, method="BCa", rng=2
     ).confidence_interval
@@ -243,7 +244,7 @@ def test_the_interval_of_a_difference_is_scipys_bca_of_the_differences():
     first, second = (
         simulated(generator, difficulty + harder, num_seeds=1, seed_sd=0, noise_sd=1) for harder in (0, 0.3)
     )
-    low, high = difference_interval(first, second, alpha=ALPHA, num_resamples=40_000, seed=1)
+    low, high = difference_interval(first, second, confidence=0.95, resamples=40_000, seed=1)
     expected = stats.bootstrap(
         ((first - second)[0],), np.mean, confidence_level=0.95, n_resamples=40_000, method="BCa", rng=2
     ).confidence_interval
@@ -258,7 +259,7 @@ def test_about_95_percent_of_intervals_of_a_difference_cover_it(num_seeds):
     for simulation in range(1000):
         difficulty = generator.normal(1, 2, size=500)
         first, second = (simulated(generator, difficulty, **of_system) for _ in range(2))
-        low, high = difference_interval(first, second, alpha=ALPHA, num_resamples=1000, seed=simulation)
+        low, high = difference_interval(first, second, confidence=0.95, resamples=1000, seed=simulation)
         covering += low <= 0 <= high
     assert 0.92 <= covering / 1000 <= 0.965
 
@@ -272,7 +273,7 @@ def test_resamples_drawn_in_parts_are_those_drawn_at_once():
 def test_where_seeds_weigh_most_the_interval_is_students_of_their_means():
     of_seeds = np.array([0.3, 0.5, 0.4])
     values = of_seeds[:, None] + np.random.default_rng(9).normal(scale=1e-4, size=400)
-    low, high = bootstrap_interval(values, alpha=ALPHA, num_resamples=20_000, seed=1)
+    low, high = bootstrap_interval(values, confidence=1 - ALPHA, resamples=20_000, seed=1)
     half_width = stats.t.ppf(0.975, 2) * 0.1 / math.sqrt(3)
     assert (high - low) / 2 == pytest.approx(half_width, rel=0.02)
 
@@ -288,7 +289,7 @@ def test_95_percent_of_intervals_cover_the_mean(num_seeds):
 def test_an_interval_of_queries_that_score_the_same_is_not_defined():
     for values in (np.ones((1, 5)), np.zeros((3, 5)), np.array([[0.5]]), np.full((2, 6), 0.1)):
         assert all(
-            math.isnan(limit) for limit in bootstrap_interval(values, alpha=ALPHA, num_resamples=9, seed=1)
+            math.isnan(limit) for limit in bootstrap_interval(values, confidence=0.95, resamples=9, seed=1)
         )
 
 
@@ -374,7 +375,7 @@ def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
     p_values = [paired_test(systems[one], systems[other], **permutations) for one, other in PAIRS]
     assert [one.p_value for one in comparisons.values()] == p_values
     assert [one.holm_p_value for one in comparisons.values()] == holm(p_values)
-    resamples = {"alpha": ALPHA, "num_resamples": 500, "seed": 5}
+    resamples = {"confidence": 1 - ALPHA, "resamples": 500, "seed": 5}
     for name, cell in cells.items():
         np.testing.assert_equal((cell.mean, cell.sd), mean_and_sd(systems[name]))
         interval = bootstrap_interval(systems[name], **resamples)
@@ -475,7 +476,7 @@ def test_systems_of_different_queries_are_refused():
 
 def test_values_without_a_seed_axis_are_refused():
     with pytest.raises(ValueError, match=r"values: expected values \[seed, query\], got .* shape \(60,\)"):
-        bootstrap_interval(np.zeros(60), alpha=ALPHA, num_resamples=9, seed=1)
+        bootstrap_interval(np.zeros(60), confidence=0.95, resamples=9, seed=1)
 
 
 def test_a_reference_that_is_no_system_is_refused():
