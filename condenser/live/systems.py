@@ -226,7 +226,7 @@ class LiveSystem:
         return self.stamp == _stamp(self.asked)
 
     def answer(self, query: str, depth: int) -> Answer:
-        """The `depth` best passages for a query that `checked` has passed."""
+        """The `depth` best passages for a query that `check` has passed."""
         found = self._searcher.search(query, depth)
         hits = []
         for rank, (row, score) in enumerate(found.hits, start=1):
