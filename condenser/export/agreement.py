@@ -29,8 +29,8 @@ from condenser.model.devices import set_up
 from condenser.model.text_vector import read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
-from condenser.retrieve.bm25 import start_java
 from condenser.retrieve.encode import encode_texts
+from condenser.retrieve.java import start_java
 from condenser.retrieve.search import Rows, Scores, top_of_shards
 
 DEPTH = 10

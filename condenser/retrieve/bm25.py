@@ -72,18 +72,6 @@ def find_anserini() -> Path:
     raise ValueError("expected Anserini's JAR inside pyserini, found none. Is pyserini 1.6 installed?")
 
 
-def start_java(*, heap_mb: int) -> None:
-    """Start Java with Anserini inside this process, where none runs yet; `jnius` then finds its classes."""
-    import jnius_config
-
-    if not jnius_config.vm_running:
-        os.environ["JAVA_HOME"] = str(find_java().resolve().parents[1])
-        jnius_config.set_classpath(str(find_anserini()))
-        # -Xrs leaves Ctrl-C and SIGTERM to Python; without it Java ends the process
-        jnius_config.set_options(f"-Xmx{heap_mb}m", "-Xrs", "-XX:-UsePerfData")
-        import jnius  # noqa: F401 - this starts it
-
-
 def run_anserini(
     program: str,
     options: Mapping[str, object],

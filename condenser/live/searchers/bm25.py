@@ -65,7 +65,7 @@ def _refuse_another_collections(index: Path, doc_ids: Path) -> None:
 @cache
 def _java() -> Any:
     """Start Java, once in a process; gives the function that finds a Java class by its name."""
-    from condenser.retrieve.bm25 import start_java
+    from condenser.retrieve.java import start_java
 
     start_java(heap_mb=HEAP_MB)
     from jnius import autoclass
