@@ -24,7 +24,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
         ("msmarco", 6.0, "MS MARCO's lengths"),
         ("full", 3.0, "128 tokens each"),
     ):
-        steps = steps_in_turn(form, "condenser", collection, settings, count=form.size(5, 22))
+        steps = steps_in_turn(form, "condenser", collection, settings, count=form.size(4, 22))
         lines.append(
             line(
                 f"Condenser step, {called}",
@@ -64,7 +64,7 @@ def _waiting(form: Form, settings: dict[str, Any]) -> float:
     log = logging.getLogger("condenser.train.loop")
     log.setLevel(logging.INFO)
     log.addFilter(read)
-    count = form.size(8, 50)
+    count = form.size(6, 50)
     folder = write_step_inputs(form, "condenser", "msmarco", num_rows=count * settings["batch_size"])
     objective = kinds.load("objectives", "condenser").training
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:

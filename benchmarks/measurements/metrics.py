@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from measuring import Form, in_turn, line
+from measuring import Form, functions, in_turn, line
 from steps import load_config
 
 from condenser.data.records import Qrel, ScoredDoc, write_qrels, write_run
@@ -65,6 +65,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
             against="pytrec_eval with parsing",
             peer=num_queries / seconds["theirs"],
             least_ratio=3.0,
+            profile=functions(ours),
             note=f"{', '.join(measures)}; values the same to {differs:.0e}",
         )
     ]
