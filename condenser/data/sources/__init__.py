@@ -178,11 +178,6 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) 
     ]
     if absent := [name for name in needed if name not in settings]:
         raise ValueError(f"source {settings['source']}: expected the setting {', '.join(absent)}, got none.")
-    if len(set(names := splits(settings))) != len(names):
-        raise ValueError(
-            f"expected different splits, got {', '.join(names)}. Training and evaluating on the same queries "
-            "measures nothing."
-        )
     counts = source.collect(folder, raw, **{key: settings[key] for key in settings if key != "source"})
     write_json(folder / "counts.json", counts)
     return counts

@@ -456,12 +456,6 @@ def test_a_folder_of_ones_own_may_lack_train_queries_or_all(tmp_path, write):
     assert (tmp_path / "none" / name).read_bytes() == (tmp_path / "both" / name).read_bytes()
 
 
-def test_the_two_splits_must_differ(tmp_path):
-    described = write_tsv(tmp_path / "in") | {"eval_split": "train"}
-    with pytest.raises(ValueError, match="expected different splits"):
-        sources.collect(tmp_path / "out", {}, described)
-
-
 @given(
     st.lists(st.one_of(st.integers(0, 3000).map(str), st.sampled_from(["01", "x", "٣", "268435456", "-1"])))
 )
