@@ -110,14 +110,15 @@ def measured_rates(
     import numpy as np
     import torch
     from scipy.optimize import nnls
-    from transformers import BertConfig, BertModel
 
+    from condenser.model.bert import Bert
+    from condenser.model.bert_config import BertConfig
     from condenser.model.devices import autocast
     from condenser.model.mlm_head import MaskedLanguageHead
     from condenser.model.pretraining import Condenser
     from condenser.model.retriever import Retriever
     from condenser.model.rows import Rows
-    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, Chunk
+    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, padded
 
     precision = device.precision
     with_head = replace(shape, num_head_layers=2)
@@ -129,12 +130,9 @@ def measured_rates(
         intermediate_size=shape.feed_forward,
         max_position_embeddings=shape.max_positions,
     )
-    settings._attn_implementation = "sdpa"
     torch.manual_seed(0)
-    backbone = BertModel(settings)
-    backbone.pooler.requires_grad_(False)
     condenser = Condenser(
-        backbone,
+        Bert(settings),
         MaskedLanguageHead(settings),
         num_head_layers=with_head.num_head_layers,
         skip_from=shape.num_layers // 2,
@@ -162,11 +160,13 @@ def measured_rates(
         ids = torch.randint(shape.vocab_size, (rows, width))
         lengths = np.full(rows, width)
         lengths[0] -= 1  # one padded row, for the attention kernel of most chunks
-        texts = Rows.of(ids.numpy(), lengths).to(place)
-        masked = torch.randperm(rows * width, device=place)
-        masked = masked[: round(MASKED_SHARE * len(masked))].sort().values
-        labels = texts.ids.view(-1)[masked]
-        chunk = Chunk(rows, width, texts.num_tokens, len(masked))
+        whole = Rows.of(ids.numpy(), lengths, device=place)
+        tokens = torch.randperm(len(whole.ids))
+        tokens = tokens[: round(MASKED_SHARE * len(tokens))].sort().values.numpy()
+        masked = whole.chosen(np.repeat(np.arange(rows), lengths)[tokens], whole.columns.numpy()[tokens])
+        texts, masked = whole.to(place), masked.to(place)
+        labels = texts.ids[masked.tokens]
+        chunk = replace(padded(lengths, on_cpu=place.type == "cpu"), masked=len(tokens))
 
         def pretrain() -> None:
             condenser.train()
@@ -202,7 +202,7 @@ def measured_rates(
             numbers = counted.graph_numbers([chunk])
             graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
             fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
-            cells = [stage, *(rows, width, len(masked)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
+            cells = [stage, *(rows, width, len(tokens)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
             cells += [f"{layers:g}", f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]
             lines.append("\t".join(map(str, cells)))
             if compiles:

@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, normalize
-from transformers import BertModel
+from transformers import BertConfig, BertModel
 from transformers.models.bert.modeling_bert import BertLayer, BertPredictionHeadTransform
 
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
+from condenser.model.bert import Bert
 from condenser.model.devices import autocast
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
@@ -50,15 +51,14 @@ def padded_texts(chunks: Sequence[Any], *, width: int, device: torch.device) -> 
     ids, mask = (torch.zeros(count, width, dtype=torch.int64) for _ in range(2))
     labels = torch.full((count, width), IGNORED)
     for chunk in chunks:
-        inputs = chunk.inputs
-        rows = rows_of(inputs)
-        kept = min(rows.ids.shape[1], width)  # behind it there is only our padding to a multiple of 8
-        ids[chunk.rows, :kept] = rows.ids[:, :kept]
-        mask[chunk.rows, :kept] = 1 if rows.mask is None else rows.mask[:, :kept].long()
+        inputs, rows = chunk.inputs, rows_of(chunk.inputs)
+        at_tokens = (chunk.rows.repeat_interleave(torch.from_numpy(rows.lengths)), rows.columns)
+        ids[at_tokens] = rows.ids
+        mask[at_tokens] = 1
         if isinstance(inputs, MaskedRows):
-            told = torch.full((rows.ids.numel(),), IGNORED)
-            told[inputs.masked_positions] = inputs.labels
-            labels[chunk.rows, :kept] = told.view(rows.ids.shape)[:, :kept]
+            told = torch.full((len(rows.ids),), IGNORED)
+            told[inputs.masked.tokens] = inputs.labels
+            labels[at_tokens] = told
     return PaddedTexts(*(each.to(device) for each in (ids, mask, labels)))
 
 
@@ -156,9 +156,10 @@ class PlainStep:
 def same_losses(ours: Condenser, plain: PlainCondenser, chunk: Any) -> None:
     """Raise unless both models give the same losses and vectors of a chunk, without dropout, in float32."""
     inputs = chunk.inputs
-    own = padded_texts([_alone(chunk)], width=inputs.rows.ids.shape[1], device=torch.device("cpu"))
+    width = int(inputs.rows.lengths.max())
+    own = padded_texts([_alone(chunk)], width=width, device=torch.device("cpu"))
     with torch.no_grad():
-        output = ours.eval()(inputs.rows, inputs.masked_positions)
+        output = ours.eval()(inputs.rows, inputs.masked)
         losses = [cross_entropy(each, inputs.labels) for each in (output.head_logits, output.late_logits)]
         vectors, loss = plain.eval()(own)
     torch.testing.assert_close(sum(losses), loss, rtol=1e-4, atol=1e-4)
@@ -172,9 +173,8 @@ def _alone(chunk: Any) -> Any:
     return alone
 
 
-def _plain_bert(backbone: BertModel) -> BertModel:
-    config = copy.deepcopy(backbone.config)
-    config._attn_implementation = "sdpa"
+def _plain_bert(backbone: Bert) -> BertModel:
+    config = BertConfig(**backbone.config.model_dump(), attn_implementation="sdpa")
     bert = BertModel(config, add_pooling_layer=False)
     bert.load_state_dict(
         {name: value for name, value in backbone.state_dict().items() if "pooler" not in name}

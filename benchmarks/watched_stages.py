@@ -173,7 +173,11 @@ class _Watch:
 
 
 def _size(rows: Rows, num_masked: int = 0) -> Chunk:
-    return Chunk(*rows.ids.shape, rows.num_tokens, num_masked)
+    groups = rows.layout.groups
+    places, squares = (
+        float(sum(group.num_rows * group.width**power for group in groups)) for power in (1, 2)
+    )
+    return Chunk(len(rows.lengths), len(rows.ids), places, squares, num_masked)
 
 
 @contextmanager
@@ -201,7 +205,8 @@ def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
     _, tokens = kinds.load("objectives", settings["objective"]).longest_row(settings)
     num_rows, width = 2 * settings["batch_size"], tokens + 2
     num_tokens = num_rows * width
-    longest = Chunk(num_rows, width, num_tokens, num_tokens * settings.get("mask_probability", 0.0))
+    num_masked = num_tokens * settings.get("mask_probability", 0.0)
+    longest = Chunk(num_rows, num_tokens, num_tokens, num_tokens * width, num_masked)
     needed_gb = 4e-9 * shape.graph_numbers([longest])
     if needed_gb > settings["memory_gb"]:
         raise DoesNotFit(f"does not fit: graphs of up to {needed_gb:.3g} GB, memory_gb is less")

@@ -1,7 +1,7 @@
 """New processes in which torch and the package are already imported.
 
 They are forked from a server that imports all of it once for each process of the tests: an import of
-PyTorch and of transformers' BERT takes seconds, and most of what runs in these processes takes less.
+PyTorch and of transformers takes seconds, and most of what runs in these processes takes less.
 """
 
 from __future__ import annotations

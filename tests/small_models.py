@@ -1,20 +1,29 @@
-"""Models small enough for exact comparison, far from linear, in float64."""
+"""Models small enough for exact comparison, far from linear, in float64; and transformers' own beside."""
 
 from __future__ import annotations
 
-import torch
-from torch import nn
-from transformers import BertConfig, BertModel
+from math import prod
 
+import numpy as np
+import torch
+import transformers
+from jaxtyping import Bool, Int
+from torch import Tensor, nn
+from transformers import BertModel
+from transformers.models.bert.modeling_bert import BertLayer
+
+from condenser.model.bert import Bert, Layer
+from condenser.model.bert_config import BertConfig
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
+from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector
 from condenser.model.weights import initialise
 
 
 def small_config(*, dropout: float = 0.0, num_layers: int = 4) -> BertConfig:
     """A BERT 12 wide with 40 words."""
-    config = BertConfig(
+    return BertConfig(
         vocab_size=40,
         hidden_size=12,
         num_hidden_layers=num_layers,
@@ -25,8 +34,34 @@ def small_config(*, dropout: float = 0.0, num_layers: int = 4) -> BertConfig:
         attention_probs_dropout_prob=dropout,
         initializer_range=0.2,  # BERT's 0.02 would leave everything nearly linear
     )
-    config._attn_implementation = "sdpa"
-    return config
+
+
+def transformers_config(config: BertConfig) -> transformers.BertConfig:
+    """The same settings for transformers, whose slowest attention says all it does."""
+    return transformers.BertConfig(**config.model_dump(), attn_implementation="eager")
+
+
+def transformers_bert(bert: Bert) -> BertModel:
+    """transformers' BERT with the same weights, in training where ours is."""
+    theirs = BertModel(transformers_config(bert.config)).to(next(bert.parameters()).dtype)
+    theirs.load_state_dict(bert.state_dict())
+    return theirs.train(bert.training)
+
+
+def transformers_layer(layer: Layer, config: BertConfig) -> BertLayer:
+    """transformers' layer with the same weights."""
+    theirs = BertLayer(transformers_config(config)).to(next(layer.parameters()).dtype)
+    theirs.load_state_dict(layer.state_dict())
+    return theirs.train(layer.training)
+
+
+def padded(rows: Rows) -> tuple[Int[Tensor, "row place"], Bool[Tensor, "row place"]]:
+    """Ids and mask as transformers wants them."""
+    width = int(rows.lengths.max())
+    mask = torch.from_numpy(np.arange(width) < rows.lengths[:, None])
+    ids = torch.zeros(mask.shape, dtype=torch.int64)
+    ids[mask] = rows.ids
+    return ids, mask
 
 
 def perturb(module: nn.Module) -> None:
@@ -37,12 +72,11 @@ def perturb(module: nn.Module) -> None:
             parameter += 0.1 * noise.to(parameter.dtype)
 
 
-def small_backbone(*, dropout: float = 0.0, num_layers: int = 4, seed: int = 1) -> BertModel:
-    """A backbone with frozen pooler, as load_backbone gives it."""
-    backbone = BertModel(small_config(dropout=dropout, num_layers=num_layers))
+def small_backbone(*, dropout: float = 0.0, num_layers: int = 4, seed: int = 1) -> Bert:
+    """A backbone as load_backbone gives it, but in float64."""
+    backbone = Bert(small_config(dropout=dropout, num_layers=num_layers))
     initialise(backbone, standard_deviation=0.2, seed=seed)
     perturb(backbone)
-    backbone.pooler.requires_grad_(False)
     return backbone.double()
 
 
@@ -70,3 +104,19 @@ def small_condenser(
     perturb(model.mlm_head)
     perturb(model.head)
     return model.double()
+
+
+def full_rows(ids: Tensor, token_types: Tensor | None = None) -> Rows:
+    """Rows without padding."""
+    types = None if token_types is None else token_types.numpy()
+    return Rows.of(ids.numpy(), np.full(len(ids), ids.shape[1]), token_types=types)
+
+
+def chosen(rows: Rows, places: Tensor, *, width: int) -> Chosen:
+    """The tokens at these places, counted through rows of one width."""
+    return rows.chosen(*np.divmod(places.numpy(), width))
+
+
+OPERATORS = {  # that PyTorch's counter of operations does not know: states [row, dim], weights [out, dim]
+    torch.ops.mkldnn._linear_pointwise: lambda states, weights, *_, out_shape: 2 * prod(states) * weights[0]
+}

@@ -17,7 +17,7 @@ from condenser.data.records import Passage, read_passages, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
 from condenser.files import load_npy
 from condenser.model.devices import choose_device, choose_precision, set_up
-from condenser.model.onednn import Linear
+from condenser.model.products import linear
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.arithmetic import inference_batches
 from condenser.pipeline.costs.measure import measure_device
@@ -79,7 +79,9 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
     batches = [
         batch
         for begin in range(0, len(lengths), BLOCK_ROWS)
-        for batch in inference_batches(lengths[begin : begin + BLOCK_ROWS], batch_tokens=BATCH_TOKENS)
+        for batch in inference_batches(
+            lengths[begin : begin + BLOCK_ROWS], batch_tokens=BATCH_TOKENS, on_cpu=place.type == "cpu"
+        )
     ]
     limit = len(texts) * peak / sum(map(shape.encoder_flops, batches))
     names = {"theirs": f"sentence-transformers, batch size {best}", "onnx": f"onnxruntime, batch size {best}"}
@@ -103,9 +105,11 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
 def _onednn_rate(form: Form, precision: str) -> float:
     """Operations a second of a large product, by what encoding uses on a processor."""
     size, dtype = 1024, DTYPES[precision]
-    linear, square = Linear(nn.Linear(size, size), dtype), torch.randn(size, size, dtype=dtype)
+    layer, square = nn.Linear(size, size).to(dtype), torch.randn(size, size, dtype=dtype)
     with torch.inference_mode():
-        return 2 * size**3 / min(seconds_of(lambda: linear(square), clock=form.clock) for _ in range(30))
+        return (
+            2 * size**3 / min(seconds_of(lambda: linear(square, layer), clock=form.clock) for _ in range(30))
+        )
 
 
 def _ours(form: Form, precision: str, place: torch.device) -> np.ndarray:

@@ -238,10 +238,10 @@ def whole_batch(texts: MaskedTexts, *, width: int, pad_id: int) -> dict[str, Ten
     is_token, labels = torch.zeros(num_rows, width, dtype=torch.int64), torch.full((num_rows, width), -100)
     for chunk in texts.chunks:
         own = chunk.inputs
-        size = own.rows.ids.shape[1]
-        ids[chunk.rows, :size] = own.rows.ids
-        is_token[chunk.rows, :size] = 1 if own.rows.mask is None else own.rows.mask.long()
-        labels[chunk.rows[own.masked_positions // size], own.masked_positions % size] = own.labels
+        at_tokens = (chunk.rows.repeat_interleave(torch.from_numpy(own.rows.lengths)), own.rows.columns)
+        ids[at_tokens] = own.rows.ids
+        is_token[at_tokens] = 1
+        labels[tuple(places[own.masked.tokens] for places in at_tokens)] = own.labels
     return {"input_ids": ids, "attention_mask": is_token, "labels": labels}
 
 
@@ -336,10 +336,11 @@ def _their_chunks(texts: MaskedTexts, *, size: int) -> list[Chunk[Any]]:
     whole = whole_batch(texts, width=MAX_TOKENS + 2, pad_id=0)
     chunks = []
     for number, rows in enumerate(torch.arange(len(whole["labels"])).split(size)):
-        labels = whole["labels"][rows].ravel()
-        masked = torch.nonzero(labels >= 0)[:, 0]
-        ids, is_token = (whole[name][rows].numpy() for name in ("input_ids", "attention_mask"))
-        inputs = MaskedRows(Rows.of(ids, is_token.sum(1)), masked, labels[masked])
+        ids, is_token, labels = (
+            whole[name][rows].numpy() for name in ("input_ids", "attention_mask", "labels")
+        )
+        texts_of_chunk, masked = Rows.of(ids, is_token.sum(1)), np.nonzero(labels >= 0)
+        inputs = MaskedRows(texts_of_chunk, texts_of_chunk.chosen(*masked), torch.from_numpy(labels[masked]))
         chunks.append(Chunk("spans", rows, inputs, number))
     return chunks
 

@@ -14,7 +14,6 @@ from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
-_PADDED_TO = 8  # as condenser.data.batches pads rows
 _NUM_SPECIALS = 2
 
 
@@ -73,13 +72,11 @@ def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> N
 def _refuse_long_row(
     key: str, tokens: int, backbone: str, root: Mapping[str, Any], *, num_positions: int
 ) -> None:
-    width = -(-tokens // _PADDED_TO) * _PADDED_TO
-    if width > num_positions:
+    if tokens > num_positions:
         of_backbone = "max_positions" if root["source"] == "scratch" else "path"
         raise ValueError(
-            f"models.{backbone}.{of_backbone}: expected at least {width} positions for {key} (a row of "
-            f"{tokens} tokens with its specials, padded to a multiple of {_PADDED_TO}), got "
-            f"{num_positions}. Shorten the texts, or take another backbone."
+            f"models.{backbone}.{of_backbone}: expected at least {tokens} positions for {key} (with "
+            f"specials), got {num_positions}. Shorten the texts, or take another backbone."
         )
 
 

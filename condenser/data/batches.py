@@ -17,11 +17,10 @@ from jaxtyping import Int
 
 from condenser.data.randomness import permutation, uniforms
 from condenser.data.tokens import TokenShards
+from condenser.widths import padded_width
 
 PAIR_SPECIALS = 3
 """The special tokens of a query and a passage in one row: [CLS] query [SEP] passage [SEP]."""
-
-_WIDTH_MULTIPLE = 8  # GPUs multiply matrices fastest in multiples of 8
 
 
 def num_steps(num_items: int, *, batch_size: int, epochs: int | float, drop_last: bool = False) -> int:
@@ -108,15 +107,6 @@ def row_windows(
     """
     starts = shards.row_starts[rows]
     return starts, np.minimum(shards.row_starts[rows + 1] - starts, max_tokens - 2)
-
-
-def padded_width(num_tokens: int) -> int:
-    """Tokens of a row with padding.
-
-    >>> padded_width(8), padded_width(9)
-    (8, 16)
-    """
-    return -(-num_tokens // _WIDTH_MULTIPLE) * _WIDTH_MULTIPLE
 
 
 class SpecialIds(Protocol):

@@ -38,7 +38,7 @@ class _Encoder(nn.Module):
         self, input_ids: Int[Tensor, "row token"], attention_mask: Int[Tensor, "row token"]
     ) -> Float[Tensor, "row dim"]:
         """The vector of each row, pooled and normalised as the model's folder says."""
-        return self.retriever(Rows.with_padding(input_ids, attention_mask.bool()))
+        return self.retriever(Rows.traced(input_ids, attention_mask.bool()))
 
 
 def write_onnx(encoder: Path) -> None:

@@ -13,11 +13,12 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from transformers import BertConfig, BertModel
 
 from condenser.files import atomic_folder, sha256_file
 from condenser.model.backbone_folder import empty_backbone, write_model
+from condenser.model.bert import Bert
 from condenser.model.bert_checkpoint import read_checkpoint
+from condenser.model.bert_config import BertConfig
 from condenser.model.bert_tokenizer import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.text_vector import TextVector, read_text_vector, write_text_vector
@@ -119,7 +120,7 @@ def _new_head(config: BertConfig, *, seed: int) -> MaskedLanguageHead:
     return head
 
 
-def _write(model: BertModel, mlm_head: MaskedLanguageHead, vector: TextVector, folder: Path) -> None:
+def _write(model: Bert, mlm_head: MaskedLanguageHead, vector: TextVector, folder: Path) -> None:
     write_model(model, folder)
     write_text_vector(vector, folder, dim=model.config.hidden_size)
     write_weights(folder / MLM_HEAD_FILE, mlm_head, settings=None)
@@ -134,7 +135,7 @@ def _refuse_nan(tensors: Mapping[str, Tensor], *, path: Path) -> None:
             )
 
 
-def _counts(model: BertModel, vector: TextVector, *, has_pooler: bool, has_head: bool) -> dict[str, Any]:
+def _counts(model: Bert, vector: TextVector, *, has_pooler: bool, has_head: bool) -> dict[str, Any]:
     config = model.config
     pooler, mlm_head = ("from checkpoint" if found else "new" for found in (has_pooler, has_head))
     log.info(

@@ -6,22 +6,19 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-import torch
-from transformers import BertConfig, BertModel
-
 from condenser.files import atomic_folder
+from condenser.model.bert import Bert
 from condenser.model.bert_checkpoint import read_checkpoint
-from condenser.model.bert_config import ATTENTION
+from condenser.model.bert_config import BertConfig, write_bert_config
 from condenser.model.text_vector import VECTOR_FILES
-from condenser.model.weights import WEIGHTS_FILE, fill, write_weights
+from condenser.model.weights import WEIGHTS_FILE, fill, undrawn, write_weights
 
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
 
-def load_backbone(folder: str | Path, *, dropout: float | int | None) -> BertModel:
-    """The BERT of a Hugging Face folder: float32, sdpa attention, with a frozen pooler.
+def load_backbone(folder: str | Path, *, dropout: float | None) -> Bert:
+    """The BERT of a Hugging Face folder, in float32.
 
-    No objective reads the pooler. It is kept so that `AutoModel` finds every weight of a saved model.
     `dropout` replaces both dropout probabilities of config.json; None keeps them.
 
     Raises:
@@ -29,19 +26,20 @@ def load_backbone(folder: str | Path, *, dropout: float | int | None) -> BertMod
     """
     config, tensors, _ = read_checkpoint(folder)
     if dropout is not None:
-        config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
+        both = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+        config = config.model_copy(update=both)
     model = empty_backbone(config)
     fill(model, tensors, origin=Path(folder) / WEIGHTS_FILE)
     return model
 
 
-def save_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str | Path) -> None:
+def save_backbone(model: Bert, tokenizer_folder: str | Path, folder: str | Path) -> None:
     """Write a Hugging Face folder, complete or not at all."""
     with atomic_folder(folder) as partial:
         write_backbone(model, tokenizer_folder, partial)
 
 
-def write_backbone(model: BertModel, tokenizer_folder: str | Path, folder: str | Path) -> None:
+def write_backbone(model: Bert, tokenizer_folder: str | Path, folder: str | Path) -> None:
     """Write config.json and model.safetensors into a folder that exists, and copy what goes with them.
 
     That is the tokenizer's files, and those that say what the vector of a text is.
@@ -73,20 +71,12 @@ def _copy(names: Iterable[str], origin: str | Path, folder: str | Path) -> None:
             shutil.copyfile(Path(origin) / name, Path(folder) / name)
 
 
-def write_model(model: BertModel, folder: str | Path) -> None:
-    """Write config.json and model.safetensors.
-
-    `save_pretrained` would cut large weights into several files and print progress bars.
-    """
-    model.config.architectures = [type(model).__name__]
-    model.config.save_pretrained(folder)
+def write_model(model: Bert, folder: str | Path) -> None:
+    """Write config.json and model.safetensors."""
+    write_bert_config(model.config, folder)
     write_weights(Path(folder) / WEIGHTS_FILE, model, settings=None)
 
 
-def empty_backbone(config: BertConfig) -> BertModel:
-    """A BertModel with weights of no meaning; the global random generator stays as it is."""
-    config._attn_implementation = ATTENTION
-    with torch.random.fork_rng(devices=[]):
-        model = BertModel(config)
-    model.pooler.requires_grad_(False)
-    return model
+def empty_backbone(config: BertConfig) -> Bert:
+    """A BERT whose weights are yet to be filled in."""
+    return undrawn(lambda: Bert(config))

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import BertConfig
 
-from condenser.model.bert_config import read_bert_config
+from condenser.model.bert_config import BertConfig, read_bert_config
 from condenser.model.weights import WEIGHTS_FILE, as_float32, read_weights
 
 _TENSORFLOW_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
@@ -19,7 +18,7 @@ _NOT_READ = ("cls.seq_relationship.weight", "cls.seq_relationship.bias", "embedd
 
 
 def read_checkpoint(folder: str | Path) -> tuple[BertConfig, dict[str, Tensor], dict[str, Tensor]]:
-    """Settings, weights of the BertModel, and weights of its masked language model's head, in float32.
+    """Settings, weights of the BERT, and weights of its masked language model's head, in float32.
 
     Reads checkpoints of BertModel, BertForMaskedLM and BertForPreTraining, also with the names that
     TensorFlow gives LayerNorm's weights (gamma, beta). The head has no weights here if the checkpoint

@@ -10,10 +10,10 @@ from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import BertProcessing
-from transformers import BertConfig, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 from condenser.files import read_json, write_json
-from condenser.model.bert_config import one_line
+from condenser.model.bert_config import BertConfig
 from condenser.model.vocabulary import MAX_WORD_CHARACTERS
 
 _DROPPED_SETTINGS = (
@@ -29,19 +29,22 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
         ValueError: there is no readable tokenizer, or it has more words than the embeddings.
     """
     from transformers import AutoTokenizer
+    from transformers import BertConfig as TheirConfig
 
     if not any((Path(origin) / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         raise ValueError(f"{origin}: expected tokenizer.json or vocab.txt, got neither.")
     try:
         tokenizer = AutoTokenizer.from_pretrained(
             str(origin),
-            config=config,  # else it reads config.json, with settings that `read_bert_config` leaves out
+            config=TheirConfig(
+                **config.model_dump()
+            ),  # else it reads config.json, with settings that `read_bert_config` leaves out
             trust_remote_code=False,
             use_fast=True,
         )
     except Exception as error:  # each of its parsers raises another kind
         raise ValueError(
-            f"{origin}: expected a tokenizer, got a damaged one ({one_line(error)}). Fetch the model again."
+            f"{origin}: expected a tokenizer, got a damaged one ({_one_line(error)}). Fetch the model again."
         ) from error
     tokenizer.backend_tokenizer.no_truncation()  # MiniLM's file cuts at 128 without a warning
     tokenizer.backend_tokenizer.no_padding()
@@ -85,3 +88,8 @@ def save_tokenizer(tokenizer: PreTrainedTokenizerFast, folder: str | Path) -> No
     settings = read_json(path)
     if settings["tokenizer_class"] == "TokenizersBackend":
         write_json(path, {**settings, "tokenizer_class": "PreTrainedTokenizerFast"})
+
+
+def _one_line(error: Exception) -> str:
+    """An error of another library, short enough for a message of ours."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]

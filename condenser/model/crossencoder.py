@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from pathlib import Path
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn.utils import skip_init
-from transformers import BertModel
 
 from condenser.files import atomic_folder, read_json, write_json
 from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
+from condenser.model.bert import Bert
 from condenser.model.bert_checkpoint import read_checkpoint
-from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import before_last_layer, layer_at
+from condenser.model.bert_config import write_bert_config
+from condenser.model.dropout import dropout
+from condenser.model.products import linear
 from condenser.model.rows import Rows
-from condenser.model.weights import WEIGHTS_FILE, fill, initialise, write_weights
+from condenser.model.weights import WEIGHTS_FILE, fill, initialise, undrawn, write_weights
 
 _HEAD = "classifier."
 
@@ -29,7 +28,7 @@ class CrossEncoder(nn.Module):
     Source: Nogueira and Cho 2019, "Passage Re-ranking with BERT", as luyug/Reranker has it.
     """
 
-    def __init__(self, bert: BertModel, *, seed: int) -> None:
+    def __init__(self, bert: Bert, *, seed: int) -> None:
         """
         Args:
             bert: its pooler is trained, unlike that of a bi-encoder.
@@ -46,29 +45,30 @@ class CrossEncoder(nn.Module):
                 "Start the cross-encoder from another BERT."
             )
         self.bert = bert
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.classifier = skip_init(nn.Linear, config.hidden_size, 1)
+        self.classifier = undrawn(lambda: nn.Linear(config.hidden_size, 1))
         initialise(self.classifier, standard_deviation=config.initializer_range, seed=seed)
         bert.pooler.requires_grad_(True)
-        use_quick_dropout(self)
-        self.recompute_layers = False  # see full_layer
+        self.recompute_layers = False  # see Layer.at_all
 
     def forward(self, rows: Rows) -> Float[Tensor, "row 1"]:
         """The score of each row, a pair packed by `condenser.data.batches.pack_pairs`."""
-        _, states = before_last_layer(self.bert, rows, recompute=self.recompute_layers)
-        (first,) = layer_at(self.bert.encoder.layer[-1], states, rows, ["cls"])
-        scores: Tensor = self.classifier(self.dropout(self.bert.pooler(first[:, None])))
-        return scores
+        _, states = self.bert.before_last_layer(rows, recompute=self.recompute_layers)
+        (first,) = self.bert.layers[-1](states, rows, [rows.first])
+        probability = self.bert.config.hidden_dropout_prob if self.training else 0.0
+        return linear(dropout(self.bert.pooler(first), probability), self.classifier)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
         """Write a Hugging Face folder, with what `tokenizer_folder` has on tokens, complete or not at all."""
-        config = deepcopy(self.bert.config)
-        config.architectures = ["BertForSequenceClassification"]
-        config.num_labels = 1
-        # sentence-transformers gives scores as they are; without this it gives their sigmoids
-        config.sentence_transformers = {"activation_fn": "torch.nn.modules.linear.Identity"}
         with atomic_folder(folder) as partial:
-            config.save_pretrained(partial)
+            write_bert_config(
+                self.bert.config,
+                partial,
+                architecture="BertForSequenceClassification",
+                id2label={"0": "LABEL_0"},
+                label2id={"LABEL_0": 0},
+                # sentence-transformers gives scores as they are; without this it gives their sigmoids
+                sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity"},
+            )
             write_weights(partial / WEIGHTS_FILE, self, settings=None)
             copy_tokenizer(tokenizer_folder, partial)
             # a tokenizer without a model's class gives no token types unless it is told to

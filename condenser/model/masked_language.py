@@ -4,34 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import BertModel
 
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
-from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import before_last_layer, layer_at
+from condenser.model.bert import Bert
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
-from condenser.model.rows import Rows
+from condenser.model.rows import Chosen, Rows
 from condenser.model.weights import write_weights
 
 
 class MaskedLanguageModel(nn.Module):
     """Logits of masked words from the last layer, the projection tied to the word embeddings."""
 
-    def __init__(self, backbone: BertModel, mlm_head: MaskedLanguageHead) -> None:
+    def __init__(self, backbone: Bert, mlm_head: MaskedLanguageHead) -> None:
         super().__init__()
         self.backbone, self.mlm_head = backbone, mlm_head
-        use_quick_dropout(self)
-        self.recompute_layers = False  # see full_layer
+        self.recompute_layers = False  # see Layer.at_all
 
-    def forward(self, rows: Rows, masked_positions: Int[Tensor, " masked"]) -> Float[Tensor, "masked vocab"]:
-        """Logits at the masked positions (flat, into row * place)."""
-        _, states = before_last_layer(self.backbone, rows, recompute=self.recompute_layers)
-        wanted = rows.tokens_at(masked_positions)
-        (masked,) = layer_at(self.backbone.encoder.layer[-1], states, rows, [wanted])
-        return self.mlm_head(masked, self.backbone.embeddings.word_embeddings.weight)
+    def forward(self, rows: Rows, masked: Chosen) -> Float[Tensor, "masked vocab"]:
+        """Logits at the masked tokens."""
+        _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
+        (late,) = self.backbone.layers[-1](states, rows, [masked])
+        return self.mlm_head(late, self.backbone.embeddings.word_embeddings.weight)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
         """Write the backbone as a Hugging Face folder, with the MLM head in a file beside it."""

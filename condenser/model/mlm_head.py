@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import BertConfig
-from transformers.models.bert.modeling_bert import BertPredictionHeadTransform
 
+from condenser.model.bert import ACTIVATIONS
+from condenser.model.bert_config import BertConfig
+from condenser.model.products import linear, product
 from condenser.model.weights import fill, read_weights
 
 MLM_HEAD_FILE = "mlm_head.safetensors"
@@ -24,14 +25,14 @@ class MaskedLanguageHead(nn.Module):
 
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
-        self.transform = BertPredictionHeadTransform(config)
+        self.transform = Transform(config)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(
         self, states: Float[Tensor, "position dim"], word_embeddings: Float[Tensor, "vocab dim"]
     ) -> Float[Tensor, "position vocab"]:
         """Logits of each position."""
-        return nn.functional.linear(self.transform(states), word_embeddings, self.bias)
+        return product(self.transform(states), [word_embeddings], [self.bias])
 
     @classmethod
     def load(cls, folder: str | Path, config: BertConfig) -> MaskedLanguageHead:
@@ -46,3 +47,18 @@ class MaskedLanguageHead(nn.Module):
         head = cls(config)
         fill(head, read_weights(path), origin=path)
         return head
+
+
+class Transform(nn.Module):
+    """What comes before the words: linear layer, activation, LayerNorm."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self._activation = ACTIVATIONS[config.hidden_act]
+
+    def forward(self, states: Float[Tensor, "position dim"]) -> Float[Tensor, "position dim"]:
+        """What is compared with the words."""
+        output: Tensor = self.LayerNorm(self._activation(linear(states, self.dense)))
+        return output

@@ -8,22 +8,26 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import BertModel
-from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
-from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import before_last_layer, full_layer, layer_at
+from condenser.model.bert import Bert, Layer
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
-from condenser.model.rows import Rows
+from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector, read_text_vector
-from condenser.model.weights import fill, initialise, read_float32_weights, read_settings, write_weights
+from condenser.model.weights import (
+    fill,
+    initialise,
+    read_float32_weights,
+    read_settings,
+    undrawn,
+    write_weights,
+)
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +36,7 @@ CONDENSER_HEAD_FILE = "condenser_head.safetensors"
 
 @dataclass
 class CondenserOutput:
-    """What one forward pass gives; logits are in the order of `masked_positions`."""
+    """What one forward pass gives; logits are in the order of the masked tokens."""
 
     head_logits: Float[Tensor, "masked vocab"]
     late_logits: Float[Tensor, "masked vocab"] | None
@@ -53,7 +57,7 @@ class Condenser(nn.Module):
 
     def __init__(
         self,
-        backbone: BertModel,
+        backbone: Bert,
         mlm_head: MaskedLanguageHead,
         *,
         num_head_layers: int,
@@ -79,42 +83,39 @@ class Condenser(nn.Module):
         self.backbone = backbone
         self.mlm_head = mlm_head
         self.vector = vector or TextVector()
-        with torch.random.fork_rng(devices=[]):  # new layers draw weights, which are replaced below
-            self.head = nn.ModuleList(BertLayer(backbone.config) for _ in range(num_head_layers))
+        self.head = undrawn(lambda: nn.ModuleList(Layer(backbone.config) for _ in range(num_head_layers)))
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
-        use_quick_dropout(self)
         self.skip_from = skip_from
         self.use_late_mlm = use_late_mlm
-        self.recompute_layers = False  # see full_layer
+        self.recompute_layers = False  # see Layer.at_all
 
-    def forward(self, rows: Rows, masked_positions: Int[Tensor, " masked"]) -> CondenserOutput:
-        """Logits at the masked positions (flat, into row * place) and the vector of each row."""
-        masked = rows.tokens_at(masked_positions)
-        early, states = before_last_layer(
-            self.backbone, rows, recompute=self.recompute_layers, skip_from=self.skip_from
+    def forward(self, rows: Rows, masked: Chosen) -> CondenserOutput:
+        """Logits at the masked tokens and the vector of each row."""
+        early, states = self.backbone.before_last_layer(
+            rows, recompute=self.recompute_layers, skip_from=self.skip_from
         )
         vectors, late_masked = self.vector.pooled(
-            self.backbone.encoder.layer[-1], states, rows, masked=masked if self.use_late_mlm else None
+            self.backbone.layers[-1], states, rows, masked=masked if self.use_late_mlm else None
         )
-        head_states = early.index_copy(0, rows.first_tokens, vectors.to(early.dtype))  # eq. 8
-        *layers, last = self.head
+        head_states = early.index_copy(0, rows.first.tokens, vectors.to(early.dtype))  # eq. 8
+        *layers, last = cast("list[Layer]", [*self.head])
         for layer in layers:
-            head_states = full_layer(layer, head_states, rows, recompute=self.recompute_layers)
-        head_masked = layer_at(last, head_states, rows, [masked])
+            head_states = layer.at_all(head_states, rows, recompute=self.recompute_layers)
+        head_masked = last(head_states, rows, [masked])
 
         # one product with the vocabulary for both predictions
         word_embeddings = self.backbone.embeddings.word_embeddings.weight
         late = [] if late_masked is None else [late_masked]
         logits = self.mlm_head(torch.cat([*head_masked, *late]), word_embeddings)
-        head_logits, *late_logits = logits.split(len(masked)) if len(logits) else (logits, logits)
+        head_logits, *late_logits = logits.split(len(masked.tokens)) if len(logits) else (logits, logits)
         return CondenserOutput(
             head_logits, late_logits[0] if self.use_late_mlm else None, self.vector.finished(vectors)
         )
 
     def represent(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vectors alone, without head and logits, with the same dropout as in `forward`."""
-        _, states = before_last_layer(self.backbone, rows, recompute=self.recompute_layers)
-        vectors, _ = self.vector.pooled(self.backbone.encoder.layer[-1], states, rows, masked=None)
+        _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
+        vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows, masked=None)
         return self.vector.finished(vectors)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:

@@ -6,11 +6,9 @@ from pathlib import Path
 
 from jaxtyping import Float
 from torch import Tensor, nn
-from transformers import BertModel
 
 from condenser.model.backbone_folder import load_backbone, save_backbone
-from condenser.model.dropout import use_quick_dropout
-from condenser.model.layers import before_last_layer
+from condenser.model.bert import Bert
 from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector
 
@@ -22,17 +20,16 @@ class Retriever(nn.Module):
     `vector` says what it is in this model.
     """
 
-    def __init__(self, backbone: BertModel, vector: TextVector | None = None) -> None:
+    def __init__(self, backbone: Bert, vector: TextVector | None = None) -> None:
         super().__init__()
         self.backbone = backbone
         self.vector = vector or TextVector()
-        use_quick_dropout(self)
-        self.recompute_layers = False  # see full_layer
+        self.recompute_layers = False  # see Layer.at_all
 
     def forward(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vector of each row."""
-        _, states = before_last_layer(self.backbone, rows, recompute=self.recompute_layers)
-        vectors, _ = self.vector.pooled(self.backbone.encoder.layer[-1], states, rows, masked=None)
+        _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
+        vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows, masked=None)
         return self.vector.finished(vectors)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:

@@ -1,38 +1,159 @@
 """Texts of different lengths that are computed together, without their padding.
 
-The tokens of all rows lie one behind the other, [token, dim]. They are laid out in rows of one width only
-inside attention, whose products are less than a twentieth of a layer's at 128 tokens.
+The tokens of all rows lie one behind the other, [token, dim]. Attention alone needs rows of one width. A
+`Layout` says where their tokens lie then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from condenser.widths import width_groups
+
+CPU = torch.device("cpu")
+Part = TypeVar("Part", bound="OnDevice")
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Token ids of texts, and where their tokens lie: each in a place of its row, and one behind the other.
+class OnDevice:
+    """Tensors that go to a device together. They are made on the CPU, where sizes are known at once."""
 
-    A place is counted through all rows: row * width + column. Rows are made on the CPU, where the number of
-    tokens is known at once, and sent to a GPU, which nobody then has to wait for.
+    def to(self: Part, device: torch.device) -> Part:
+        """The same on a device."""
+        held = {field.name: getattr(self, field.name) for field in fields(self)}
+        there = {
+            name: sent(value, device) if isinstance(value, Tensor) else value.to(device)
+            for name, value in held.items()
+            if isinstance(value, Tensor | OnDevice)
+        }
+        return replace(self, **there)
+
+
+def sent(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on a device. From pinned memory, nobody waits until a GPU has come to the copy."""
+    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Consecutive rows that are laid out in one width."""
+
+    num_rows: int
+    width: int
+    is_padded: bool
+
+
+@dataclass(frozen=True)
+class Layout(OnDevice):
+    """Places of tokens in rows, group by group; a place is counted through all of them.
 
     Attributes:
-        ids: token ids, padded to one width.
-        mask: True at tokens; None if no row is padded, for which attention has its fastest kernel.
-        token_types: of each id; None if all are 0.
+        groups: on a CPU by width, so that little is padded; on a GPU one.
+        places: of each token; None if every place has a token.
+        tokens: at each place; at padding the last token of its row.
+        is_token: False at padding.
     """
 
-    ids: Int[Tensor, "row place"]
-    mask: Bool[Tensor, "row place"] | None
-    token_types: Int[Tensor, "row place"] | None = None
-    _places: Int[Tensor, " token"] | None = None  # of each token; None: places are tokens
-    _tokens: Int[Tensor, " all"] | None = None  # at each place; at padding the token before it
+    groups: tuple[Group, ...]
+    places: Int[Tensor, " token"] | None = None
+    tokens: Int[Tensor, " place"] | None = None
+    is_token: Bool[Tensor, " place"] | None = None
+
+    @classmethod
+    def of(cls, lengths: Int[np.ndarray, " row"], widths: Sequence[tuple[int, int]]) -> Layout:
+        """Rows of these lengths in groups of so many rows of a width."""
+        firsts, begin = np.cumsum(lengths) - lengths, 0
+        groups, tokens, is_token = [], [], []
+        last = max(int(lengths.sum()) - 1, 0)
+        for num_rows, width in widths:
+            end, columns = begin + num_rows, np.arange(width)
+            of_group = lengths[begin:end, None]
+            inside = columns < of_group
+            at_places = firsts[begin:end, None] + np.minimum(columns, np.maximum(of_group - 1, 0))
+            groups.append(Group(num_rows, width, not inside.all()))
+            tokens.append(np.minimum(at_places, last).ravel())  # a row without tokens has some of another
+            is_token.append(inside.ravel())
+            begin = end
+        if not any(group.is_padded for group in groups):
+            return cls(tuple(groups))
+        all_inside = np.concatenate(is_token)
+        arrays = (np.flatnonzero(all_inside), np.concatenate(tokens), all_inside)
+        return cls(tuple(groups), *map(torch.from_numpy, arrays))
+
+    def of_one_each(self) -> Layout:
+        """The layout of one token of each row, in the same groups."""
+        return Layout(tuple(Group(group.num_rows, 1, False) for group in self.groups))
+
+    def by_group(self, values: Float[Tensor, "token dim"]) -> list[Float[Tensor, "_ _ dim"]]:
+        """The values in the places of their tokens. Padding has those of a token, and no gradient."""
+        if self.places is not None:
+            values = _WithPadding.apply(values, self.places, self.tokens)
+        return [
+            part.unflatten(0, (group.num_rows, group.width))
+            for part, group in zip(self._split(values), self.groups, strict=True)
+        ]
+
+    def together(self, by_group: list[Float[Tensor, "_ _ dim"]]) -> Float[Tensor, "token dim"]:
+        """What is in the places of tokens; the gradient of padding is zero."""
+        parts = [part.flatten(0, 1) for part in by_group]
+        values = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if self.places is None:
+            return values
+        kept: Tensor = _WithoutPadding.apply(values, self.places, self.tokens, self.is_token)
+        return kept
+
+    @cached_property
+    def shown(self) -> list[Bool[Tensor, "_ 1 1 _"] | None]:
+        """For each group, True at its tokens; None if it is not padded. In the shape of attention's mask."""
+        if self.is_token is None:
+            return [None] * len(self.groups)
+        return [
+            part.view(group.num_rows, 1, 1, group.width) if group.is_padded else None
+            for part, group in zip(self._split(self.is_token), self.groups, strict=True)
+        ]
+
+    def _split(self, places: Tensor) -> Sequence[Tensor]:
+        """The places of each group."""
+        if len(self.groups) == 1:  # in an export, whose sizes are no numbers
+            return [places]
+        return places.split([group.num_rows * group.width for group in self.groups])
+
+
+@dataclass(frozen=True)
+class Chosen(OnDevice):
+    """Some tokens of rows, in their order, and their layout in the same groups of rows."""
+
+    tokens: Int[Tensor, " chosen"]
+    layout: Layout
+
+
+@dataclass(frozen=True)
+class Rows(OnDevice):
+    """Token ids of texts.
+
+    Attributes:
+        ids: token ids.
+        columns: the place of each token in its row.
+        token_types: of each token; None if all are 0.
+        first: the first token of every row, [CLS].
+        layout: of all tokens.
+        lengths: tokens of each row.
+    """
+
+    ids: Int[Tensor, " token"]
+    columns: Int[Tensor, " token"]
+    token_types: Int[Tensor, " token"] | None
+    first: Chosen
+    layout: Layout
+    lengths: Int[np.ndarray, " row"]
 
     @classmethod
     def of(
@@ -41,66 +162,48 @@ class Rows:
         lengths: Int[np.ndarray, " row"],
         *,
         token_types: Int[np.ndarray, "row place"] | None = None,
+        device: torch.device = CPU,
     ) -> Rows:
-        """Rows on the CPU; `lengths` (1 or more) tell the tokens of each row from the padding behind them."""
-        width = ids.shape[1]
-        types = None if token_types is None else torch.from_numpy(token_types)
-        if (lengths >= width).all():
-            return cls(torch.from_numpy(ids), None, types)
-        is_token = np.arange(width) < lengths[:, None]
-        places, tokens = np.flatnonzero(is_token), np.cumsum(is_token) - 1
-        arrays = map(torch.from_numpy, (places, tokens))
-        return cls(torch.from_numpy(ids), torch.from_numpy(is_token), types, *arrays)
+        """Rows on the CPU, laid out as suits `device`; `lengths` (1 or more) tell tokens from padding.
+
+        They take least time if rows of similar length stand together.
+        """
+        places = np.arange(ids.shape[1])
+        inside = places < lengths[:, None]
+        layout = Layout.of(lengths, width_groups(lengths, on_cpu=device.type == "cpu"))
+        return cls(
+            torch.from_numpy(ids[inside]),
+            torch.from_numpy(np.broadcast_to(places, ids.shape)[inside]),
+            None if token_types is None else torch.from_numpy(token_types[inside]),
+            Chosen(torch.from_numpy(np.cumsum(lengths) - lengths), layout.of_one_each()),
+            layout,
+            lengths,
+        )
 
     @classmethod
-    def with_padding(cls, ids: Int[Tensor, "row place"], mask: Bool[Tensor, "row place"]) -> Rows:
-        """Rows whose padding is computed like tokens: for a trace, whose shapes must not depend on a mask."""
-        return cls(ids, mask)
+    def traced(cls, ids: Int[Tensor, "row place"], mask: Bool[Tensor, "row place"]) -> Rows:
+        """Rows for an export, whose shapes must not depend on the mask: padding is computed like tokens."""
+        num_rows, width = ids.shape
+        columns = torch.arange(width, device=ids.device)
+        firsts = torch.arange(num_rows, device=ids.device) * width
+        layout = Layout((Group(num_rows, width, True),), is_token=mask.flatten())
+        return cls(
+            ids.flatten(),
+            columns.expand(num_rows, width).flatten(),
+            None,
+            Chosen(firsts, layout.of_one_each()),
+            layout,
+            np.empty(0, np.int64),
+        )
 
-    def to(self, device: torch.device) -> Rows:
-        """The same rows on a device."""
-        tensors = {field.name: getattr(self, field.name) for field in fields(self)}
-        there = {name: sent(one, device) for name, one in tensors.items() if one is not None}
-        return replace(self, **there)
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of all rows, without padding."""
-        return self.ids.numel() if self._places is None else len(self._places)
-
-    @property
-    def first_tokens(self) -> Int[Tensor, " row"]:
-        """The first token of every row, [CLS]."""
-        num_rows, width = self.ids.shape
-        return self.tokens_at(torch.arange(0, num_rows * width, width, device=self.ids.device))
-
-    @property
-    def attended(self) -> Bool[Tensor, "row 1 1 place"] | None:
-        """The mask in attention's shape: the same keys for every head and every query."""
-        return None if self.mask is None else self.mask[:, None, None, :]
-
-    def tokens_at(self, places: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
-        """The tokens in these places."""
-        return places if self._tokens is None else self._tokens.index_select(0, places)
-
-    def packed(self, laid_out: Shaped[Tensor, "row place ..."]) -> Shaped[Tensor, "token ..."]:
-        """What is in the places of tokens; the gradient of padding is zero."""
-        values = laid_out.flatten(0, 1)
-        if self.mask is None or self._places is None:
-            return values
-        kept: Tensor = _WithoutPadding.apply(values, self._places, self._tokens, self.mask.view(-1, 1))
-        return kept
-
-    def laid_out(self, values: Float[Tensor, "token dim"]) -> Float[Tensor, "row place dim"]:
-        """The values in the places of their tokens. Padding has those of a token, and no gradient."""
-        if self._places is not None:
-            values = _WithPadding.apply(values, self._places, self._tokens)
-        return values.unflatten(0, self.ids.shape)
-
-
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on a device. From pinned memory, nobody waits until a GPU has come to the copy."""
-    return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
+    def chosen(self, rows: Int[np.ndarray, " chosen"], columns: Int[np.ndarray, " chosen"]) -> Chosen:
+        """The tokens at these columns of these rows, in ascending order, on the CPU."""
+        counts = np.bincount(rows, minlength=len(self.lengths))
+        sizes = np.array([group.num_rows for group in self.layout.groups])
+        widths = np.maximum.reduceat(counts, np.cumsum(sizes) - sizes)
+        firsts = np.cumsum(self.lengths) - self.lengths
+        layout = Layout.of(counts, [*zip(sizes.tolist(), widths.tolist(), strict=True)])
+        return Chosen(torch.from_numpy(firsts[rows] + columns), layout)
 
 
 # Each is the gradient of the other. PyTorch's own gradient of index_select adds up, token by token, what went
@@ -115,7 +218,7 @@ class _WithoutPadding(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         tokens, is_token = ctx.saved_tensors
         # on a CPU, masked_fill takes five times as long
-        return gradient.index_select(0, tokens).mul_(is_token.to(gradient.dtype)), None, None, None
+        return gradient.index_select(0, tokens).mul_(is_token[:, None].to(gradient.dtype)), None, None, None
 
 
 class _WithPadding(torch.autograd.Function):

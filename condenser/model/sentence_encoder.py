@@ -9,7 +9,8 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
-from condenser.model.backbone_folder import write_backbone
+from condenser.model.backbone_folder import load_backbone, write_backbone
+from condenser.model.weights import fill
 
 
 def load_sentence_encoder(
@@ -32,7 +33,9 @@ def load_sentence_encoder(
 def save_sentence_encoder(encoder: SentenceTransformer, initial: str | Path, folder: str | Path) -> None:
     """Write a Hugging Face folder, with what `initial` has on tokens and on the text's vector."""
     transformer: Any = encoder[0]
-    write_backbone(transformer.auto_model, initial, folder)
+    bert = load_backbone(initial, dropout=None)
+    fill(bert, transformer.auto_model.state_dict(), origin=initial)
+    write_backbone(bert, initial, folder)
 
 
 def _in_float32(module: Any, inputs: Any, features: Any) -> Any:

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
-from transformers.models.bert.modeling_bert import BertLayer
 
 from condenser.files import read_json, write_json
-from condenser.model.layers import Wanted, layer_at
-from condenser.model.rows import Rows
+from condenser.model.bert import Layer
+from condenser.model.rows import Chosen, Layout, Rows
 
 MODULES_FILE = "modules.json"
 POOLING_FILE = "1_Pooling/config.json"
@@ -51,11 +50,11 @@ class TextVector:
 
     def pooled(
         self,
-        last: BertLayer,
+        last: Layer,
         states: Float[Tensor, "token dim"],
         rows: Rows,
         *,
-        masked: Int[Tensor, " masked"] | None,
+        masked: Chosen | None,
     ) -> tuple[Float[Tensor, "row dim"], Float[Tensor, "masked dim"] | None]:
         """The vectors before they are normalised, and the last layer's states at some tokens.
 
@@ -63,16 +62,11 @@ class TextVector:
         "mean" at all tokens. The dropout of the vectors does not depend on `masked`.
         """
         if self.pooling == "cls":
-            wanted: list[Wanted] = ["cls"] if masked is None else ["cls", masked]
-            vectors, *others = layer_at(last, states, rows, wanted)
+            vectors, *others = last(states, rows, [rows.first] if masked is None else [rows.first, masked])
             return vectors, others[0] if others else None
-        (late,) = layer_at(last, states, rows, ["all"])
-        kept = None if masked is None else late.index_select(0, masked)
-        tokens, mask = rows.laid_out(_precise(late)), rows.mask
-        if mask is None:
-            return tokens.mean(dim=1), kept
-        sums = (tokens * mask[:, :, None]).sum(dim=1)
-        return sums / mask.sum(dim=1, keepdim=True), kept
+        (late,) = last(states, rows, [None])
+        kept = None if masked is None else late.index_select(0, masked.tokens)
+        return _means(_precise(late), rows.layout), kept
 
     def finished(self, vectors: Float[Tensor, "row dim"]) -> Float[Tensor, "row dim"]:
         """The vectors as they are compared: of length 1 if the model says so."""
@@ -80,6 +74,18 @@ class TextVector:
             return vectors
         with torch.autocast(vectors.device.type, enabled=False):
             return functional.normalize(_precise(vectors), dim=-1)
+
+
+def _means(states: Float[Tensor, "token dim"], layout: Layout) -> Float[Tensor, "row dim"]:
+    """The mean of each row's tokens."""
+    means = []
+    for tokens, shown in zip(layout.by_group(states), layout.shown, strict=True):
+        if shown is None:
+            means.append(tokens.mean(dim=1))
+        else:
+            is_token = shown[:, 0, 0, :, None]
+            means.append((tokens * is_token).sum(dim=1) / is_token.sum(dim=1))
+    return torch.cat(means)
 
 
 def _precise(values: Tensor) -> Tensor:

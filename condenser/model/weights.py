@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -15,7 +15,16 @@ from torch import Tensor, nn
 from condenser.files import atomic_write, canonical_json
 
 WEIGHTS_FILE = "model.safetensors"
+Made = TypeVar("Made", bound=nn.Module)
+
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+def undrawn(make: Callable[[], Made]) -> Made:
+    """The module that `make` gives, before its weights have values: no time is lost on drawing them."""
+    with torch.device("meta"):
+        module = make()
+    return module.to_empty(device="cpu")
 
 
 def initialise(module: nn.Module, *, standard_deviation: float, seed: int) -> None:

@@ -48,7 +48,7 @@ def training(
     model = MaskedLanguageModel.load(initial, dropout=None)
 
     def losses(texts: MaskedRows) -> tuple[None, dict[str, Any]]:
-        logits = model(texts.rows, texts.masked_positions)
+        logits = model(texts.rows, texts.masked)
         return None, {"mlm": masked_cross_entropy_sum(logits, texts.labels)}
 
     return train_on_blocks(shards, settings, seed=seed, model=model, loss_weights={"mlm": 1.0}, losses=losses)

@@ -59,7 +59,7 @@ def write_attention_entropies(
     with Progress(f"attention {output.parent.parent.name}", total=len(rows), unit="passages") as progress:
         for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
             ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
-            found = cls_attention_entropies(retriever.backbone, Rows.of(ids, whole).to(device))
+            found = cls_attention_entropies(retriever.backbone, Rows.of(ids, whole, device=device).to(device))
             entropies[batch] = found.double().cpu().numpy()
             progress.advance(len(batch))
     names = [doc_ids[row] for row in rows]

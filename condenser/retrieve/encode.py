@@ -17,7 +17,7 @@ from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named
 from condenser.model.devices import Compute
-from condenser.model.onednn import multiply_by_onednn
+from condenser.model.products import weights_unchanged
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.progress import Progress
@@ -57,10 +57,9 @@ def encode_texts(
     tokenizer = Tokenizer(encoder_folder)
     retriever = Retriever.load(encoder_folder, dropout=None).to(compute.device).eval()
     dim = retriever.backbone.config.hidden_size
-    if compute.device.type == "cpu":
-        multiply_by_onednn(retriever, precision=compute.precision)
     wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
+        weights_unchanged(),
         full_disk_named(work_folder),
         BlockFile(
             work_folder, "embeddings", num_rows=len(wanted), rows_of_block=block_rows, dim=dim
@@ -76,7 +75,7 @@ def encode_texts(
             for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
                 ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
                 with torch.inference_mode(), compute.autocast():
-                    vectors = retriever(Rows.of(ids, whole).to(compute.device))
+                    vectors = retriever(Rows.of(ids, whole, device=compute.device).to(compute.device))
                 embeddings[torch.from_numpy(batch).to(compute.device)] = vectors.float()
             block = embeddings.cpu().numpy()
             wrong = np.flatnonzero(~np.isfinite(block).all(axis=1))

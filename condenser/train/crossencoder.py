@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from condenser.data.batches import length_chunks, pack_pairs, padded_width, pair_windows
+from condenser.data.batches import length_chunks, pack_pairs, pair_windows
 from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer
 from condenser.loss.listwise import localised_contrastive_loss
@@ -43,7 +43,7 @@ def train_crossencoder(
         model = CrossEncoder.start(initial, seed=seed)
         num_positions = model.bert.config.max_position_embeddings
         longest = lengths["query"] + lengths["passage"] - 1  # they share a [CLS]
-        if padded_width(longest) > num_positions:
+        if longest > num_positions:
             raise ValueError(
                 f"{initial}: expected positions for a query and a passage ({longest} tokens with specials), "
                 f"got {num_positions}. Lower lengths of the recipe, or take another backbone."
@@ -69,7 +69,7 @@ def train_crossencoder(
             for number in processes.mine(len(cuts)):
                 of_chunk = pairs.at(cuts[number])
                 ids, types = pack_pairs(queries_shards, passages_shards, of_chunk, tokenizer)
-                rows = Rows.of(ids, of_chunk.lengths, token_types=types)
+                rows = Rows.of(ids, of_chunk.lengths, token_types=types, device=processes.device)
                 dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
                 chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))
             return Batch(

@@ -63,8 +63,9 @@ def train_retriever(
             for number in processes.mine(len(cuts)):
                 places = cuts[number]
                 ids, whole = pack_texts(shards, starts[places], lengths[places], tokenizer)
+                rows_of_chunk = Rows.of(ids, whole, device=processes.device)
                 dropout_seed = stream_key(seed, f"dropout of {group} of step {step}", number)
-                chunks.append(Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), dropout_seed))
+                chunks.append(Chunk(group, torch.from_numpy(places), rows_of_chunk, dropout_seed))
             return chunks, int(lengths.sum()) + 2 * len(lengths)
 
         def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:

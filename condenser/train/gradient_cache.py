@@ -74,7 +74,7 @@ def contrastive_backward(
     losses). Both ways give the same gradient.
 
     Args:
-        encode: gives [row, dim]. It must enter autocast itself.
+        encode: gives [row, dim].
         encode_with_losses: gives the same representations, with the same dropout, and the chunk's own
             losses under `loss_names`.
         dim: width of a representation, for a process without chunks.
@@ -84,10 +84,6 @@ def contrastive_backward(
     Returns:
         "contrastive" and each of `loss_names`: unscaled, of the whole batch, the same in every process.
     """
-    # autocast caches the weights it casts. A weight cast in the first pass has no graph, so that the
-    # second pass would give it no gradient
-    for device_type in {"cpu", processes.device.type}:
-        assert not torch.is_autocast_enabled(device_type), "enter autocast inside encode"
 
     def compute(chunk: Chunk[Inputs]) -> tuple[Tensor, Mapping[str, Tensor]]:
         torch.manual_seed(chunk.seed)  # the CPU's generator and every GPU's

@@ -27,6 +27,7 @@ from torch import Tensor, nn
 
 from condenser.data.batches import num_steps, step_items
 from condenser.files import atomic_folder, write_json
+from condenser.model.products import weights_unchanged
 from condenser.progress import Progress
 from condenser.train.checkpoint import (
     LOG_NAME,
@@ -234,7 +235,8 @@ def train(
             rate = settings["learning_rate"] * factor
             for group in optimiser.param_groups:
                 group["lr"] = rate
-            losses = backward(batch.content, step, state["loss_scale"])
+            with weights_unchanged():
+                losses = backward(batch.content, step, state["loss_scale"])
             sum_gradients(weights.values(), processes)
             due = step_log is not None and time.monotonic() - last_saved >= run.checkpoint_every_s
             num_stopping, num_due = processes.sum_floats([float(stop.signal != 0), float(due)])

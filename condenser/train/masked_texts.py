@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from condenser.data.batches import length_chunks, pack_texts, padded_width
+from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.masking import mask_tokens
 from condenser.data.randomness import stream_key
 from condenser.data.records import read_doc_ids
 from condenser.data.tokens import Tokenizer, TokenShards
-from condenser.model.rows import Rows, sent
+from condenser.model.rows import Chosen, OnDevice, Rows
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import Chunk, ChunkedTexts
 
@@ -65,18 +65,12 @@ class Stretches:
 
 
 @dataclass(frozen=True)
-class MaskedRows:
-    """Texts that are encoded together. They stay on the CPU until then."""
+class MaskedRows(OnDevice):
+    """Texts that are encoded together, and their masked tokens. They stay on the CPU until then."""
 
     rows: Rows
-    masked_positions: Int[Tensor, " masked"]  # flat, into row * place
+    masked: Chosen
     labels: Int[Tensor, " masked"]
-
-    def to(self, device: torch.device) -> MaskedRows:
-        """The same texts on a device."""
-        return MaskedRows(
-            self.rows.to(device), sent(self.masked_positions, device), sent(self.labels, device)
-        )
 
 
 @dataclass(frozen=True)
@@ -130,7 +124,8 @@ def masked_texts(
                 )
                 ids, masked_positions, labels = masked.input_ids, masked.masked_positions, masked.labels
             num_masked += len(labels)
-            parts = _cut(ids, whole, masked_positions, labels, sizes=[len(rows) for rows in several])
+            sizes = [len(rows) for rows in several]
+            parts = _cut(ids, whole, masked_positions, labels, sizes=sizes, device=processes.device)
             for number, (rows, inputs) in enumerate(zip(several, parts, strict=True), start=first + begin):
                 if number in mine:
                     chunk_seed = stream_key(seed, f"dropout of step {step}", number)
@@ -139,27 +134,24 @@ def masked_texts(
 
 
 def _cut(
-    ids: np.ndarray, whole: np.ndarray, masked_positions: np.ndarray, labels: np.ndarray, *, sizes: list[int]
+    ids: np.ndarray,
+    whole: np.ndarray,
+    masked_positions: np.ndarray,
+    labels: np.ndarray,
+    *,
+    sizes: list[int],
+    device: torch.device,
 ) -> Iterator[MaskedRows]:
-    """Masked rows in chunks of these sizes, each only as wide as its own longest row."""
-    width, num_rows = ids.shape[1], np.array(sizes, dtype=np.int64)
-    ends = np.cumsum(num_rows)
-    begins = ends - num_rows
-    longest = np.maximum.reduceat(whole, begins)
-    masked_rows = masked_positions // width
+    """Masked rows in chunks of these sizes."""
+    ends = np.cumsum(sizes)
+    masked_rows, masked_columns = np.divmod(masked_positions, ids.shape[1])
     masked_ends = np.searchsorted(masked_rows, ends)
-    first = 0
-    for begin, end, most, last in zip(
-        *(numbers.tolist() for numbers in (begins, ends, longest, masked_ends)), strict=True
-    ):
-        own = min(padded_width(most), width)
-        shift = masked_rows[first:last] * (width - own) + begin * own
-        yield MaskedRows(
-            Rows.of(ids[begin:end, :own].copy(), whole[begin:end]),
-            torch.from_numpy(masked_positions[first:last] - shift),
-            torch.from_numpy(labels[first:last]),
-        )
-        first = last
+    begin = first = 0
+    for end, last in zip(ends.tolist(), masked_ends.tolist(), strict=True):
+        rows = Rows.of(ids[begin:end], whole[begin:end], device=device)
+        masked = rows.chosen(masked_rows[first:last] - begin, masked_columns[first:last])
+        yield MaskedRows(rows, masked, torch.from_numpy(labels[first:last]))
+        begin, first = end, last
 
 
 def ids_of(shards: TokenShards, groups: Mapping[str, Texts], doc_ids: Path) -> dict[str, list[str]]:

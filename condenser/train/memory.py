@@ -85,9 +85,9 @@ def graph_bytes(chunks: Sequence[Chunk[MaskedRows]], model: Any) -> int:
     numbers = 0
     for chunk in chunks:
         rows = chunk.inputs.rows
-        num_rows, width = rows.ids.shape
-        numbers += num_layers * rows.num_tokens * vectors
-        numbers += num_layers * num_rows * width**2 * 3 * config.num_attention_heads
+        squares = sum(group.num_rows * group.width**2 for group in rows.layout.groups)
+        numbers += num_layers * len(rows.ids) * vectors
+        numbers += num_layers * squares * 3 * config.num_attention_heads
         numbers += len(chunk.inputs.labels) * 3 * 2 * config.vocab_size
     return 4 * numbers
 

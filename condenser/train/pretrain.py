@@ -156,7 +156,7 @@ def mix_in(model: nn.Module, others: Mapping[str, Tensor], *, share: float) -> N
 
 def condenser_losses(model: Condenser, texts: MaskedRows) -> tuple[Tensor, dict[str, Tensor]]:
     """The vectors of a chunk, and the sums of the Condenser's two MLM losses (eq. 9-11)."""
-    output = model(texts.rows, texts.masked_positions)
+    output = model(texts.rows, texts.masked)
     losses = {"head_mlm": masked_cross_entropy_sum(output.head_logits, texts.labels)}
     if output.late_logits is not None:
         losses["late_mlm"] = masked_cross_entropy_sum(output.late_logits, texts.labels)

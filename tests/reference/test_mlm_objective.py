@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from small_models import padded, transformers_config
 from small_trainings import prepare
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertForMaskedLM
 
 from condenser.data.batches import step_items
 from condenser.data.tokens import Tokenizer, TokenShards
@@ -24,8 +25,7 @@ SETTINGS = {"max_tokens": 30, "short_probability": 0.1, "mask_probability": 0.15
 
 def reference(model: mlm.MaskedLanguageModel) -> BertForMaskedLM:  # type: ignore[name-defined]
     """transformers' masked language model with the same weights."""
-    config = BertConfig(**{**model.backbone.config.to_dict(), "attn_implementation": "eager"})
-    theirs = BertForMaskedLM(config)
+    theirs = BertForMaskedLM(transformers_config(model.backbone.config))
     theirs.bert.load_state_dict(
         {name: value for name, value in model.backbone.state_dict().items() if not name.startswith("pooler")}
     )
@@ -55,10 +55,12 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
     )
     (chunk,) = whole.chunks
     rows = chunk.inputs.rows
-    labels = torch.full(rows.ids.shape, -100)
-    labels.view(-1)[chunk.inputs.masked_positions] = chunk.inputs.labels
-    mask = None if rows.mask is None else rows.mask.long()
-    loss = theirs(input_ids=rows.ids, attention_mask=mask, labels=labels).loss
+    ids, mask = padded(rows)
+    of_tokens = torch.full(rows.ids.shape, -100)
+    of_tokens[chunk.inputs.masked.tokens] = chunk.inputs.labels
+    labels = torch.full(ids.shape, -100)
+    labels[mask] = of_tokens
+    loss = theirs(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
     loss.backward()
     assert figures["loss"] == figures["mlm"] == pytest.approx(loss.item(), rel=1e-10)
     ours = dict(model.backbone.named_parameters())

@@ -71,7 +71,9 @@ class _Plain(nn.Module):
         words = self.bert.embeddings.word_embeddings.weight
 
         def logits(inputs: Tensor) -> Tensor:
-            return self.mlm_head.transform(inputs) @ words.T + self.mlm_head.bias
+            transform = self.mlm_head.transform
+            transformed = transform.LayerNorm(functional.gelu(transform.dense(inputs)))
+            return transformed @ words.T + self.mlm_head.bias
 
         return logits(self.layer(mixed, hidden)), logits(late), late[:, 0]
 

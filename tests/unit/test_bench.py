@@ -11,13 +11,16 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel
 
+from condenser.model.bert import Bert
+from condenser.model.bert_config import BertConfig
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
 from condenser.train.gradient_cache import Chunk
 from condenser.train.masked_texts import MaskedRows
+
+LENGTHS = [8, 6, 5]
 
 
 @pytest.fixture
@@ -71,9 +74,9 @@ def test_padded_texts_are_our_rows_in_the_batchs_order(bench: SimpleNamespace) -
     chunk = _chunk()
     texts = bench.plain.padded_texts([chunk], width=12, device=torch.device("cpu"))
     for place, row in enumerate(chunk.rows.tolist()):
-        length = int(chunk.inputs.rows.mask[place].sum())
-        assert texts.mask[row].tolist() == [1] * length + [0] * (12 - length)
-        assert torch.equal(texts.ids[row, :length], chunk.inputs.rows.ids[place, :length])
+        ids = chunk.inputs.rows.ids.split(LENGTHS)[place]
+        assert texts.mask[row].tolist() == [1] * len(ids) + [0] * (12 - len(ids))
+        assert torch.equal(texts.ids[row, : len(ids)], ids)
     assert sorted(texts.labels[texts.labels >= 0].tolist()) == sorted(chunk.inputs.labels.tolist())
 
 
@@ -88,7 +91,7 @@ def _condenser(skip_from: int = 1) -> Condenser:
         initializer_range=0.5,
     )
     return Condenser(
-        BertModel(config),
+        Bert(config),
         MaskedLanguageHead(config),
         num_head_layers=2,
         skip_from=skip_from,
@@ -101,6 +104,7 @@ def _chunk() -> Chunk[MaskedRows]:
     """Three rows of 8, 6 and 5 tokens, not in the batch's order."""
     generator = torch.Generator().manual_seed(0)
     ids = torch.randint(5, 50, (3, 8), generator=generator)
-    rows = Rows.of(ids.numpy(), np.array([8, 6, 5]))
-    inputs = MaskedRows(rows, torch.tensor([2, 10, 11, 18]), torch.tensor([7, 8, 9, 10]))
+    rows = Rows.of(ids.numpy(), np.array(LENGTHS))
+    masked = rows.chosen(np.array([0, 1, 1, 2]), np.array([2, 2, 3, 2]))
+    inputs = MaskedRows(rows, masked, torch.tensor([7, 8, 9, 10]))
     return Chunk("blocks", torch.tensor([2, 0, 1]), inputs, seed=0)

@@ -427,8 +427,7 @@ def test_the_head_starts_below_the_last_layer_of_any_backbone_that_is_known(
 
 
 def test_the_longest_row_is_padded_and_must_fit_the_positions(config: Config, tmp_path: Path) -> None:
-    # a span of 128, with its two specials 130, padded 136
-    for positions, fits in ((136, True), (135, False)):
+    for positions, fits in ((130, True), (129, False)):  # a span of 128 and its two specials
         scratch = {**SCRATCH, "max_positions": positions}
         folder = backbone_folder(tmp_path, num_hidden_layers=4, max_position_embeddings=positions)
         for backbone, key in ((scratch, "max_positions"), (folder, "path")):
@@ -438,9 +437,8 @@ def test_the_longest_row_is_padded_and_must_fit_the_positions(config: Config, tm
                 validated(given)
                 continue
             assert refusal(given) == (
-                f"models.backbone.{key}: expected at least 136 positions for models.cocondenser.span_tokens "
-                "(a row of 130 tokens with its specials, padded to a multiple of 8), got 135. "
-                "Shorten the texts, or take another backbone."
+                f"models.backbone.{key}: expected at least 130 positions for models.cocondenser.span_tokens "
+                "(with specials), got 129. Shorten the texts, or take another backbone."
             )
 
 
@@ -482,14 +480,14 @@ RERANKER = {
 def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(config: Config) -> None:
     given = changed(changed(config, "figures", {}), "systems.reranked", RERANKER)
     given = changed(given, "tables", {"one": {"rows": ["reranked"], "measures": ["MRR@10"]}})
-    for positions in (160, 159):
+    for positions in (159, 158):
         checked = validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": positions}))
-        if positions == 160:
+        if positions == 159:
             check_longest_row(checked, "msmarco", "reranked")
             continue
         expected = (
-            "^models.backbone.max_positions: expected at least 160 positions for recipes.marco, the longest "
-            r"row of systems.reranked \(a row of 159 tokens .*, got 159\. "
+            "^models.backbone.max_positions: expected at least 159 positions for recipes.marco, the longest "
+            r"row of systems.reranked \(with specials\), got 158\. "
         )
         with pytest.raises(ValueError, match=expected):
             check_longest_row(checked, "msmarco", "reranked")

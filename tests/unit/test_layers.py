@@ -12,7 +12,7 @@ import pytest
 from source_code import imports, imports_at_once, tree_of
 
 # The ground, from below: each may import those before it.
-GROUND = ["settings", "kinds", "files", "progress", "program", "manifest"]
+GROUND = ["settings", "kinds", "widths", "files", "progress", "program", "manifest"]
 # What each other room may import besides, in all of a file, and in its functions alone.
 MAY_IMPORT = {
     "data": {"data"},
@@ -79,7 +79,7 @@ from condenser.evaluate import measures, published
 from condenser.pipeline import environment, freshness, known, locks, specs, verify
 from condenser.pipeline.costs import arithmetic, forecast
 from condenser.report import state
-arithmetic.inference_batches(np.array([8, 16]), batch_tokens=512)  # each run forecasts its jobs
+arithmetic.inference_batches(np.array([8, 16]), batch_tokens=512, on_cpu=True)  # each run forecasts its jobs
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)

@@ -79,7 +79,7 @@ class Searcher:
         room = self._max_tokens - 2
         row = np.array([[self._tokenizer.cls_id, *ids[:room], self._tokenizer.sep_id]], np.int64)
         with torch.inference_mode(), self._compute.autocast():
-            vector = self._retriever(Rows(torch.from_numpy(row), None)).float().numpy()
+            vector = self._retriever(Rows.of(row, np.array([row.shape[1]]))).float().numpy()
         if not np.isfinite(vector).all():
             raise ValueError("expected a finite embedding of the query, got NaN or infinity. Train again.")
         is_cut = len(ids) > room

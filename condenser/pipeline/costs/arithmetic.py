@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from condenser.data.batches import length_chunks, num_steps, token_batches
+from condenser.widths import width_groups
 
 TRAINING_PASSES = 3
 """A forward pass, and a backward pass of twice its products: one for the inputs, one for the weights."""
@@ -29,14 +30,16 @@ class Chunk:
     """Rows computed together.
 
     Attributes:
-        width: of a row inside attention, with padding.
         tokens: of all rows, without padding.
-        masked: how many of them are masked.
+        places: of all rows, as attention lays them out (`condenser.widths`).
+        squares: places of each row with each other.
+        masked: how many tokens are masked.
     """
 
     rows: float
-    width: int
     tokens: float
+    places: float
+    squares: float
     masked: float = 0.0
 
 
@@ -53,6 +56,7 @@ class Shape:
     num_head_layers: int = 0
     _: KW_ONLY
     pooling: str = "cls"  # "mean": the vector of a text needs the last layer at every token
+    on_cpu: bool = False  # where it computes
 
     @property
     def num_weights(self) -> int:
@@ -68,34 +72,33 @@ class Shape:
     def encoder_flops(self, chunk: Chunk) -> float:
         """Forward pass of a retriever, or the first of a gradient cache; [CLS] needs less of a layer."""
         pooled = chunk.tokens if self.pooling == "mean" else chunk.rows
-        return self._layers(self.num_layers, chunk, pooled, pooled)
+        return self._layers(self.num_layers, chunk, pooled)
 
     def mlm_flops(self, chunk: Chunk) -> float:
         """Forward pass of a masked language model: the last layer and the logits at masked positions only."""
-        return self._layers(self.num_layers, chunk, chunk.tokens, chunk.masked) + self._logits(chunk)
+        return self._layers(self.num_layers, chunk, chunk.masked) + self._logits(chunk)
 
     def condenser_flops(self, chunk: Chunk, *, use_late_mlm: bool) -> float:
         """Forward pass of a Condenser with the logits of its one or two masked language models."""
-        head = self._layers(self.num_head_layers, chunk, chunk.tokens, chunk.masked) + self._logits(chunk)
+        head = self._layers(self.num_head_layers, chunk, chunk.masked) + self._logits(chunk)
         late = self._logits(chunk)
         if self.pooling == "cls":  # the encoder has the last layer's keys and values already
-            late += self._layer(chunk, 0, chunk.tokens, chunk.masked)
+            late += self._layer(chunk, 0, chunk.masked)
         return self.encoder_flops(chunk) + head + use_late_mlm * late
 
-    def _layers(self, number: int, chunk: Chunk, queries: float, outputs: float) -> float:
-        """Some layers; the last one has queries and outputs at so many positions only."""
-        whole = self._layer(chunk, chunk.tokens, chunk.tokens, chunk.tokens)
-        return (number - 1) * whole + self._layer(chunk, chunk.tokens, queries, outputs)
+    def _layers(self, number: int, chunk: Chunk, asked: float) -> float:
+        """Some layers, the last one at so many tokens only."""
+        whole = self._layer(chunk, chunk.tokens, chunk.tokens)
+        return (number - 1) * whole + self._layer(chunk, chunk.tokens, asked)
 
-    def _layer(self, chunk: Chunk, keys: float, queries: float, outputs: float) -> float:
-        """Keys and values; queries, of all tokens or of [CLS]; outputs with feed-forward.
+    def _layer(self, chunk: Chunk, keys: float, asked: float) -> float:
+        """Keys and values of some tokens; queries, output and feed-forward of those that are asked for.
 
-        Attention has padding: the queries of all tokens, and the keys of a row, have its whole width.
+        Attention has padding.
         """
-        squares = (2 * keys + queries + outputs) * self.dim**2
-        attending = chunk.rows * (chunk.width if queries == chunk.tokens else 1)
-        attention = 2 * attending * chunk.width * self.dim
-        return 2 * (squares + attention + 2 * outputs * self.dim * self.feed_forward)
+        products = (2 * keys + 2 * asked) * self.dim**2
+        pairs = chunk.squares if asked == chunk.tokens else asked * chunk.places / chunk.rows
+        return 2 * (products + 2 * pairs * self.dim + 2 * asked * self.dim * self.feed_forward)
 
     def _logits(self, chunk: Chunk) -> float:
         """The language model's transform of masked positions, and their products with the vocabulary."""
@@ -109,7 +112,7 @@ class Shape:
         num_layers = self.num_layers + self.num_head_layers
         vectors = 12 * self.dim + 2 * self.feed_forward
         return sum(
-            num_layers * (chunk.tokens * vectors + chunk.rows * chunk.width**2 * 3 * self.num_heads)
+            num_layers * (chunk.tokens * vectors + chunk.squares * 3 * self.num_heads)
             + chunk.masked * 3 * 2 * self.vocab_size
             for chunk in chunks
         )
@@ -140,7 +143,7 @@ class Shape:
         batch_size = min(settings["batch_size"], whole_items)
         batches = [average_batch(lengths, count * batch_size) for count, lengths in rows]
         chunks = [
-            padded(batch[chunk], mask_probability)
+            padded(batch[chunk], mask_probability, on_cpu=self.on_cpu)
             for batch in batches
             for chunk in length_chunks(batch, rows_per_chunk=settings["rows_per_chunk"])
         ]
@@ -174,7 +177,8 @@ class Shape:
         `lengths` is a sample of theirs, with specials.
         """
         block = average_batch(lengths, min(block_rows, max(1, round(num_rows))))
-        batches, num_blocks = inference_batches(block, batch_tokens=batch_tokens), num_rows / len(block)
+        batches = inference_batches(block, batch_tokens=batch_tokens, on_cpu=self.on_cpu)
+        num_blocks = num_rows / len(block)
         # graphs are not kept, and a forward pass is a third of a training's
         graphs = [self.graph_numbers([batch]) for batch in batches]
         return {
@@ -186,9 +190,10 @@ class Shape:
         }
 
 
-def inference_batches(lengths: np.ndarray, *, batch_tokens: int) -> list[Chunk]:
+def inference_batches(lengths: np.ndarray, *, batch_tokens: int, on_cpu: bool) -> list[Chunk]:
     """Rows of these lengths in the batches of a forward pass."""
-    return [padded(lengths[rows]) for rows in token_batches(lengths, batch_tokens=batch_tokens)]
+    batches = token_batches(lengths, batch_tokens=batch_tokens)
+    return [padded(lengths[rows], on_cpu=on_cpu) for rows in batches]
 
 
 def even_places(count: int, number: int) -> np.ndarray:
@@ -201,10 +206,12 @@ def average_batch(lengths: np.ndarray, num_rows: int) -> np.ndarray:
     return np.sort(lengths)[even_places(len(lengths), num_rows)]
 
 
-def padded(lengths: np.ndarray, mask_probability: float = 0.0) -> Chunk:
-    """Rows of these lengths, in attention padded to a multiple of 8 (`condenser.data.batches`).
+def padded(lengths: np.ndarray, mask_probability: float = 0.0, *, on_cpu: bool) -> Chunk:
+    """Rows of these lengths, as attention lays them out.
 
     Of n tokens max(1, round(mask_probability n)) are masked; none with probability 0.
     """
     masked = np.maximum(mask_probability > 0, np.rint(mask_probability * (lengths - 2))).sum()
-    return Chunk(len(lengths), -(-int(lengths.max()) // 8) * 8, float(lengths.sum()), float(masked))
+    groups = width_groups(lengths, on_cpu=on_cpu)
+    places, squares = (float(sum(count * width**power for count, width in groups)) for power in (1, 2))
+    return Chunk(len(lengths), float(lengths.sum()), places, squares, float(masked))

@@ -81,6 +81,7 @@ class Data:
             settings = model.config.get("model", {})
             head = head or (settings.get("new_head") or settings).get("num_head_layers") or 0
         shape = checkpoint_shape(model.config["model"], self.tables)
+        shape = replace(shape, on_cpu=self.device.kind == "cpu")
         return replace(shape, num_head_layers=head) if job.stage == "pretrain" else shape
 
     def graph_memory(self, settings: Mapping[str, Any], shape: Shape) -> float:

@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_models import small_backbone
+from small_models import padded, small_backbone, transformers_bert
 
 from condenser.model.attention_entropy import cls_attention_entropies
-from condenser.model.dropout import use_quick_dropout
 from condenser.model.rows import Rows
 
 IDS = np.array([[3, 9, 17, 25, 2, 8], [3, 11, 4, 2, 0, 0]])
@@ -40,16 +39,15 @@ def test_attention_to_one_token_gives_nothing() -> None:
 def test_it_equals_a_slow_computation_from_the_attention_of_transformers(is_padded: bool) -> None:
     backbone = small_backbone().eval()
     rows, lengths = (ROWS, LENGTHS) if is_padded else (Rows.of(IDS[:1], LENGTHS[:1]), LENGTHS[:1])
-    mask = None if rows.mask is None else rows.mask.long()
-    backbone.set_attn_implementation("eager")
-    attentions = backbone(rows.ids, attention_mask=mask, output_attentions=True).attentions
+    ids, mask = padded(rows)
+    plain = transformers_bert(backbone)
+    attentions = plain(ids, attention_mask=mask.long(), output_attentions=True).attentions
     expected = []
     for row, length in enumerate(lengths):
         expected.append([])
         for layer in attentions:
             heads = [-sum(p * math.log(p) for p in head[0][:length].tolist() if p > 0) for head in layer[row]]
             expected[-1].append(sum(heads) / len(heads))
-    use_quick_dropout(backbone)  # as a model that is loaded from its folder
     found = cls_attention_entropies(backbone, rows)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=1e-12, atol=1e-12)
     assert len({round(value, 6) for value in found.flatten().tolist()}) == found.numel()

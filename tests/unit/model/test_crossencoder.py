@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from small_models import perturb, small_backbone
+from small_models import full_rows, perturb, small_backbone, transformers_config
 from small_trainings import Files, contents, prepare, train
 from torch.nn import functional
 from transformers import AutoModelForSequenceClassification, AutoTokenizer, BertForSequenceClassification
@@ -38,8 +37,8 @@ def small_crossencoder() -> CrossEncoder:
 
 def plain(ours: CrossEncoder) -> BertForSequenceClassification:
     """transformers' model with the same weights, which it finds under the same names."""
-    config = deepcopy(ours.bert.config)
-    config.num_labels, config._attn_implementation = 1, "eager"
+    config = transformers_config(ours.bert.config)
+    config.num_labels = 1
     model = BertForSequenceClassification(config).double()
     model.load_state_dict(ours.state_dict())
     return model.eval()
@@ -112,7 +111,7 @@ def test_dropout_falls_on_the_pooled_text_too() -> None:
     scores = []
     for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        scores.append(model(Rows(ids, None, types)))
+        scores.append(model(full_rows(ids, types)))
     assert torch.equal(scores[0], scores[1]) and not torch.equal(scores[0], scores[2])
 
 
@@ -121,7 +120,7 @@ def test_activation_checkpointing_changes_no_gradient() -> None:
     for recompute in (False, True):
         model, (ids, types) = small_crossencoder(), pairs()
         model.recompute_layers = recompute
-        functional.softplus(model(Rows(ids, None, types))).sum().backward()
+        functional.softplus(model(full_rows(ids, types))).sum().backward()
         gradients.append([weight.grad for weight in model.parameters()])
     for one, other in zip(*gradients, strict=True):
         assert torch.equal(one, other)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import small_backbone
+from small_models import chosen, full_rows, padded, small_backbone, transformers_bert, transformers_layer
 
 from condenser.model.backbone import backbone_from, new_backbone
 from condenser.model.backbone_sources import embedded_folder
@@ -26,6 +26,7 @@ LENGTHS = np.array([9, 4, 7])
 IDS = torch.randint(5, 40, (3, 9), generator=torch.Generator().manual_seed(3))
 ROWS = Rows.of(IDS.numpy(), LENGTHS)
 MASKED = torch.tensor([1, 4, 11, 20])
+CHOSEN = chosen(ROWS, MASKED, width=9)
 
 
 def new_head(backbone: Any) -> MaskedLanguageHead:
@@ -52,15 +53,14 @@ def test_a_retriever_and_a_condenser_have_the_vector_of_the_plain_way_and_its_gr
         .eval()
     )
     weights = torch.randn(3, backbone.config.hidden_size, dtype=torch.float64)
-    expected = plainly(backbone, vector)
+    theirs = transformers_bert(backbone)
+    expected = plainly(theirs, vector)
     (expected * weights).sum().backward()
-    gradients = {
-        name: value.grad.clone() for name, value in backbone.named_parameters() if value.grad is not None
-    }
+    gradients = {name: value.grad for name, value in theirs.named_parameters() if value.grad is not None}
     for found in (
         Retriever(backbone, vector)(ROWS),
         condenser.represent(ROWS),
-        condenser(ROWS, MASKED).vector,
+        condenser(ROWS, CHOSEN).vector,
     ):
         torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
         backbone.zero_grad()
@@ -80,13 +80,15 @@ def test_the_head_reads_the_vector_before_it_is_normalised_and_the_early_states(
         for normalised in (False, True)
     ]  # fmt: skip
     outputs[1].mlm_head = outputs[0].mlm_head
-    plain, normalised = (model(ROWS, MASKED) for model in outputs)
+    plain, normalised = (model(ROWS, CHOSEN) for model in outputs)
     assert torch.equal(plain.head_logits, normalised.head_logits)
     model = outputs[0]
-    all_states = backbone(IDS, attention_mask=ROWS.mask, output_hidden_states=True).hidden_states
-    head = torch.cat([plainly(backbone, TextVector(pooling))[:, None], all_states[1][:, 1:]], dim=1)
+    theirs, (_, mask) = transformers_bert(backbone), padded(ROWS)
+    all_states = theirs(IDS, attention_mask=mask, output_hidden_states=True).hidden_states
+    head = torch.cat([plainly(theirs, TextVector(pooling))[:, None], all_states[1][:, 1:]], dim=1)
+    hidden = torch.zeros(mask.shape).double().masked_fill(~mask, -torch.inf)[:, None, None]
     for layer in model.head:
-        head = layer(head, ROWS.attended)
+        head = transformers_layer(layer, backbone.config)(head, hidden)
     words = backbone.embeddings.word_embeddings.weight
     expected = model.mlm_head(head.view(-1, head.shape[-1])[MASKED], words)
     torch.testing.assert_close(plain.head_logits, expected, rtol=1e-9, atol=1e-11)
@@ -104,7 +106,7 @@ def test_the_dropout_of_the_vector_is_the_same_alone_and_with_the_losses(vector)
     torch.manual_seed(5)
     alone = model.represent(ROWS)
     torch.manual_seed(5)
-    assert torch.equal(model(ROWS, MASKED).vector, alone)
+    assert torch.equal(model(ROWS, CHOSEN).vector, alone)
     assert not torch.equal(model.represent(ROWS), alone)
 
 
@@ -134,8 +136,8 @@ def test_the_embedded_model_has_the_papers_vector_if_asked_and_the_same_weights(
     model = Retriever.load(tmp_path / "cls", dropout=None).eval()
     ids = torch.randint(1000, 2000, (2, 6))
     with torch.no_grad():
-        plain = model.backbone(ids).last_hidden_state[:, 0]
-        torch.testing.assert_close(model(Rows(ids, None)), plain, rtol=0, atol=1e-5)
+        plain = transformers_bert(model.backbone)(ids).last_hidden_state[:, 0]
+        torch.testing.assert_close(model(full_rows(ids)), plain, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("vector", WAYS, ids=str)

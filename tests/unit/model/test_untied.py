@@ -5,14 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_models import small_backbone
+from small_models import full_rows, small_backbone
 from torch import Tensor
 from transformers import AutoModel, AutoTokenizer
 
 from condenser.loss.contrastive import in_batch_loss
 from condenser.model.backbone import new_backbone
 from condenser.model.retriever import Retriever
-from condenser.model.rows import Rows
 from condenser.model.untied import QUERY_FOLDER, UntiedEncoders, query_encoder_folder
 
 torch.set_num_threads(1)
@@ -58,7 +57,7 @@ def test_two_encoders_start_equal_and_share_no_weight(folder: Path) -> None:
 
 def test_the_gradient_of_one_shared_encoder_is_the_sum_of_both(folder: Path) -> None:
     """By the chain rule, where the two are equal; and each by itself is another one."""
-    queries, passages = (Rows(ids, None) for ids in texts())
+    queries, passages = (full_rows(ids) for ids in texts())
     untied = UntiedEncoders(Retriever(small_backbone()), Retriever(small_backbone()))
     in_batch_loss(untied.queries(queries), untied.passages(passages)).backward()
     tied = Retriever(small_backbone())

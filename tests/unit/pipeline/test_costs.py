@@ -25,11 +25,10 @@ import yaml
 from graphs import Load
 from own_collections import write_beir, write_tsv
 from runs import environment
-from small_models import small_backbone, small_condenser, small_config
+from small_models import OPERATORS, full_rows, small_backbone, small_condenser, small_config
 from token_shards import hand_made_shards, real_tokenizer_folder
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import BertConfig
 
 from condenser import kinds
 from condenser.data import sources
@@ -40,12 +39,13 @@ from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards, prefix_of
 from condenser.files import read_json
 from condenser.manifest import Manifest
+from condenser.model.bert_config import BertConfig, read_bert_config
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
-from condenser.model.rows import Rows
+from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector, read_text_vector
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, padded
@@ -165,9 +165,14 @@ def shape_of(config: BertConfig, *, num_head_layers: int = 0, pooling: str = "cl
 
 def counted_flops(work: Callable[[], object]) -> int:
     """Matrix products of forward and backward pass, counted by PyTorch."""
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False, custom_mapping=OPERATORS) as counter:
         work()
     return counter.get_total_flops()
+
+
+def some_masked(rows: Rows) -> Chosen:
+    """Three tokens of every row of 16."""
+    return rows.chosen(np.repeat(np.arange(len(rows.lengths)), 3), np.tile([2, 5, 7], len(rows.lengths)))
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
@@ -178,31 +183,32 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
     model = small_condenser(
         num_head_layers=num_head_layers, use_late_mlm=use_late_mlm, vector=TextVector(pooling)
     )
-    ids, masked = torch.randint(0, 40, (6, 16)), torch.randperm(6 * 16)[:14]
+    rows = full_rows(torch.randint(0, 40, (6, 16)))
 
     def step() -> None:
-        output = model(Rows(ids, None), masked)
+        output = model(rows, some_masked(rows))
         late = output.late_logits.sum() if output.late_logits is not None else 0.0
         (output.head_logits.sum() + late).backward()
 
     shape = shape_of(small_config(), num_head_layers=num_head_layers, pooling=pooling)
-    forward = shape.condenser_flops(Chunk(6, 16, 6 * 16, 14), use_late_mlm=use_late_mlm)
+    forward = shape.condenser_flops(Chunk(6, 96, 96, 6 * 16**2, 18), use_late_mlm=use_late_mlm)
     assert 3 * forward == pytest.approx(counted_flops(step), rel=0.02)
 
 
 def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> None:
     backbone = small_backbone()
     model = MaskedLanguageModel(backbone, MaskedLanguageHead(backbone.config)).double()
-    rows, masked = Rows(torch.randint(0, 40, (6, 16)), None), torch.randperm(6 * 16)[:14]
-    forward = shape_of(small_config()).mlm_flops(Chunk(6, 16, 6 * 16, 14))
-    assert 3 * forward == pytest.approx(counted_flops(lambda: model(rows, masked).sum().backward()), rel=0.02)
+    rows = full_rows(torch.randint(0, 40, (6, 16)))
+    forward = shape_of(small_config()).mlm_flops(Chunk(6, 96, 96, 6 * 16**2, 18))
+    counted = counted_flops(lambda: model(rows, some_masked(rows)).sum().backward())
+    assert 3 * forward == pytest.approx(counted, rel=0.02)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
 def test_an_encoder_has_the_operations_that_pytorch_counts(pooling: Any) -> None:
-    vector, rows = TextVector(pooling), Rows(torch.randint(0, 40, (5, 16)), None)
+    vector, rows = TextVector(pooling), full_rows(torch.randint(0, 40, (5, 16)))
     retriever, condenser = Retriever(small_backbone(), vector), small_condenser(vector=vector)
-    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 16, 5 * 16))
+    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 80, 80, 5 * 16**2))
     assert 3 * forward == pytest.approx(counted_flops(lambda: retriever(rows).sum().backward()), rel=0.02)
     with torch.no_grad():
         assert forward == pytest.approx(counted_flops(lambda: retriever(rows)), rel=0.001)
@@ -223,22 +229,25 @@ def test_bert_base_has_its_published_109_million_weights() -> None:
 
 
 def test_the_embedded_backbone_is_as_the_tables_say() -> None:
-    config = BertConfig(**read_json(real_tokenizer_folder() / "config.json"))
+    config = read_bert_config(real_tokenizer_folder())
     pooling = read_text_vector(real_tokenizer_folder()).pooling
     assert tables.shape("embedded") == shape_of(config, pooling=pooling)
 
 
 def test_the_plan_decides_on_the_gradient_cache_by_the_estimate_of_the_training() -> None:
-    chunks, of_training = [Chunk(4, 16, 50, 9), Chunk(3, 8, 24, 10)], []
-    for chunk in chunks:
-        num_rows, masked = int(chunk.rows), torch.arange(int(chunk.masked))
-        lengths = np.full(num_rows, chunk.width)
-        lengths[-1] -= num_rows * chunk.width - chunk.tokens  # all padding in the last row
-        rows = Rows.of(np.zeros((num_rows, chunk.width), dtype=np.int64), lengths)
-        inputs = MaskedRows(rows, masked, masked)
-        of_training.append(TrainingChunk("spans", torch.arange(num_rows), inputs, 0))
-    shape = shape_of(small_config(), num_head_layers=2)
-    assert 4 * shape.graph_numbers(chunks) == graph_bytes(of_training, small_condenser())
+    shape, batch = shape_of(small_config(), num_head_layers=2), [np.array([40, 18, 5]), np.array([9, 8])]
+    for device in ("cpu", "cuda"):
+        chunks = [padded(lengths, 0.15, on_cpu=device == "cpu") for lengths in batch]
+        of_training = [_training_chunk(*pair, device) for pair in zip(batch, chunks, strict=True)]
+        assert 4 * shape.graph_numbers(chunks) == graph_bytes(of_training, small_condenser())
+
+
+def _training_chunk(lengths: np.ndarray, chunk: Chunk, device: str) -> TrainingChunk[MaskedRows]:
+    """A chunk of a training with as many masked tokens; `device` is what it is laid out for."""
+    ids = np.zeros((len(lengths), lengths.max()), dtype=np.int64)
+    rows, columns = Rows.of(ids, lengths, device=torch.device(device)), np.arange(int(chunk.masked))
+    inputs = MaskedRows(rows, rows.chosen(np.zeros_like(columns), columns), torch.from_numpy(columns))
+    return TrainingChunk("spans", torch.arange(len(lengths)), inputs, 0)
 
 
 # ---- texts ---------------------------------------------------------------------------------------
@@ -281,10 +290,14 @@ def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) 
     starts, lengths = shards.row_starts[rows], np.diff(shards.row_starts)[rows]
     specials = SimpleNamespace(cls_id=1, sep_id=2, pad_id=0)
     for chunk in length_chunks(lengths, rows_per_chunk=20):
-        ids, _ = pack_texts(shards, starts[chunk], lengths[chunk], specials)
-        assert padded(lengths[chunk] + 2) == Chunk(*ids.shape, lengths[chunk].sum() + 2 * len(chunk))
+        ids, whole = pack_texts(shards, starts[chunk], lengths[chunk], specials)
+        for device in ("cpu", "cuda"):
+            groups = Rows.of(ids, whole, device=torch.device(device)).layout.groups
+            widths = [group.width for group in groups for _ in range(group.num_rows)]
+            told = padded(lengths[chunk] + 2, on_cpu=device == "cpu")
+            assert told == Chunk(len(chunk), whole.sum(), sum(widths), sum(width**2 for width in widths))
     # max(1, round(.45)), round(1.5) to even, 15
-    assert padded(np.array([5, 12, 102]), 0.15).masked == 1 + 2 + 15
+    assert padded(np.array([5, 12, 102]), 0.15, on_cpu=True).masked == 1 + 2 + 15
 
 
 def test_an_average_batch_stands_at_even_quantiles() -> None:
@@ -695,8 +708,8 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
 
 def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
     model, ids = CrossEncoder(small_backbone(), seed=3).double(), torch.randint(0, 40, (5, 16))
-    forward = shape_of(small_config()).encoder_flops(Chunk(5, 16, 5 * 16))
-    counted = counted_flops(lambda: model(Rows(ids, None)).sum().backward())
+    forward = shape_of(small_config()).encoder_flops(Chunk(5, 80, 80, 5 * 16**2))
+    counted = counted_flops(lambda: model(full_rows(ids)).sum().backward())
     assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
 
 
@@ -709,7 +722,7 @@ def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     # 48 queries with 20 hits each; a pair has at most 16 + 64 - 1 tokens, and more than a query
     assert 16 * 960 < reranked["tokens"] <= 79 * 960
     shape = Shape(num_layers=2, dim=32, feed_forward=64, num_heads=2, vocab_size=600, max_positions=128)
-    longest = shape.encoder_flops(Chunk(960, 80, 960 * 80))
+    longest = shape.encoder_flops(Chunk(960, 960 * 80, 960 * 80, 960 * 80**2))
     assert 0.3 * longest < reranked["flops"] < 1.01 * longest
     trained = rows["train rerank-backbone seed42"]
     assert trained["tokens"] > 3 * 4 * 16 * 0.5 * 192  # three epochs of four pairs

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from small_models import full_rows
 from small_trainings import sharpen
 
 from condenser.data.tokens import Tokenizer, write_token_shard
@@ -16,7 +17,6 @@ from condenser.files import read_json
 from condenser.model.attention_entropy import cls_attention_entropies
 from condenser.model.backbone import new_backbone
 from condenser.model.backbone_folder import load_backbone
-from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector
 from condenser.retrieve.attention import write_attention_entropies
 
@@ -75,7 +75,7 @@ def test_each_passage_has_the_entropies_that_it_has_alone(
         tokens = [*tokens, *tokenizer.encode_flat([text])[0]][: MAX_TOKENS - 2]
         row = torch.tensor([[tokenizer.cls_id, *map(int, tokens), tokenizer.sep_id]])
         lengths.append(row.shape[1])
-        alone = cls_attention_entropies(backbone, Rows(row, None))[0]
+        alone = cls_attention_entropies(backbone, full_rows(row))[0]
         assert found["per_passage"][doc_id] == pytest.approx(alone.tolist(), abs=2e-6)
     assert MAX_TOKENS in lengths and min(lengths) < 8  # some are cut, some short
     assert found["uniform"] == pytest.approx(np.mean(np.log(lengths)), abs=1e-6)

@@ -21,7 +21,6 @@ from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
-from condenser.model.rows import Rows
 from condenser.train.distributed import Processes, alone, joined, sum_gradients
 from condenser.train.gradient_cache import Chunk, contrastive_backward
 from condenser.train.memory import StepMemory
@@ -67,7 +66,8 @@ def run(work: Callable, world_size: int, *arguments: object) -> None:
 
 
 def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: float) -> np.ndarray:
-    from small_models import small_condenser  # transformers, which the other tests' processes spare
+    # transformers, which the other tests' processes spare
+    from small_models import chosen, full_rows, small_condenser
 
     model = small_condenser(dropout=dropout).train()
     generator = torch.Generator().manual_seed(0)
@@ -77,13 +77,13 @@ def _cocondenser_gradient(processes: Processes, rows_per_chunk: int, dropout: fl
 
     def with_losses(chunk):
         rows = chunk.rows
-        flat = 2 + WIDTH * torch.arange(len(rows))
-        output = model(Rows(ids[rows], None), flat)
+        texts = full_rows(ids[rows])
+        output = model(texts, chosen(texts, 2 + WIDTH * torch.arange(len(rows)), width=WIDTH))
         return output.vector, {"head": masked_cross_entropy_sum(output.head_logits, ids[rows, 2]) / NUM_SPANS}
 
     losses = contrastive_backward(
         [chunks[number] for number in processes.mine(len(chunks))],
-        lambda chunk: model.represent(Rows(ids[chunk.rows], None)),
+        lambda chunk: model.represent(full_rows(ids[chunk.rows])),
         span_contrastive_loss,
         num_rows={"spans": NUM_SPANS},
         dim=12,

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from small_models import small_condenser
+from small_models import full_rows, small_condenser
 from small_trainings import Files, contents, prepare, train
 from torch import nn
 
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
-from condenser.model.rows import Rows
 from condenser.train.memory import StepMemory
 
 NOT_KEPT, RECOMPUTED = "switching to the gradient cache", "switching to activation checkpointing"
@@ -106,7 +105,7 @@ def test_activation_checkpointing_keeps_less_for_the_backward_pass() -> None:
         with torch.autograd.graph.saved_tensors_hooks(
             lambda tensor: sizes.append(tensor.numel()) or tensor, lambda t: t
         ):
-            model(Rows(torch.randint(5, 40, (4, 16)), None))
+            model(full_rows(torch.randint(5, 40, (4, 16))))
         return sum(sizes)
 
     model = Retriever(small_condenser(dropout=0.1).backbone).train()

@@ -1,0 +1,109 @@
+"""Scaled dot-product attention of rows laid out in groups, with dropout that is fast on a CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional
+
+from condenser.model.dropout import dropped_signs, is_drawn_here, kept_scale
+from condenser.model.rows import Layout
+
+
+def attention(
+    queries: Float[Tensor, "query dim"],
+    keys_values: Float[Tensor, "token two_dim"],
+    *,
+    of: Layout,
+    over: Layout,
+    num_heads: int,
+    probability: float,
+) -> Float[Tensor, "query dim"]:
+    """What each query gathers from the tokens of its row.
+
+    Args:
+        keys_values: the keys, and behind them the values.
+        of, over: where queries and tokens lie.
+        probability: of dropout of the shares.
+    """
+    found = []
+    for asked, both, shown in zip(of.by_group(queries), over.by_group(keys_values), over.shown, strict=True):
+        keys, values = both.chunk(2, dim=-1)
+        gathered = _of_group(
+            by_head(asked, num_heads),
+            by_head(keys, num_heads),
+            by_head(values, num_heads),
+            shown,
+            probability,
+        )
+        found.append(gathered.transpose(1, 2).flatten(2))
+    return of.together(found)
+
+
+def by_head(
+    states: Float[Tensor, "row place dim"], num_heads: int
+) -> Float[Tensor, "row {num_heads} place size"]:
+    """What each head sees of queries, keys or values."""
+    return states.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+
+
+def _of_group(
+    queries: Float[Tensor, "row head query size"],
+    keys: Float[Tensor, "row head token size"],
+    values: Float[Tensor, "row head token size"],
+    shown: Bool[Tensor, "row 1 1 token"] | None,
+    probability: float,
+) -> Float[Tensor, "row head query size"]:
+    if not is_drawn_here(queries, probability):
+        return functional.scaled_dot_product_attention(
+            queries, keys, values, attn_mask=shown, dropout_p=probability
+        )
+    gathered: Tensor = _DroppedAttention.apply(queries, keys, values, shown, probability)
+    return gathered
+
+
+class _DroppedAttention(torch.autograd.Function):
+    """softmax(q k / sqrt(size)) with dropout, times v: few passes over [row, head, query, token].
+
+    A share is not negative. So its sign, set where it is dropped, holds the dropout for the backward pass.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, shown: Tensor | None, probability: float
+    ) -> Tensor:
+        num_rows, num_heads = queries.shape[:2]
+        ctx.scale, ctx.kept_scale = queries.shape[-1] ** -0.5, kept_scale(probability)
+        queries, keys, values = ((part.flatten(0, 1)) for part in (queries * ctx.scale, keys, values))
+        shares = torch.bmm(queries, keys.transpose(1, 2))
+        if shown is not None:
+            hidden = torch.zeros(shown.shape, dtype=shares.dtype).masked_fill_(~shown, -torch.inf)
+            shares.unflatten(0, (num_rows, num_heads)).add_(hidden)
+        torch.softmax(shares, dim=-1, out=shares)
+        _set_signs(shares, dropped_signs(shares.numel(), probability))
+        ctx.save_for_backward(queries, keys, values, shares)
+        return torch.bmm(shares.relu(), values).mul_(ctx.kept_scale).unflatten(0, (num_rows, num_heads))
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        queries, keys, values, shares = ctx.saved_tensors
+        rows = gradient.shape[:2]
+        gradient = (gradient * ctx.kept_scale).flatten(0, 1)
+        of_values = torch.bmm(shares.relu().transpose(1, 2), gradient)
+        of_shares = torch.bmm(gradient, values.transpose(1, 2))
+        of_shares = torch.ops.aten.threshold_backward(of_shares, shares, 0)
+        of_scores = torch._softmax_backward_data(of_shares, shares.abs(), -1, shares.dtype)
+        of_queries = torch.bmm(of_scores, keys).mul_(ctx.scale)
+        of_keys = torch.bmm(of_scores.transpose(1, 2), queries)
+        return *(part.unflatten(0, rows) for part in (of_queries, of_keys, of_values)), None, None
+
+
+def _set_signs(shares: Tensor, dropped: Tensor) -> None:
+    """Make the shares negative where `dropped`, int16 numbers of which only the sign counts, is."""
+    if shares.dtype in (torch.bfloat16, torch.float16):
+        shares.view(torch.int16).view(-1).bitwise_or_(dropped)
+    else:
+        shares.view(-1).copysign_(dropped)

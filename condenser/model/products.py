@@ -1,0 +1,112 @@
+"""Linear layers in the precision that autocast asks for; weights and their gradients stay in float32.
+
+On a CPU the products are oneDNN's, which adds the bias on the way. PyTorch multiplies float32 matrices by
+Intel's MKL, which leaves half of the vector units of other makers' processors unused (docs/log.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+_Copies = dict[tuple[object, ...], tuple[Tensor, Tensor]]
+_copies: ContextVar[_Copies | None] = ContextVar("copies", default=None)
+
+
+@contextmanager
+def weights_unchanged() -> Iterator[None]:
+    """Within it no weight changes, so that each is converted to the products' precision only once."""
+    token = _copies.set({})
+    try:
+        yield
+    finally:
+        _copies.reset(token)
+
+
+def linear(states: Float[Tensor, "token dim"], *layers: nn.Linear) -> Float[Tensor, "token out"]:
+    """The outputs of one or several linear layers of the same input, side by side."""
+    return product(states, [layer.weight for layer in layers], [layer.bias for layer in layers])
+
+
+def product(
+    states: Float[Tensor, "token dim"], weights: Sequence[Tensor], biases: Sequence[Tensor]
+) -> Float[Tensor, "token out"]:
+    """As `linear`, of weights [out, dim] and biases that are no layers of their own."""
+    if torch.compiler.is_compiling():  # an export: the operators below have no names in ONNX
+        parts = zip(weights, biases, strict=True)
+        return torch.cat([functional.linear(states, *part) for part in parts], dim=-1)
+    dtype = product_dtype(states)
+    weight, bias = _converted(weights, biases, dtype)
+    outputs: Tensor = _Linear.apply(states.to(dtype), weight, bias, len(weights), *weights, *biases)
+    return outputs
+
+
+def product_dtype(states: Tensor) -> torch.dtype:
+    """What autocast multiplies these numbers in."""
+    kind = states.device.type
+    if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        return torch.get_autocast_dtype(kind)
+    return states.dtype
+
+
+def _converted(
+    weights: Sequence[Tensor], biases: Sequence[Tensor], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """Weights and biases of all layers, one below the other."""
+    kept, key = _copies.get(), (dtype, *map(id, weights))
+    if kept is not None and key in kept:
+        return kept[key]
+    weight, bias = (
+        torch.cat([part.detach().to(dtype) for part in parts])
+        if len(parts) > 1
+        else parts[0].detach().to(dtype)
+        for parts in (weights, biases)
+    )
+    if kept is not None:
+        kept[key] = weight, bias
+    return weight, bias
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, num_parts: int, *parts: Tensor
+    ) -> Tensor:
+        ctx.save_for_backward(states, weight)
+        ctx.sizes = [len(part) for part in parts[:num_parts]]
+        ctx.dtype = parts[0].dtype
+        return _product(states, weight, bias)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        states, weight = ctx.saved_tensors
+        of_states = _product(gradient, weight.t(), None) if ctx.needs_input_grad[0] else None
+        of_weights = torch.mm(gradient.t(), states).split(ctx.sizes)
+        of_biases = gradient.sum(dim=0).split(ctx.sizes)
+        return of_states, None, None, None, *(part.to(ctx.dtype) for part in (*of_weights, *of_biases))
+
+
+def _product(states: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """`states` times the transposed weights, plus the bias."""
+    if states.device.type != "cpu" or not has_onednn(states.dtype):
+        return functional.linear(states, weight, bias)
+    product: Tensor = torch.ops.mkldnn._linear_pointwise(states, weight, bias, "none", [], "")
+    return product
+
+
+@cache
+def has_onednn(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies numbers of this type here: not in every build of PyTorch, nor processor."""
+    if not torch.backends.mkldnn.is_available():
+        return False
+    return dtype == torch.float32 or (
+        dtype == torch.bfloat16 and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    )

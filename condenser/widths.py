@@ -1,0 +1,33 @@
+"""The widths of rows of texts that are padded together."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Int
+
+_MULTIPLE = 8  # GPUs multiply matrices fastest in multiples of 8
+_CPU_MULTIPLE = 16  # of others, PyTorch's softmax of bfloat16 takes up to three times as long on a CPU
+
+
+def padded_width(num_tokens: int) -> int:
+    """Tokens of a row with padding.
+
+    >>> padded_width(8), padded_width(9)
+    (8, 16)
+    """
+    return -(-num_tokens // _MULTIPLE) * _MULTIPLE
+
+
+def width_groups(lengths: Int[np.ndarray, " row"], *, on_cpu: bool) -> list[tuple[int, int]]:
+    """How attention lays out rows of these lengths: numbers of consecutive rows, and the width of each.
+
+    On a GPU all rows have one width. On a CPU, where large products are no faster, little is padded.
+
+    >>> width_groups(np.array([40, 33, 30, 5]), on_cpu=True), width_groups(np.array([33, 5]), on_cpu=False)
+    ([(2, 48), (1, 32), (1, 16)], [(2, 40)])
+    """
+    if not on_cpu:
+        return [(len(lengths), padded_width(int(lengths.max())))]
+    widths = -(-lengths // _CPU_MULTIPLE) * _CPU_MULTIPLE
+    begins = np.flatnonzero(np.diff(widths, prepend=0))
+    return [*zip(np.diff(begins, append=len(lengths)).tolist(), widths[begins].tolist(), strict=True)]

@@ -1,0 +1,142 @@
+"""Our BERT is transformers', at all tokens and at some."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from small_models import padded, small_backbone, small_config, transformers_bert, transformers_layer
+from torch import Tensor, nn
+
+from condenser.model.bert import Bert, Layer
+from condenser.model.bert_config import BertConfig
+from condenser.model.rows import Rows
+
+torch.set_num_threads(1)
+
+
+def small_layer(*, dropout: float = 0.0) -> Layer:
+    torch.manual_seed(0)
+    return Layer(small_config(dropout=dropout)).double()
+
+
+def some_rows(lengths: list[int], device: str = "cpu") -> Rows:
+    ids = torch.randint(5, 40, (len(lengths), 16), generator=torch.Generator().manual_seed(1)).numpy()
+    types = (np.arange(16) > 2).astype(np.int64) * np.ones_like(ids)
+    return Rows.of(ids, np.array(lengths), token_types=types, device=torch.device(device))
+
+
+def some_states(rows: Rows) -> Tensor:
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(len(rows.ids), 12, generator=generator, dtype=torch.float64).requires_grad_()
+
+
+def compare_gradients(ours: nn.Module, theirs: nn.Module) -> None:
+    for name, value in ours.named_parameters():
+        other = theirs.get_parameter(name).grad
+        if value.grad is None:
+            assert name.startswith("pooler."), name
+        else:
+            torch.testing.assert_close(value.grad, other, rtol=1e-10, atol=1e-11, msg=name)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"], ids=["in groups, as on a CPU", "together, as on a GPU"])
+@pytest.mark.parametrize("lengths", [[8, 8, 8], [16, 9, 5, 5], [1, 1, 2]])
+def test_every_layer_and_gradient_is_that_of_transformers(lengths: list[int], device: str) -> None:
+    bert, rows = small_backbone(), some_rows(lengths, device)
+    theirs, (ids, mask) = transformers_bert(bert), padded(rows)
+    types = torch.zeros_like(ids)
+    assert rows.token_types is not None
+    types[mask] = rows.token_types
+    states = theirs(
+        ids, attention_mask=mask.long(), token_type_ids=types, output_hidden_states=True
+    ).hidden_states
+    early, before_last = bert.before_last_layer(rows, recompute=False, skip_from=2)
+    (last,) = bert.layers[-1](before_last, rows, [None])
+    for found, expected in ((early, states[2]), (before_last, states[3]), (last, states[4])):
+        torch.testing.assert_close(found, expected[mask], rtol=1e-12, atol=1e-12)
+    weights = torch.randn(last.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    (last * weights + early).sum().backward()
+    (states[4][mask] * weights + states[2][mask]).sum().backward()
+    compare_gradients(bert, theirs)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "relu"])
+def test_each_activation_and_a_cross_encoders_pooler_are_those_of_transformers(activation: str) -> None:
+    config = BertConfig(**{**small_config(num_layers=1).model_dump(), "hidden_act": activation})
+    torch.manual_seed(0)
+    bert, rows = Bert(config).double(), some_rows([9, 4])
+    ids, mask = padded(rows)
+    types = (torch.arange(ids.shape[1]) > 2).long().expand_as(ids)
+    theirs = transformers_bert(bert)(ids, attention_mask=mask.long(), token_type_ids=types)
+    _, states = bert.before_last_layer(rows, recompute=False)
+    (first,) = bert.layers[-1](states, rows, [rows.first])
+    torch.testing.assert_close(first, theirs.last_hidden_state[:, 0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(bert.pooler(first), theirs.pooler_output, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("lengths", [[8, 8, 8], [16, 9, 5]])
+def test_a_layer_at_some_tokens_is_the_whole_layer_there(lengths: list[int]) -> None:
+    layer, rows = small_layer(), some_rows(lengths)
+    states = some_states(rows)
+    chosen = rows.chosen(np.array([0, 0, 1, 2, 2]), np.array([1, 2, 4, 0, 4]))
+    weights = torch.randn(8, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+
+    found = torch.cat(layer(states, rows, [rows.first, chosen]))
+    ours = torch.autograd.grad((found * weights).sum(), [states, *layer.parameters()])
+    whole = layer.at_all(states, rows, recompute=False)
+    expected = torch.cat([whole[rows.first.tokens], whole[chosen.tokens]])
+    theirs = torch.autograd.grad((expected * weights).sum(), [states, *layer.parameters()])
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_a_layer_is_transformers_layer_whatever_its_padding_holds() -> None:
+    layer, rows = small_layer(), some_rows([9, 4, 1])
+    states, (_, mask) = some_states(rows), padded(rows)
+    laid_out = torch.full((*mask.shape, 12), 7.0, dtype=torch.float64)
+    laid_out[mask] = states.detach()
+    theirs = transformers_layer(layer, small_config())
+    hidden = torch.zeros(mask.shape, dtype=torch.float64).masked_fill(~mask, -torch.inf)
+    expected = theirs(laid_out, hidden[:, None, None, :])
+    found = layer.at_all(states, rows, recompute=False)
+    torch.testing.assert_close(found, expected[mask], rtol=0, atol=1e-12)
+
+
+def test_the_first_entry_has_the_same_dropout_whatever_follows() -> None:
+    layer, rows = small_layer(dropout=0.4).train(), some_rows([8, 3, 5])
+    states = some_states(rows)
+    torch.manual_seed(5)
+    (alone,) = layer(states, rows, [rows.first])
+    torch.manual_seed(5)
+    first, _ = layer(states, rows, [rows.first, rows.chosen(np.array([0, 1]), np.array([3, 2]))])
+    assert torch.equal(alone, first)
+    assert not torch.allclose(alone, layer(states, rows, [rows.first])[0])
+
+
+def test_evaluation_draws_no_dropout_and_training_every_kind_of_it() -> None:
+    rows, states = some_rows([8, 8, 8]), {}
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+        config = BertConfig(**{**small_config(num_layers=2).model_dump(), name: 0.4})
+        torch.manual_seed(0)
+        bert = Bert(config).double()
+        for training in (True, False):
+            _, states[name, training] = bert.train(training).before_last_layer(rows, recompute=False)
+    (plain, *others) = [states[key] for key in sorted(states, key=lambda key: key[1])]
+    assert torch.equal(plain, others[0])
+    assert not any(torch.allclose(plain, other) for other in others[1:])
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+def test_a_layer_computed_again_in_the_backward_pass_gives_the_same_bits(precision: torch.dtype) -> None:
+    rows, found = some_rows([8, 8, 3]), []
+    for recompute in (False, True):
+        layer = small_layer(dropout=0.2).float().train()
+        states = some_states(rows).detach().float().requires_grad_()
+        torch.manual_seed(3)
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == torch.bfloat16):
+            output = layer.at_all(states, rows, recompute=recompute)
+        output.square().sum().backward()
+        found.append([output.detach(), states.grad, *(value.grad for value in layer.parameters())])
+    for one, other in zip(*found, strict=True):
+        assert one is not None and other is not None and torch.equal(one, other)
