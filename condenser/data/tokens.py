@@ -100,6 +100,7 @@ class Tokenizer:
                 f"{type(self._backend.model).__name__} with ids {specials}. Choose a BERT backbone."
             )
         self.cls_id, self.sep_id, self.pad_id, self.mask_id = specials
+        self._separator: str = whole.sep_token
         self.unk_id = -1 if whole.unk_token_id is None else whole.unk_token_id
         vocabulary = self._backend.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
@@ -126,6 +127,21 @@ class Tokenizer:
         encoded = [one.ids for one in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
         lengths = np.fromiter(map(len, encoded), np.int64, count=len(encoded))
         return np.fromiter(chain.from_iterable(encoded), self.dtype, count=int(lengths.sum())), lengths
+
+    def encode_parts(
+        self, rows: Sequence[Sequence[str]]
+    ) -> tuple[Integer[np.ndarray, " token"], Int[np.ndarray, " part"]]:
+        """What `encode_flat` gives for the parts of all rows, in less time.
+
+        A row goes through the tokenizer as one text that has "[SEP]" after each part: a tokenizer splits a
+        text at special tokens before it does anything else. If the ids then contain more or fewer [SEP] than
+        there are parts, because a part contains "[SEP]" itself, each part goes through the tokenizer alone.
+        """
+        ids, _ = self.encode_flat([self._separator.join([*parts, ""]) for parts in rows])
+        ends = np.flatnonzero(ids == self.sep_id)
+        if len(ends) != sum(map(len, rows)):
+            return self.encode_flat(list(chain.from_iterable(rows)))
+        return np.delete(ids, ends), np.diff(ends, prepend=-1) - 1
 
 
 def write_token_shard(
@@ -185,15 +201,10 @@ def _encode_rows(
     batch: Sequence[tuple[str, str]], tokenizer: Tokenizer, *, split: bool, leading_separator: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids end to end, sentence lengths and sentences per row of one batch, titles closed by [SEP]."""
-    pieces: list[str] = []
-    nums = np.empty(len(batch), np.int64)
-    for row, (title, text) in enumerate(batch):
-        sentences = split_sentences(text) if split else [text]
-        pieces.append(title)
-        pieces += sentences
-        nums[row] = 1 + len(sentences)
-    ids, lengths = tokenizer.encode_flat(pieces)
-    is_title = np.zeros(len(pieces), dtype=bool)
+    rows = [[title, *(split_sentences(text) if split else [text])] for title, text in batch]
+    nums = np.fromiter(map(len, rows), np.int64, count=len(rows))
+    ids, lengths = tokenizer.encode_parts(rows)
+    is_title = np.zeros(len(lengths), dtype=bool)
     is_title[np.cumsum(nums) - nums] = True
     is_closed = is_title & (leading_separator | (lengths > 0))
     ids = np.insert(ids, np.cumsum(lengths)[is_closed], tokenizer.sep_id)

@@ -97,6 +97,19 @@ def test_sentence_boundaries_change_no_token(real, text):
     assert np.concatenate([*real.encode(sentences), np.zeros(0, int)]).tolist() == whole_ids(text)
 
 
+odd_parts = [" \n", "\u200b", "\x00", "\u0301", "x" * 101, "##s", "[CLS] a", "[SE", "P]", "[sep]", "a[SEP]b"]
+some_parts = st.text(max_size=9) | st.sampled_from(odd_parts)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.lists(some_parts | some_parts.map("Word. ".__add__), max_size=5), max_size=5))
+def test_the_parts_of_a_row_have_the_ids_of_each_part_alone(real, rows):
+    expected = [whole_ids(part) for parts in rows for part in parts]
+    ids, lengths = real.encode_parts(rows)
+    assert ids.tolist() == [token for part in expected for token in part] and ids.dtype == np.uint16
+    assert lengths.tolist() == [len(part) for part in expected]
+
+
 def test_sentences_are_those_a_reader_sees():
     text = "Dr. Smith paid 3.5 dollars. He left. 你好。我很好。"
     assert split_sentences(text) == ["Dr. Smith paid 3.5 dollars. ", "He left. ", "你好。", "我很好。"]
