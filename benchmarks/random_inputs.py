@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from condenser.data.records import Query, TrainExample, write_examples, write_queries
-from condenser.data.tokens import Tokenizer, shard_files
+from condenser.data.tokens import Tokenizer, packed_counts, shard_files
 from condenser.experiment import home, root
 from condenser.files import save_npy
 from condenser.model.backbone import backbone_from, new_backbone
@@ -85,11 +85,10 @@ def write_random_tokens(
 ) -> None:
     """A token shard whose rows are as long as random rows of the sample `texts`."""
     sentences = [texts.sentences[row] for row in random.choice(texts.num_rows, size=num_rows)]
-    lengths = np.array([length for row in sentences for length in row], dtype=np.uint16)
-    nums = np.array([len(row) for row in sentences], dtype=np.uint16)
+    lengths = np.array([length for row in sentences for length in row])
+    nums = np.array([len(row) for row in sentences])
     tokenizer = Tokenizer(folder / "backbone")
-    tokens = random.choice(tokenizer.random_ids, size=int(lengths.sum(dtype=np.int64)))
-    for file, numbers in zip(
-        shard_files(folder / name), (tokens.astype(tokenizer.dtype), lengths, nums), strict=True
-    ):
+    tokens = random.choice(tokenizer.random_ids, size=lengths.sum())
+    parts = (tokens.astype(tokenizer.dtype), packed_counts(lengths), packed_counts(nums))
+    for file, numbers in zip(shard_files(folder / name), parts, strict=True):
         save_npy(file, numbers)

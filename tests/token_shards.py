@@ -21,6 +21,11 @@ def real_tokenizer_folder() -> Path:
     return Path(spec.submodule_search_locations[0]) / "model"
 
 
+def counts_in_bytes(counts: Sequence[int]) -> np.ndarray:
+    """What `packed_counts` must give, count by count."""
+    return np.array([byte for count in counts for byte in [*[255] * (count // 255), count % 255]], np.uint8)
+
+
 def hand_made_shards(folder: Path, rows: Sequence[Row], *, num_shards: int = 1) -> TokenShards:
     """Rows of given tokens, as shards written without the code that is tested."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -29,12 +34,12 @@ def hand_made_shards(folder: Path, rows: Sequence[Row], *, num_shards: int = 1) 
         prefixes.append(folder / f"collection.{shard}-of-{num_shards}")
         sentences = [sentence for row in rows[begin:end] for sentence in row]
         parts = (
-            [token for sentence in sentences for token in sentence],
-            [len(sentence) for sentence in sentences],
-            [len(row) for row in rows[begin:end]],
+            np.array([token for sentence in sentences for token in sentence], np.uint16),
+            counts_in_bytes([len(sentence) for sentence in sentences]),
+            counts_in_bytes([len(row) for row in rows[begin:end]]),
         )
         for file, values in zip(shard_files(prefixes[-1]), parts, strict=True):
-            save_npy(file, np.array(values, dtype=np.uint16))
+            save_npy(file, values)
     return TokenShards(prefixes)
 
 

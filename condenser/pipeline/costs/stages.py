@@ -49,11 +49,11 @@ def checkpoint(job: Job, data: Data) -> Work:
 
 
 def tokens(job: Job, data: Data) -> Work:
-    """A token takes two bytes, and so does the number of sentences of a row and of tokens of a sentence."""
+    """A token takes two bytes; the number of sentences of a row takes one, and so does each one's length."""
     texts = data.texts(job)
     tokens = job.share * texts.num_tokens
     counts = job.share * texts.weight * (texts.first_sentence[-1] + texts.num_rows)
-    return {"tokens": tokens, "bytes_on_disk": 2 * (tokens + counts), "memory_bytes": 4 * counts}
+    return {"tokens": tokens, "bytes_on_disk": 2 * tokens + counts, "memory_bytes": 2 * counts}
 
 
 query_tokens = tokens

@@ -19,7 +19,7 @@ import numpy as np
 
 from condenser.data import sources
 from condenser.data.archives import count_unpacked_lines, open_unpacked
-from condenser.files import load_npy
+from condenser.data.tokens import load_counts, shard_files
 from condenser.pipeline.costs.arithmetic import even_places
 from condenser.pipeline.costs.tables import Row, Tables
 
@@ -71,8 +71,7 @@ class Texts:
 def counted_texts(prefixes: Sequence[str | Path], *, id_bytes: float) -> Texts:
     """Evenly spaced rows of all token shards of a collection."""
     lengths, nums = (
-        np.concatenate([load_npy(f"{prefix}.{part}.npy") for prefix in prefixes])
-        for part in ("sentence_lengths", "num_sentences")
+        np.concatenate([load_counts(shard_files(prefix)[part]) for prefix in prefixes]) for part in (1, 2)
     )
     ends = np.cumsum(nums, dtype=np.int64)
     places = even_places(len(nums), min(len(nums), SAMPLE_ROWS))

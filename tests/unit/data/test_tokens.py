@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import time
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,8 @@ from condenser.data.sentences import _ends_word, split_sentences
 from condenser.data.tokens import (
     Tokenizer,
     TokenShards,
+    load_counts,
+    packed_counts,
     shard_bounds,
     shard_files,
     shard_rows,
@@ -24,7 +27,7 @@ from condenser.data.tokens import (
     write_token_shard,
 )
 from condenser.files import load_npy, save_npy
-from tests.token_shards import hand_made_shards, real_tokenizer_folder, rows_of_lengths
+from tests.token_shards import counts_in_bytes, hand_made_shards, real_tokenizer_folder, rows_of_lengths
 
 TEXTS = [
     "Dr. Smith paid 3.5 dollars. He left at 5 p.m. Was it late? Yes!",
@@ -95,6 +98,19 @@ def test_sentence_boundaries_change_no_token(real, text):
     sentences = split_sentences(text)
     assert "".join(sentences) == text
     assert np.concatenate([*real.encode(sentences), np.zeros(0, int)]).tolist() == whole_ids(text)
+
+
+odd_parts = [" \n", "\u200b", "\x00", "\u0301", "x" * 101, "##s", "[CLS] a", "[SE", "P]", "[sep]", "a[SEP]b"]
+some_parts = st.text(max_size=9) | st.sampled_from(odd_parts)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.lists(st.lists(some_parts | some_parts.map("Word. ".__add__), max_size=5), max_size=5))
+def test_the_parts_of_a_row_have_the_ids_of_each_part_alone(real, rows):
+    expected = [whole_ids(part) for parts in rows for part in parts]
+    ids, lengths = real.encode_parts(rows)
+    assert ids.tolist() == [token for part in expected for token in part] and ids.dtype == np.uint16
+    assert lengths.tolist() == [len(part) for part in expected]
 
 
 def test_sentences_are_those_a_reader_sees():
@@ -202,11 +218,31 @@ def test_the_batch_size_changes_no_byte(tmp_path, real):
         assert file.read_bytes() == other.read_bytes()
 
 
-def test_a_shard_is_plain_npy_of_uint16(tmp_path, real):
-    write_token_shard([("", TEXTS[0])], tmp_path / "t", real, batch_size=8, split=True)
-    for file in shard_files(tmp_path / "t"):
-        assert np.load(file, allow_pickle=False).dtype == np.uint16
-    assert np.load(shard_files(tmp_path / "t")[0]).tolist() == whole_ids(TEXTS[0])
+def test_a_shard_is_plain_npy_of_uint16_and_bytes(tmp_path, real):
+    write_token_shard([("Title", f"One. {'two ' * 300}")], tmp_path / "t", real, batch_size=8, split=True)
+    tokens, lengths, nums = (np.load(file, allow_pickle=False) for file in shard_files(tmp_path / "t"))
+    assert (tokens.dtype, lengths.dtype, nums.dtype) == (np.uint16, np.uint8, np.uint8)
+    assert tokens.tolist() == whole_ids(f"Title [SEP] One. {'two ' * 300}")
+    assert (lengths.tolist(), nums.tolist()) == ([2, 2, 255, 45], [3])
+
+
+@given(st.lists(st.integers(0, 3) | st.integers(250, 260) | st.integers(0, 2000)))
+def test_counts_in_bytes_are_those_of_a_loop_and_are_read_again(tmp_path_factory, counts):
+    file = tmp_path_factory.getbasetemp() / "counts.npy"
+    packed = packed_counts(np.array(counts, np.int64))
+    assert packed.dtype == np.uint8 and packed.tolist() == counts_in_bytes(counts).tolist()
+    save_npy(file, packed)
+    assert load_counts(file).tolist() == counts
+
+
+@pytest.mark.parametrize("part", [1, 2])
+def test_a_shard_that_ends_within_a_count_is_named(tmp_path, part):
+    hand_made_shards(tmp_path, [[[1] * 300] * 300])
+    file = shard_files(tmp_path / "collection.0-of-1")[part]
+    save_npy(file, load_npy(file, mapped=False)[:-1])
+    with pytest.raises(ValueError, match=r"expected a last byte below 255, got 255\. Run rule") as caught:
+        TokenShards([tmp_path / "collection.0-of-1"])
+    assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
 
 
 def test_a_vocabulary_beyond_uint16_is_written_as_uint32(tmp_path):
@@ -316,15 +352,18 @@ def test_a_shard_of_wrong_length_is_named(tmp_path, part):
         TokenShards([prefix])
 
 
-@pytest.mark.parametrize("part", [0, 1, 2])
 @pytest.mark.parametrize(
-    "dtype", [np.float32, np.float64, np.int16, np.int64, np.uint8, np.uint64, ">u2", bool]
+    ("part", "dtype"),
+    [
+        *product([0, 1, 2], [np.float32, np.float64, np.int8, np.int16, np.int64, np.uint64, ">u2", bool]),
+        *[(0, np.uint8), (1, np.uint16), (1, np.uint32), (2, np.uint16), (2, np.uint32)],
+    ],
 )
 def test_a_shard_of_other_values_than_ours_is_named(tmp_path, part, dtype):
     hand_made_shards(tmp_path, [[[1], [1]], [[1], [1]]])
     file = shard_files(tmp_path / "collection.0-of-1")[part]
     save_npy(file, load_npy(file, mapped=False).astype(dtype))
-    with pytest.raises(ValueError, match=r"expected uint16 or uint32 of one dimension, got .*Run") as caught:
+    with pytest.raises(ValueError, match=r"expected uint.* of one dimension, got .*Run rule") as caught:
         TokenShards([tmp_path / "collection.0-of-1"])
     assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
 
@@ -335,7 +374,8 @@ def test_a_shard_of_another_shape_is_named(tmp_path, part, shape):
     hand_made_shards(tmp_path, [[[7]]])
     file = shard_files(tmp_path / "collection.0-of-1")[part]
     np.save(file, load_npy(file, mapped=False).reshape(shape))
-    with pytest.raises(ValueError, match="expected uint16 or uint32 of one dimension, got uint16") as caught:
+    expected = r"expected (uint8|uint16 or uint32) of one dimension, got uint(8|16) \["
+    with pytest.raises(ValueError, match=expected) as caught:
         TokenShards([tmp_path / "collection.0-of-1"])
     assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
 

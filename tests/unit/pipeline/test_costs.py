@@ -36,7 +36,7 @@ from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
 from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
-from condenser.data.tokens import TokenShards, prefix_of
+from condenser.data.tokens import TokenShards, prefix_of, shard_files
 from condenser.files import read_json
 from condenser.manifest import Manifest
 from condenser.model.bert_config import BertConfig, read_bert_config
@@ -605,6 +605,8 @@ def test_counts_take_the_place_of_assumptions(made: list[Job], shards: TokenShar
     for stage in ("tokens backbone", "pretrain condenser", "encode cocondenser-round1 seed42"):
         assert rows[stage]["basis"] == "counted", stage
     assert rows["tokens backbone"]["tokens"] == pytest.approx(shards.row_starts[-1])
+    written = sum(np.load(file).nbytes for prefix in shards.prefixes for file in shard_files(prefix))
+    assert rows["tokens backbone"]["bytes_on_disk"] == pytest.approx(written)
     assert rows["encode cocondenser-round1 seed42"]["bytes_on_disk"] == pytest.approx(700 * 32 * 4)
     queries = rows["encode_queries cocondenser-round1 seed42 train"]
     assert queries["bytes_on_disk"] == pytest.approx(90 * 32 * 4)
