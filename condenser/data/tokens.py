@@ -12,17 +12,17 @@ of 255 for each whole 255 in it, and a byte for the rest.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 from jaxtyping import Bool, Int, Integer, UInt8, UInt32
 
 from condenser.data.records import read_passages, read_queries
 from condenser.data.sentences import split_sentences
-from condenser.files import atomic_write, count_lines, load_npy, save_npy
+from condenser.files import atomic_write, count_lines, load_npy, read_json, save_npy
 from condenser.progress import Progress
 
 PARTS = ("tokens", "sentence_lengths", "num_sentences")
@@ -81,32 +81,39 @@ class Tokenizer:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        from transformers import AutoTokenizer
+        from tokenizers import Tokenizer as Backend
 
-        folder = Path(folder)
-        if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
-            raise ValueError(f"{folder}: expected a folder with tokenizer.json or vocab.txt, found neither.")
-        whole = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        self._backend = whole.backend_tokenizer
+        file = Path(folder) / "tokenizer.json"
+        if not file.is_file():
+            raise ValueError(f"{folder}: expected a folder with tokenizer.json, found none.")
+        try:
+            self._backend = Backend.from_file(str(file))
+        except Exception as error:  # tokenizers raises no other kind
+            raise ValueError(f"{file}: expected a tokenizer, got {error}. Make the model again.") from error
         self._backend.no_truncation()
         self._backend.no_padding()
         self._backend.encode_special_tokens = False
+        told = file.with_name("tokenizer_config.json")
+        names = _special_names(read_json(told) if told.is_file() else {})
+        ids: dict[str, Any] = {kind: self._backend.token_to_id(name) for kind, name in names.items()}
+        specials = [ids[kind] for kind in ("cls", "sep", "pad", "mask")]
         prefix = getattr(self._backend.model, "continuing_subword_prefix", None)
-        specials = (whole.cls_token_id, whole.sep_token_id, whole.pad_token_id, whole.mask_token_id)
         if type(self._backend.model).__name__ != "WordPiece" or not prefix or None in specials:
             raise ValueError(
                 f"{folder}: expected a WordPiece tokenizer with [CLS], [SEP], [PAD] and [MASK], got "
                 f"{type(self._backend.model).__name__} with ids {specials}. Choose a BERT backbone."
             )
         self.cls_id, self.sep_id, self.pad_id, self.mask_id = specials
-        self._separator: str = whole.sep_token
-        self.unk_id = -1 if whole.unk_token_id is None else whole.unk_token_id
+        self._separator = names["sep"]
+        self.unk_id = -1 if ids["unk"] is None else ids["unk"]
         vocabulary = self._backend.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
         self.is_continuation: Bool[np.ndarray, " vocab"] = np.zeros(self.vocab_size, dtype=bool)
         self.is_continuation[[i for piece, i in vocabulary.items() if piece.startswith(prefix)]] = True
+        added = self._backend.get_added_tokens_decoder().items()
+        others = {i for i, token in added if token.special} | {i for i in ids.values() if i is not None}
         self.random_ids: Int[np.ndarray, " ids"] = np.setdiff1d(
-            np.fromiter(vocabulary.values(), np.int64), whole.all_special_ids
+            np.fromiter(vocabulary.values(), np.int64), np.array([*others], dtype=np.int64)
         )
 
     @property
@@ -141,6 +148,15 @@ class Tokenizer:
         if len(ends) != sum(map(len, rows)):
             return self.encode_flat(list(chain.from_iterable(rows)))
         return np.delete(ids, ends), np.diff(ends, prepend=-1) - 1
+
+
+def _special_names(settings: Mapping[str, Any]) -> dict[str, str]:
+    """What a tokenizer_config.json calls the special tokens, by kind; BERT's names where it says nothing."""
+    names = {}
+    for kind in ("cls", "sep", "pad", "mask", "unk"):
+        name = settings.get(f"{kind}_token") or f"[{kind.upper()}]"
+        names[kind] = name["content"] if isinstance(name, Mapping) else name
+    return names
 
 
 def write_token_shard(

@@ -9,6 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer as Backend
+from tokenizers.models import BPE, WordPiece
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from transformers import PreTrainedTokenizerFast
 
 from condenser import progress
 from condenser.data.blocks import pack_blocks
@@ -27,6 +31,7 @@ from condenser.data.tokens import (
     write_token_shard,
 )
 from condenser.files import load_npy, save_npy
+from condenser.model.bert_tokenizer import save_tokenizer, wordpiece_tokenizer
 from tests.token_shards import counts_in_bytes, hand_made_shards, real_tokenizer_folder, rows_of_lengths
 
 TEXTS = [
@@ -71,10 +76,7 @@ def row_ids(shards: TokenShards, row: int) -> list[int]:
 def tiny_vocabulary(folder: Path, pieces: list[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]
-    (folder / "vocab.txt").write_text("\n".join(words) + "\n")
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True})
-    )
+    save_tokenizer(wordpiece_tokenizer(words, max_length=512), folder)
     return folder
 
 
@@ -271,26 +273,35 @@ def test_the_tokenizer_knows_continuations_and_specials(tmp_path):
     assert tokenizer.random_ids.tolist() == [5, 6, 7, 8]
 
 
-def test_code_beside_a_tokenizer_is_not_run(tmp_path):
-    folder = tiny_vocabulary(tmp_path, ["dense"])
-    (folder / "evil.py").write_text("raise SystemExit('ran')")
-    (folder / "tokenizer_config.json").write_text(
-        json.dumps(
-            {"tokenizer_class": "BertTokenizer", "auto_map": {"AutoTokenizer": ["evil.Evil", "evil.Evil"]}}
-        )
-    )
-    assert Tokenizer(folder).encode(["dense"])[0].tolist() == [5]
+@pytest.mark.parametrize("is_mapping", [False, True])
+def test_special_tokens_have_the_names_that_the_folder_says(is_mapping, tmp_path):
+    words = ["<p>", "<u>", "<c>", "<s>", "<m>", "dense", "<extra>"]
+    names = dict(zip(("pad", "unk", "cls", "sep", "mask"), words, strict=False))
+    given = {f"{kind}_token": name for kind, name in names.items()}
+    backend = Backend(WordPiece({word: i for i, word in enumerate(words)}, unk_token="<u>"))
+    backend.pre_tokenizer = BertPreTokenizer()
+    theirs = PreTrainedTokenizerFast(tokenizer_object=backend, **given)
+    theirs.add_special_tokens({"additional_special_tokens": ["<extra>"]})
+    theirs.save_pretrained(tmp_path)
+    if is_mapping:  # as older versions of transformers write it
+        told = {**given, **{name: {"content": value} for name, value in given.items()}}
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(told))
+    ours = Tokenizer(tmp_path)
+    assert (ours.pad_id, ours.unk_id, ours.cls_id, ours.sep_id, ours.mask_id) == (0, 1, 2, 3, 4)
+    assert ours.random_ids.tolist() == [5]
+    assert set(ours.random_ids) == set(range(7)) - set(theirs.all_special_ids)
+    assert [ids.tolist() for ids in ours.encode(["dense", "a<s>dense"])] == [[5], [1, 3, 5]]
 
 
 def test_a_tokenizer_without_wordpieces_is_refused_in_one_line(tmp_path):
-    from tokenizers import Tokenizer as Backend
-    from tokenizers.models import BPE
-
     Backend(BPE()).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(ValueError, match=r"^.*expected a WordPiece tokenizer.*$"):
         Tokenizer(tmp_path)
-    with pytest.raises(ValueError, match="found neither"):
+    with pytest.raises(ValueError, match="found none"):
         Tokenizer(tmp_path / "nothing")
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(ValueError, match=r"tokenizer\.json: expected a tokenizer, got EOF"):
+        Tokenizer(tmp_path)
 
 
 @given(st.integers(0, 500), st.integers(1, 9), st.integers(1, 40))
