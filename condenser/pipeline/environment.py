@@ -34,6 +34,8 @@ def program_environment(*, root: Path, work: Path) -> dict[str, str]:
         # freed blocks stay with the process: fetching them anew costs a seventh of a step in page faults
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),
+        # in pages of 2 MB, where the system has them: a training step takes 3 to 5 % less time
+        "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
         # a program ends with the Snakemake that runs its rule; on a cluster that is the one of its own job
         CONTROLLER_VARIABLE: str(os.getpid()),
         STARTED_VARIABLE: str(time.time_ns()),  # specs do not hold for newer code
