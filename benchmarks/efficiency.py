@@ -161,12 +161,12 @@ def measured_rates(
         lengths = np.full(rows, width)
         lengths[0] -= 1  # one padded row, for the attention kernel of most chunks
         whole = Rows.of(ids.numpy(), lengths, device=place)
-        tokens = torch.randperm(len(whole.ids))
+        tokens = torch.randperm(whole.layout.num_tokens)
         tokens = tokens[: round(MASKED_SHARE * len(tokens))].sort().values.numpy()
         masked = whole.chosen(np.repeat(np.arange(rows), lengths)[tokens], whole.columns.numpy()[tokens])
         texts, masked = whole.to(place), masked.to(place)
         labels = texts.ids[masked.tokens]
-        chunk = replace(padded(lengths, on_cpu=place.type == "cpu"), masked=len(tokens))
+        chunk = replace(padded(lengths, on_cpu=place.type == "cpu"), masked=len(labels))
 
         def pretrain() -> None:
             condenser.train()
@@ -202,7 +202,7 @@ def measured_rates(
             numbers = counted.graph_numbers([chunk])
             graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
             fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
-            cells = [stage, *(rows, width, len(tokens)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
+            cells = [stage, *(rows, width, len(labels)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
             cells += [f"{layers:g}", f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]
             lines.append("\t".join(map(str, cells)))
             if compiles:

@@ -52,12 +52,13 @@ def padded_texts(chunks: Sequence[Any], *, width: int, device: torch.device) -> 
     labels = torch.full((count, width), IGNORED)
     for chunk in chunks:
         inputs, rows = chunk.inputs, rows_of(chunk.inputs)
-        at_tokens = (chunk.rows.repeat_interleave(torch.from_numpy(rows.lengths)), rows.columns)
-        ids[at_tokens] = rows.ids
+        count = rows.layout.num_tokens
+        at_tokens = (chunk.rows.repeat_interleave(torch.from_numpy(rows.lengths)), rows.columns[:count])
+        ids[at_tokens] = rows.ids[:count]
         mask[at_tokens] = 1
         if isinstance(inputs, MaskedRows):
-            told = torch.full((len(rows.ids),), IGNORED)
-            told[inputs.masked.tokens] = inputs.labels
+            told = torch.full((count,), IGNORED)
+            told[inputs.masked.tokens[: len(inputs.labels)]] = inputs.labels
             labels[at_tokens] = told
     return PaddedTexts(*(each.to(device) for each in (ids, mask, labels)))
 
@@ -158,9 +159,12 @@ def same_losses(ours: Condenser, plain: PlainCondenser, chunk: Any) -> None:
     inputs = chunk.inputs
     width = int(inputs.rows.lengths.max())
     own = padded_texts([_alone(chunk)], width=width, device=torch.device("cpu"))
+    count = len(inputs.labels)
+    count = len(inputs.labels)
     with torch.no_grad():
         output = ours.eval()(inputs.rows, inputs.masked)
-        losses = [cross_entropy(each, inputs.labels) for each in (output.head_logits, output.late_logits)]
+        logits = (output.head_logits[:count], output.late_logits[:count])
+        losses = [cross_entropy(each, inputs.labels) for each in logits]
         vectors, loss = plain.eval()(own)
     torch.testing.assert_close(sum(losses), loss, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(output.vector, vectors, rtol=1e-3, atol=1e-3)

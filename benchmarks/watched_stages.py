@@ -27,6 +27,7 @@ from condenser.systems import biencoder
 from condenser.train.examples import TrainingFiles
 from condenser.train.loop import Run, StepRecord
 from condenser.train.machine import Machine
+from condenser.train.masked_texts import MaskedRows
 from condenser.train.pretrain import pretrain
 
 
@@ -135,7 +136,7 @@ class _Watch:
         self._count, self._block_rows, self._between, self._clock = count, block_rows, between, clock
         self._profile, self._is_profiling = profile, False
         self._began = math.nan
-        self._passes: list[Chunk] = []  # of the current block
+        self._passes: list[Rows] = []  # of the current block
 
     def _note(
         self, items: int, tokens: int, chunks: Sequence[Chunk], record: StepRecord | None = None
@@ -156,7 +157,10 @@ class _Watch:
     def on_step(self, record: StepRecord) -> None:
         """Note an update, as the hook of a training."""
         inputs = [chunk.inputs for chunk in record.batch.content.chunks]
-        chunks = [_size(rows_of(each), len(getattr(each, "labels", ()))) for each in inputs]
+        chunks = [
+            _size(rows_of(each), len(each.masked.tokens) if isinstance(each, MaskedRows) else 0)
+            for each in inputs
+        ]
         self._note(record.batch.num_items, record.batch.num_tokens, chunks, record)
 
     def on_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -165,11 +169,11 @@ class _Watch:
         A block has ended when the first pass of the next one begins, so one more row must be encoded.
         """
         if isinstance(module, Retriever):
-            if sum(chunk.rows for chunk in self._passes) == self._block_rows:
-                chunks, self._passes = self._passes, []
-                self._note(self._block_rows, int(sum(chunk.tokens for chunk in chunks)), chunks)
-            (rows,) = inputs
-            self._passes.append(_size(rows))
+            if sum(len(rows.lengths) for rows in self._passes) == self._block_rows:
+                done, self._passes = self._passes, []
+                num_tokens = sum(rows.layout.num_tokens for rows in done)
+                self._note(self._block_rows, num_tokens, [_size(rows) for rows in done])
+            self._passes.append(inputs[0])
 
 
 def _size(rows: Rows, num_masked: int = 0) -> Chunk:

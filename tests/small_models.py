@@ -16,7 +16,7 @@ from condenser.model.bert import Bert, Layer
 from condenser.model.bert_config import BertConfig
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
-from condenser.model.rows import Chosen, Rows
+from condenser.model.rows import Chosen, Layout, Rows
 from condenser.model.text_vector import TextVector
 from condenser.model.weights import initialise
 
@@ -60,8 +60,13 @@ def padded(rows: Rows) -> tuple[Int[Tensor, "row place"], Bool[Tensor, "row plac
     width = int(rows.lengths.max())
     mask = torch.from_numpy(np.arange(width) < rows.lengths[:, None])
     ids = torch.zeros(mask.shape, dtype=torch.int64)
-    ids[mask] = rows.ids
+    ids[mask] = rows.ids[: rows.layout.num_tokens]
     return ids, mask
+
+
+def meant(values: Tensor, of: Layout) -> Tensor:
+    """Without what is computed for more tokens than there are."""
+    return values[: of.num_tokens]
 
 
 def perturb(module: nn.Module) -> None:

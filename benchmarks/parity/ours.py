@@ -238,10 +238,15 @@ def whole_batch(texts: MaskedTexts, *, width: int, pad_id: int) -> dict[str, Ten
     is_token, labels = torch.zeros(num_rows, width, dtype=torch.int64), torch.full((num_rows, width), -100)
     for chunk in texts.chunks:
         own = chunk.inputs
-        at_tokens = (chunk.rows.repeat_interleave(torch.from_numpy(own.rows.lengths)), own.rows.columns)
-        ids[at_tokens] = own.rows.ids
+        count = own.rows.layout.num_tokens
+        at_tokens = (
+            chunk.rows.repeat_interleave(torch.from_numpy(own.rows.lengths)),
+            own.rows.columns[:count],
+        )
+        ids[at_tokens] = own.rows.ids[:count]
         is_token[at_tokens] = 1
-        labels[tuple(places[own.masked.tokens] for places in at_tokens)] = own.labels
+        masked = own.masked.tokens[: len(own.labels)]
+        labels[tuple(places[masked] for places in at_tokens)] = own.labels
     return {"input_ids": ids, "attention_mask": is_token, "labels": labels}
 
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from condenser.widths import width_groups
+from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, width_groups
 
 CPU = torch.device("cpu")
 Part = TypeVar("Part", bound="OnDevice")
@@ -57,22 +57,26 @@ class Layout(OnDevice):
 
     Attributes:
         groups: on a CPU by width, so that little is padded; on a GPU one.
-        places: of each token; None if every place has a token.
+        num_tokens: those of all rows. More may stand behind them, so that products have few shapes.
+        places: of each token; None if tokens are places.
         tokens: at each place; at padding the last token of its row.
         is_token: False at padding.
     """
 
     groups: tuple[Group, ...]
+    num_tokens: int
     places: Int[Tensor, " token"] | None = None
     tokens: Int[Tensor, " place"] | None = None
     is_token: Bool[Tensor, " place"] | None = None
 
     @classmethod
-    def of(cls, lengths: Int[np.ndarray, " row"], widths: Sequence[tuple[int, int]]) -> Layout:
-        """Rows of these lengths in groups of so many rows of a width."""
-        firsts, begin = np.cumsum(lengths) - lengths, 0
+    def of(
+        cls, lengths: Int[np.ndarray, " row"], widths: Sequence[tuple[int, int]], *, num_computed: int
+    ) -> Layout:
+        """Rows of these lengths in groups of so many rows of a width; `num_computed` tokens in all."""
+        num_tokens, firsts, begin = int(lengths.sum()), np.cumsum(lengths) - lengths, 0
         groups, tokens, is_token = [], [], []
-        last = max(int(lengths.sum()) - 1, 0)
+        last = max(num_tokens - 1, 0)
         for num_rows, width in widths:
             end, columns = begin + num_rows, np.arange(width)
             of_group = lengths[begin:end, None]
@@ -82,20 +86,22 @@ class Layout(OnDevice):
             tokens.append(np.minimum(at_places, last).ravel())  # a row without tokens has some of another
             is_token.append(inside.ravel())
             begin = end
-        if not any(group.is_padded for group in groups):
-            return cls(tuple(groups))
         all_inside = np.concatenate(is_token)
-        arrays = (np.flatnonzero(all_inside), np.concatenate(tokens), all_inside)
-        return cls(tuple(groups), *map(torch.from_numpy, arrays))
+        if num_computed == num_tokens and all_inside.all():
+            return cls(tuple(groups), num_tokens)
+        places = np.pad(np.flatnonzero(all_inside), (0, num_computed - num_tokens))
+        arrays = (places, np.concatenate(tokens), all_inside)
+        return cls(tuple(groups), num_tokens, *map(torch.from_numpy, arrays))
 
     def of_one_each(self) -> Layout:
         """The layout of one token of each row, in the same groups."""
-        return Layout(tuple(Group(group.num_rows, 1, False) for group in self.groups))
+        groups = tuple(Group(group.num_rows, 1, False) for group in self.groups)
+        return Layout(groups, sum(group.num_rows for group in groups))
 
     def by_group(self, values: Float[Tensor, "token dim"]) -> list[Float[Tensor, "_ _ dim"]]:
         """The values in the places of their tokens. Padding has those of a token, and no gradient."""
         if self.places is not None:
-            values = _WithPadding.apply(values, self.places, self.tokens)
+            values = _WithPadding.apply(values, self.places, self.tokens, self.num_tokens)
         return [
             part.unflatten(0, (group.num_rows, group.width))
             for part, group in zip(self._split(values), self.groups, strict=True)
@@ -129,7 +135,10 @@ class Layout(OnDevice):
 
 @dataclass(frozen=True)
 class Chosen(OnDevice):
-    """Some tokens of rows, in their order, and their layout in the same groups of rows."""
+    """Some tokens of rows, in their order, and their layout in the same groups of rows.
+
+    Behind the `layout.num_tokens` that are meant, others may follow.
+    """
 
     tokens: Int[Tensor, " chosen"]
     layout: Layout
@@ -140,7 +149,7 @@ class Rows(OnDevice):
     """Token ids of texts.
 
     Attributes:
-        ids: token ids.
+        ids: token ids. Behind those of the rows others may follow, of no row.
         columns: the place of each token in its row.
         token_types: of each token; None if all are 0.
         first: the first token of every row, [CLS].
@@ -170,11 +179,18 @@ class Rows(OnDevice):
         """
         places = np.arange(ids.shape[1])
         inside = places < lengths[:, None]
-        layout = Layout.of(lengths, width_groups(lengths, on_cpu=device.type == "cpu"))
+        num_computed = padded_count(int(lengths.sum()), multiple=TOKENS_MULTIPLE)
+        widths = width_groups(lengths, on_cpu=device.type == "cpu")
+        layout = Layout.of(lengths, widths, num_computed=num_computed)
+
+        def of_tokens(values: np.ndarray) -> Tensor:
+            kept = values[inside]
+            return torch.from_numpy(np.pad(kept, (0, num_computed - len(kept))))
+
         return cls(
-            torch.from_numpy(ids[inside]),
-            torch.from_numpy(np.broadcast_to(places, ids.shape)[inside]),
-            None if token_types is None else torch.from_numpy(token_types[inside]),
+            of_tokens(ids),
+            of_tokens(np.broadcast_to(places, ids.shape)),
+            None if token_types is None else of_tokens(token_types),
             Chosen(torch.from_numpy(np.cumsum(lengths) - lengths), layout.of_one_each()),
             layout,
             lengths,
@@ -186,7 +202,7 @@ class Rows(OnDevice):
         num_rows, width = ids.shape
         columns = torch.arange(width, device=ids.device)
         firsts = torch.arange(num_rows, device=ids.device) * width
-        layout = Layout((Group(num_rows, width, True),), is_token=mask.flatten())
+        layout = Layout((Group(num_rows, width, True),), num_rows * width, is_token=mask.flatten())
         return cls(
             ids.flatten(),
             columns.expand(num_rows, width).flatten(),
@@ -202,8 +218,10 @@ class Rows(OnDevice):
         sizes = np.array([group.num_rows for group in self.layout.groups])
         widths = np.maximum.reduceat(counts, np.cumsum(sizes) - sizes)
         firsts = np.cumsum(self.lengths) - self.lengths
-        layout = Layout.of(counts, [*zip(sizes.tolist(), widths.tolist(), strict=True)])
-        return Chosen(torch.from_numpy(firsts[rows] + columns), layout)
+        num_computed = padded_count(len(rows), multiple=CHOSEN_MULTIPLE)
+        groups = [*zip(sizes.tolist(), widths.tolist(), strict=True)]
+        layout = Layout.of(counts, groups, num_computed=num_computed)
+        return Chosen(torch.from_numpy(np.pad(firsts[rows] + columns, (0, num_computed - len(rows)))), layout)
 
 
 # Each is the gradient of the other. PyTorch's own gradient of index_select adds up, token by token, what went
@@ -223,11 +241,14 @@ class _WithoutPadding(torch.autograd.Function):
 
 class _WithPadding(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, places: Tensor, tokens: Tensor) -> Tensor:
+    def forward(ctx: Any, values: Tensor, places: Tensor, tokens: Tensor, num_tokens: int) -> Tensor:
         ctx.save_for_backward(places)
+        ctx.num_tokens = num_tokens
         return values.index_select(0, tokens)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         (places,) = ctx.saved_tensors
-        return gradient.index_select(0, places), None, None
+        of_values = gradient.index_select(0, places)
+        of_values[ctx.num_tokens :].zero_()
+        return of_values, None, None, None

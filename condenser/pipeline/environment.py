@@ -29,8 +29,8 @@ def program_environment(*, root: Path, work: Path) -> dict[str, str]:
         "OMP_WAIT_POLICY": "PASSIVE",
         # oneDNN keeps what it compiles for every shape of a product, about a megabyte each, and masked
         # words give ever new shapes: 1,024 of them, the default, were most of a training's memory
-        "LRU_CACHE_CAPACITY": "64",
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+        "LRU_CACHE_CAPACITY": "256",
+        "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
         # freed blocks stay with the process: fetching them anew costs a seventh of a step in page faults
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
         "MALLOC_TRIM_THRESHOLD_": str(4 << 30),

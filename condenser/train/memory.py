@@ -88,7 +88,7 @@ def graph_bytes(chunks: Sequence[Chunk[MaskedRows]], model: Any) -> int:
         squares = sum(group.num_rows * group.width**2 for group in rows.layout.groups)
         numbers += num_layers * len(rows.ids) * vectors
         numbers += num_layers * squares * 3 * config.num_attention_heads
-        numbers += len(chunk.inputs.labels) * 3 * 2 * config.vocab_size
+        numbers += len(chunk.inputs.masked.tokens) * 3 * 2 * config.vocab_size
     return 4 * numbers
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_models import padded, transformers_config
+from small_models import meant, padded, transformers_config
 from small_trainings import prepare
 from transformers import BertForMaskedLM
 
@@ -57,9 +57,9 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
     rows = chunk.inputs.rows
     ids, mask = padded(rows)
     of_tokens = torch.full(rows.ids.shape, -100)
-    of_tokens[chunk.inputs.masked.tokens] = chunk.inputs.labels
+    of_tokens[meant(chunk.inputs.masked.tokens, chunk.inputs.masked.layout)] = chunk.inputs.labels
     labels = torch.full(ids.shape, -100)
-    labels[mask] = of_tokens
+    labels[mask] = meant(of_tokens, rows.layout)
     loss = theirs(input_ids=ids, attention_mask=mask.long(), labels=labels).loss
     loss.backward()
     assert figures["loss"] == figures["mlm"] == pytest.approx(loss.item(), rel=1e-10)

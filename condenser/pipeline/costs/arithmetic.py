@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from condenser.data.batches import length_chunks, num_steps, token_batches
-from condenser.widths import width_groups
+from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, width_groups
 
 TRAINING_PASSES = 3
 """A forward pass, and a backward pass of twice its products: one for the inputs, one for the weights."""
@@ -30,7 +30,7 @@ class Chunk:
     """Rows computed together.
 
     Attributes:
-        tokens: of all rows, without padding.
+        tokens: that are computed, as many as `condenser.widths` says.
         places: of all rows, as attention lays them out (`condenser.widths`).
         squares: places of each row with each other.
         masked: how many tokens are masked.
@@ -214,4 +214,9 @@ def padded(lengths: np.ndarray, mask_probability: float = 0.0, *, on_cpu: bool) 
     masked = np.maximum(mask_probability > 0, np.rint(mask_probability * (lengths - 2))).sum()
     groups = width_groups(lengths, on_cpu=on_cpu)
     places, squares = (float(sum(count * width**power for count, width in groups)) for power in (1, 2))
-    return Chunk(len(lengths), float(lengths.sum()), places, squares, float(masked))
+    computed = (
+        padded_count(int(count), multiple=multiple)
+        for count, multiple in ((lengths.sum(), TOKENS_MULTIPLE), (masked, CHOSEN_MULTIPLE))
+    )
+    tokens, masked = map(float, computed)
+    return Chunk(len(lengths), tokens, places, squares, masked)

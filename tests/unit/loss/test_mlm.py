@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional
 
 from condenser.loss.mlm import masked_cross_entropy_sum
 
@@ -31,6 +33,25 @@ def test_chunks_add_up_to_the_whole_and_to_a_slow_loop(rows: int, vocab: int, cu
     )
     assert math.isclose(whole.item(), slow, rel_tol=1e-12, abs_tol=1e-12)
     assert math.isclose(parts.item(), slow, rel_tol=1e-12, abs_tol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("rows", [0, 7, 50])
+def test_the_gradient_is_pytorchs_and_that_of_logits_behind_the_labels_zero(
+    rows: int, dtype: torch.dtype
+) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    logits = (3 * torch.randn(rows + 3, 11, generator=generator)).to(dtype).requires_grad_()
+    labels = torch.randint(11, (rows,), generator=generator)
+    loss = masked_cross_entropy_sum(logits, labels)
+    (0.25 * loss).backward()
+    exact = logits.detach().double().requires_grad_()
+    expected = functional.cross_entropy(exact[:rows], labels, reduction="sum")
+    (0.25 * expected).backward()
+    assert logits.grad is not None and exact.grad is not None
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5}.get(dtype, 5e-3)
+    torch.testing.assert_close(loss.double(), expected, rtol=max(tolerance, 1e-5) / 10, atol=0)
+    torch.testing.assert_close(logits.grad.double(), exact.grad, rtol=tolerance, atol=tolerance / 10)
 
 
 def test_bfloat16_logits_are_summed_in_float32() -> None:

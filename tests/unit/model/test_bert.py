@@ -5,7 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from small_models import padded, small_backbone, small_config, transformers_bert, transformers_layer
+from small_models import (
+    meant,
+    padded,
+    small_backbone,
+    small_config,
+    transformers_bert,
+    transformers_layer,
+)
 from torch import Tensor, nn
 
 from condenser.model.bert import Bert, Layer
@@ -47,14 +54,15 @@ def test_every_layer_and_gradient_is_that_of_transformers(lengths: list[int], de
     theirs, (ids, mask) = transformers_bert(bert), padded(rows)
     types = torch.zeros_like(ids)
     assert rows.token_types is not None
-    types[mask] = rows.token_types
+    types[mask] = meant(rows.token_types, rows.layout)
     states = theirs(
         ids, attention_mask=mask.long(), token_type_ids=types, output_hidden_states=True
     ).hidden_states
     early, before_last = bert.before_last_layer(rows, recompute=False, skip_from=2)
     (last,) = bert.layers[-1](before_last, rows, [None])
     for found, expected in ((early, states[2]), (before_last, states[3]), (last, states[4])):
-        torch.testing.assert_close(found, expected[mask], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(meant(found, rows.layout), expected[mask], rtol=1e-12, atol=1e-12)
+    last, early = (meant(each, rows.layout) for each in (last, early))
     weights = torch.randn(last.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     (last * weights + early).sum().backward()
     (states[4][mask] * weights + states[2][mask]).sum().backward()
@@ -82,10 +90,11 @@ def test_a_layer_at_some_tokens_is_the_whole_layer_there(lengths: list[int]) -> 
     chosen = rows.chosen(np.array([0, 0, 1, 2, 2]), np.array([1, 2, 4, 0, 4]))
     weights = torch.randn(8, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
 
-    found = torch.cat(layer(states, rows, [rows.first, chosen]))
+    of_first, of_chosen = layer(states, rows, [rows.first, chosen])
+    found = torch.cat([of_first, meant(of_chosen, chosen.layout)])
     ours = torch.autograd.grad((found * weights).sum(), [states, *layer.parameters()])
     whole = layer.at_all(states, rows, recompute=False)
-    expected = torch.cat([whole[rows.first.tokens], whole[chosen.tokens]])
+    expected = torch.cat([whole[rows.first.tokens], whole[meant(chosen.tokens, chosen.layout)]])
     theirs = torch.autograd.grad((expected * weights).sum(), [states, *layer.parameters()])
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
@@ -95,12 +104,12 @@ def test_a_layer_is_transformers_layer_whatever_its_padding_holds() -> None:
     layer, rows = small_layer(), some_rows([9, 4, 1])
     states, (_, mask) = some_states(rows), padded(rows)
     laid_out = torch.full((*mask.shape, 12), 7.0, dtype=torch.float64)
-    laid_out[mask] = states.detach()
+    laid_out[mask] = meant(states.detach(), rows.layout)
     theirs = transformers_layer(layer, small_config())
     hidden = torch.zeros(mask.shape, dtype=torch.float64).masked_fill(~mask, -torch.inf)
     expected = theirs(laid_out, hidden[:, None, None, :])
     found = layer.at_all(states, rows, recompute=False)
-    torch.testing.assert_close(found, expected[mask], rtol=0, atol=1e-12)
+    torch.testing.assert_close(meant(found, rows.layout), expected[mask], rtol=0, atol=1e-12)
 
 
 def test_the_first_entry_has_the_same_dropout_whatever_follows() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from small_models import meant
 from torch import Tensor
 from torch.nn import functional
 
 from condenser.model import attention as module
 from condenser.model.attention import attention
-from condenser.model.rows import Rows
+from condenser.model.rows import Layout, Rows
 
 LENGTHS = [33, 20, 17, 4, 4, 1]
 HEADS, DIM = 3, 12
@@ -21,10 +22,14 @@ def rows() -> Rows:
     return Rows.of(np.zeros((len(LENGTHS), max(LENGTHS)), np.int64), np.array(LENGTHS))
 
 
-def inputs(num_queries: int, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+def inputs(of: Layout, over: Layout) -> tuple[Tensor, Tensor]:
+    """Of all tokens that are computed; those of no row must not matter."""
     torch.manual_seed(0)
-    sizes = ((num_queries, DIM), (sum(LENGTHS), 2 * DIM))
-    return tuple(torch.randn(size, dtype=torch.float64).to(dtype).requires_grad_() for size in sizes)
+    num_tokens = (len(each.places) if each.places is not None else each.num_tokens for each in (of, over))
+    return tuple(
+        torch.randn(count, dim, dtype=torch.float64).requires_grad_()
+        for count, dim in zip(num_tokens, (DIM, 2 * DIM), strict=True)
+    )
 
 
 def row_by_row(queries: Tensor, keys_values: Tensor, counts: list[int]) -> Tensor:
@@ -48,11 +53,13 @@ def test_it_is_pytorchs_attention_of_each_row_alone(
     numbers = np.repeat(np.arange(6), columns)
     chosen = of_all.chosen(numbers, np.concatenate([np.arange(count) for count in columns]))
     layout = {"all": of_all.layout, "first": of_all.first.layout}.get(wanted, chosen.layout)
-    queries, keys_values = inputs(sum(columns))
-    ours = attention(
+    queries, keys_values = inputs(layout, of_all.layout)
+    found = attention(
         queries, keys_values, of=layout, over=of_all.layout, num_heads=HEADS, probability=probability
     )
-    theirs = row_by_row(queries, keys_values, columns) / (1 - probability)
+    ours = meant(found, layout)
+    theirs = row_by_row(meant(queries, layout), meant(keys_values, of_all.layout), columns)
+    theirs = theirs / (1 - probability)
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
     weights = torch.randn(theirs.shape, dtype=torch.float64)
     gradients = [
@@ -70,14 +77,16 @@ def test_dropout_drops_shares_and_its_gradient_those_of_the_same_shares(dtype: t
     queries, keys = (torch.randn(length, length, dtype=torch.float64).to(dtype) for _ in range(2))
     leaves = [part.requires_grad_() for part in (queries, keys, torch.eye(length, dtype=dtype))]
     torch.manual_seed(4)
+    padding = len(one.ids) - length
+    asked, both = leaves[0], torch.cat(leaves[1:], dim=1)
     found = attention(
-        leaves[0],
-        torch.cat(leaves[1:], dim=1),
+        functional.pad(asked, (0, 0, 0, padding)),
+        functional.pad(both, (0, 0, 0, padding)),
         of=one.layout,
         over=one.layout,
         num_heads=1,
         probability=probability,
-    )
+    )[:length]
     exact = [leaf.detach().double().requires_grad_() for leaf in leaves]
     shares = torch.softmax(exact[0] @ exact[1].T * length**-0.5, dim=-1)
     kept = found.detach().double() != 0
@@ -94,11 +103,11 @@ def test_dropout_drops_shares_and_its_gradient_those_of_the_same_shares(dtype: t
 
 def test_a_padded_place_has_no_share_and_gives_no_gradient() -> None:
     of_all = rows()
-    queries, keys_values = inputs(sum(LENGTHS))
+    queries, keys_values = inputs(of_all.layout, of_all.layout)
     torch.manual_seed(1)
     settings = {"of": of_all.layout, "over": of_all.layout, "num_heads": HEADS, "probability": 0.3}
     found = attention(queries, keys_values, **settings)
-    last = slice(sum(LENGTHS[:-1]), None)  # a row of one token, which attends to itself alone
+    last = slice(sum(LENGTHS[:-1]), sum(LENGTHS))  # a row of one token, which attends to itself alone
     ratio = (found[last] / keys_values[last, DIM:]).unflatten(1, (HEADS, -1))
     assert torch.allclose(ratio * (ratio - 1 / 0.7), torch.zeros_like(ratio), atol=1e-3)
     (gradient,) = torch.autograd.grad(found[:33].sum(), keys_values)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_models import padded, small_condenser
+from small_models import meant, padded, small_condenser
 from torch import Tensor
 
 from condenser.model.rows import Layout, Rows
@@ -39,12 +39,14 @@ def test_ids_columns_and_types_are_those_of_the_tokens(
     width = max(lengths) + spare
     rows = in_rows(lengths, width, device)
     places = [(row, column) for row, length in enumerate(lengths) for column in range(length)]
-    assert rows.ids.tolist() == [row * width + column for row, column in places]
-    assert rows.columns.tolist() == [column for _, column in places]
-    assert rows.token_types is not None and torch.equal(rows.token_types, rows.ids % 2)
+    assert len(rows.ids) == len(rows.columns) == -(-len(places) // 128) * 128
+    ids, columns = (meant(each, rows.layout) for each in (rows.ids, rows.columns))
+    assert ids.tolist() == [row * width + column for row, column in places]
+    assert columns.tolist() == [column for _, column in places]
+    assert rows.token_types is not None and torch.equal(meant(rows.token_types, rows.layout), ids % 2)
     assert rows.first.tokens.tolist() == [place for place, (_, column) in enumerate(places) if column == 0]
-    ids, mask = padded(rows)
-    assert mask.sum(dim=1).tolist() == lengths and torch.equal(ids[mask], rows.ids)
+    in_places, mask = padded(rows)
+    assert mask.sum(dim=1).tolist() == lengths and torch.equal(in_places[mask], ids)
 
 
 @given(some_lengths)
@@ -64,10 +66,11 @@ def test_on_a_cpu_rows_of_one_width_stand_together_and_on_a_gpu_all(lengths: lis
 def test_tokens_return_to_their_places_and_padding_has_no_gradient(
     lengths: list[int], device: torch.device
 ) -> None:
-    layout = in_rows(lengths, max(lengths), device).layout
-    values = torch.randn(sum(lengths), 3, dtype=torch.float64, requires_grad=True)
-    parts = layout.by_group(values)
-    for row, (places, tokens) in enumerate(zip(by_row(layout, values), values.split(lengths), strict=True)):
+    rows = in_rows(lengths, max(lengths), device)
+    layout = rows.layout
+    values = torch.randn(len(rows.ids), 3, dtype=torch.float64, requires_grad=True)
+    of_rows, parts = meant(values, layout), layout.by_group(values)
+    for row, (places, tokens) in enumerate(zip(by_row(layout, values), of_rows.split(lengths), strict=True)):
         assert torch.equal(places[: lengths[row]], tokens), row
     shown = [
         torch.ones(group.num_rows, group.width, dtype=torch.bool) if mask is None else mask[:, 0, 0]
@@ -75,8 +78,9 @@ def test_tokens_return_to_their_places_and_padding_has_no_gradient(
     ]
     assert [row.sum().item() for part in shown for row in part] == lengths
     together = layout.together(parts)
-    assert torch.equal(together, values)
+    assert together.shape == values.shape and torch.equal(meant(together, layout), of_rows)
     weights = torch.randn_like(values)
+    weights[layout.num_tokens :] = 0  # nothing reads what is computed for no row
     leaves = [part.detach().requires_grad_() for part in parts]
     (layout.together(leaves) * weights).sum().backward()
     for leaf, mask in zip(leaves, shown, strict=True):
@@ -94,11 +98,14 @@ def test_some_tokens_stand_in_the_groups_of_their_rows(lengths: list[int], draw:
     ]
     row_numbers, columns = np.array(wanted, dtype=np.int64).reshape(-1, 2).T
     chosen = rows.chosen(row_numbers, columns)
-    assert rows.ids[chosen.tokens].tolist() == [row * max(lengths) + column for row, column in wanted]
+    assert len(chosen.tokens) == -(-len(wanted) // 32) * 32
+    meant_ids = rows.ids[meant(chosen.tokens, chosen.layout)]
+    assert meant_ids.tolist() == [row * max(lengths) + column for row, column in wanted]
     sizes = [group.num_rows for group in chosen.layout.groups]
     assert sizes == [group.num_rows for group in rows.layout.groups]
-    values = torch.arange(float(len(wanted)))[:, None]
-    assert torch.equal(chosen.layout.together(chosen.layout.by_group(values)), values)
+    values = torch.arange(float(len(chosen.tokens)))[:, None]
+    together = chosen.layout.together(chosen.layout.by_group(values))
+    assert torch.equal(meant(together, chosen.layout), meant(values, chosen.layout))
     for row, places in enumerate(by_row(chosen.layout, values)):
         own = [float(place) for place, (of_row, _) in enumerate(wanted) if of_row == row]
         assert places[: len(own), 0].tolist() == own
@@ -114,7 +121,7 @@ def test_rows_are_sent_as_a_whole() -> None:
         assert tensor.device == META
     # nothing asks a device how many tokens there are: a meta tensor has no content to ask for
     values = sent.ids[:, None].double()
-    assert sent.layout.together(sent.layout.by_group(values)).shape == (4, 1)
+    assert sent.layout.together(sent.layout.by_group(values)).shape == (128, 1)
 
 
 @pytest.mark.parametrize("is_traced", [False, True])

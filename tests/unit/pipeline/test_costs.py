@@ -191,7 +191,7 @@ def test_a_condenser_step_has_the_operations_that_pytorch_counts(
         (output.head_logits.sum() + late).backward()
 
     shape = shape_of(small_config(), num_head_layers=num_head_layers, pooling=pooling)
-    forward = shape.condenser_flops(Chunk(6, 96, 96, 6 * 16**2, 18), use_late_mlm=use_late_mlm)
+    forward = shape.condenser_flops(Chunk(6, 128, 96, 6 * 16**2, 32), use_late_mlm=use_late_mlm)
     assert 3 * forward == pytest.approx(counted_flops(step), rel=0.02)
 
 
@@ -199,7 +199,7 @@ def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> Non
     backbone = small_backbone()
     model = MaskedLanguageModel(backbone, MaskedLanguageHead(backbone.config)).double()
     rows = full_rows(torch.randint(0, 40, (6, 16)))
-    forward = shape_of(small_config()).mlm_flops(Chunk(6, 96, 96, 6 * 16**2, 18))
+    forward = shape_of(small_config()).mlm_flops(Chunk(6, 128, 96, 6 * 16**2, 32))
     counted = counted_flops(lambda: model(rows, some_masked(rows)).sum().backward())
     assert 3 * forward == pytest.approx(counted, rel=0.02)
 
@@ -208,7 +208,7 @@ def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> Non
 def test_an_encoder_has_the_operations_that_pytorch_counts(pooling: Any) -> None:
     vector, rows = TextVector(pooling), full_rows(torch.randint(0, 40, (5, 16)))
     retriever, condenser = Retriever(small_backbone(), vector), small_condenser(vector=vector)
-    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 80, 80, 5 * 16**2))
+    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 128, 80, 5 * 16**2))
     assert 3 * forward == pytest.approx(counted_flops(lambda: retriever(rows).sum().backward()), rel=0.02)
     with torch.no_grad():
         assert forward == pytest.approx(counted_flops(lambda: retriever(rows)), rel=0.001)
@@ -292,12 +292,12 @@ def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) 
     for chunk in length_chunks(lengths, rows_per_chunk=20):
         ids, whole = pack_texts(shards, starts[chunk], lengths[chunk], specials)
         for device in ("cpu", "cuda"):
-            groups = Rows.of(ids, whole, device=torch.device(device)).layout.groups
-            widths = [group.width for group in groups for _ in range(group.num_rows)]
+            made = Rows.of(ids, whole, device=torch.device(device))
+            widths = [group.width for group in made.layout.groups for _ in range(group.num_rows)]
             told = padded(lengths[chunk] + 2, on_cpu=device == "cpu")
-            assert told == Chunk(len(chunk), whole.sum(), sum(widths), sum(width**2 for width in widths))
-    # max(1, round(.45)), round(1.5) to even, 15
-    assert padded(np.array([5, 12, 102]), 0.15, on_cpu=True).masked == 1 + 2 + 15
+            assert told == Chunk(len(chunk), len(made.ids), sum(widths), sum(width**2 for width in widths))
+    # 5 times max(1, round(.45)), round(1.5) to even, 15, which are 90; products are for 96
+    assert padded(np.array([5, 12, 102] * 5), 0.15, on_cpu=True).masked == 96
 
 
 def test_an_average_batch_stands_at_even_quantiles() -> None:
@@ -710,7 +710,7 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
 
 def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
     model, ids = CrossEncoder(small_backbone(), seed=3).double(), torch.randint(0, 40, (5, 16))
-    forward = shape_of(small_config()).encoder_flops(Chunk(5, 80, 80, 5 * 16**2))
+    forward = shape_of(small_config()).encoder_flops(Chunk(5, 128, 80, 5 * 16**2))
     counted = counted_flops(lambda: model(full_rows(ids)).sum().backward())
     assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
 
@@ -725,7 +725,7 @@ def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     assert 16 * 960 < reranked["tokens"] <= 79 * 960
     shape = Shape(num_layers=2, dim=32, feed_forward=64, num_heads=2, vocab_size=600, max_positions=128)
     longest = shape.encoder_flops(Chunk(960, 960 * 80, 960 * 80, 960 * 80**2))
-    assert 0.3 * longest < reranked["flops"] < 1.01 * longest
+    assert 0.3 * longest < reranked["flops"] < 1.04 * longest
     trained = rows["train rerank-backbone seed42"]
     assert trained["tokens"] > 3 * 4 * 16 * 0.5 * 192  # three epochs of four pairs
     assert rows["ensemble rerank-ensemble seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]

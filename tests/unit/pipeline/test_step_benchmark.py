@@ -132,7 +132,7 @@ def words_counted() -> Iterator[list[int]]:
 
     def count(module: torch.nn.Module, inputs: Any) -> None:
         if isinstance(module, Embeddings):
-            counts.append(len(inputs[0].ids))
+            counts.append(inputs[0].layout.num_tokens)
 
     handle = register_module_forward_pre_hook(count)
     try:

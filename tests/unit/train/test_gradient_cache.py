@@ -107,8 +107,8 @@ def plain_gradient(model: Condenser) -> tuple[dict[str, float], dict[str, Tensor
     assert output.late_logits is not None
     losses = {
         "contrastive": span_contrastive_loss(output.vector),
-        "head": nn.functional.cross_entropy(output.head_logits, labels.flatten()),
-        "late": nn.functional.cross_entropy(output.late_logits, labels.flatten()),
+        "head": nn.functional.cross_entropy(output.head_logits[:NUM_MASKED], labels.flatten()),
+        "late": nn.functional.cross_entropy(output.late_logits[:NUM_MASKED], labels.flatten()),
     }
     model.zero_grad(set_to_none=True)
     torch.stack(list(losses.values())).sum().backward()
