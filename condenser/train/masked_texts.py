@@ -145,17 +145,18 @@ def _cut(
     ends = np.cumsum(num_rows)
     begins = ends - num_rows
     longest = np.maximum.reduceat(whole, begins)
+    widths = np.array([min(padded_width(most), width) for most in longest.tolist()])
+    shifts = np.arange(len(ids)) * np.repeat(width - widths, num_rows) + np.repeat(begins * widths, num_rows)
     masked_rows = masked_positions // width
     masked_ends = np.searchsorted(masked_rows, ends)
+    positions = masked_positions - shifts[masked_rows]
     first = 0
-    for begin, end, most, last in zip(
-        *(numbers.tolist() for numbers in (begins, ends, longest, masked_ends)), strict=True
+    for begin, end, own, last in zip(
+        *(numbers.tolist() for numbers in (begins, ends, widths, masked_ends)), strict=True
     ):
-        own = min(padded_width(most), width)
-        shift = masked_rows[first:last] * (width - own) + begin * own
         yield MaskedRows(
             Rows.of(ids[begin:end, :own].copy(), whole[begin:end]),
-            torch.from_numpy(masked_positions[first:last] - shift),
+            torch.from_numpy(positions[first:last]),
             torch.from_numpy(labels[first:last]),
         )
         first = last
