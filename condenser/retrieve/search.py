@@ -238,11 +238,13 @@ def _top_of_block(
 def _nearest(piece: np.ndarray, queries: np.ndarray, count: int) -> tuple[Rows, Scores]:
     """The `count` best by FAISS, ties ordered by row."""
     scores, rows = faiss.knn(queries, piece, count, metric=faiss.METRIC_INNER_PRODUCT)
-    tied = (scores[:, 1:] == scores[:, :-1]).any(axis=1)
-    if tied.any():
-        order = np.lexsort((rows[tied], -scores[tied]), axis=1)
-        rows[tied] = np.take_along_axis(rows[tied], order, axis=1)
-        scores[tied] = np.take_along_axis(scores[tied], order, axis=1)
+    repeats = np.zeros(scores.shape, dtype=bool)  # has the score of the hit before it
+    np.equal(scores[:, 1:], scores[:, :-1], out=repeats[:, 1:])
+    tied = repeats.copy()
+    tied[:, :-1] |= repeats[:, 1:]
+    places = np.flatnonzero(tied)
+    tie = np.cumsum(~repeats.ravel()[places]) * len(piece)
+    rows.ravel()[places] = np.sort(tie + rows.ravel()[places]) - tie
     return rows, scores
 
 
