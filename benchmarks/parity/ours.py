@@ -370,7 +370,6 @@ def masking(setting: Setting) -> None:
     def masked(epoch: int) -> Any:
         return mask_tokens(
             ids,
-            whole,
             is_continuation=tokenizer.is_continuation,
             random_ids=tokenizer.random_ids,
             mask_id=tokenizer.mask_id,
@@ -433,10 +432,9 @@ def long_blocks(setting: Setting) -> None:
         ],
     )
     starts, lengths = block_windows(blocks, items, max_tokens=MAX_TOKENS, seed=SEED, epoch=0)
-    ids, whole = pack_texts(shards, starts, lengths, tokenizer)
+    ids, _ = pack_texts(shards, starts, lengths, tokenizer)
     batch = mask_tokens(
         ids,
-        whole,
         is_continuation=tokenizer.is_continuation,
         random_ids=tokenizer.random_ids,
         mask_id=tokenizer.mask_id,

@@ -129,8 +129,8 @@ def pack_texts(
     """
     whole = lengths + 2
     width = padded_width(int(whole.max(initial=2)))
-    ids = np.full((len(starts), width), specials.pad_id, dtype=np.int64)
-    ids[:, 0] = specials.cls_id
+    ids = np.empty((len(starts), width), dtype=np.int64)
+    ids[:, 0], ids[:, -1] = specials.cls_id, specials.pad_id
     ids[:, 1:-1] = shards.read(starts, lengths, width=width - 2, fill=specials.pad_id)
     ids[np.arange(len(starts)), whole - 1] = specials.sep_id
     return ids, whole

@@ -16,16 +16,16 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
-    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014), elementwise on uint64."""
-    mixed = values >> np.uint64(30)
-    mixed ^= values
-    mixed *= _MIX_1
-    shifted = mixed >> np.uint64(27)
-    mixed ^= shifted
-    mixed *= _MIX_2
-    np.right_shift(mixed, np.uint64(31), out=shifted)
-    mixed ^= shifted
-    return mixed
+    """The finaliser of SplitMix64 (Steele, Lea, Flood 2014), elementwise on uint64, in place."""
+    shifted = values >> np.uint64(30)
+    values ^= shifted
+    values *= _MIX_1
+    np.right_shift(values, np.uint64(27), out=shifted)
+    values ^= shifted
+    values *= _MIX_2
+    np.right_shift(values, np.uint64(31), out=shifted)
+    values ^= shifted
+    return values
 
 
 def stream_key(seed: int, stream: str, epoch: int = 0) -> int:
@@ -40,21 +40,17 @@ def uniforms(seed: int, stream: str, epoch: int, positions: np.ndarray, *, colum
     Entry (i, j) depends on `positions[i]` and j alone, so a call with more columns begins with the same
     numbers.
     """
-    rows, places = np.arange(len(positions))[:, None], np.arange(columns)[None, :]
-    bits = bits_at(seed, stream, epoch, positions, rows=rows, columns=places)
+    bits = random_bits(seed, stream, epoch, positions, columns=columns)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-def bits_at(
-    seed: int, stream: str, epoch: int, positions: np.ndarray, *, rows: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
-    """The 64 random bits of (positions[row], column) for each of `rows` and `columns`: uint64.
+def random_bits(seed: int, stream: str, epoch: int, positions: np.ndarray, *, columns: int) -> np.ndarray:
+    """64 random bits for each position and column: uint64 [position, column].
 
     The first 53 are the number that `uniforms` gives there.
     """
-    with np.errstate(over="ignore"):
-        keys = _mixed(positions.astype(np.uint64) * _GOLDEN + np.uint64(stream_key(seed, stream, epoch)))
-        return _mixed(keys[rows] + (columns.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    keys = _mixed(positions.astype(np.uint64) * _GOLDEN + np.uint64(stream_key(seed, stream, epoch)))
+    return _mixed(keys[:, None] + np.arange(1, columns + 1, dtype=np.uint64) * _GOLDEN)
 
 
 def permutation(seed: int, stream: str, epoch: int, count: int) -> np.ndarray:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Columns = tuple[pyarrow.Array, pyarrow.Array, Float64[np.ndarray, " line"]]  # query_ids, doc_ids, scores
 
 _COLUMNS = ("query_id", "Q0", "doc_id", "rank", "score", "system")
-_BLOCK_BYTES = 1 << 19  # what is looked at several times should fit into a core's cache
+_BLOCK_BYTES = 1 << 21  # fits into a cache; pyarrow reads each in another thread, which may have to wait
 
 
 def hits_by_query(path: str | Path) -> Iterator[tuple[str, pyarrow.StringArray, Float64[np.ndarray, " hit"]]]:

@@ -317,18 +317,15 @@ class TokenShards:
         A stretch lies within one shard, as every stretch of a row does.
         """
         assert lengths.max(initial=0) <= width, "the caller chooses a width that holds its rows"
-        out = np.full((len(starts), width), fill, dtype=np.int64)
         shard_of = np.searchsorted(self._shard_starts, starts, side="right") - 1
         shard_of = np.minimum(shard_of, len(self._tokens) - 1)  # an empty stretch at the very end
         assert (starts + lengths <= self._shard_starts[shard_of + 1]).all(), "a stretch crosses shards"
-        columns = np.arange(width)
-        for shard in np.unique(shard_of):
-            rows = np.flatnonzero(shard_of == shard)
-            inside = columns < lengths[rows, None]
-            positions = ((starts[rows] - self._shard_starts[shard])[:, None] + columns)[inside]
-            part = np.full((len(rows), width), fill, dtype=np.int64)
-            part[inside] = self._tokens[shard][positions]
-            out[rows] = part
+        columns, used = np.arange(width), np.flatnonzero(np.bincount(shard_of[lengths > 0]))
+        out = (starts - self._shard_starts[shard_of])[:, None] + columns  # positions, then their tokens
+        for shard in used:
+            rows = shard_of == shard if len(used) > 1 else slice(None)
+            out[rows] = self._tokens[shard].take(out[rows], mode="clip")  # behind a stretch: others
+        out[columns.astype(np.int32) >= lengths.astype(np.int32)[:, None]] = fill
         return out
 
 

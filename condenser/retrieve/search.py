@@ -69,8 +69,8 @@ def search_shard(
     Writes `rows` (int64, rows of the whole collection; the shard begins at `first_row`) and `scores`
     (float32), both [query, min(depth, rows of the shard)].
 
-    An interrupted search resumes after the last finished block of queries in `work_folder`. The caller
-    chooses a folder that belongs to these inputs alone, and removes it.
+    An interrupted search resumes after the last finished block of queries in `work_folder`, which keeps all
+    blocks but the last one. The caller chooses a folder that belongs to these inputs alone, and removes it.
 
     Args:
         device: where PyTorch searches; None for FAISS on the processor.
@@ -97,7 +97,7 @@ def search_shard(
             f"{first_row}. Encode again with this block_rows."
         )
     work_folder.mkdir(parents=True, exist_ok=True)
-    blocks, num_queries = [], QUERIES_PER_PRODUCT
+    num_queries, width = QUERIES_PER_PRODUCT, min(depth, len(embeddings))
     settings = {"depth": depth, "block_rows": block_rows}
     search: Callable[..., tuple[Rows, Scores]] = partial(top_passages, threads=threads)
     if device is not None:
@@ -106,22 +106,30 @@ def search_shard(
         num_queries = queries_at_once(dim=embeddings.shape[1], depth=depth)
         search = partial(top_passages_on, device)
     starts = range(0, len(queries), num_queries)
-    with Progress("search", total=len(starts) * len(embeddings), unit="passages read") as progress:
+    with (
+        Progress("search", total=len(starts) * len(embeddings), unit="passages read") as progress,
+        atomic_write(rows_file) as rows_out,
+        atomic_write(scores_file) as scores_out,
+    ):
+        for out, dtype in ((rows_out, np.int64), (scores_out, np.float32)):
+            header = {"descr": np.dtype(dtype).str, "fortran_order": False, "shape": (len(queries), width)}
+            np.lib.format.write_array_header_1_0(out, header)
         for start in starts:
-            block = _rows(queries, start, num_queries)
             files = tuple(work_folder / f"{part}-{start:09}.npy" for part in ("rows", "scores"))
             mark = work_folder / f"hits-{start:09}.json"
-            blocks.append(files)
             if is_finished(mark, files):
+                rows, scores = map(load_npy, files)
                 progress.advance(len(embeddings))
-                continue
-            rows, scores = search(embeddings, block, **settings, on_read=progress.advance)
-            save_npy(files[0], rows + first_row)
-            save_npy(files[1], scores)
-            finish_block(mark, files)
-    width = min(depth, len(embeddings))
-    _join([rows for rows, _ in blocks], rows_file, shape=(len(queries), width), dtype=np.int64)
-    _join([scores for _, scores in blocks], scores_file, shape=(len(queries), width), dtype=np.float32)
+            else:
+                block = _rows(queries, start, num_queries)
+                rows, scores = search(embeddings, block, **settings, on_read=progress.advance)
+                rows = rows + first_row
+                if start != starts[-1]:
+                    save_npy(files[0], rows)
+                    save_npy(files[1], scores)
+                    finish_block(mark, files)
+            rows_out.write(np.ascontiguousarray(rows).data)
+            scores_out.write(np.ascontiguousarray(scores).data)
     return {"queries": len(queries), "passages": len(embeddings), "depth": width}
 
 
@@ -238,11 +246,13 @@ def _top_of_block(
 def _nearest(piece: np.ndarray, queries: np.ndarray, count: int) -> tuple[Rows, Scores]:
     """The `count` best by FAISS, ties ordered by row."""
     scores, rows = faiss.knn(queries, piece, count, metric=faiss.METRIC_INNER_PRODUCT)
-    tied = (scores[:, 1:] == scores[:, :-1]).any(axis=1)
-    if tied.any():
-        order = np.lexsort((rows[tied], -scores[tied]), axis=1)
-        rows[tied] = np.take_along_axis(rows[tied], order, axis=1)
-        scores[tied] = np.take_along_axis(scores[tied], order, axis=1)
+    repeats = np.zeros(scores.shape, dtype=bool)  # has the score of the hit before it
+    np.equal(scores[:, 1:], scores[:, :-1], out=repeats[:, 1:])
+    tied = repeats.copy()
+    tied[:, :-1] |= repeats[:, 1:]
+    places = np.flatnonzero(tied)
+    tie = np.cumsum(~repeats.ravel()[places]) * len(piece)
+    rows.ravel()[places] = np.sort(tie + rows.ravel()[places]) - tie
     return rows, scores
 
 
@@ -290,13 +300,3 @@ def merged_run(
                 for row, score in zip(found.tolist(), values.tolist(), strict=True):
                     yield ScoredDoc(query_id, doc_ids[row], score)
                 progress.advance()
-
-
-def _join(files: Sequence[Path], output: Path, *, shape: tuple[int, int], dtype: type) -> None:
-    """Write one NPY file that concatenates the arrays in `files` by row."""
-    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
-    with atomic_write(output) as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        for part in files:
-            hits = load_npy(part)
-            file.write(_rows(hits, 0, len(hits)).data)

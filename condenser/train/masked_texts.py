@@ -112,7 +112,6 @@ def masked_texts(
             if mask_probability > 0:
                 masked = mask_tokens(
                     ids,
-                    whole,
                     is_continuation=tokenizer.is_continuation,
                     random_ids=tokenizer.random_ids,
                     mask_id=tokenizer.mask_id,

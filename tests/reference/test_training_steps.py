@@ -109,7 +109,6 @@ def _masked(shards, tokenizer, starts, lengths, positions, epoch) -> tuple[Tenso
         ids[row, : length + 2] = [tokenizer.cls_id, *text, tokenizer.sep_id]
     masked = mask_tokens(
         ids,
-        lengths + 2,
         is_continuation=tokenizer.is_continuation,
         random_ids=tokenizer.random_ids,
         mask_id=tokenizer.mask_id,
