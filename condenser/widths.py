@@ -30,16 +30,14 @@ def padded_count(count: int, *, multiple: int) -> int:
     return -(-count // multiple) * multiple
 
 
-def width_groups(lengths: Int[np.ndarray, " row"], *, on_cpu: bool) -> list[tuple[int, int]]:
-    """How attention lays out rows of these lengths: numbers of consecutive rows, and the width of each.
+def row_widths(lengths: Int[np.ndarray, " row"], *, on_cpu: bool) -> Int[np.ndarray, " row"]:
+    """How wide attention lays out rows of these lengths; consecutive ones of one width are computed together.
 
     On a GPU all rows have one width. On a CPU, where large products are no faster, little is padded.
 
-    >>> width_groups(np.array([40, 33, 30, 5]), on_cpu=True), width_groups(np.array([33, 5]), on_cpu=False)
-    ([(2, 48), (1, 32), (1, 16)], [(2, 40)])
+    >>> row_widths(np.array([40, 33, 5]), on_cpu=True), row_widths(np.array([40, 33, 5]), on_cpu=False)
+    (array([48, 48, 16]), array([40, 40, 40]))
     """
-    if not on_cpu:
-        return [(len(lengths), padded_width(int(lengths.max())))]
-    widths = -(-lengths // _CPU_MULTIPLE) * _CPU_MULTIPLE
-    begins = np.flatnonzero(np.diff(widths, prepend=0))
-    return [*zip(np.diff(begins, append=len(lengths)).tolist(), widths[begins].tolist(), strict=True)]
+    if on_cpu:
+        return -(-lengths // _CPU_MULTIPLE) * _CPU_MULTIPLE
+    return np.full_like(lengths, padded_width(int(lengths.max())))

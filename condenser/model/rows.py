@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, width_groups
+from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, row_widths
 
 CPU = torch.device("cpu")
 Part = TypeVar("Part", bound="OnDevice")
@@ -71,27 +71,25 @@ class Layout(OnDevice):
 
     @classmethod
     def of(
-        cls, lengths: Int[np.ndarray, " row"], widths: Sequence[tuple[int, int]], *, num_computed: int
+        cls,
+        lengths: Int[np.ndarray, " row"],
+        widths: Int[np.ndarray, " row"],
+        sizes: Int[np.ndarray, " group"],
+        *,
+        num_computed: int,
     ) -> Layout:
-        """Rows of these lengths in groups of so many rows of a width; `num_computed` tokens in all."""
-        num_tokens, firsts, begin = int(lengths.sum()), np.cumsum(lengths) - lengths, 0
-        groups, tokens, is_token = [], [], []
-        last = max(num_tokens - 1, 0)
-        for num_rows, width in widths:
-            end, columns = begin + num_rows, np.arange(width)
-            of_group = lengths[begin:end, None]
-            inside = columns < of_group
-            at_places = firsts[begin:end, None] + np.minimum(columns, np.maximum(of_group - 1, 0))
-            groups.append(Group(num_rows, width, not inside.all()))
-            tokens.append(np.minimum(at_places, last).ravel())  # a row without tokens has some of another
-            is_token.append(inside.ravel())
-            begin = end
-        all_inside = np.concatenate(is_token)
-        if num_computed == num_tokens and all_inside.all():
-            return cls(tuple(groups), num_tokens)
-        places = np.pad(np.flatnonzero(all_inside), (0, num_computed - num_tokens))
-        arrays = (places, np.concatenate(tokens), all_inside)
-        return cls(tuple(groups), num_tokens, *map(torch.from_numpy, arrays))
+        """Rows of these lengths and widths, `sizes` of them in each group; `num_computed` tokens in all."""
+        num_tokens, begins = int(lengths.sum()), (np.cumsum(sizes) - sizes).tolist()
+        is_padded = np.logical_or.reduceat(lengths < widths, begins).tolist()
+        groups = tuple(map(Group, sizes.tolist(), widths[begins].tolist(), is_padded))
+        if num_computed == num_tokens and not any(is_padded):
+            return cls(groups, num_tokens)
+        places = np.zeros(num_computed, dtype=np.int64)
+        places[:num_tokens] = _of_row(np.cumsum(widths) - widths, lengths)
+        is_token = np.zeros(int(widths.sum()), dtype=bool)
+        is_token[places[:num_tokens]] = True
+        tokens = np.maximum(np.cumsum(is_token) - 1, 0)
+        return cls(groups, num_tokens, *map(torch.from_numpy, (places, tokens, is_token)))
 
     def of_one_each(self) -> Layout:
         """The layout of one token of each row, in the same groups."""
@@ -177,21 +175,23 @@ class Rows(OnDevice):
 
         They take least time if rows of similar length stand together.
         """
-        places = np.arange(ids.shape[1])
-        inside = places < lengths[:, None]
-        num_computed = padded_count(int(lengths.sum()), multiple=TOKENS_MULTIPLE)
-        widths = width_groups(lengths, on_cpu=device.type == "cpu")
-        layout = Layout.of(lengths, widths, num_computed=num_computed)
+        num_tokens, firsts = int(lengths.sum()), np.cumsum(lengths) - lengths
+        num_computed = padded_count(num_tokens, multiple=TOKENS_MULTIPLE)
+        places = _of_row(np.arange(0, ids.size, ids.shape[1]), lengths)
+        widths = row_widths(lengths, on_cpu=device.type == "cpu")
+        sizes = np.diff(np.flatnonzero(np.diff(widths, prepend=0, append=0)))
+        layout = Layout.of(lengths, widths, sizes, num_computed=num_computed)
 
         def of_tokens(values: np.ndarray) -> Tensor:
-            kept = values[inside]
-            return torch.from_numpy(np.pad(kept, (0, num_computed - len(kept))))
+            padded = np.zeros(num_computed, dtype=np.int64)
+            padded[:num_tokens] = values
+            return torch.from_numpy(padded)
 
         return cls(
-            of_tokens(ids),
-            of_tokens(np.broadcast_to(places, ids.shape)),
-            None if token_types is None else of_tokens(token_types),
-            Chosen(torch.from_numpy(np.cumsum(lengths) - lengths), layout.of_one_each()),
+            of_tokens(ids.ravel()[places]),
+            of_tokens(_of_row(np.zeros_like(lengths), lengths)),
+            None if token_types is None else of_tokens(token_types.ravel()[places]),
+            Chosen(torch.from_numpy(firsts), layout.of_one_each()),
             layout,
             lengths,
         )
@@ -216,12 +216,20 @@ class Rows(OnDevice):
         """The tokens at these columns of these rows, in ascending order, on the CPU."""
         counts = np.bincount(rows, minlength=len(self.lengths))
         sizes = np.array([group.num_rows for group in self.layout.groups])
-        widths = np.maximum.reduceat(counts, np.cumsum(sizes) - sizes)
-        firsts = np.cumsum(self.lengths) - self.lengths
-        num_computed = padded_count(len(rows), multiple=CHOSEN_MULTIPLE)
-        groups = [*zip(sizes.tolist(), widths.tolist(), strict=True)]
-        layout = Layout.of(counts, groups, num_computed=num_computed)
-        return Chosen(torch.from_numpy(np.pad(firsts[rows] + columns, (0, num_computed - len(rows)))), layout)
+        widths = np.repeat(np.maximum.reduceat(counts, np.cumsum(sizes) - sizes), sizes)
+        tokens = np.zeros(padded_count(len(rows), multiple=CHOSEN_MULTIPLE), dtype=np.int64)
+        tokens[: len(rows)] = (np.cumsum(self.lengths) - self.lengths)[rows] + columns
+        layout = Layout.of(counts, widths, sizes, num_computed=len(tokens))
+        return Chosen(torch.from_numpy(tokens), layout)
+
+
+def _of_row(begins: Int[np.ndarray, " row"], lengths: Int[np.ndarray, " row"]) -> Int[np.ndarray, " token"]:
+    """Numbers that count on from a row's first one, `lengths` of them.
+
+    >>> _of_row(np.array([10, 20]), np.array([3, 2]))
+    array([10, 11, 12, 20, 21])
+    """
+    return np.arange(int(lengths.sum())) + np.repeat(begins - np.cumsum(lengths) + lengths, lengths)
 
 
 # Each is the gradient of the other. PyTorch's own gradient of index_select adds up, token by token, what went

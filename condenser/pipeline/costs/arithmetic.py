@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from condenser.data.batches import length_chunks, num_steps, token_batches
-from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, width_groups
+from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, row_widths
 
 TRAINING_PASSES = 3
 """A forward pass, and a backward pass of twice its products: one for the inputs, one for the weights."""
@@ -212,11 +212,10 @@ def padded(lengths: np.ndarray, mask_probability: float = 0.0, *, on_cpu: bool) 
     Of n tokens max(1, round(mask_probability n)) are masked; none with probability 0.
     """
     masked = np.maximum(mask_probability > 0, np.rint(mask_probability * (lengths - 2))).sum()
-    groups = width_groups(lengths, on_cpu=on_cpu)
-    places, squares = (float(sum(count * width**power for count, width in groups)) for power in (1, 2))
+    widths = row_widths(lengths, on_cpu=on_cpu).astype(np.float64)
     computed = (
         padded_count(int(count), multiple=multiple)
         for count, multiple in ((lengths.sum(), TOKENS_MULTIPLE), (masked, CHOSEN_MULTIPLE))
     )
     tokens, masked = map(float, computed)
-    return Chunk(len(lengths), tokens, places, squares, masked)
+    return Chunk(len(lengths), tokens, float(widths.sum()), float((widths**2).sum()), masked)
