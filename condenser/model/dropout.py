@@ -23,8 +23,7 @@ def dropout(values: Float[Tensor, "*rows dim"], probability: float) -> Float[Ten
     """Zero each value with this probability, and scale the others up to keep the mean."""
     if not is_drawn_here(values, probability):
         return functional.dropout(values, probability)
-    dropped: Tensor = _Dropout.apply(values, probability)
-    return dropped
+    return values * _ones_kept(values, probability) * kept_scale(probability)
 
 
 def add_dropped(
@@ -72,20 +71,6 @@ def _draws(count: int, least: int) -> Tensor:
     """
     draws = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None)
     return draws.view(torch.int16)[:count].clamp_(least - 1, least)
-
-
-class _Dropout(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, probability: float) -> Tensor:
-        kept = _ones_kept(values, probability)
-        ctx.save_for_backward(kept)
-        ctx.scale = kept_scale(probability)
-        return (values * kept).mul_(ctx.scale)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (kept,) = ctx.saved_tensors
-        return (gradient * kept).mul_(ctx.scale), None
 
 
 class _AddDropped(torch.autograd.Function):

@@ -23,6 +23,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Compute
+from condenser.model.products import weights_unchanged
 from condenser.model.rows import Rows
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
@@ -93,6 +94,7 @@ def rerank(
         return scores.cpu().numpy()
 
     with (
+        weights_unchanged(),
         full_disk_named(work_folder),
         BlockFile(work_folder, "scores", num_rows=num_pairs, rows_of_block=block_rows, dim=1) as blocks,
         Progress("rerank", total=num_pairs, unit="pairs", start=blocks.num_rows_done) as progress,
