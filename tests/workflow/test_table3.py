@@ -111,7 +111,7 @@ def test_a_backbone_of_few_positions_serves_all_but_rerankers(load: Load) -> Non
     graph = load({"models": {"backbone": {"source": "scratch", **shape, "max_positions": 136}}})
     graph.jobs("results/msmarco/table2.tsv")
     with pytest.raises(
-        SystemExit, match=r"models.backbone.max_positions: expected at least 160 positions for "
+        SystemExit, match=r"models.backbone.max_positions: expected at least 159 positions for "
     ):
         graph.jobs(TABLE)
 
