@@ -34,13 +34,10 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
     if not any((Path(origin) / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
         raise ValueError(f"{origin}: expected tokenizer.json or vocab.txt, got neither.")
     try:
+        # without `config` it reads config.json, with settings that `read_bert_config` leaves out
+        theirs = TheirConfig(**config.model_dump())
         tokenizer = AutoTokenizer.from_pretrained(
-            str(origin),
-            config=TheirConfig(
-                **config.model_dump()
-            ),  # else it reads config.json, with settings that `read_bert_config` leaves out
-            trust_remote_code=False,
-            use_fast=True,
+            str(origin), config=theirs, trust_remote_code=False, use_fast=True
         )
     except Exception as error:  # each of its parsers raises another kind
         raise ValueError(
