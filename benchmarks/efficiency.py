@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from condenser import program
+import measuring
 
 if TYPE_CHECKING:
     import torch
@@ -243,4 +243,4 @@ def measured_rates(
 
 
 if __name__ == "__main__":
-    program.run(main)
+    measuring.run(main)

@@ -36,10 +36,9 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import efficiency
+import measuring
 import steps
 from measuring import peak_bytes
-
-from condenser import program
 
 if TYPE_CHECKING:
     import torch
@@ -318,4 +317,4 @@ def start_counting_memory(place: torch.device) -> None:
 
 
 if __name__ == "__main__":
-    program.run(main)
+    measuring.run(main)

@@ -23,9 +23,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import measuring
 from measuring import Form, processor_seconds, seconds_of, write_inputs
-
-from condenser import program
 
 ROOT = Path(__file__).resolve().parent.parent
 FACTORS = (1, 2, 4, 8)
@@ -320,4 +319,4 @@ def draw(rows: Sequence[dict[str, Any]], file: Path) -> None:
 
 
 if __name__ == "__main__":
-    program.run(main)
+    measuring.run(main)

@@ -44,7 +44,7 @@ from typing import TYPE_CHECKING, Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from condenser import program
+import measuring
 
 if TYPE_CHECKING:
     from watched_stages import Update
@@ -244,4 +244,4 @@ def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float
 
 
 if __name__ == "__main__":
-    program.run(main)
+    measuring.run(main)
