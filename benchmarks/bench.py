@@ -28,13 +28,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from measuring import COLUMNS, Form, write_inputs
+from measuring import COLUMNS, ROOT, Form, write_inputs
 
 from condenser import program
 from condenser.files import atomic_write
 from condenser.pipeline.environment import program_environment
 
-ROOT = Path(__file__).resolve().parent.parent
 ORDER = (
     "condenser_step",
     "cocondenser_step",

@@ -170,7 +170,7 @@ def measure_stages(
 
     from condenser.data.tokens import TokenShards
 
-    config = steps.load_config([steps.ROOT / "configs" / "paper.yaml"])
+    config = measuring.load_config([measuring.ROOT / "configs" / "paper.yaml"])
     if place.type == "cpu":
         config["models"]["backbone"] |= TINY_BACKBONE
         for name, changes in TINY_MODELS.items():
@@ -256,7 +256,7 @@ def measure_search(
     import numpy as np
 
     from condenser.retrieve.device_search import top_passages_on
-    from condenser.retrieve.search import top_passages
+    from condenser.retrieve.faiss_search import top_passages
 
     random, (most_queries, most_passages, _) = np.random.default_rng(SEED), sizes["searches"][0]
     passages, queries = (

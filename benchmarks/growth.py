@@ -24,9 +24,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import measuring
-from measuring import Form, processor_seconds, seconds_of, write_inputs
+from measuring import ROOT, Form, load_config, processor_seconds, seconds_of, write_inputs
 
-ROOT = Path(__file__).resolve().parent.parent
 FACTORS = (1, 2, 4, 8)
 Stage = Callable[[int], object]
 
@@ -79,7 +78,7 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
     from measurements.finetuning_step import write_training
     from search_scale import write_vectors
     from stepping import step_settings, write_step_inputs
-    from steps import load_config, settings_of, shape_of
+    from steps import settings_of, shape_of
     from watched_stages import run_updates
 
     from condenser.data.records import (

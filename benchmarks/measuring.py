@@ -20,6 +20,8 @@ from condenser.pipeline.environment import SPEED
 if TYPE_CHECKING:
     import torch
 
+ROOT = Path(__file__).resolve().parent.parent
+
 COLUMNS = ("what", "unit", "ours", "against", "peer", "ratio", "limit", "goal", "reached", "profile", "note")
 _MOST_NAMED = 6  # parts of a profile
 
@@ -188,6 +190,19 @@ def line(
     return dict(zip(COLUMNS, cells, strict=True))
 
 
+def load_config(overlays: Sequence[Path]) -> dict[str, Any]:
+    """config.yaml and the papers' tables with these overlays, validated as by the workflow."""
+    import yaml
+    from snakemake.utils import update_config
+
+    from condenser.config import validated
+
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    for overlay in [*sorted(ROOT.glob("configs/tables/*.yaml")), *overlays]:
+        update_config(config, yaml.safe_load(overlay.read_text()) or {})
+    return validated(config)
+
+
 def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
     """Write what measurements share: the default's collection of docstrings, models, tokens.
 
@@ -195,7 +210,6 @@ def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
     the shape of BERT-base and new weights. `data/` are the canonical files and `tokens.0-of-1` their shard.
     """
     import torch
-    from steps import load_config
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     from condenser.data import sources

@@ -115,7 +115,8 @@ def write_vectors(file: Path, rows: int, dim: int, *, seed: int) -> None:
 def measure_search(folder: Path, *, depth: int, block_rows: int, threads: int) -> dict[str, float]:
     """Search `passages.npy` with `queries.npy`; gives seconds, and MB of this process."""
     from condenser.files import load_npy
-    from condenser.retrieve.search import QUERIES_PER_PRODUCT, search_shard
+    from condenser.retrieve.exact import QUERIES_PER_PRODUCT
+    from condenser.retrieve.search import search_shard
 
     before, anonymous = resident_mb("VmRSS"), [0.0]
     done = threading.Event()

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from measuring import Form, Operators, seconds_of
+from measuring import Form, Operators, load_config, seconds_of
 from plain import PlainCondenser, PlainStep, padded_texts, same_losses
 from random_inputs import write_random_tokens
-from steps import LEFT_OUT, TABLES, flops_of, load_config, settings_of, shape_of
+from steps import LEFT_OUT, TABLES, flops_of, settings_of, shape_of
 from watched_stages import run_updates
 
 from condenser import kinds

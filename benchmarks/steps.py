@@ -45,13 +45,13 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import measuring
+from measuring import ROOT, load_config
 
 if TYPE_CHECKING:
     from watched_stages import Update
 
     from condenser.pipeline.costs.arithmetic import Shape
 
-ROOT = Path(__file__).resolve().parent.parent
 TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
 LEFT_OUT = 2  # first updates, in which memory is allocated and kernels are chosen
 COLUMNS = (
@@ -107,19 +107,6 @@ def main(argv: Sequence[str] | None = None) -> None:
                 shutil.rmtree(given.folder / "work", ignore_errors=True)
     finally:
         shutil.rmtree(given.folder)
-
-
-def load_config(overlays: Sequence[Path]) -> dict[str, Any]:
-    """config.yaml and the papers' tables with these overlays, validated as by the workflow."""
-    import yaml
-    from snakemake.utils import update_config
-
-    from condenser.config import validated
-
-    config = yaml.safe_load((ROOT / "config.yaml").read_text())
-    for overlay in [*sorted(ROOT.glob("configs/tables/*.yaml")), *overlays]:
-        update_config(config, yaml.safe_load(overlay.read_text()) or {})
-    return validated(config)
 
 
 def settings_of(stage: str, config: Mapping[str, Any], dataset: str) -> dict[str, Any]:
@@ -198,7 +185,6 @@ def measure(
     """
     import numpy as np
     import torch
-    from measuring import peak_bytes
     from watched_stages import DoesNotFit, run_updates
 
     from condenser.pipeline.costs.measure import measure_device
@@ -212,7 +198,7 @@ def measure(
             updates = run_updates(stage, folder, settings, machine, count=count, seed=seed, shape=shape)
         except DoesNotFit as error:
             return {**row, "note": str(error)}
-    memory = peak_bytes(place)
+    memory = measuring.peak_bytes(place)
     clock = time.perf_counter
     peak = peak or measure_device(place, precision=kind, threads=threads, clock=clock).flops_per_s
     seconds = np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 import torch
-from measuring import Form, Operators, line, seconds_of
+from measuring import Form, Operators, line, load_config, seconds_of
 from plain import PlainRetriever, PlainStep, padded_texts
-from steps import load_config, settings_of, shape_of
+from steps import settings_of, shape_of
 from watched_stages import run_updates
 
 from condenser.data.records import (

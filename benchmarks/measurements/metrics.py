@@ -6,8 +6,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from measuring import Form, functions, in_turn, line
-from steps import load_config
+from measuring import Form, functions, in_turn, line, load_config
 
 from condenser.data.records import Qrel, ScoredDoc, write_qrels, write_run
 from condenser.evaluate.metrics import evaluate

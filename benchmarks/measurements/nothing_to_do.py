@@ -9,9 +9,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measuring import Form, line, seconds_of
+from measuring import ROOT, Form, line, seconds_of
 
-ROOT = Path(__file__).resolve().parents[2]
 TARGET = "results/msmarco/table2.tsv"
 
 

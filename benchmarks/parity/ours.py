@@ -60,8 +60,9 @@ from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.retrieve.encode import encode_texts
 from condenser.train import loop
+from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
-from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.masked_texts import MaskedRows, MaskedTexts, masked_texts
 from condenser.train.memory import StepMemory
 from condenser.train.pretrain import Training, _backward, condenser_losses

@@ -30,8 +30,9 @@ from condenser.model.text_vector import read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
 from condenser.retrieve.encode import encode_texts
+from condenser.retrieve.exact import Rows, Scores
+from condenser.retrieve.faiss_search import top_of_shards
 from condenser.retrieve.java import start_java
-from condenser.retrieve.search import Rows, Scores, top_of_shards
 
 DEPTH = 10
 LEAST_SAME = 0.999

@@ -1,8 +1,8 @@
 """Exhaustive search by inner product with PyTorch, on a GPU or any other device.
 
-The hits are those of FAISS on the processor (`condenser.retrieve.search`): scores agree to the rounding of
-float32, a tie goes to the lower row, and neither shards nor reads change a bit. For that, every product is of
-`QUERIES_PER_PRODUCT` queries and `block_rows` passages here too, in float32 without TF32.
+The hits are those of FAISS on the processor (`condenser.retrieve.faiss_search`): scores agree to the rounding
+of float32, a tie goes to the lower row, and neither shards nor reads change a bit. For that, every product is
+of `QUERIES_PER_PRODUCT` queries and `block_rows` passages here too, in float32 without TF32.
 
 A query keeps its best hits so far on the device. Of each product, only passages above the worst of these can
 become hits, which are few after the first products.
@@ -19,8 +19,8 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 
 from condenser.model.devices import choose_device, claim_visible_gpus, make_deterministic
-from condenser.retrieve import search
-from condenser.retrieve.search import Rows, Scores
+from condenser.retrieve import exact
+from condenser.retrieve.exact import Rows, Scores
 
 HELD_BYTES = 1 << 31  # of queries and their hits on the device; so many queries share a read of the passages
 _HIT_BYTES = 8 + 4
@@ -54,7 +54,7 @@ def queries_at_once(*, dim: int, depth: int) -> int:
     (139264, 380928)
     """
     held = HELD_BYTES // (4 * dim + depth * _HIT_BYTES)
-    return max(1, held // search.QUERIES_PER_PRODUCT) * search.QUERIES_PER_PRODUCT
+    return max(1, held // exact.QUERIES_PER_PRODUCT) * exact.QUERIES_PER_PRODUCT
 
 
 @torch.inference_mode()
@@ -67,15 +67,15 @@ def top_passages_on(
     block_rows: int,
     on_read: Callable[[int], None] | None = None,
 ) -> tuple[Rows, Scores]:
-    """As `condenser.retrieve.search.top_passages`, on a device.
+    """As `condenser.retrieve.faiss_search.top_passages`, on a device.
 
     The device holds all these queries and their hits (`queries_at_once`), the passages of one read, and a
     product of `QUERIES_PER_PRODUCT` times `block_rows` scores.
     """
-    groups = torch.from_numpy(queries).to(device).split(search.QUERIES_PER_PRODUCT)
+    groups = torch.from_numpy(queries).to(device).split(exact.QUERIES_PER_PRODUCT)
     none = torch.empty(0, 0, dtype=torch.int64, device=device), torch.empty(0, 0, device=device)
     hits = [Hits(*(part.new_empty(len(group), 0) for part in none)) for group in groups]
-    for start, piece in search.pieces(embeddings, block_rows=block_rows):
+    for start, piece in exact.pieces(embeddings, block_rows=block_rows):
         for first, block in enumerate(torch.from_numpy(piece).to(device).split(block_rows)):
             row = start + first * block_rows
             for number, group in enumerate(groups):
@@ -84,7 +84,7 @@ def top_passages_on(
             on_read(len(piece))
     width = min(depth, len(embeddings))
     rows, scores = np.empty((len(queries), width), np.int64), np.empty((len(queries), width), np.float32)
-    for first, one in zip(range(0, len(queries), search.QUERIES_PER_PRODUCT), hits, strict=False):
+    for first, one in zip(range(0, len(queries), exact.QUERIES_PER_PRODUCT), hits, strict=False):
         rows[first : first + len(one.rows)] = one.rows.cpu()
         scores[first : first + len(one.rows)] = one.scores.cpu()
     return rows, scores
@@ -107,7 +107,7 @@ def _with_product(
         most = int(counts.max())
     if most == 0:
         return hits
-    if most > max(depth, search.WINDOW):
+    if most > max(depth, exact.WINDOW):
         half = num_passages // 2
         left = _with_product(hits, product[:, :half], first_row=first_row, depth=depth)
         return _with_product(left, product[:, half:], first_row=first_row + half, depth=depth)

@@ -16,8 +16,9 @@ from condenser.loss.listwise import localised_contrastive_loss
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import autocast
 from condenser.model.rows import Rows
+from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
-from condenser.train.gradient_cache import Chunk, ChunkedTexts, contrastive_backward
+from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
 

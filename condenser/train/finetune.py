@@ -17,8 +17,9 @@ from condenser.model.devices import autocast
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.untied import UntiedEncoders
+from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
-from condenser.train.gradient_cache import Chunk, ChunkedTexts, contrastive_backward
+from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
 

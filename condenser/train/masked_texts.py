@@ -19,8 +19,8 @@ from condenser.data.randomness import stream_key
 from condenser.data.records import read_doc_ids
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.rows import Chosen, OnDevice, Rows
+from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.distributed import Processes
-from condenser.train.gradient_cache import Chunk, ChunkedTexts
 
 _ROWS_MASKED_AT_ONCE = 512  # numpy's calls cost little then, and their arrays still fit into a core's cache
 

@@ -11,7 +11,7 @@ import torch
 from condenser.program import is_out_of_memory
 
 if TYPE_CHECKING:
-    from condenser.train.gradient_cache import Chunk
+    from condenser.train.chunks import Chunk
     from condenser.train.masked_texts import MaskedRows
 
 log = logging.getLogger(__name__)

@@ -25,8 +25,9 @@ from condenser.model.devices import autocast
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
+from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes
-from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.masked_texts import MaskedRows, MaskedTexts, Texts, ids_of, masked_texts
 from condenser.train.memory import StepMemory, graph_bytes, memory_for_graphs

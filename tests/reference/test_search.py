@@ -12,9 +12,10 @@ import torch
 
 from condenser.data.tokens import shard_bounds
 from condenser.files import save_npy
-from condenser.retrieve import device_search, search
+from condenser.retrieve import device_search, exact, faiss_search
 from condenser.retrieve.device_search import queries_at_once, top_passages_on
-from condenser.retrieve.search import merged_run, search_device, search_shard, top_passages
+from condenser.retrieve.faiss_search import top_passages
+from condenser.retrieve.search import merged_run, search_device, search_shard
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="searches on a GPU: PyTorch finds none")
 DEVICES = [None, "cpu", pytest.param("cuda", marks=GPU)]  # None: FAISS on the processor
@@ -44,8 +45,8 @@ def made_up(num_passages: int, num_queries: int, *, copies: int) -> tuple[np.nda
 
 
 def test_hits_equal_one_flat_index(top, monkeypatch):
-    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 16)  # three products, the last one short
-    monkeypatch.setattr(search, "WINDOW", 24)
+    monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 16)  # three products, the last one short
+    monkeypatch.setattr(exact, "WINDOW", 24)
     passages, queries = made_up(1000, 37, copies=0)
     index = faiss.IndexFlatIP(24)
     index.add(passages)
@@ -58,29 +59,29 @@ def test_hits_equal_one_flat_index(top, monkeypatch):
 @pytest.mark.parametrize("read_bytes", [1, 3 * 64 * 24 * 4, 1 << 30])
 @pytest.mark.parametrize("depth", [100, 5])  # more than a block; fewer than the ties
 def test_ties_go_to_the_lower_row_also_at_the_last_rank(top, monkeypatch, read_bytes, depth):
-    monkeypatch.setattr(search, "READ_BYTES", read_bytes)
-    monkeypatch.setattr(search, "SPARE_HITS", 1)
-    monkeypatch.setattr(search, "WINDOW", 24)  # a block in three, the last one short
+    monkeypatch.setattr(exact, "READ_BYTES", read_bytes)
+    monkeypatch.setattr(faiss_search, "SPARE_HITS", 1)
+    monkeypatch.setattr(exact, "WINDOW", 24)  # a block in three, the last one short
     # more ties than ranks; of whole numbers, so that they tie by whatever kernel they are multiplied
     passages, queries = (np.round(4 * vectors) for vectors in made_up(1000, 20, copies=300))
     rows, scores = top(passages, queries, depth=depth, block_rows=64)
-    exact = queries.astype(np.float64) @ passages.astype(np.float64).T
+    sums = queries.astype(np.float64) @ passages.astype(np.float64).T
     for query in range(20):
-        expected = np.lexsort((np.arange(1000), -exact[query]))[:depth]
+        expected = np.lexsort((np.arange(1000), -sums[query]))[:depth]
         np.testing.assert_array_equal(rows[query], expected)
-        np.testing.assert_array_equal(scores[query], exact[query, expected])
+        np.testing.assert_array_equal(scores[query], sums[query, expected])
 
 
 def test_a_block_seen_by_windows_gives_the_bits_of_the_whole_block(monkeypatch):
-    monkeypatch.setattr(search, "SPARE_HITS", 1)
-    monkeypatch.setattr(search, "WINDOW", 24)
-    real, blocks = search._top_of_block, []
+    monkeypatch.setattr(faiss_search, "SPARE_HITS", 1)
+    monkeypatch.setattr(exact, "WINDOW", 24)
+    real, blocks = faiss_search._top_of_block, []
 
     def counted(block, queries, *, depth):
         blocks.append(len(block))
         return real(block, queries, depth=depth)
 
-    monkeypatch.setattr(search, "_top_of_block", counted)
+    monkeypatch.setattr(faiss_search, "_top_of_block", counted)
     passages, queries = made_up(100, 37, copies=30)
     found, everything = (
         top_passages(passages, queries, depth=depth, block_rows=128, threads=1) for depth in (5, 100)
@@ -119,8 +120,8 @@ def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64, devic
 
 @pytest.mark.parametrize("num_passages", [1000, 70, 3])
 def test_the_number_of_shards_changes_no_bit(top, device, tmp_path, monkeypatch, num_passages):
-    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 16)  # three blocks, the last one short
-    monkeypatch.setattr(search, "WINDOW", 24)
+    monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 16)  # three blocks, the last one short
+    monkeypatch.setattr(exact, "WINDOW", 24)
     monkeypatch.setattr(device_search, "HELD_BYTES", 1)  # a block of queries at a time
     passages, queries = made_up(num_passages, 37, copies=num_passages // 4)
     searched = partial(run_of, passages=passages, queries=queries, depth=100, device=device)
@@ -128,7 +129,7 @@ def test_the_number_of_shards_changes_no_bit(top, device, tmp_path, monkeypatch,
     assert len(whole) == 37 * min(100, num_passages)
     in_memory, _ = top(passages, queries, depth=100, block_rows=64)
     assert [hit.doc_id for hit in whole] == [f"d{row}" for row in in_memory.ravel()]
-    monkeypatch.setattr(search, "READ_BYTES", 1)  # a block at a time
+    monkeypatch.setattr(exact, "READ_BYTES", 1)  # a block at a time
     assert searched(tmp_path / "blocks", num_shards=1) == whole
     monkeypatch.setattr(device_search, "HELD_BYTES", 1 << 20)  # all queries at a time
     for num_shards in (2, 3):
@@ -142,16 +143,16 @@ def test_depth_beyond_the_collection_gives_every_passage_once(device, tmp_path):
     for query in range(3):
         of_query = hits[5 * query : 5 * query + 5]
         assert {hit.doc_id for hit in of_query} == {f"d{row}" for row in range(5)}
-        exact = queries[query] @ passages.T
-        assert [hit.doc_id for hit in of_query] == [f"d{row}" for row in np.argsort(-exact)]
+        sums = queries[query] @ passages.T
+        assert [hit.doc_id for hit in of_query] == [f"d{row}" for row in np.argsort(-sums)]
 
 
 @pytest.mark.parametrize("ascending", [False, True])  # True: every passage is a hit when it comes
 @pytest.mark.parametrize(("depth", "window"), [(7, 16), (40, 3), (5000, 1000)])
 def test_pytorch_finds_the_bytes_of_faiss_where_products_are_exact(monkeypatch, depth, window, ascending):
     """Whole numbers: every sum is exact in float32, and there are ties at every rank."""
-    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 10)
-    monkeypatch.setattr(search, "WINDOW", window)
+    monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 10)
+    monkeypatch.setattr(exact, "WINDOW", window)
     rng = np.random.default_rng(3)
     passages, queries = (rng.integers(-3, 4, (rows, 12)).astype(np.float32) for rows in (1013, 33))
     if ascending:
@@ -174,8 +175,8 @@ def test_scores_of_pytorch_are_those_of_faiss_to_the_rounding_of_float32():
 
 
 def test_queries_are_held_in_whole_products_at_least_one():
-    assert queries_at_once(dim=1 << 20, depth=10**6) == search.QUERIES_PER_PRODUCT
-    assert queries_at_once(dim=384, depth=200) % search.QUERIES_PER_PRODUCT == 0
+    assert queries_at_once(dim=1 << 20, depth=10**6) == exact.QUERIES_PER_PRODUCT
+    assert queries_at_once(dim=384, depth=200) % exact.QUERIES_PER_PRODUCT == 0
 
 
 def test_only_a_gpu_that_is_asked_for_must_be_there(monkeypatch):

@@ -17,7 +17,7 @@ from condenser.model.bert_config import BertConfig
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
-from condenser.train.gradient_cache import Chunk
+from condenser.train.chunks import Chunk
 from condenser.train.masked_texts import MaskedRows
 
 LENGTHS = [8, 6, 5]

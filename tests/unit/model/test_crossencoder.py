@@ -16,8 +16,9 @@ from transformers import AutoModelForSequenceClassification, AutoTokenizer, Bert
 from condenser.loss.listwise import localised_contrastive_loss
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.rows import Rows
+from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
-from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.memory import StepMemory
 
 LENGTHS = np.array([16, 7, 11, 5, 16, 9])

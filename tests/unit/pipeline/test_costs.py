@@ -54,7 +54,7 @@ from condenser.pipeline.costs.measure import measure_device
 from condenser.pipeline.costs.plan import Row, make_plan, write_plan
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
-from condenser.train.gradient_cache import Chunk as TrainingChunk
+from condenser.train.chunks import Chunk as TrainingChunk
 from condenser.train.masked_texts import MaskedRows
 from condenser.train.memory import graph_bytes
 

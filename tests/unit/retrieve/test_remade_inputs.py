@@ -16,7 +16,7 @@ from condenser.files import save_npy
 from condenser.model.backbone_folder import load_backbone
 from condenser.model.backbone_sources import embedded_folder
 from condenser.model.retriever import Retriever
-from condenser.retrieve import bm25, device_search, encode, search
+from condenser.retrieve import bm25, device_search, encode, exact, search
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch,
         (folder / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(30)))
 
     config = {"depth": 5, "encode": {"block_rows": 8}, "compute": {"threads": 1, "device": "cpu"}}
-    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
+    monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     monkeypatch.setattr(device_search, "HELD_BYTES", 1)  # so many queries at a time on a device, too
     monkeypatch.setattr(search, "search_device", lambda name, threads: device)
     remade, anew = broken_off_then_remade(

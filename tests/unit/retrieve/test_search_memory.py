@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.retrieve.search import READ_BYTES
+from condenser.retrieve.exact import READ_BYTES
 
 DIM = 256
 ONE_READ = READ_BYTES // (4 * DIM)  # rows

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from condenser.files import save_npy
-from condenser.retrieve import search
-from condenser.retrieve.search import best_of, merged_run, search_shard
+from condenser.retrieve import exact, search
+from condenser.retrieve.exact import best_of
+from condenser.retrieve.search import merged_run, search_shard
 
 
 def embeddings(rows, dim=8, seed=1):
@@ -27,7 +28,7 @@ def searched(folder, *, first_row=0, depth=5, work="work"):
 
 
 def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
+    monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     save_npy(tmp_path / "passages.npy", embeddings(30))
     save_npy(tmp_path / "queries.npy", embeddings(10, seed=2))
     searched(tmp_path, work="another")
@@ -52,7 +53,7 @@ def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, monke
 @pytest.mark.parametrize("part", ["rows-000000004.npy", "scores-000000004.npy", "hits-000000004.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 def test_a_damaged_block_is_searched_again(tmp_path, monkeypatch, part, damage):
-    monkeypatch.setattr(search, "QUERIES_PER_PRODUCT", 4)
+    monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     save_npy(tmp_path / "passages.npy", embeddings(30))
     save_npy(tmp_path / "queries.npy", embeddings(10, seed=2))
     searched(tmp_path)

@@ -21,8 +21,9 @@ from condenser.loss.contrastive import span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes, alone, joined, sum_gradients
-from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.memory import StepMemory
 
 CPU = torch.device("cpu")

@@ -15,8 +15,9 @@ from condenser.model.products import weights_unchanged
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector
+from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
-from condenser.train.gradient_cache import Chunk, contrastive_backward
+from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.memory import StepMemory
 
 torch.set_num_threads(1)
