@@ -160,7 +160,6 @@ def same_losses(ours: Condenser, plain: PlainCondenser, chunk: Any) -> None:
     width = int(inputs.rows.lengths.max())
     own = padded_texts([_alone(chunk)], width=width, device=torch.device("cpu"))
     count = len(inputs.labels)
-    count = len(inputs.labels)
     with torch.no_grad():
         output = ours.eval()(inputs.rows, inputs.masked)
         logits = (output.head_logits[:count], output.late_logits[:count])
