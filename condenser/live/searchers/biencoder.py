@@ -19,7 +19,9 @@ from condenser.live.texts import Lines
 from condenser.manifest import OTHER_BYTES, SUFFIX
 
 
-def needs(*, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+def needs(
+    settings: Mapping[str, Any], *, dataset: str, variant: str, shards: Sequence[str]
+) -> dict[str, list[str]]:
     """The embeddings of the collection."""
     return {"embeddings": [f"{variant}/embeddings/collection.{shard}.npy" for shard in shards]}
 
