@@ -239,7 +239,7 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"models": {"cocondenser": {"seed": "each"}}}, {"pretrain"} | TRAINED),  # under another name
     ({"systems": {"bm25": {"k1": 0.9}}}, TRAINED | {"bm25_run"}),
     ({"systems": {"bm25": {"language": "de"}}}, TRAINED | {"bm25_index", "bm25_run"}),
-    ({"models": {"backbone": {"prompts": {"query": "query: "}}}}, ALL - {"collect", "bm25_index", "bm25_run"}),
+    ({"models": {"backbone": {"prompts": {"query": "Q: "}}}}, ALL - {"collect", "bm25_index", "bm25_run"}),
     ({"systems": {"condenser-round1": {"recipe": {"depth": {"eval": 900}}}}},
      {"search", "merge", "metrics", "table"}),
     ({"systems": {"condenser-round2": {"recipe": {"epochs": 3}}}}, TRAINED - {"examples"}),
