@@ -338,7 +338,7 @@ def _prompts(vector: TextVector) -> str:
     if not (vector.query_prompt or vector.passage_prompt):
         return f"{needed[0]}."
     return (
-        f"{', '.join(needed)}: `encode_query` and `encode_document` of\nsentence-transformers put it there; "
+        f"{', '.join(needed)}:\n`encode_query` and `encode_document` of sentence-transformers put it there; "
         "elsewhere it is given with the text, within the same number of tokens."
     )
 

@@ -143,14 +143,14 @@ def read_and_assume(
     prompts, of_prompts = _prompts(folder, settings, query=query_prompt, passage=passage_prompt)
     assumed += of_prompts
     names, pooling_file = ([], None) if None not in (pooling, normalised) else _modules(folder)
-    if pooling is None and pooling_file is None:
+    if pooling is None and pooling_file is not None:
+        pooling = _pooling(pooling_file, has_prompts=any(prompts))
+    elif pooling is None:
         pooling = "cls"
         assumed.append(
             f"The folder has no {MODULES_FILE}: [CLS] is assumed to be the vector of a text, as in the "
             "papers. Set pooling of the model if it was trained otherwise."
         )
-    elif pooling is None:
-        pooling = _pooling(pooling_file, has_prompts=any(prompts))
     if normalised is None:
         normalised, of_similarity = _is_cosine(folder, settings, names)
         assumed += of_similarity
