@@ -161,6 +161,7 @@ def stages(form: Form) -> list[tuple[str, str, int, Stage]]:
             folder / "tokens-1024.0-of-1",
             folder / "embeddings.npy",
             rows=range(rows),
+            role="passage",
             max_tokens=128,
             batch_tokens=16384,
             block_rows=16,

@@ -97,7 +97,7 @@ def _run(
         hook = nn.modules.module.register_module_forward_pre_hook(watch.on_forward)
         try:
             encode_texts(
-                backbone, tokens, work / "embeddings.npy", rows=None,
+                backbone, tokens, work / "embeddings.npy", rows=None, role="passage",
                 max_tokens=settings["lengths"]["passage"], batch_tokens=settings["batch_tokens"],
                 block_rows=settings["block_rows"],
                 compute=Compute(machine.processes.device, machine.precision), work_folder=work,

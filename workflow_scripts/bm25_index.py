@@ -1,10 +1,11 @@
 """Index a collection for BM25.
 
-    python workflow_scripts/bm25_index.py --spec '{"stage": "bm25_index", ...}' \\
+    python workflow_scripts/bm25_index.py --spec '{"wildcards": {"index": "index-de", ...}, ...}' \\
         --collection results/msmarco/data/collection.jsonl --threads 2 --heap-mb 1000 \\
-        --output results/msmarco/bm25/index --manifest results/msmarco/bm25/index.manifest.json
+        --output results/msmarco/bm25/index-de --manifest results/msmarco/bm25/index-de.manifest.json
 
-Reads the collection; writes a Lucene index (a folder) and the manifest.
+Reads the collection; writes a Lucene index (a folder) and the manifest. The wildcard `index` names
+the language (`condenser.systems.bm25`): index for English, index-de for German.
 """
 
 from __future__ import annotations
@@ -26,10 +27,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.collection])
 
     from condenser.retrieve.bm25 import index_collection
+    from condenser.systems.bm25 import language_of
 
     counts = index_collection(
         arguments.collection,
         arguments.output,
+        language=language_of(arguments.spec["wildcards"]["index"]),
         threads=arguments.threads,
         heap_mb=arguments.heap_mb,
     )

@@ -8,7 +8,8 @@
         --manifest results/msmarco/systems/bm25/untrained/run.dev.trec.manifest.json
 
 Reads the index and the queries; writes a TREC run and the manifest. Finished blocks of queries
-are kept in the work folder until the run is complete. Settings: `system.k1`, `system.b`, `depth`.
+are kept in the work folder until the run is complete. Settings: `system.k1`, `system.b`,
+`system.language`, `depth`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         k1=config["system"]["k1"],
         b=config["system"]["b"],
         depth=config["depth"],
+        language=config["system"]["language"],
         threads=arguments.threads,
         heap_mb=arguments.heap_mb,
         work_folder=manifest.own_folder(work_folder),

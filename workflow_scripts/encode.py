@@ -55,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         prefix,
         arguments.output,
         rows=None,
+        role="passage",
         max_tokens=config["recipe"]["lengths"]["passage"],
         **config["encode"],
         compute=compute,

@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         prefix,
         arguments.output,
         rows=rows,
+        role="query",
         max_tokens=config["recipe"]["lengths"]["query"],
         **config["encode"],
         compute=compute,

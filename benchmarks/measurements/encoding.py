@@ -131,6 +131,7 @@ def _ours(form: Form, precision: str, place: torch.device) -> np.ndarray:
         folder / "tokens.0-of-1",
         folder / "embeddings.npy",
         rows=None,
+        role="passage",
         max_tokens=LENGTH,
         batch_tokens=BATCH_TOKENS,
         block_rows=BLOCK_ROWS,

@@ -616,6 +616,7 @@ def encodings(setting: Setting) -> None:
         setting.work / "tokens" / "encoded_always",
         setting.work / "vectors.npy",
         rows=None,
+        role="passage",
         max_tokens=PASSAGE_LENGTH,
         batch_tokens=512,
         block_rows=32,

@@ -13,11 +13,13 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 
 from condenser.data.randomness import permutation, uniforms
 from condenser.data.tokens import TokenShards
 from condenser.widths import padded_width
+
+NO_PROMPT = np.zeros(0, dtype=np.int64)
 
 PAIR_SPECIALS = 3
 """The special tokens of a query and a passage in one row: [CLS] query [SEP] passage [SEP]."""
@@ -122,16 +124,20 @@ def pack_texts(
     starts: Int[np.ndarray, " row"],
     lengths: Int[np.ndarray, " row"],
     specials: SpecialIds,
+    *,
+    prompt: Integer[np.ndarray, " prompt_token"] = NO_PROMPT,
 ) -> tuple[Int[np.ndarray, "row token"], Int[np.ndarray, " row"]]:
-    """`[CLS] tokens [SEP]` of each text, padded to a common multiple of 8, and the lengths with both.
+    """`[CLS] prompt tokens [SEP]` of each text, padded to a common multiple of 8, and their whole lengths.
 
     Only the lengths distinguish padding from text, as a text may contain the pad token.
     """
-    whole = lengths + 2
-    width = padded_width(int(whole.max(initial=2)))
+    first = 1 + len(prompt)
+    whole = lengths + first + 1
+    width = padded_width(int(whole.max(initial=first + 1)))
     ids = np.empty((len(starts), width), dtype=np.int64)
     ids[:, 0], ids[:, -1] = specials.cls_id, specials.pad_id
-    ids[:, 1:-1] = shards.read(starts, lengths, width=width - 2, fill=specials.pad_id)
+    ids[:, 1:first] = prompt
+    ids[:, first:-1] = shards.read(starts, lengths, width=width - first - 1, fill=specials.pad_id)
     ids[np.arange(len(starts)), whole - 1] = specials.sep_id
     return ids, whole
 

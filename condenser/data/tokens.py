@@ -134,6 +134,32 @@ class Tokenizer:
         lengths = np.fromiter(map(len, encoded), np.int64, count=len(encoded))
         return np.fromiter(chain.from_iterable(encoded), self.dtype, count=int(lengths.sum())), lengths
 
+    def encode_prompt(self, prompt: str, *, max_tokens: int) -> Integer[np.ndarray, " token"]:
+        """Ids of what is put before texts that are cut to `max_tokens` tokens with [CLS] and [SEP].
+
+        They are those of the prompt in the whole text: the words of both do not run together.
+
+        Raises:
+            ValueError: they would, or the prompt leaves no room for a text.
+        """
+        if not prompt:
+            return np.zeros(0, dtype=self.dtype)
+        (ids,) = self.encode([prompt])
+        if len(ids) > max_tokens - 3:
+            raise ValueError(
+                f"prompts: expected room for a text within {max_tokens} tokens, got a prompt of {len(ids)} "
+                f"tokens and two special ones: {prompt!r:.80}. Raise lengths of the recipe, or shorten it."
+            )
+        beginnings = ("a", "1", "é", "的", "-", "[", f"{self._separator[1:]} a")
+        joined = self.encode([prompt + text for text in beginnings])
+        apart = [np.concatenate([ids, text]) for text in self.encode(beginnings)]
+        if not all(map(np.array_equal, joined, apart)):
+            raise ValueError(
+                "prompts: expected an end that keeps the prompt apart from a text's first word, such as a "
+                f"space, got {prompt!r:.80}. Add a space."
+            )
+        return ids
+
     def encode_parts(
         self, rows: Sequence[Sequence[str]]
     ) -> tuple[Integer[np.ndarray, " token"], Int[np.ndarray, " part"]]:

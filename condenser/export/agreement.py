@@ -26,7 +26,7 @@ from condenser.export.folders import joined, passage_encoder_folder, refuse_othe
 from condenser.export.onnx_files import INPUTS, INT8_FILE, ONNX_FILE, OUTPUT
 from condenser.files import load_npy
 from condenser.model.devices import set_up
-from condenser.model.text_vector import read_text_vector
+from condenser.model.text_vector import Role, read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
 from condenser.retrieve.encode import encode_texts
@@ -124,22 +124,23 @@ def compare(
     with tempfile.TemporaryDirectory(prefix="export-") as folder:
         work = Path(folder)
 
-        def own(encoder: Path, texts: Iterable[tuple[str, str]], name: str, length: int) -> Vectors:
+        def own(encoder: Path, texts: Iterable[tuple[str, str]], name: str, role: Role) -> Vectors:
             tokenizer = Tokenizer(encoder)
             write_token_shard(
                 texts,
                 work / name,
                 tokenizer,
                 batch_size=1000,
-                split=name != "queries",
-                leading_separator=name != "queries" and encode["separator"] == "always",
+                split=role == "passage",
+                leading_separator=role == "passage" and encode["separator"] == "always",
             )
             encode_texts(
                 encoder,
                 work / name,
                 work / f"{name}.npy",
                 rows=None,
-                max_tokens=length,
+                role=role,
+                max_tokens=lengths[role],
                 batch_tokens=encode["batch_tokens"],
                 block_rows=encode["block_rows"],
                 compute=compute,
@@ -150,12 +151,12 @@ def compare(
 
         query_ids, query_texts = _query_texts(searched, limit=None if is_whole else QUERIES)
         of_queries = own(
-            query_encoder_folder(retriever), (("", text) for text in query_texts), "queries", lengths["query"]
+            query_encoder_folder(retriever), (("", text) for text in query_texts), "queries", "query"
         )
         in_index = best(stored, of_queries, depth=POOL_DEPTH)
         rows = np.arange(num_passages) if is_whole else np.unique(in_index.rows)
         texts = Texts(query_ids, query_texts, rows, _passages(searched.collection, rows))
-        of_passages = own(retriever, texts.passages, "passages", lengths["passage"])
+        of_passages = own(retriever, texts.passages, "passages", "passage")
     deviation = _deviation(stored, rows, of_passages)
     if not deviation <= LARGEST_DEVIATION:
         raise ValueError(
@@ -355,14 +356,16 @@ def _transformers(model: Path, lengths: Mapping[str, int]) -> tuple[Encode, Enco
     import torch
     from transformers import AutoModel, AutoTokenizer
 
-    def encode(folder: Path, max_tokens: int) -> Encode:
+    def encode(folder: Path, role: Role) -> Encode:
         tokenizer = AutoTokenizer.from_pretrained(folder)
         encoder = AutoModel.from_pretrained(folder).eval()
         vector = read_text_vector(folder)
+        prompt = vector.prompt(role)
 
         def of_batch(texts: Sequence[str]) -> Vectors:
+            given = [prompt + text for text in texts]
             tokens = tokenizer(
-                list(texts), padding=True, truncation=True, max_length=max_tokens, return_tensors="pt"
+                given, padding=True, truncation=True, max_length=lengths[role], return_tensors="pt"
             )
             with torch.inference_mode():
                 states = encoder(**tokens).last_hidden_state
@@ -376,8 +379,8 @@ def _transformers(model: Path, lengths: Mapping[str, int]) -> tuple[Encode, Enco
         return lambda texts: _in_batches(texts, of_batch)
 
     return (
-        encode(query_encoder_folder(model), lengths["query"]),
-        encode(passage_encoder_folder(model), lengths["passage"]),
+        encode(query_encoder_folder(model), "query"),
+        encode(passage_encoder_folder(model), "passage"),
     )
 
 
@@ -385,8 +388,8 @@ def _onnx(model: Path, file: str, lengths: Mapping[str, int], *, threads: int) -
     import onnxruntime
     from transformers import AutoTokenizer
 
-    def encode(folder: Path, max_tokens: int) -> Encode:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+    def encode(folder: Path, role: Role) -> Encode:
+        tokenizer, prompt = AutoTokenizer.from_pretrained(folder), read_text_vector(folder).prompt(role)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
         session = onnxruntime.InferenceSession(
@@ -394,16 +397,17 @@ def _onnx(model: Path, file: str, lengths: Mapping[str, int], *, threads: int) -
         )
 
         def of_batch(texts: Sequence[str]) -> Vectors:
+            given = [prompt + text for text in texts]
             tokens = tokenizer(
-                list(texts), padding=True, truncation=True, max_length=max_tokens, return_tensors="np"
+                given, padding=True, truncation=True, max_length=lengths[role], return_tensors="np"
             )
             return session.run([OUTPUT], {name: tokens[name].astype(np.int64) for name in INPUTS})[0]
 
         return lambda texts: _in_batches(texts, of_batch)
 
     return (
-        encode(query_encoder_folder(model), lengths["query"]),
-        encode(passage_encoder_folder(model), lengths["passage"]),
+        encode(query_encoder_folder(model), "query"),
+        encode(passage_encoder_folder(model), "passage"),
     )
 
 
@@ -440,7 +444,11 @@ def _pyserini(model: Path, index: Path, texts: Texts, doc_ids: Path, *, threads:
 
     folder, vector = query_encoder_folder(model), read_text_vector(query_encoder_folder(model))
     encoder = AutoQueryEncoder(
-        str(folder), str(index / "tokenizer"), pooling=vector.pooling, l2_norm=vector.normalised
+        str(folder),
+        str(index / "tokenizer"),
+        pooling=vector.pooling,
+        l2_norm=vector.normalised,
+        prefix=vector.query_prompt or None,
     )
     searcher = FaissSearcher(str(index), encoder)
     row_of = {doc_id: row for row, doc_id in enumerate(read_doc_ids(doc_ids))}

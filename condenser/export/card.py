@@ -10,7 +10,7 @@ import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -21,7 +21,7 @@ from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
 from condenser.files import canonical_json, read_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
-from condenser.model.text_vector import TextVector, read_text_vector
+from condenser.model.text_vector import TextVector, assumptions, read_text_vector
 from condenser.model.untied import QUERY_FOLDER, query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
 
@@ -39,7 +39,7 @@ license_name: see-the-licences-in-this-card
 # $system, $variant, on $dataset
 
 A dense retriever of passages, made by the Condenser workflow. The vector of a text has $dim numbers:
-$vector. Relevance is the inner product of two vectors.
+$vector. Relevance is the inner product of two vectors.$assumed
 
 | | |
 |---|---|
@@ -52,7 +52,7 @@ $vector. Relevance is the inner product of two vectors.
 
 ## Use it
 
-A passage with a title is given as `title [SEP] text`, one without as $bare. Queries need no prefix.
+A passage with a title is given as `title [SEP] text`, one without as $bare. $prompts
 Run the code from the folder that holds `model/` and `pyserini/`.
 
 With sentence-transformers (6.2 or newer, which cuts queries and passages at lengths of their own):
@@ -79,8 +79,8 @@ def encode(folder, texts, length):
         states = model(**tokens).last_hidden_state
 $pooling
 
-queries = ["how is a list sorted"]
-passages = ["sorted [SEP] Return a new list with the items in ascending order."]
+queries = [$prompted_query]
+passages = [$prompted_passage]
 scores = encode("$query", queries, $query_length) @ encode("$passage", passages, $passage_length).T
 ```
 
@@ -93,7 +93,7 @@ os.environ.setdefault("OPENAI_API_KEY", "none")  # Pyserini 1.6 cannot be import
 from pyserini.encode import AutoQueryEncoder
 from pyserini.search.faiss import FaissSearcher
 
-encoder = AutoQueryEncoder("$query", "pyserini/tokenizer", pooling="$pooling_name", l2_norm=$normalised)
+encoder = AutoQueryEncoder("$query", "pyserini/tokenizer", pooling="$pooled", l2_norm=$normalised$prefix)
 hits = FaissSearcher("pyserini", encoder).search("how is a list sorted", k=10)
 ```
 
@@ -112,8 +112,8 @@ def encode(folder, texts, length):
     inputs = {name: tokens[name].astype("int64") for name in ("input_ids", "attention_mask")}
     return session.run(["sentence_embedding"], inputs)[0]
 
-queries = ["how is a list sorted"]
-passages = ["sorted [SEP] Return a new list with the items in ascending order."]
+queries = [$prompted_query]
+passages = [$prompted_passage]
 scores = encode("$query", queries, $query_length) @ encode("$passage", passages, $passage_length).T
 ```
 
@@ -159,6 +159,7 @@ biases of its texts or of the model that it starts from.
 $provenance
 """)
 
+_QUERY, _PASSAGE = "how is a list sorted", "sorted [SEP] Return a new list with the items in ascending order."
 _POOLING = {
     "cls": "    vectors = states[:, 0]",
     "mean": """\
@@ -248,6 +249,7 @@ def model_card(
     """
     folder = query_encoder_folder(model)
     vector, is_tied = read_text_vector(folder), folder == model
+    quoted = partial(json.dumps, ensure_ascii=False)
     system = facts.spec["config"]["system"]
     start, source = _settings_of(facts, "checkpoint", "model"), _settings_of(facts, "collect", "dataset")
     evaluation_set = EvaluationSet(
@@ -268,6 +270,11 @@ def model_card(
         base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
         dim=read_json(folder / "config.json")["hidden_size"],
         vector=_in_words(vector),
+        assumed=_assumed(folder),
+        prompts=_prompts(vector),
+        prompted_query=quoted(f"{vector.query_prompt}{_QUERY}"),
+        prompted_passage=quoted(f"{vector.passage_prompt}{_PASSAGE}"),
+        prefix=f", prefix={quoted(vector.query_prompt)}" if vector.query_prompt else "",
         collection=evaluation_set.name,
         passages=f"{facts.counts['passages']:,}",
         kind=f"`{system['kind']}`: `{system['initial']}`, {learnt}",
@@ -285,7 +292,7 @@ def model_card(
                 + ("torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors"),
             ]
         ),
-        pooling_name=vector.pooling,
+        pooled=vector.pooling,
         normalised=vector.normalised,
         measures=_measures(facts, evaluation_set.name, significance),
         compared_queries=f"{agreement['queries']:,}",
@@ -315,6 +322,25 @@ def _settings_of(facts: Facts, stage: str, block: str) -> Mapping[str, Any]:
 def _in_words(vector: TextVector) -> str:
     states = {"cls": "the state of the first token", "mean": "the mean of the tokens' states"}[vector.pooling]
     return f"{states} in the last layer, {'scaled to length 1' if vector.normalised else 'as it is'}"
+
+
+def _assumed(folder: Path) -> str:
+    """A paragraph of what was assumed of the model that all began with; nothing where it said all."""
+    return "".join(f"\n\n{sentence}" for sentence in assumptions(folder))
+
+
+def _prompts(vector: TextVector) -> str:
+    """What must stand before a query and before a passage."""
+    needed = [
+        f"{texts} need the prefix `{prompt}`" if prompt else f"{texts} need no prefix"
+        for texts, prompt in (("Queries", vector.query_prompt), ("passages", vector.passage_prompt))
+    ]
+    if not (vector.query_prompt or vector.passage_prompt):
+        return f"{needed[0]}."
+    return (
+        f"{', '.join(needed)}:\n`encode_query` and `encode_document` of sentence-transformers put it there; "
+        "elsewhere it is given with the text, within the same number of tokens."
+    )
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> str:

@@ -14,7 +14,13 @@ import faiss
 
 from condenser.files import load_npy, read_json, sha256_file, write_json
 from condenser.model.backbone_folder import TOKENIZER_FILES
-from condenser.model.text_vector import MODULES_FILE, SIMILARITY_FILE, read_text_vector, write_text_vector
+from condenser.model.text_vector import (
+    MODULES_FILE,
+    SIMILARITY_FILE,
+    assumptions,
+    read_text_vector,
+    write_text_vector,
+)
 from condenser.model.untied import QUERY_FOLDER, query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
 
@@ -43,8 +49,8 @@ def joined(title: str, text: str, *, separator: str, always: bool) -> str:
 def write_model(retriever: Path, folder: Path, *, query_length: int, passage_length: int) -> None:
     """Write the weights, the tokenizer and what sentence-transformers needs into `folder`.
 
-    Lengths are in tokens with specials. The tokenizer cuts at `passage_length`; in sentence-transformers
-    `encode_query` and `encode_document` cut each at its own.
+    Lengths are in tokens with specials and prompt. The tokenizer cuts at `passage_length`; in
+    sentence-transformers `encode_query` and `encode_document` cut each at its own.
     """
     folder.mkdir(parents=True, exist_ok=True)
     query = query_encoder_folder(retriever)
@@ -80,7 +86,7 @@ def _write_encoder(encoder: Path, folder: Path, *, query_length: int, passage_le
     for name in ("config.json", WEIGHTS_FILE):
         shutil.copyfile(encoder / name, folder / name)
     write_tokenizer(encoder, folder, max_tokens=passage_length)
-    write_text_vector(read_text_vector(encoder), folder, dim=dim)
+    write_text_vector(read_text_vector(encoder), folder, dim=dim, assumed=assumptions(encoder))
     lengths = {"query_length": query_length, "document_length": passage_length}
     write_json(folder / "sentence_bert_config.json", lengths)
 
@@ -145,6 +151,6 @@ def refuse_other_model(index: Path, model: Path) -> None:
 
 def _digests(model: Path) -> dict[str, str]:
     """SHA-256 of the files of an exported model that decide a vector, by path."""
-    wanted = {"config.json", WEIGHTS_FILE, MODULES_FILE, *TOKENIZER_FILES}
+    wanted = {"config.json", WEIGHTS_FILE, MODULES_FILE, SIMILARITY_FILE, *TOKENIZER_FILES}
     files = sorted(file for file in model.rglob("*") if file.name in wanted)
     return {file.relative_to(model).as_posix(): sha256_file(file) for file in files}

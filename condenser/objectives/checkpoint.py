@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import LARGEST, Count, Model
+from condenser.settings import LARGEST, Block, Count, Model
 
 _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
 _NEEDS: dict[str, tuple[str, ...]] = {"embedded": (), "hub": ("id",), "folder": ("path",), "scratch": _SHAPE}
@@ -16,11 +16,19 @@ _MAY_HAVE: dict[str, tuple[str, ...]] = {"hub": ("revision",), "scratch": ("max_
 _OF_ONE_SOURCE = {"id", "revision", "path", "max_positions", *_SHAPE}
 
 
+class Prompts(Block):
+    """What is put before each query and passage; null: what the checkpoint says."""
+
+    query: str | None = None
+    passage: str | None = None
+
+
 class Settings(Model):
     """Where the weights come from; `corpus` is what a new vocabulary is learnt from.
 
-    `pooling` and `normalised` say what the vector of a text is; by default what the checkpoint's
-    `modules.json` says, else the papers' [CLS] as it is (`condenser.model.text_vector`).
+    `pooling`, `normalised` and `prompts` say what the vector of a text is; by default what the checkpoint's
+    `modules.json` and `config_sentence_transformers.json` say, else the papers' [CLS] as it is
+    (`condenser.model.text_vector`).
     """
 
     source: Literal["embedded", "hub", "folder", "scratch"]
@@ -35,15 +43,16 @@ class Settings(Model):
     max_positions: Count | None = None
     pooling: Literal["cls", "mean"] | None = None
     normalised: bool | None = None
+    prompts: Prompts = Field(default_factory=Prompts)
 
     @model_validator(mode="after")
     def _keys_fit_the_source(self) -> Settings:
-        given = {key for key, value in self.model_dump().items() if value is not None}
+        given = {key for key in _OF_ONE_SOURCE if getattr(self, key) is not None}
         missing = [key for key in _NEEDS[self.source] if key not in given]
         if missing:
             raise ValueError(f"source {self.source} needs {', '.join(missing)}")
         taken = {*_NEEDS[self.source], *_MAY_HAVE.get(self.source, ())}
-        odd = sorted(given & _OF_ONE_SOURCE - taken)
+        odd = sorted(given - taken)
         if odd:
             raise ValueError(
                 f"source {self.source} takes no {', '.join(odd)}. "
@@ -90,13 +99,20 @@ def display_name(settings: Mapping[str, Any]) -> str:
 def prepare(
     settings: Mapping[str, Any], output: Path, *, seed: int, mirror: str | None, collection: Path | None
 ) -> dict[str, Any]:
-    """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source."""
+    """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source.
+
+    Raises:
+        ValueError: the model cannot be used here (`backbone_from`), or a prompt (`Tokenizer.encode_prompt`).
+    """
     from condenser.data.records import read_passages
+    from condenser.data.tokens import Tokenizer
+    from condenser.files import read_json
     from condenser.model.backbone import backbone_from, new_backbone
     from condenser.model.backbone_sources import embedded_folder, hub_folder
-    from condenser.model.text_vector import TextVector
+    from condenser.model.text_vector import TextVector, read_text_vector
 
     source, pooling, normalised = (settings[name] for name in ("source", "pooling", "normalised"))
+    prompts = {f"{role}_prompt": prompt for role, prompt in settings["prompts"].items()}
     if source == "scratch":
         if collection is None:
             raise ValueError(
@@ -108,7 +124,9 @@ def prepare(
             | {"max_positions": settings["max_positions"] or 512},
             texts=(text for passage in read_passages(collection) for text in (passage.title, passage.text)),
             seed=seed,
-            vector=TextVector(pooling or "cls", bool(normalised)),
+            vector=TextVector(
+                pooling or "cls", bool(normalised), **{name: prompt or "" for name, prompt in prompts.items()}
+            ),
         )
     else:
         if source == "embedded":
@@ -117,5 +135,9 @@ def prepare(
             origin = hub_folder(settings["id"], revision=settings["revision"] or "main", mirror=mirror)
         else:
             origin = Path(settings["path"])
-        counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised)
+        counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised, **prompts)
+    vector, tokenizer = read_text_vector(output), Tokenizer(output)
+    for prompt in (vector.query_prompt, vector.passage_prompt):
+        longest = read_json(output / "config.json")["max_position_embeddings"]
+        tokenizer.encode_prompt(prompt, max_tokens=longest)
     return {"source": source, **counts}

@@ -65,6 +65,7 @@ def write_known(
             error = f"systems of the kind {entry['kind']} cannot be asked yet."
             return {**found, "variants": {usual: {"error": error}}}
         found["files"] = kinds.load(FOLDER, entry["kind"]).needs(
+            entry,
             dataset=str(results / dataset),
             variant=str(folder / "{variant}"),
             shards=experiment.token_shards(config),

@@ -40,7 +40,8 @@ def write_attention_entropies(
     """Write the entropies of `num_passages` passages drawn by `seed`; gives counts.
 
     A collection with fewer passages is taken whole, which the log says. A passage is
-    `[CLS] title [SEP] text [SEP]` of at most `max_tokens` tokens. Computed in float32.
+    `[CLS] title [SEP] text [SEP]`, the model's prompt before the title, of at most `max_tokens` tokens.
+    Computed in float32.
 
     The file holds, in nats: `per_passage`, by doc_id `[entropy of layer 1, ..., of the last]`; `means`, their
     mean over the passages; `uniform`, what uniform attention would give; `pooling` and `normalised`, how the
@@ -54,11 +55,13 @@ def write_attention_entropies(
     if shards.num_rows < num_passages:
         log.info("%d passages asked for, the collection has %d: all are taken", num_passages, shards.num_rows)
     rows = np.sort(permutation(seed, "attention passages", 0, shards.num_rows)[:num_passages])
-    starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
+    prompt = tokenizer.encode_prompt(retriever.vector.prompt("passage"), max_tokens=max_tokens)
+    starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))
+    whole_lengths = lengths + len(prompt) + 2
     entropies = np.empty((len(rows), retriever.backbone.config.num_hidden_layers))
     with Progress(f"attention {output.parent.parent.name}", total=len(rows), unit="passages") as progress:
-        for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
-            ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
+        for batch in token_batches(whole_lengths, batch_tokens=batch_tokens):
+            ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer, prompt=prompt)
             found = cls_attention_entropies(retriever.backbone, Rows.of(ids, whole, device=device).to(device))
             entropies[batch] = found.double().cpu().numpy()
             progress.advance(len(batch))
@@ -75,9 +78,9 @@ def write_attention_entropies(
             for name, of_layers in zip(names, entropies.tolist(), strict=True)
         },
         "means": [round(value, _DECIMALS) for value in entropies.mean(axis=0).tolist()],
-        "uniform": round(math.fsum(map(math.log, (lengths + 2).tolist())) / len(rows), _DECIMALS),
+        "uniform": round(math.fsum(map(math.log, whole_lengths.tolist())) / len(rows), _DECIMALS),
         "pooling": retriever.vector.pooling,
         "normalised": retriever.vector.normalised,
     }
     write_json(output, content)
-    return {"passages": len(rows), "tokens": int((lengths + 2).sum())}
+    return {"passages": len(rows), "tokens": int(whole_lengths.sum())}

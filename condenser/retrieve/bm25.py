@@ -164,8 +164,12 @@ def _shown_on(progress: Progress) -> Callable[[str], None]:
     return show
 
 
-def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: int) -> dict[str, int]:
-    """Index a collection with Anserini's defaults (Porter stemmer, its stop words), in one segment.
+def index_collection(
+    collection: Path, folder: Path, *, language: str = "en", threads: int, heap_mb: int
+) -> dict[str, int]:
+    """Index a collection with Anserini's analyser of a language, in one segment.
+
+    That of English is its default: Porter's stemmer and its stop words.
 
     The indexed text is the title, a line feed and the text. More than one thread may change the order of
     passages inside the index, but never a ranking: `doc_id` breaks ties.
@@ -187,6 +191,7 @@ def index_collection(collection: Path, folder: Path, *, threads: int, heap_mb: i
                     "generator": "DefaultLuceneDocumentGenerator",
                     "input": texts,
                     "index": index,
+                    "language": language,
                     "threads": threads,
                     "memoryBuffer": max(16, heap_mb // 4),
                 },
@@ -232,6 +237,7 @@ def search_bm25(
     k1: float,
     b: float,
     depth: int,
+    language: str = "en",
     threads: int,
     heap_mb: int,
     work_folder: Path,
@@ -239,9 +245,9 @@ def search_bm25(
 ) -> dict[str, int]:
     """Write the BM25 run of all queries of a file: at most `depth` hits each, best first.
 
-    A query is a bag of words: no character in it is an operator. Scores are Anserini's: rounded to four
-    decimals, and lowered by 1e-6 per hit among equal ones, so that every evaluation tool keeps the order
-    (score, then `doc_id` as text).
+    `language` is that of the index. A query is a bag of words: no character in it is an operator. Scores are
+    Anserini's: rounded to four decimals, and lowered by 1e-6 per hit among equal ones, so that every
+    evaluation tool keeps the order (score, then `doc_id` as text).
 
     An interrupted search resumes after the last finished block of queries in `work_folder`. The caller
     chooses a folder that belongs to these inputs alone, and removes it.
@@ -254,7 +260,10 @@ def search_bm25(
     work_folder.mkdir(parents=True, exist_ok=True)
     queries = list(read_queries(queries_file))
     per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
-    options = {"index": index, "bm25.k1": k1, "bm25.b": b, "hits": depth, "threads": threads}
+    options = {
+        **{"index": index, "language": language, "threads": threads},
+        **{"bm25.k1": k1, "bm25.b": b, "hits": depth},
+    }
     blocks = {}
     with full_disk_named(work_folder), Progress("BM25", total=len(queries), unit="queries") as progress:
         for start in range(0, len(queries), per_block):

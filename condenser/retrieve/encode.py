@@ -20,6 +20,7 @@ from condenser.model.devices import Compute
 from condenser.model.products import weights_unchanged
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
+from condenser.model.text_vector import Role
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
 
@@ -30,6 +31,7 @@ def encode_texts(
     output: Path,
     *,
     rows: Sequence[int] | None,
+    role: Role,
     max_tokens: int,
     batch_tokens: int,
     block_rows: int,
@@ -39,24 +41,27 @@ def encode_texts(
 ) -> dict[str, int]:
     """Write the embeddings of a token shard's rows, float32 [row, dim]; returns counts.
 
-    A text is cut to `max_tokens` tokens with [CLS] and [SEP]; a forward pass has at most `batch_tokens`
-    tokens with padding. Counts: `rows`, `tokens` (with special tokens), `rows_cut` (longer than
-    `max_tokens`).
+    A text is cut to `max_tokens` tokens with [CLS], the model's prompt and [SEP]; a forward pass has at most
+    `batch_tokens` tokens with padding. Counts: `rows`, `tokens` (with special tokens and prompts), `rows_cut`
+    (longer than `max_tokens`).
 
     An interrupted encoding resumes after the last finished block in `work_folder`. The caller chooses a
     folder that belongs to these inputs alone, and removes it.
 
     Args:
         rows: which rows of the shard; None for all.
+        role: whose prompt the model puts before a text.
         name_of_row: names a row of the shard in an error.
 
     Raises:
-        ValueError: an embedding contains NaN or infinity.
+        ValueError: an embedding contains NaN or infinity, or the prompt leaves no room for a text.
     """
     shards = TokenShards([token_prefix], whole=False)
     tokenizer = Tokenizer(encoder_folder)
     retriever = Retriever.load(encoder_folder, dropout=None).to(compute.device).eval()
     dim = retriever.backbone.config.hidden_size
+    prompt = tokenizer.encode_prompt(retriever.vector.prompt(role), max_tokens=max_tokens)
+    around = len(prompt) + 2
     wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)
     with (
         weights_unchanged(),
@@ -70,10 +75,10 @@ def encode_texts(
     ):
         for start in range(blocks.num_rows_done, len(wanted), block_rows):
             of_block = wanted[start : start + block_rows]
-            starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens)
+            starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens - len(prompt))
             embeddings = torch.empty(len(of_block), dim, device=compute.device)
-            for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
-                ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
+            for batch in token_batches(lengths + around, batch_tokens=batch_tokens):
+                ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer, prompt=prompt)
                 with torch.inference_mode(), compute.autocast():
                     vectors = retriever(Rows.of(ids, whole, device=compute.device).to(compute.device))
                 embeddings[torch.from_numpy(batch).to(compute.device)] = vectors.float()
@@ -91,6 +96,6 @@ def encode_texts(
     lengths = shards.row_starts[wanted + 1] - shards.row_starts[wanted]
     return {
         "rows": len(wanted),
-        "tokens": int(np.minimum(lengths + 2, max_tokens).sum()),
-        "rows_cut": int((lengths + 2 > max_tokens).sum()),
+        "tokens": int(np.minimum(lengths + around, max_tokens).sum()),
+        "rows_cut": int((lengths + around > max_tokens).sum()),
     }

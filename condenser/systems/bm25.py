@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from condenser.settings import NotNegative, Share, System
 
+Language = Literal[
+    "en", "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "hi", "hu", "id", "it",
+    "ja", "ko", "nl", "no", "pl", "pt", "ru", "sv", "te", "th", "tr", "uk", "zh",
+]  # fmt: skip
+"""Those that Anserini has an analyser for (`AnalyzerMap`); en is its default, Porter's stemmer."""
+
 
 class Settings(System):
-    """Saturation of term frequencies, and normalisation by length."""
+    """Saturation of term frequencies, normalisation by length, and the language of stemmer and stop words."""
 
     k1: NotNegative
     b: Share
+    language: Language = "en"
+
+
+def index_name(settings: Mapping[str, Any]) -> str:
+    """The folder of the index in a system's language, which all systems of that language share.
+
+    >>> index_name({"language": "en"}), index_name({"language": "de"})
+    ('index', 'index-de')
+    """
+    return "index" if settings["language"] == "en" else f"index-{settings['language']}"
+
+
+def language_of(index: str) -> str:
+    """The language of an index, by the name of its folder.
+
+    >>> language_of("index"), language_of("index-de")
+    ('en', 'de')
+    """
+    return index.partition("-")[2] or "en"
 
 
 def is_trained(settings: Mapping[str, Any]) -> bool:
@@ -22,7 +47,7 @@ def is_trained(settings: Mapping[str, Any]) -> bool:
 
 def made_from_texts(settings: Mapping[str, Any]) -> list[str]:
     """The index."""
-    return ["bm25/index"]
+    return [f"bm25/{index_name(settings)}"]
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

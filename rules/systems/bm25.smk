@@ -1,16 +1,22 @@
-# BM25. Needs: the collection. Makes: a Lucene index, and runs of any split.
+# BM25. Needs: the collection. Makes: a Lucene index for each language, and runs of any split.
+
+from condenser.systems.bm25 import index_name
+
+BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 
 
 rule bm25_index:
     input:
         collection=data("collection.jsonl"),
     output:
-        index=directory("results/{dataset}/bm25/index"),
-        manifest="results/{dataset}/bm25/index.manifest.json",
+        index=directory("results/{dataset}/bm25/{index}"),
+        manifest="results/{dataset}/bm25/{index}.manifest.json",
     log:
-        "results/{dataset}/logs/bm25_index.log",
+        "results/{dataset}/logs/bm25_{index}.log",
     benchmark:
-        "results/{dataset}/benchmarks/bm25_index.tsv"
+        "results/{dataset}/benchmarks/bm25_{index}.tsv"
+    wildcard_constraints:
+        index=names({index_name(config["systems"][name]) for name in BM25_SYSTEMS}),
     conda:
         "../../envs/bm25.yaml"
     threads: THREADS
@@ -29,7 +35,9 @@ rule bm25_index:
 
 rule bm25_run:
     input:
-        index="results/{dataset}/bm25/index",
+        index=lambda wildcards: (
+            f"results/{wildcards.dataset}/bm25/{index_name(config['systems'][wildcards.system])}"
+        ),
         queries=data("queries.{split}.jsonl"),
     output:
         run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
@@ -39,7 +47,7 @@ rule bm25_run:
     benchmark:
         "results/{dataset}/benchmarks/bm25_run.{system}.{variant}.{split}.tsv"
     wildcard_constraints:
-        system=names(experiment.systems_of_kind(config, "bm25")),
+        system=names(BM25_SYSTEMS),
         variant="untrained",
     conda:
         "../../envs/bm25.yaml"

@@ -6,13 +6,15 @@ import json
 import math
 import os
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 from forks import FORKS
 
 from condenser.data.records import Passage, Query, read_run, write_passages, write_queries
-from condenser.retrieve.bm25 import find_java, index_collection, search_bm25
+from condenser.retrieve.bm25 import find_java, index_collection, run_anserini, search_bm25
+from condenser.systems.bm25 import Language
 
 WORDS = [
     "river", "runs", "running", "table", "query", "lucene", "café",
@@ -20,16 +22,21 @@ WORDS = [
 ]  # fmt: skip
 
 
-def pyserini_batch_search(index: Path, queries: dict[str, str], *, depth: int, folder: Path):
+def pyserini_batch_search(
+    index: Path, queries: dict[str, str], *, depth: int, folder: Path, language: str | None = None
+):
     """Hits of Pyserini's own searcher, in a process of its own: Java starts once in a process."""
-    process = FORKS.Process(target=_write_pyserinis_hits, args=(index, queries, depth, folder / "hits.json"))
+    arguments = (index, queries, depth, folder / "hits.json", language)
+    process = FORKS.Process(target=_write_pyserinis_hits, args=arguments)
     process.start()
     process.join(120)
     assert process.exitcode == 0
     return json.loads((folder / "hits.json").read_text())
 
 
-def _write_pyserinis_hits(index: Path, queries: dict[str, str], depth: int, hits: Path) -> None:
+def _write_pyserinis_hits(
+    index: Path, queries: dict[str, str], depth: int, hits: Path, language: str | None
+) -> None:
     java = find_java().parent.parent
     os.environ["JAVA_HOME"], os.environ["JVM_PATH"] = str(java), str(java / "lib" / "server" / "libjvm.so")
     os.environ["OPENAI_API_KEY"] = "unused"
@@ -42,12 +49,16 @@ def _write_pyserinis_hits(index: Path, queries: dict[str, str], depth: int, hits
     from pyserini.search.lucene import LuceneSearcher
 
     searcher = LuceneSearcher(str(index))
+    if language:
+        searcher.set_language(language)
     searcher.set_bm25(0.82, 0.68)
     found = searcher.batch_search(list(queries.values()), list(queries), k=depth, threads=2)
     hits.write_text(json.dumps({q: [[hit.docid, hit.score] for hit in found[q]] for q in found}))
 
 
-def searched(folder: Path, index: Path, queries: dict[str, str], *, depth: int, threads: int = 1):
+def searched(
+    folder: Path, index: Path, queries: dict[str, str], *, depth: int, threads: int = 1, language: str = "en"
+):
     folder.mkdir(exist_ok=True)
     write_queries(folder / "queries.jsonl", (Query(query_id, text) for query_id, text in queries.items()))
     counts = search_bm25(
@@ -57,6 +68,7 @@ def searched(folder: Path, index: Path, queries: dict[str, str], *, depth: int, 
         k1=0.82,
         b=0.68,
         depth=depth,
+        language=language,
         threads=threads,
         heap_mb=200,
         work_folder=folder / "work",
@@ -113,6 +125,70 @@ def test_hits_ranks_and_scores_equal_pyserinis_batch_search(tmp_path, index):
         assert [doc_id for doc_id, _ in hits] == [doc_id for doc_id, _ in found]
         # a score is written with six decimals
         np.testing.assert_allclose([s for _, s in hits], [s for _, s in found], rtol=0, atol=1.5e-6)
+
+
+GERMAN = {
+    "haus": "Das Haus steht am See.",
+    "katze": "Eine Katze schläft im Garten.",
+    "lauf": "Er lief durch die engen Straßen der Stadt.",
+    "english": "The houses are running.",
+}
+GERMAN_QUERIES = {  # and what Lucene's GermanAnalyzer makes of them
+    "plural": "Häuser",  # haus
+    "stop": "die",  # nothing
+    "case": "Katzen Gärten",  # katz, gart
+    "sharp": "Strasse",  # strass, as Straßen
+    "compound": "Hausboot",  # itself: compounds are not taken apart
+    "english": "running house",  # stemmed as German: running stays, house is hous, as houses
+}
+
+
+def test_a_language_has_its_own_stemmer_and_stop_words_in_index_and_search(tmp_path):
+    write_passages(tmp_path / "c.jsonl", (Passage(doc_id, "", text) for doc_id, text in GERMAN.items()))
+    found = {}
+    for language in ("de", "en"):
+        index = tmp_path / f"index-{language}"
+        index_collection(tmp_path / "c.jsonl", index, language=language, threads=1, heap_mb=200)
+        run, _ = searched(tmp_path / language, index, GERMAN_QUERIES, depth=10, language=language)
+        found[language] = {(row.query_id, row.doc_id) for row in read_run(run)}
+    german = {("plural", "haus"), ("case", "katze"), ("sharp", "lauf"), ("english", "english")}
+    assert found["de"] == german
+    assert found["en"] == {("stop", "lauf"), ("english", "english")}
+    expected = pyserini_batch_search(
+        tmp_path / "index-de", GERMAN_QUERIES, depth=10, folder=tmp_path, language="de"
+    )
+    assert {(query_id, hit[0]) for query_id, hits in expected.items() for hit in hits} == german
+
+
+def test_english_is_what_anserini_does_without_a_language(tmp_path, index):
+    queries = {str(number): f"{word} runs the tables" for number, word in enumerate(WORDS)}
+    run, _ = searched(tmp_path, index, queries, depth=30)
+    topics = tmp_path / "topics"
+    topics.write_text("".join(f"{query_id}\t{text}\n" for query_id, text in queries.items()))
+    with (tmp_path / "plain.trec").open("wb") as output:
+        options = {"index": index, "topics": topics, "topicReader": "TsvInt", "hits": 30}
+        run_anserini(
+            "search.SearchCollection", {**options, "bm25.k1": 0.82, "bm25.b": 0.68}, switches=["bm25"],
+            heap_mb=200, output=output,
+        )  # fmt: skip
+    assert list(read_run(run)) == [*read_run(tmp_path / "plain.trec")] != []
+
+
+def test_the_languages_are_those_of_anserini():
+    process = FORKS.Process(target=_compare_languages)
+    process.start()
+    process.join(120)
+    assert process.exitcode == 0
+
+
+def _compare_languages() -> None:
+    from condenser.retrieve.java import start_java
+
+    start_java(heap_mb=200)
+    from jnius import autoclass
+
+    known = autoclass("io.anserini.analysis.AnalyzerMap").analyzerMap.keySet().toArray()
+    assert sorted(known) == sorted(set(get_args(Language)) - {"en"})
 
 
 def test_scores_are_those_of_the_formula(tmp_path):

@@ -45,7 +45,7 @@ CONFIG: dict[str, Any] = {
         "cocondenser": {"objective": "cocondenser", "initial": "condenser", **MODEL, "seed": 7},
     },
     "systems": {
-        "bm25": {"kind": "bm25", "label": "BM25", "k1": 0.9, "b": 0.4},
+        "bm25": {"kind": "bm25", "label": "BM25", "k1": 0.9, "b": 0.4, "language": "en"},
         "zero": {
             **{"kind": "biencoder", "label": None, "initial": "own", "train": False},
             **{"negatives": [], "recipe": {}},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ from runs import digests, environment, finished, rules_to_run
 
 from condenser.data.records import read_passages, read_queries, read_run
 from condenser.files import load_npy, read_json, save_npy, sha256_file
+from condenser.live.systems import Known, OpenSystems
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]  # the quick ones: tests/unit/export
 
@@ -205,6 +207,45 @@ def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_
     assert all(one["same"] == 1.0 for one in agreement["libraries"].values())
     for name in ("query", "passage"):
         assert (folder / of_untied / "model" / name / "onnx" / "model.onnx").is_file()
+
+
+def test_prompts_reach_the_run_live_search_the_export_and_the_card(exported: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "checkout"
+    shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
+    prompts = 'prompts: {query: "query: ", passage: "passage: "}'
+    (folder / "overlay.yaml").write_text(OVERLAY.replace("source: embedded", f"source: embedded, {prompts}"))
+    finished(folder, target=TARGET, **USED)
+    for likeness in read_json(folder / TARGET)["libraries"].values():
+        assert likeness["same"] == 1.0 and likeness["largest_difference"] <= 1e-5
+    model = folder / SYSTEM / "export" / "model"
+    said = read_json(model / "config_sentence_transformers.json")
+    assert said["prompts"] == {"query": "query: ", "document": "passage: "}
+    card = (model / "README.md").read_text()
+    assert "Queries need the prefix `query: `, passages need the prefix `passage: `" in card
+    assert 'queries = ["query: how is a list sorted"]' in card and 'prefix="query: ")' in card
+    hits, before = (list(read_run(one / SYSTEM / "run.dev.trec")) for one in (folder, exported))
+    assert [hit.score for hit in hits] != [hit.score for hit in before]
+
+    query = next(read_queries(folder / "results/tiny/data/queries.dev.jsonl"))
+    of_query = [hit for hit in hits if hit.query_id == query.query_id][:3]
+    code = code_of_the_card(folder)
+    for name in ("AutoModel", "onnxruntime"):
+        passages = {one.doc_id: one for one in read_passages(folder / "results/tiny/data/collection.jsonl")}
+        found = [passages[hit.doc_id] for hit in of_query]
+        texts = [
+            f"passage: {one.title} [SEP] {one.text}" if one.title else f"passage: {one.text}" for one in found
+        ]
+        given = given_texts(code[name], [f"query: {query.text}"], texts)
+        scores = json.loads(said_by(folder, given + "\nimport json; print(json.dumps(scores.tolist()[0]))"))
+        np.testing.assert_allclose(scores, [hit.score for hit in of_query], atol=1e-5, err_msg=name)
+
+    finished(folder, target="ask", **USED)
+    known = Known(folder / ".snakemake" / "known.json")
+    with contextlib.chdir(folder):
+        asked = known.asked("tiny", "encoder-zeroshot")
+        answer = OpenSystems().answer(asked, query.text, 3)
+    assert [hit.doc_id for hit in answer.hits] == [hit.doc_id for hit in of_query]
+    np.testing.assert_allclose([hit.score for hit in answer.hits], [hit.score for hit in of_query], atol=1e-5)
 
 
 def test_a_model_without_queries_is_compared_on_passages(exported: Path, tmp_path: Path) -> None:

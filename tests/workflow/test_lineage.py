@@ -95,7 +95,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.rerank-*.label": {"table * table3"},
     "systems.cocondenser-round2.label": {"* msmarco table2", "figure * loss_curve", "table * table3"},
     "systems.*.label": {"* msmarco table2", "figure * loss_curve"},
-    "systems.bm25.*": {"bm25_run *"},
+    "systems.bm25.*": {"bm25_run *"},  # an index of another language is a new job
     "systems.*-zeroshot.initial": {
         "encode * {name} *",
         "encode_queries * {name} *",
@@ -133,6 +133,7 @@ USED_BY: dict[str, set[str]] = {
 # Another value, where `another` gives one that is refused or none.
 VALUES: dict[str, Any] = {
     "*.min_span_tokens": 15,
+    "systems.bm25.language": "de",
     "compute.device": "cpu",
     "compute.precision": "fp32",
     "downloads.mirror": ".",
@@ -237,6 +238,8 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"objectives": {"cocondenser": {"span_tokens": [64, 128]}}}, {"pretrain"} | TRAINED),
     ({"models": {"cocondenser": {"seed": "each"}}}, {"pretrain"} | TRAINED),  # under another name
     ({"systems": {"bm25": {"k1": 0.9}}}, TRAINED | {"bm25_run"}),
+    ({"systems": {"bm25": {"language": "de"}}}, TRAINED | {"bm25_index", "bm25_run"}),
+    ({"models": {"backbone": {"prompts": {"query": "Q: "}}}}, ALL - {"collect", "bm25_index", "bm25_run"}),
     ({"systems": {"condenser-round1": {"recipe": {"depth": {"eval": 900}}}}},
      {"search", "merge", "metrics", "table"}),
     ({"systems": {"condenser-round2": {"recipe": {"epochs": 3}}}}, TRAINED - {"examples"}),

@@ -19,7 +19,9 @@ from condenser.live.texts import Lines
 from condenser.manifest import OTHER_BYTES, SUFFIX
 
 
-def needs(*, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+def needs(
+    settings: Mapping[str, Any], *, dataset: str, variant: str, shards: Sequence[str]
+) -> dict[str, list[str]]:
     """The embeddings of the collection."""
     return {"embeddings": [f"{variant}/embeddings/collection.{shard}.npy" for shard in shards]}
 
@@ -46,6 +48,9 @@ class Searcher:
         self._compute = set_up(device="cpu", precision=precision, threads=compute["threads"])
         self._tokenizer = Tokenizer(encoder)
         self._retriever = Retriever.load(encoder, dropout=None).eval()
+        self._prompt = self._tokenizer.encode_prompt(
+            self._retriever.vector.query_prompt, max_tokens=self._max_tokens
+        )
         self._shards = [load_npy(file) for file in files["embeddings"]]
         num_rows = sum(map(len, self._shards))
         shapes = {(shard.ndim, shard.shape[-1], str(shard.dtype)) for shard in self._shards}
@@ -76,8 +81,9 @@ class Searcher:
         from condenser.model.rows import Rows
 
         (ids,) = self._tokenizer.encode([query])
-        room = self._max_tokens - 2
-        row = np.array([[self._tokenizer.cls_id, *ids[:room], self._tokenizer.sep_id]], np.int64)
+        room = self._max_tokens - len(self._prompt) - 2
+        cut = (*self._prompt, *ids[:room])
+        row = np.array([[self._tokenizer.cls_id, *cut, self._tokenizer.sep_id]], np.int64)
         with torch.inference_mode(), self._compute.autocast():
             vector = self._retriever(Rows.of(row, np.array([row.shape[1]]))).float().numpy()
         if not np.isfinite(vector).all():

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from condenser import kinds
 from condenser.live.searchers import Found, sound_manifest
 from condenser.live.texts import Lines
 from condenser.manifest import OTHER_BYTES, SUFFIX
@@ -19,9 +20,12 @@ from condenser.manifest import OTHER_BYTES, SUFFIX
 HEAP_MB = 512  # of Java; a query of some hundred hits needs a few
 
 
-def needs(*, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """The index of the collection."""
-    return {"index": [f"{dataset}/bm25/index"]}
+def needs(
+    settings: Mapping[str, Any], *, dataset: str, variant: str, shards: Sequence[str]
+) -> dict[str, list[str]]:
+    """The index of the collection in the system's language."""
+    (index,) = kinds.load("systems", "bm25").made_from_texts(settings)
+    return {"index": [f"{dataset}/{index}"]}
 
 
 class Searcher:
@@ -34,6 +38,8 @@ class Searcher:
         _refuse_another_collections(index, doc_ids.path)
         self._doc_ids = doc_ids
         self._searcher = _java()("io.anserini.search.SimpleSearcher")(str(index))
+        if (language := settings["system"]["language"]) != "en":  # which has no name there
+            self._searcher.set_language(language)
         self._searcher.set_bm25(settings["system"]["k1"], settings["system"]["b"])
 
     def search(self, query: str, depth: int) -> Found:

@@ -19,6 +19,7 @@ ABSENT = {
     "path": None,
     "pooling": None,
     "normalised": None,
+    "prompts": {"query": None, "passage": None},
 }  # as a validated configuration has them
 SCRATCH = {
     **ABSENT,

@@ -80,6 +80,7 @@ def encoded(folder: Path, retriever: Path, tokens: Path, **changes) -> np.ndarra
     precision, threads = changes.pop("precision", "fp32"), changes.pop("threads", 1)
     settings = {
         "rows": None,
+        "role": "passage",
         "max_tokens": 32,
         "batch_tokens": 128,
         "block_rows": 8,
@@ -257,6 +258,7 @@ def test_counts_tell_how_many_texts_were_cut(tmp_path, retriever, texts):
         token_shards(tmp_path, retriever, texts, num_shards=2)[1],
         tmp_path / "out.npy",
         rows=None,
+        role="passage",
         max_tokens=32,
         batch_tokens=64,
         block_rows=8,
