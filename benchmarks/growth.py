@@ -4,9 +4,9 @@
         --table docs/growth.tsv
 
 Jobs run as the programs run them, on the texts of --corpus (BEIR's `corpus.jsonl`, plain or gzip) in passages
-of 60 words; 131,072 passages are needed, or `--only` with jobs that need fewer. `exponent` is the slope of log
-seconds over log size by least squares over all runs, with its 95 % interval: 1 is linear, and what does not
-grow, such as the start of Java, makes it less.
+of 60 words, of which 131,072 are needed. `exponent` is the slope of log seconds over log size, by least
+squares over all runs, with its 95 % interval: 1 is linear. What does not grow, such as the start of Java,
+makes it less.
 """
 
 from __future__ import annotations
