@@ -1,14 +1,15 @@
-"""The plain way of a training step: transformers' BERT in full, every text padded to one width.
+"""Training steps as others write them, on transformers' BERT with the weights of our models.
 
-It has the weights of our models and gives their losses, which `same_losses` checks, but none of their
-economy: logits of the whole vocabulary at every position, all of the last layers, attention and dropout of
-transformers, one optimiser for all weights. Source: what luyug/Condenser and transformers' Trainer compute.
+The *authors' way* pads every text to one width and computes the logits of the whole vocabulary at every
+position, as luyug/Condenser and transformers' Trainer do. A *careful loop* is what a user writes who knows
+where time goes: it sorts a batch by length, pads each chunk to its longest text, and computes the logits of
+masked tokens alone. `check_condenser` and `check_retriever` compare losses, vectors and gradients with ours.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -35,9 +36,20 @@ class PaddedTexts(NamedTuple):
     mask: Tensor
     labels: Tensor
 
-    def split(self, rows: int) -> list[PaddedTexts]:
-        """Chunks of so many rows."""
-        return [PaddedTexts(*parts) for parts in zip(*(each.split(rows) for each in self), strict=True)]
+    def chunks(self, size: int, *, careful: bool) -> list[tuple[Tensor, PaddedTexts]]:
+        """Chunks of `size` rows, each with its rows' numbers.
+
+        In order and as wide as the batch; `careful`: by length, as wide as their longest row.
+        """
+        lengths = self.mask.sum(dim=1)
+        order = lengths.argsort(descending=True, stable=True) if careful else torch.arange(len(lengths))
+        return [
+            (
+                rows,
+                PaddedTexts(*(part[rows, : int(lengths[rows].max()) if careful else None] for part in self)),
+            )
+            for rows in order.split(size)
+        ]
 
 
 def rows_of(inputs: MaskedRows | Rows) -> Rows:
@@ -64,10 +76,11 @@ def padded_texts(chunks: Sequence[Any], *, width: int, device: torch.device) -> 
 
 
 class PlainCondenser(nn.Module):
-    """A Condenser by the equations, with the weights of ours."""
+    """A Condenser by the equations, with the weights of ours; `careful`: logits of masked tokens alone."""
 
-    def __init__(self, ours: Condenser) -> None:
+    def __init__(self, ours: Condenser, *, careful: bool) -> None:
         super().__init__()
+        self.careful = careful
         self.bert = _plain_bert(ours.backbone)
         config, self.skip_from = self.bert.config, ours.skip_from
         self.head = nn.ModuleList(BertLayer(config) for _ in ours.head)
@@ -90,6 +103,9 @@ class PlainCondenser(nn.Module):
         return self.bert(texts.ids, attention_mask=texts.mask).last_hidden_state[:, 0]
 
     def _loss(self, states: Tensor, labels: Tensor) -> Tensor:
+        if self.careful:
+            is_masked = labels != IGNORED
+            states, labels = states[is_masked][None], labels[is_masked][None]
         logits = linear(self.transform(states), self.bert.embeddings.word_embeddings.weight, self.bias)
         return cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
 
@@ -109,19 +125,20 @@ class PlainRetriever(nn.Module):
 
 
 class PlainStep:
-    """Steps of AdamW on a plain model."""
+    """Steps of AdamW on a plain model; `careful` as `PaddedTexts.chunks` has it."""
 
     def __init__(
-        self, model: nn.Module, *, device: torch.device, precision: str, rows_per_chunk: int
+        self, model: nn.Module, *, device: torch.device, precision: str, rows_per_chunk: int, careful: bool
     ) -> None:
         self.model = model.to(device).train()
-        self.device, self.precision, self.rows_per_chunk = device, precision, rows_per_chunk
+        self.device, self.precision = device, precision
+        self.rows_per_chunk, self.careful = rows_per_chunk, careful
         self.optimiser = torch.optim.AdamW(model.parameters(), lr=1e-6)
 
     def condenser(self, texts: PaddedTexts) -> None:
         """Masked language modelling, chunk by chunk."""
-        chunks = texts.split(self.rows_per_chunk)
-        for chunk in chunks:
+        chunks = self._chunks(texts)
+        for _, chunk in chunks:
             with autocast(self.device, self.precision):
                 _, loss = self.model(chunk)
             (loss / len(chunks)).backward()
@@ -129,22 +146,33 @@ class PlainStep:
 
     def cocondenser(self, spans: PaddedTexts) -> None:
         """The contrast of all spans with a gradient cache, and masked language modelling."""
-        chunks = spans.split(self.rows_per_chunk)
+        chunks = self._chunks(spans)
         with torch.no_grad(), autocast(self.device, self.precision):
-            vectors = torch.cat([self.model.vectors(chunk).float() for chunk in chunks]).requires_grad_()
+            vectors = _in_order((rows, self.model.vectors(chunk).float()) for rows, chunk in chunks)
+        vectors.requires_grad_()
         (shares,) = torch.autograd.grad(span_contrastive_loss(vectors), vectors)
-        for chunk, share in zip(chunks, shares.split(self.rows_per_chunk), strict=True):
+        for rows, chunk in chunks:
             with autocast(self.device, self.precision):
                 own, loss = self.model(chunk)
-            ((own.float() * share).sum() + loss / len(chunks)).backward()
+            ((own.float() * shares[rows]).sum() + loss / len(chunks)).backward()
         self._update()
 
     def finetuning(self, queries: PaddedTexts, passages: PaddedTexts) -> None:
         """In-batch negatives, without a gradient cache."""
-        with autocast(self.device, self.precision):
-            left, right = self.model(queries), self.model(passages)
-        in_batch_loss(left, right, scale=20.0).backward()
+        self.finetuning_loss(queries, passages).backward()
         self._update()
+
+    def finetuning_loss(self, queries: PaddedTexts, passages: PaddedTexts) -> Tensor:
+        """The loss of `finetuning`."""
+        with autocast(self.device, self.precision):
+            left, right = (
+                _in_order((rows, self.model(chunk)) for rows, chunk in self._chunks(texts))
+                for texts in (queries, passages)
+            )
+        return in_batch_loss(left, right, scale=20.0)
+
+    def _chunks(self, texts: PaddedTexts) -> list[tuple[Tensor, PaddedTexts]]:
+        return texts.chunks(self.rows_per_chunk, careful=self.careful)
 
     def _update(self) -> None:
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -154,19 +182,75 @@ class PlainStep:
             torch.cuda.synchronize(self.device)
 
 
-def same_losses(ours: Condenser, plain: PlainCondenser, chunk: Any) -> None:
-    """Raise unless both models give the same losses and vectors of a chunk, without dropout, in float32."""
+def _in_order(parts: Iterator[tuple[Tensor, Tensor]]) -> Tensor:
+    """The vectors of chunks, each at the place of its row in the batch."""
+    rows, vectors = zip(*parts, strict=True)
+    return torch.cat(vectors)[torch.cat(rows).argsort()]
+
+
+def check_condenser(ours: Condenser, plain: PlainCondenser, chunk: Any) -> None:
+    """Compare both losses and the vectors of a chunk, and the gradients of the losses and the contrast.
+
+    Raises:
+        AssertionError: they differ, without dropout and in float32, by more than rounding.
+    """
     inputs = chunk.inputs
     width = int(inputs.rows.lengths.max())
-    own = padded_texts([_alone(chunk)], width=width, device=torch.device("cpu"))
-    count = len(inputs.labels)
-    with torch.no_grad():
-        output = ours.eval()(inputs.rows, inputs.masked)
-        logits = (output.head_logits[:count], output.late_logits[:count])
-        losses = [cross_entropy(each, inputs.labels) for each in logits]
-        vectors, loss = plain.eval()(own)
-    torch.testing.assert_close(sum(losses), loss, rtol=1e-4, atol=1e-4)
+    texts = padded_texts([_alone(chunk)], width=width, device=torch.device("cpu"))
+    count, even = len(inputs.labels), 2 * (len(chunk.rows) // 2)
+    output = ours.eval()(inputs.rows, inputs.masked)
+    logits = (output.head_logits[:count], output.late_logits[:count])
+    loss = torch.stack([cross_entropy(each, inputs.labels) for each in logits]).sum()
+    vectors, plain_loss = plain.eval()(texts)
+    torch.testing.assert_close(loss, plain_loss, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(output.vector, vectors, rtol=1e-3, atol=1e-3)
+    (loss + span_contrastive_loss(output.vector[:even])).backward()
+    (plain_loss + span_contrastive_loss(vectors[:even])).backward()
+    names = {"bert.": "backbone.", "transform.": "mlm_head.transform.", "bias": "mlm_head.bias"}
+    _check_gradients(ours, plain, names)
+
+
+def check_retriever(ours: Retriever, plain: PlainStep, chunks: Sequence[Any], widths: dict[str, int]) -> None:
+    """Compare the loss of a batch of queries and passages, and its gradients.
+
+    Raises:
+        AssertionError: they differ, without dropout and in float32, by more than rounding.
+    """
+    place = torch.device("cpu")
+    checked = PlainStep(
+        plain.model,
+        device=place,
+        precision="fp32",
+        rows_per_chunk=plain.rows_per_chunk,
+        careful=plain.careful,
+    )
+    ours.eval()
+    checked.model.eval()
+    groups = [[chunk for chunk in chunks if chunk.group == name] for name in widths]
+    left, right = (_in_order((chunk.rows, ours(chunk.inputs)) for chunk in group) for group in groups)
+    loss = in_batch_loss(left, right, scale=20.0)
+    plain_loss = checked.finetuning_loss(
+        *(
+            padded_texts(group, width=width, device=place)
+            for group, width in zip(groups, widths.values(), strict=True)
+        )
+    )
+    torch.testing.assert_close(loss, plain_loss, rtol=1e-4, atol=1e-4)
+    loss.backward()
+    plain_loss.backward()
+    _check_gradients(ours, plain.model, {"bert.": "backbone."})
+    plain.model.to(plain.device).train()
+
+
+def _check_gradients(ours: nn.Module, plain: nn.Module, names: dict[str, str]) -> None:
+    """Compare gradients by name, and forget them; `names` has the beginnings that differ, plain to ours."""
+    of_ours = dict(ours.named_parameters())
+    for name, parameter in plain.named_parameters():
+        start = next((start for start in names if name.startswith(start)), "")
+        own = of_ours[names.get(start, "") + name.removeprefix(start)].grad
+        torch.testing.assert_close(parameter.grad, own, rtol=1e-3, atol=1e-4)
+    ours.zero_grad(set_to_none=True)
+    plain.zero_grad(set_to_none=True)
 
 
 def _alone(chunk: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from tempfile import mkdtemp
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from measuring import Form, Operators, load_config, seconds_of
-from plain import PlainCondenser, PlainStep, padded_texts, same_losses
+from measuring import Form, Operators, line, load_config, seconds_of
+from plain import PaddedTexts, PlainCondenser, PlainStep, check_condenser, padded_texts
 from random_inputs import write_random_tokens
-from steps import LEFT_OUT, TABLES, flops_of, settings_of, shape_of
-from watched_stages import run_updates
+from steps import TABLES, flops_of, settings_of, shape_of
+from watched_stages import Update, run_updates
 
 from condenser import kinds
 from condenser.model.pretraining import Condenser
@@ -24,6 +24,7 @@ from condenser.pipeline.costs.texts import Texts, assumed_texts
 from condenser.train.loop import StepRecord
 from condenser.train.machine import training_machine
 
+ROWS_PER_CHUNK = {False: (16, 32, 64), True: (64, 128, 256)}  # in the short form, in the long one
 WIDTH = 128  # of the longest block: 126 tokens, with [CLS] and [SEP]
 PAPERS_FORM: dict[str, dict[str, Any]] = {  # of objectives whose default differs for a trained encoder
     "condenser": {},
@@ -36,7 +37,8 @@ class Steps(NamedTuple):
 
     tokens: float  # with specials, without padding
     seconds: float
-    plain_seconds: float
+    rows_per_chunk: int  # of ours; the best of ROWS_PER_CHUNK
+    peers: dict[str, float]  # seconds, by what they are called
     limit_seconds: float  # our matrix products at the peak rate of one large product
     precision: str
     profile: str  # of one of ours
@@ -66,20 +68,17 @@ def step_settings(stage: str, *, long: bool, **changed: Any) -> dict[str, Any]:
 
 
 def steps_in_turn(
-    form: Form,
-    stage: str,
-    collection: str,
-    settings: Mapping[str, Any],
-    *,
-    count: int,
-    left_out: int = LEFT_OUT,
+    form: Form, stage: str, collection: str, settings: Mapping[str, Any], *, count: int
 ) -> Steps:
-    """Time `count` of our steps and of the plain way's; the first `left_out` of each do not count.
+    """Time `count` of our steps and of the peers', after one full step of each that does not count.
+
+    Ours and the peers have the chunk size at which a step of theirs is fastest.
 
     Raises:
-        AssertionError: the two do not compute the same losses.
+        AssertionError: a peer does not compute our losses, vectors and gradients.
     """
-    folder = write_step_inputs(form, stage, collection, num_rows=4 * count * settings["batch_size"])
+    sizes = ROWS_PER_CHUNK[form.long]
+    folder = write_step_inputs(form, stage, collection, num_rows=4 * (count + 2) * settings["batch_size"])
     shape = shape_of(folder, settings)
     width = kinds.load("objectives", stage).longest_row(settings)[1] + 2
     head = settings.get("new_head") or settings
@@ -92,44 +91,91 @@ def steps_in_turn(
         seed=0,
         dropout=None,
     )
-    plain, plain_seconds, profile = PlainCondenser(model), [], Operators()
+    peer_seconds: dict[str, list[float]] = {}
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         place = machine.processes.device
-        step = PlainStep(
-            plain, device=place, precision=machine.precision, rows_per_chunk=settings["rows_per_chunk"]
-        )
+        arguments: dict[str, Any] = {"shape": shape, "seed": 0, "clock": form.clock}
 
-        def plain_step(record: StepRecord) -> None:
+        def timed(rows: int, count: int, **more: Any) -> list[Update]:
+            chosen = {**settings, "rows_per_chunk": rows}
+            return run_updates(stage, folder, chosen, machine, count=count, **arguments, **more)[1:]
+
+        own = {rows: median(seconds_of_updates(timed(rows, 3))) for rows in sizes}
+        best = min(own, key=own.__getitem__)
+        peers = {
+            name.format(width=width): PlainStep(
+                PlainCondenser(model, careful=careful),
+                device=place,
+                precision=machine.precision,
+                rows_per_chunk=best,
+                careful=careful,
+            )
+            for name, careful in (("the authors' way, padded to {width}", False), ("a careful loop", True))
+        }
+
+        def peer_steps(record: StepRecord) -> None:
             chunks = record.batch.content.chunks
-            if record.step == 0:
-                same_losses(model, plain.cpu(), chunks[-1])
-                plain.to(place).train()
             texts = padded_texts(chunks, width=width, device=place)
-            if record.step < left_out:  # two rows of it are enough to warm up
-                getattr(step, stage)(texts.split(2)[0])
-            else:
-                plain_seconds.append(seconds_of(lambda: getattr(step, stage)(texts), clock=form.clock))
+            for name, peer in peers.items():
+                if record.step == 0:
+                    check_condenser(model, peer.model.cpu(), chunks[-1])
+                    peer.model.to(place).train()
+                    peer.rows_per_chunk = _best_size(form, peer, getattr(peer, stage), texts, sizes)
+                else:
+                    took = seconds_of(lambda peer=peer: getattr(peer, stage)(texts), clock=form.clock)
+                    peer_seconds.setdefault(f"{name}, chunks of {peer.rows_per_chunk}", []).append(took)
 
-        updates = run_updates(
-            stage,
-            folder,
-            settings,
-            machine,
-            count=count,
-            seed=0,
-            shape=shape,
-            between=plain_step,
-            clock=form.clock,
-            profile=profile,
-        )[left_out:]
+        profile = Operators()
+        updates = timed(best, count + 1, between=peer_steps, profile=profile)
         peak = measure_device(
             place, precision=machine.precision, threads=torch.get_num_threads(), clock=form.clock
         ).flops_per_s
     return Steps(
         median(update.tokens for update in updates),
-        median(update.ended - update.began for update in updates),
-        median(plain_seconds),
+        median(seconds_of_updates(updates)),
+        best,
+        {name: median(seconds) for name, seconds in peer_seconds.items()},
         median(flops_of(update, shape, settings) for update in updates) / peak,
         machine.precision,
         profile.said,
     )
+
+
+def seconds_of_updates(updates: Sequence[Update]) -> list[float]:
+    """How long each update took."""
+    return [update.ended - update.began for update in updates]
+
+
+def _best_size(
+    form: Form,
+    peer: PlainStep,
+    step: Callable[[PaddedTexts], None],
+    texts: PaddedTexts,
+    sizes: Sequence[int],
+) -> int:
+    """The chunk size at which a full step of a peer is fastest; the first step is repeated: it warms up."""
+    seconds = {}
+    for rows in (sizes[0], *sizes):
+        peer.rows_per_chunk = rows
+        seconds[rows] = seconds_of(lambda: step(texts), clock=form.clock)
+    return min(seconds, key=seconds.__getitem__)
+
+
+def lines_of_steps(what: str, steps: Steps, *, least_ratio: float, note: str) -> list[dict[str, Any]]:
+    """A line for each peer; the goal is for the careful one, which comes last."""
+    *_, careful = steps.peers
+    return [
+        line(
+            what,
+            "tokens/s",
+            steps.tokens / steps.seconds,
+            better="more",
+            against=name,
+            peer=steps.tokens / seconds,
+            least_ratio=least_ratio if name == careful else None,
+            limit=steps.tokens / steps.limit_seconds,
+            profile=steps.profile,
+            note=f"{note}, {steps.precision}, ours in chunks of {steps.rows_per_chunk}",
+        )
+        for name, seconds in steps.peers.items()
+    ]

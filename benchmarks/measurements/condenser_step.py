@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from measuring import Form, line
-from stepping import step_settings, steps_in_turn, write_step_inputs
+from stepping import lines_of_steps, step_settings, steps_in_turn, write_step_inputs
 
 from condenser import kinds
 from condenser.train.loop import Run
@@ -20,24 +20,13 @@ def measure(form: Form) -> list[dict[str, Any]]:
     settings = step_settings("condenser", long=form.long)
     count = settings["batch_size"]
     lines = []
-    for collection, least_ratio, called in (
-        ("msmarco", 6.0, "MS MARCO's lengths"),
-        ("full", 3.0, "128 tokens each"),
-    ):
-        steps = steps_in_turn(form, "condenser", collection, settings, count=form.size(4, 22))
-        lines.append(
-            line(
-                f"Condenser step, {called}",
-                "tokens/s",
-                steps.tokens / steps.seconds,
-                better="more",
-                against="plain way, padded to 128",
-                peer=steps.tokens / steps.plain_seconds,
-                least_ratio=least_ratio,
-                limit=steps.tokens / steps.limit_seconds,
-                profile=steps.profile,
-                note=f"{count} blocks of {steps.tokens / count:.0f} tokens, {steps.precision}",
-            )
+    for collection, called in (("msmarco", "MS MARCO's lengths"), ("full", "128 tokens each")):
+        steps = steps_in_turn(form, "condenser", collection, settings, count=form.size(3, 20))
+        lines += lines_of_steps(
+            f"Condenser step, {called}",
+            steps,
+            least_ratio=2.5,
+            note=f"{count} blocks of {steps.tokens / count:.0f} tokens",
         )
     lines.append(
         line(

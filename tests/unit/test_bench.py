@@ -61,13 +61,43 @@ def test_every_measurement_has_its_place_in_the_table(bench: SimpleNamespace, ro
     assert files == set(bench.bench.ORDER)
 
 
-def test_the_plain_way_has_the_losses_and_vectors_of_ours(bench: SimpleNamespace) -> None:
+@pytest.mark.parametrize("careful", [False, True])
+def test_the_peers_have_the_losses_vectors_and_gradients_of_ours(
+    bench: SimpleNamespace, careful: bool
+) -> None:
     chunk, model = _chunk(), _condenser()
-    bench.plain.same_losses(model, bench.plain.PlainCondenser(model), chunk)
+    bench.plain.check_condenser(model, bench.plain.PlainCondenser(model, careful=careful), chunk)
     other = _condenser(skip_from=2)
     other.load_state_dict(model.state_dict())
     with pytest.raises(AssertionError):
-        bench.plain.same_losses(model, bench.plain.PlainCondenser(other), chunk)
+        bench.plain.check_condenser(model, bench.plain.PlainCondenser(other, careful=careful), chunk)
+
+
+@pytest.mark.parametrize("stage", ["condenser", "cocondenser"])
+def test_a_careful_loop_makes_the_step_of_the_authors_way(bench: SimpleNamespace, stage: str) -> None:
+    model = _condenser()
+    generator = torch.Generator().manual_seed(0)
+    lengths = torch.tensor([[9], [4], [7], [9]])
+    ids = torch.randint(5, 50, (4, 9), generator=generator)
+    mask = (torch.arange(9) < lengths).long()
+    labels = torch.where(torch.arange(9) == 2, ids, bench.plain.IGNORED)  # one in each row: equal weights
+    texts, weights = bench.plain.PaddedTexts(ids * mask, mask, labels), []
+    for careful in (False, True):
+        peer = bench.plain.PlainStep(
+            bench.plain.PlainCondenser(model, careful=careful),
+            device=torch.device("cpu"),
+            precision="fp32",
+            rows_per_chunk=2,
+            careful=careful,
+        )
+        peer.optimiser = torch.optim.SGD(peer.model.parameters(), lr=1.0)
+        peer.model.eval()  # no dropout, which each draws in its own order
+        getattr(peer, stage)(texts)
+        weights.append(peer.model.state_dict())
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weight, weights[1][name], rtol=1e-4, atol=1e-5)
+        if name.endswith("layer.0.output.dense.weight"):
+            assert not torch.equal(weight, model.backbone.state_dict()[name.removeprefix("bert.")])
 
 
 def test_padded_texts_are_our_rows_in_the_batchs_order(bench: SimpleNamespace) -> None:
