@@ -89,7 +89,8 @@ def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(con
     config = changed(config, "models.another", {"objective": "condenser", "initial": "backbone", "epochs": 3})
     models = validated(config)["models"]
     assert models["condenser"]["skip_from"] == models["another"]["skip_from"] == 3
-    assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (0.25, 3)
+    lengths = [(models[name]["epochs"], models[name]["updates"]) for name in ("condenser", "another")]
+    assert lengths == [(None, 18), (3, None)]
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
 
@@ -582,7 +583,7 @@ def test_documents_are_a_data_set_that_names_none_itself(config: Config) -> None
 
 def test_whole_epochs_are_one_setting_however_they_are_written(config: Config) -> None:
     made = validated(
-        changed(changed(config, "objectives.condenser.epochs", 2.0), "recipes.marco.epochs", 0.5)
+        changed(changed(config, "models.condenser.epochs", 2.0), "recipes.marco.epochs", 0.5)
     )
     assert repr(made["models"]["condenser"]["epochs"]) == "2"
     assert repr(made["recipes"]["marco"]["epochs"]) == "0.5"
