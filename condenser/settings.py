@@ -17,7 +17,7 @@ def _as_written_shortest(epochs: float) -> float:
 
 
 def _number_or_bounds(value: Any) -> Any:
-    """A number of updates, or both bounds of it; one message, where a union of types would give one for each."""
+    """A number of updates, or its two bounds; one message, where a union would give one for each type."""
     bounds = {"least": value, "most": value}
     if isinstance(value, Mapping):
         bounds = {"least": None, "most": None, **value}
@@ -79,7 +79,8 @@ class Optimiser(Block):
         if (self.epochs is None) != isinstance(self.updates, int):
             given = f"epochs {self.epochs} and updates {self.updates}".replace("None", "null")
             raise ValueError(
-                f"expected either epochs or a number of updates, got {given}. Give one and set the other to null"
+                f"expected either epochs or a number of updates, got {given}. Give one, and set the other "
+                "to null"
             )
         return self
 

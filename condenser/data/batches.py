@@ -33,8 +33,8 @@ def num_steps(
 ) -> int:
     """Number of steps of a training; the last batch of an epoch may be shorter, or is left out.
 
-    A fraction of an epoch consists of its first steps, at least one. `updates` is the number itself, or bounds
-    of what the epochs give.
+    A fraction of an epoch consists of its first steps, at least one. `updates` is the number itself, or
+    bounds of what the epochs give.
 
     >>> num_steps(10, batch_size=4, epochs=2), num_steps(10, batch_size=4, epochs=0.5)
     (6, 2)
@@ -50,14 +50,15 @@ def num_steps(
         return updates
     assert epochs is not None, "the configuration has seen to it"
     bounds, steps = updates or {}, math.ceil(epochs * in_epoch - 1e-9)
-    return min(max(steps, bounds.get("least") or steps), bounds.get("most") or math.inf)
+    steps = max(steps, bounds.get("least") or steps)
+    return min(steps, bounds.get("most") or steps)
 
 
 def num_items_of(num_items: int, *, num_steps: int, batch_size: int, drop_last: bool = False) -> int:
     """The items of the first steps of a training, repetitions included.
 
-    >>> num_items_of(10, num_steps=4, batch_size=4), num_items_of(10, num_steps=4, batch_size=4, drop_last=True)
-    (14, 16)
+    >>> num_items_of(10, num_steps=4, batch_size=4)
+    14
     """
     in_epoch = steps_per_epoch(num_items, batch_size=batch_size, drop_last=drop_last)
     epochs, steps = divmod(num_steps, in_epoch)
