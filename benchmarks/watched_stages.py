@@ -106,7 +106,11 @@ def _run(
         finally:
             hook.remove()
         return
-    settings = {**settings, "epochs": 1}  # which has at least as many updates as are measured
+    settings = {
+        **settings,
+        "epochs": 1,
+        "updates": None,
+    }  # which has at least as many updates as are measured
     doc_ids = folder / f"{stage}.doc_ids.txt"
     run = Run(
         settings, seed, machine.precision, machine.processes, fingerprint=stage, work_folder=work,

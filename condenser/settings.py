@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
@@ -13,6 +14,21 @@ LARGEST = 2**63 - 1  # of NumPy's and torch's integers
 def _as_written_shortest(epochs: float) -> float:
     """2 for 2.0: both are the same setting."""
     return int(epochs) if epochs == int(epochs) else epochs
+
+
+def _number_or_bounds(value: Any) -> Any:
+    """A number of updates, or its two bounds; one message, where a union would give one for each type."""
+    bounds = {"least": value, "most": value}
+    if isinstance(value, Mapping):
+        bounds = {"least": None, "most": None, **value}
+    given = [bound for bound in bounds.values() if bound is not None]
+    is_number = all(type(bound) is int and 1 <= bound <= LARGEST for bound in given)
+    if value is None or (len(bounds) == 2 and given and is_number and given == sorted(given)):
+        return bounds if isinstance(value, Mapping) else value
+    raise ValueError(
+        "expected a whole number of at least 1, or bounds such as {least: 16, most: 64}, the least not above "
+        f"the most, got {reprlib.repr(value)}"
+    )
 
 
 def _seed_or_each(value: Any) -> Any:
@@ -31,6 +47,9 @@ Seeds = Annotated[list[Whole], Field(min_length=1)]
 Epochs = Annotated[  # 0.25: the first quarter of an epoch
     int | float, Field(gt=0, le=LARGEST), AfterValidator(_as_written_shortest)
 ]
+Updates = Annotated[  # 18, or {least: 16, most: 64}
+    int | dict[str, int | None] | None, PlainValidator(_number_or_bounds)
+]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
 
 
@@ -41,13 +60,29 @@ class Block(BaseModel):
 
 
 class Optimiser(Block):
-    """The keys of every training."""
+    """The keys of every training.
+
+    It makes `epochs` over its items, but at least and at most as many updates as the bounds in `updates` say;
+    or, whatever its items, just the number in `updates`, and `epochs` is null.
+    """
 
     learning_rate: Positive
     weight_decay: NotNegative
     warmup_ratio: Share
     max_grad_norm: NotNegative  # 0: no clipping
     drop_last: bool = False  # leave out the last batch of an epoch where it is shorter
+    epochs: Epochs | None = None
+    updates: Updates = None
+
+    @model_validator(mode="after")
+    def _has_one_length(self) -> Optimiser:
+        if (self.epochs is None) != isinstance(self.updates, int):
+            given = f"epochs {self.epochs} and updates {self.updates}".replace("None", "null")
+            raise ValueError(
+                f"expected either epochs or a number of updates, got {given}. Give one, and set the other "
+                "to null"
+            )
+        return self
 
 
 class Texts(Block):
@@ -142,7 +177,6 @@ class Pretraining(Model, Optimiser):
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     batch_size: Count
     rows_per_chunk: Count
-    epochs: Epochs
 
 
 class Figure(Block):

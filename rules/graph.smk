@@ -111,12 +111,14 @@ def behind_of(target):
         return {}
 
 
+def overlay_files():
+    """The configuration files that the workflow was started with."""
+    return [os.path.relpath(file) for file in workflow.config_settings.configfiles]
+
+
 def could_be_made(dataset):
     """Each table and figure of the configuration for a data set, its command, or why it cannot be made."""
-    overlays = " ".join(
-        shlex.quote(os.path.relpath(file))
-        for file in workflow.config_settings.configfiles
-    )
+    overlays = shlex.join(overlay_files())
     found = []
     # workflow.cores fails where Snakemake needs none, as for --report
     cores = workflow.resource_settings.cores or 1

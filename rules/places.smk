@@ -4,6 +4,7 @@ import sys
 
 from condenser import experiment
 from condenser.data import sources
+from condenser.experiment import tables
 
 
 def data(name):
@@ -22,9 +23,18 @@ def split_of(dataset, key):
     """The `train_split` or `eval_split` of a data set."""
     split = config["datasets"][dataset].get(key)
     if split is None:
+        targets = [
+            f"results/{dataset}/{name}.tsv"
+            for name in tables.untrained_tables(config, dataset)
+        ]
+        advice = (
+            f"Ask for {' or '.join(targets)}, whose systems need no train query."
+            if targets
+            else "Ask for its models, or for a table of systems with train: false."
+        )
         sys.exit(
             f"error: results/{dataset}: expected a data set with queries and judgements, got one without "
-            f"{key}. Ask for its models, or for a table of systems with train: false."
+            f"{key}. {advice}"
         )
     return split
 

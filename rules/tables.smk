@@ -69,8 +69,9 @@ rule table:
         ),
         rows=given("metrics", "models"),
         published=given("published"),
+        overlays=f"--overlays {shlex.join(overlay_files())}" if overlay_files() else "",
     shell:
-        "{params.program} --spec {params.spec:q} {params.rows}"
+        "{params.program} --spec {params.spec:q} {params.rows} {params.overlays}"
         " --counts {input.counts:q} {params.published} --output {output.table:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 

@@ -10,6 +10,7 @@ FINE_TUNING = (  # what of a recipe a training reads
     "passages_per_query",
     "rows_per_chunk",
     "epochs",
+    "updates",
     "scale",
     "learning_rate",
     "weight_decay",

@@ -56,6 +56,7 @@ CONDENSER = {
     "batch_size": 16,
     "rows_per_chunk": 5,
     "epochs": 1,
+    "updates": None,
 }
 COCONDENSER = {
     "late_mlm_weight": 1.0,
@@ -73,6 +74,7 @@ COCONDENSER = {
     "memory_gb": 1.0,
     "new_head": {"skip_from": 1, "num_head_layers": 1},
     "epochs": 1,
+    "updates": None,
 }
 OBJECTIVES = {"condenser": CONDENSER, "cocondenser": COCONDENSER}
 RETRIEVER = {
@@ -82,6 +84,7 @@ RETRIEVER = {
     "rows_per_chunk": 5,
     "scale": None,
     "epochs": 1,
+    "updates": None,
 }
 
 

@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--published", type=Path, nargs="+", default=[], help="files of condenser/evaluate/published/"
     )
+    parser.add_argument("--overlays", nargs="+", default=[], help="to be named in a command that searches")
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args(argv)
     config, dataset = args.spec["config"], args.spec["wildcards"]["dataset"]
@@ -59,6 +60,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     tables.write_table(args.output, table)
     print(tables.rendered(table, confidence=config["significance"]["confidence"]))
+    if args.models:
+        print(tables.made_unmeasured(args.models, rows, dataset=dataset, overlays=args.overlays))
     manifest.write(outputs=[args.output], counts={"rows": len(table)})
 
 

@@ -58,7 +58,7 @@ def _waiting(form: Form, settings: dict[str, Any]) -> float:
     objective = kinds.load("objectives", "condenser").training
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         run = Run(
-            {**settings, "epochs": 1},
+            {**settings, "epochs": 1, "updates": None},
             seed=0,
             precision=machine.precision,
             processes=machine.processes,

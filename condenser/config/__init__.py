@@ -86,7 +86,7 @@ def _entry(
     if not isinstance(kind, str) or kind not in kinds.names(folder):
         known = ", ".join(kinds.names(folder))
         raise ValueError(f"{key}.{tag}: expected one of {known}, got {preview(kind)}.")
-    values = experiment.merged(defaults.get(kind, {}), entry)
+    values = experiment.merged_training(defaults.get(kind, {}), entry)
     return checked_block(kinds.load(folder, kind).Settings, values, key=key).model_dump()
 
 

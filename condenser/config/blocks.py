@@ -66,10 +66,9 @@ class Negatives(Block):
 
 
 class FineTuning(Optimiser):
-    """`epochs`, and others of the train sizes that `epochs_by_size` names."""
+    """The train sizes that `epochs_by_size` names have epochs of their own, without bounds of updates."""
 
     batch_size: Count
-    epochs: Epochs
     epochs_by_size: dict[Count, Epochs] = Field(default_factory=dict)
 
 

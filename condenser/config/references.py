@@ -144,7 +144,7 @@ def check_systems(config: dict[str, Any]) -> None:
             for recipe in config["recipes"].values():
                 if recipe_class(recipe) is not wanted:
                     continue
-                changed = experiment.merged(recipe, system["recipe"])
+                changed = experiment.merged_training(recipe, system["recipe"])
                 changed = checked_block(wanted, changed, key=f"{key}.recipe").model_dump()
                 _check_recipe(f"{key}.recipe", changed, config)
     for name in systems:

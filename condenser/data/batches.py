@@ -7,7 +7,7 @@ processes have the same batches.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -25,17 +25,46 @@ PAIR_SPECIALS = 3
 """The special tokens of a query and a passage in one row: [CLS] query [SEP] passage [SEP]."""
 
 
-def num_steps(num_items: int, *, batch_size: int, epochs: int | float, drop_last: bool = False) -> int:
+def num_steps(
+    num_items: int,
+    *,
+    batch_size: int,
+    epochs: float | None,
+    updates: int | Mapping[str, int | None] | None = None,
+    drop_last: bool = False,
+) -> int:
     """Number of steps of a training; the last batch of an epoch may be shorter, or is left out.
 
-    A fraction of an epoch consists of its first steps, at least one.
+    A fraction of an epoch consists of its first steps, at least one. `updates` is the number itself, or
+    bounds of what the epochs give.
 
     >>> num_steps(10, batch_size=4, epochs=2), num_steps(10, batch_size=4, epochs=0.5)
     (6, 2)
     >>> num_steps(10, batch_size=4, epochs=2, drop_last=True)
     4
+    >>> num_steps(10, batch_size=4, epochs=2, updates={"least": 16, "most": 64})
+    16
+    >>> num_steps(10, batch_size=4, epochs=None, updates=18)
+    18
     """
-    return math.ceil(epochs * _steps_per_epoch(num_items, batch_size, drop_last) - 1e-9)
+    in_epoch = steps_per_epoch(num_items, batch_size=batch_size, drop_last=drop_last)
+    if isinstance(updates, int):
+        return updates
+    assert epochs is not None, "the configuration has seen to it"
+    bounds, steps = updates or {}, math.ceil(epochs * in_epoch - 1e-9)
+    steps = max(steps, bounds.get("least") or steps)
+    return min(steps, bounds.get("most") or steps)
+
+
+def num_items_of(num_items: int, *, num_steps: int, batch_size: int, drop_last: bool = False) -> int:
+    """The items of the first steps of a training, repetitions included.
+
+    >>> num_items_of(10, num_steps=4, batch_size=4)
+    14
+    """
+    in_epoch = steps_per_epoch(num_items, batch_size=batch_size, drop_last=drop_last)
+    epochs, steps = divmod(num_steps, in_epoch)
+    return epochs * min(num_items, in_epoch * batch_size) + min(num_items, steps * batch_size)
 
 
 def step_items(
@@ -46,12 +75,12 @@ def step_items(
     Every item occurs once in an epoch, but for those of a last batch that is left out. `stream` names the
     training, so that two trainings with the same seed have different orders.
     """
-    epoch, batch = divmod(step, _steps_per_epoch(num_items, batch_size, drop_last))
+    epoch, batch = divmod(step, steps_per_epoch(num_items, batch_size=batch_size, drop_last=drop_last))
     positions = np.arange(batch * batch_size, min((batch + 1) * batch_size, num_items))
     return epoch, positions, _order(num_items, seed, stream, epoch)[positions]
 
 
-def _steps_per_epoch(num_items: int, batch_size: int, drop_last: bool) -> int:
+def steps_per_epoch(num_items: int, *, batch_size: int, drop_last: bool = False) -> int:
     """An epoch of fewer items than a batch has one step in any case."""
     if num_items < 1 or batch_size < 1:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -307,6 +308,32 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
     if worse := measured.loc[measured[_START] == "worse", "method"].unique().tolist():
         lines.append(f"WORSE than the untouched start: {'; '.join(worse)}.")
     return "\n".join(lines)
+
+
+def made_unmeasured(
+    made: Sequence[Path], rows: Sequence[Mapping[str, Any]], *, dataset: str, overlays: Sequence[str]
+) -> str:
+    """What a table without judged queries has made, and the command that searches with it.
+
+    Args:
+        made: files of models and indexes.
+        rows: as `condenser.experiment.tables.table_rows` gives them.
+        overlays: the configuration files that the workflow was started with.
+    """
+    folders = dict.fromkeys(str(file.parent) for file in made)
+    *others, last = dict.fromkeys(row["system"] for row in rows)
+    given = f' SNAKEMAKE_ARGS="--configfile {shlex.join(overlays)}"' if overlays else ""
+    return "\n".join(
+        [
+            f"Made: {', '.join(folders)}.",
+            f"To search{f' (SYSTEM may also be {_listed(others)})' if others else ''}:",
+            f'  make search DATASET={dataset} SYSTEM={last} QUERY="..."{given}',
+        ]
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _measures_of(frame: pd.DataFrame) -> list[str]:

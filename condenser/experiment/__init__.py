@@ -39,6 +39,20 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
+def merged_training(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two blocks of a training merged; `above` replaces the whole length of the training that is below it.
+
+    So `epochs` above also replace `updates` and `epochs_by_size` below, and a number of updates replaces
+    `epochs`. Bounds of the updates leave the epochs that they bound.
+    """
+    replaced: set[str] = set()
+    if above.get("epochs") is not None:
+        replaced = {"updates", "epochs_by_size"}
+    elif isinstance(above.get("updates"), int):
+        replaced = {"epochs", "epochs_by_size"}
+    return merged({key: value for key, value in below.items() if key not in replaced}, above)
+
+
 def chain(config: Config, model: str) -> list[str]:
     """A model and the models that it starts from, the checkpoint last."""
     names = [model]
@@ -203,9 +217,9 @@ def parse_variant(name: str) -> tuple[int | None, int | None]:
 
 
 def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A recipe, with the values of a system for the keys that it replaces; its `epochs` are of every size."""
+    """A recipe, with the values of a system for the keys that it replaces (`merged_training`)."""
     own = (system or {}).get("recipe") or {}
-    return merged(config["recipes"][name] | ({"epochs_by_size": {}} if "epochs" in own else {}), own)
+    return {"epochs": None, "updates": None, **merged_training(config["recipes"][name], own)}
 
 
 def metrics(config: Config, dataset: str, split: str | None = None) -> dict[str, Any]:

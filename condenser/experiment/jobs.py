@@ -68,7 +68,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
         seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
         by_size = seen["recipe"].pop("epochs_by_size", {})
         if seen["train_queries"] in by_size:
-            seen["recipe"]["epochs"] = by_size[seen["train_queries"]]
+            seen["recipe"] |= {"epochs": by_size[seen["train_queries"]], "updates": None}
         ranked = sources.task(seen["dataset"]) is None
         if ranked and system is not None and not is_trained(config, wildcards["system"]):
             seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})

@@ -10,6 +10,7 @@ from condenser.data import sources
 from condenser.evaluate import columns
 from condenser.experiment import (
     Config,
+    fits,
     has_sizes,
     is_measured,
     is_trained,
@@ -30,6 +31,16 @@ def table_entry(config: Config, dataset: str, table: str) -> dict[str, Any]:
 def of_dataset(table: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """A table with keys of its own for a data set; other rows are not compared with the common ones."""
     return {**table, **({"compare_with": None} if "rows" in own else {}), **own}
+
+
+def untrained_tables(config: Config, dataset: str) -> list[str]:
+    """The tables whose systems all fit a data set and learn from no train query."""
+    rows = {name: table_entry(config, dataset, name)["rows"] for name in config["tables"]}
+    return [
+        name
+        for name, systems in rows.items()
+        if all(fits(config, system, dataset) and not has_sizes(config, system) for system in systems)
+    ]
 
 
 def table_columns(config: Config, dataset: str, table: str) -> tuple[list[columns.Column], list[str]]:

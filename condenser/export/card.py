@@ -167,7 +167,7 @@ _POOLING = {
     vectors = (states * mask).sum(1) / mask.sum(1)""",
 }
 _SHOWN = (  # of a training's settings
-    *("objective", "batch_size", "passages_per_query", "epochs", "learning_rate", "warmup_ratio"),
+    *("objective", "batch_size", "passages_per_query", "epochs", "updates", "learning_rate", "warmup_ratio"),
     *("weight_decay", "max_tokens", "span_tokens", "mlm_weight", "late_mlm_weight", "contrastive_weight"),
     *("initial_share", "scale"),
 )

@@ -37,20 +37,29 @@ def reorders(settings: Mapping[str, Any]) -> list[str]:
 
 
 def check(settings: Mapping[str, Any], systems: Mapping[str, Mapping[str, Any]]) -> None:
-    """See that rerankers have the same hits to rerank.
+    """See that its members have the same hits, so that each hit has a score of every member.
 
     Raises:
-        ValueError: two of them rerank the hits of other systems, or to another depth.
+        ValueError: two rerank the hits of other systems, or to another depth, or one finds hits itself.
     """
     first, *others = settings["of"]
-    for key in ("candidates", "depth"):
-        for other in others:
-            ours, theirs = systems[first].get(key), systems[other].get(key)
-            if ours != theirs:
-                raise ValueError(
-                    f"of: expected systems that rerank the same hits, got {first} with {key} {ours} and "
-                    f"{other} with {theirs}. Give them the same candidates and depth."
-                )
+    for other in others:
+        ours, theirs = _hits(first, systems), _hits(other, systems)
+        if ours != theirs:
+            raise ValueError(
+                f"of: expected systems that rerank the same hits, got {first} with {ours} and {other} with "
+                f"{theirs}. Name rerankers (kind: crossencoder) with the same candidates and depth."
+            )
+
+
+def _hits(system: str, systems: Mapping[str, Mapping[str, Any]]) -> str:
+    """Whose hits a system has, in words."""
+    entry = systems[system]
+    if entry.get("kind") == "ensemble":
+        return _hits(entry["of"][0], systems)
+    if "candidates" in entry:
+        return f"the first {entry['depth']} of {entry['candidates']}"
+    return f"those that {system} finds"
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

@@ -99,6 +99,7 @@ def train_crossencoder(
             )
             return {"loss": losses["contrastive"]}
 
-        train(model, prepare, backward, run, num_steps=run.num_steps(len(examples)), title="fine-tuning")
+        num_steps = run.num_steps(len(examples), title="fine-tuning")
+        train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
         totals = run.finish(output, lambda folder: model.save(folder, initial))
         return {**count_examples(examples, passages_per_query), **totals}

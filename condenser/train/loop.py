@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from condenser.data.batches import num_steps, step_items
+from condenser.data.batches import num_steps, step_items, steps_per_epoch
 from condenser.files import atomic_folder, write_json
 from condenser.model.products import weights_unchanged
 from condenser.progress import Progress
@@ -96,7 +96,8 @@ class Run:
         settings: the recipe, or the model's entry. The loop reads `learning_rate`, `weight_decay`,
             `warmup_ratio` and `max_grad_norm` (scale the gradient of all weights together down to this norm;
             0 leaves it); every training reads `batch_size` (items an update, of all processes together),
-            `drop_last` (leave out the last, shorter batch of an epoch; false by default) and `epochs`.
+            `drop_last` (leave out the last, shorter batch of an epoch; false by default), `epochs` and
+            `updates` (bounds of the updates that they give, or the number itself; null by default).
         precision: of the forward and backward pass: fp32, bf16 or fp16.
         fingerprint: identifies everything that the result depends on; other checkpoints are refused.
         work_folder: of its checkpoints and its log.
@@ -118,9 +119,20 @@ class Run:
     bad_loss_patience: int
     on_step: Callable[[StepRecord], None] | None = None
 
-    def num_steps(self, num_items: int) -> int:
-        """The updates of this training on so many items."""
-        return num_steps(num_items, epochs=self.settings["epochs"], **self._batches)
+    def num_steps(self, num_items: int, *, title: str) -> int:
+        """The updates of this training on so many items; the log says how many epochs they are."""
+        epochs, bounds = self.settings["epochs"], self.settings.get("updates")
+        steps = num_steps(num_items, epochs=epochs, updates=bounds, **self._batches)
+        if self.processes.is_first:
+            made = steps / steps_per_epoch(num_items, **self._batches)
+            said = f"{steps:,} updates, {made:.{2 if made >= 0.01 else 4}f} epochs of {num_items:,} items"
+            if epochs is not None:
+                asked = num_steps(num_items, epochs=epochs, **self._batches)
+                name = "least" if asked < steps else "most"
+                of_epochs = f"epochs {epochs} would be {asked:,}"
+                said += f"; at {name} {steps:,} asked, {of_epochs}" if asked != steps else ""
+            log.info("%s: %s", title, said)
+        return steps
 
     @property
     def _batches(self) -> dict[str, Any]:

@@ -138,7 +138,7 @@ def pretrain(
             prepare,
             _backward(training, processes, precision=run.precision),
             run,
-            num_steps=run.num_steps(training.num_items),
+            num_steps=run.num_steps(training.num_items, title=title),
             title=title,
         )
         return {"rows": shards.num_rows, **training.counts, **run.finish(output, save)}

@@ -104,7 +104,8 @@ def train_sentence_encoder(
             (value * loss_scale).backward()
             return {"loss": float(value.detach())}
 
-        train(loss, prepare, backward, run, num_steps=run.num_steps(len(items)), title="sentences")
+        num_steps = run.num_steps(len(items), title="sentences")
+        train(loss, prepare, backward, run, num_steps=num_steps, title="sentences")
         totals = run.finish(output, lambda folder: save_sentence_encoder(encoder, initial, folder))
         return {"items": len(items), **totals}
 

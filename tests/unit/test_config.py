@@ -14,7 +14,9 @@ import yaml
 from condenser import experiment, kinds
 from condenser.config import validated
 from condenser.config.positions import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_longest_row
+from condenser.data.batches import num_steps
 from condenser.data.sources import msmarco
+from condenser.experiment.jobs import job_settings
 from condenser.model.backbone_sources import embedded_folder
 from condenser.train.schedule import num_warmup_steps
 
@@ -89,9 +91,85 @@ def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(con
     config = changed(config, "models.another", {"objective": "condenser", "initial": "backbone", "epochs": 3})
     models = validated(config)["models"]
     assert models["condenser"]["skip_from"] == models["another"]["skip_from"] == 3
-    assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (0.25, 3)
+    lengths = [(models[name]["epochs"], models[name]["updates"]) for name in ("condenser", "another")]
+    assert lengths == [(None, 18), (3, None)]
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("above", "length"),
+    [
+        ({}, (None, 18)),
+        ({"updates": 30}, (None, 30)),
+        ({"epochs": 2}, (2, None)),
+        ({"epochs": 2, "updates": {"most": 100}}, (2, {"least": None, "most": 100})),
+    ],
+)
+def test_a_model_that_says_how_long_it_is_trained_needs_no_word_on_its_objectives_length(
+    config: Config, above: dict[str, Any], length: tuple[Any, Any]
+) -> None:
+    entry = {"objective": "condenser", "initial": "backbone", **above}
+    made = validated(changed(config, "models.another", entry))["models"]["another"]
+    assert (made["epochs"], made["updates"]) == length
+
+
+def test_a_systems_own_length_of_training_replaces_that_of_the_recipe(config: Config) -> None:
+    config = changed(config, "recipes.marco.epochs_by_size", {100: 9})
+    bounds = {"most": None, **config["recipes"]["marco"]["updates"]}
+    for own, all_queries, a_hundred in (
+        ({}, (1, bounds), (9, None)),
+        ({"epochs": 3}, (3, None), (3, None)),
+        ({"updates": 40}, (None, 40), (None, 40)),
+        ({"updates": {"most": 99}}, (1, bounds | {"most": 99}), (9, None)),
+    ):
+        made = validated(changed(config, "systems.condenser-round1.recipe", own))
+        names = {"dataset": "msmarco", "system": "condenser-round1", "variant": "seed42"}
+        recipes = [
+            job_settings(made, {**names, "variant": variant})["recipe"]
+            for variant in ("seed42", "n100-seed42")
+        ]
+        assert [(recipe["epochs"], recipe["updates"]) for recipe in recipes] == [all_queries, a_hundred]
+
+
+def test_the_default_makes_the_updates_that_its_epochs_were_on_the_embedded_collection(
+    config: Config,
+) -> None:
+    """Items, and the epochs of before: as many updates, so that the default's table stays as it is."""
+    made = validated(config)
+    for model, items, epochs in (
+        ("condenser", 4390, 0.25), ("cocondenser", 3792, 0.75), ("ict", 3638, 1), ("mlm", 4390, 1)
+    ):  # fmt: skip
+        settings = made["models"][model]
+        size = settings["batch_size"]
+        before = num_steps(items, batch_size=size, epochs=epochs)
+        assert num_steps(items, batch_size=size, epochs=None, updates=settings["updates"]) == before
+    recipe = made["recipes"]["marco"]
+    cut = {"batch_size": recipe["batch_size"], "epochs": recipe["epochs"]}
+    for queries, steps in ((868, 55), (1868, 117)):  # of the first round, of the second
+        assert num_steps(queries, updates=recipe["updates"], **cut) == num_steps(queries, **cut) == steps
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("objectives.condenser.updates", 0, "objectives.condenser.updates: expected a whole number of at "),
+        ("objectives.condenser.updates", True, "objectives.condenser.updates: expected a whole number"),
+        ("objectives.condenser.updates", {}, "objectives.condenser.updates: expected a whole number"),
+        ("recipes.marco.updates", {"least": 9, "most": 8}, "recipes.marco.updates: expected a whole num"),
+        ("recipes.marco.updates", {"atleast": 9}, "recipes.marco.updates: expected a whole number of at "),
+        ("recipes.marco.updates", [9, 18], "recipes.marco.updates: expected a whole number of at least "),
+        ("objectives.condenser.epochs", 2,
+         "models.condenser: expected either epochs or a number of updates, got epochs 2 and updates 18. G"),
+        ("recipes.marco.epochs", None, "recipes.marco: expected either epochs or a number of updates, "),
+        ("models.condenser", {"objective": "condenser", "initial": "backbone", "updates": None},
+         "models.condenser: expected either epochs or a number of updates, got epochs null and updates null"),
+    ],
+)  # fmt: skip
+def test_a_length_of_training_that_says_nothing_or_two_things_is_refused(
+    config: Config, key: str, value: Any, line: str
+) -> None:
+    assert refusal(changed(config, key, value)).startswith(line)
 
 
 def test_the_papers_form_is_one_overlay_away(root: Path, config: Config) -> None:
@@ -506,7 +584,7 @@ def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(conf
         (
             "depth",
             7,
-            "systems.both.of: expected systems that rerank the same hits, got one with depth 7 and two ",
+            "systems.both.of: expected systems that rerank the same hits, got one with the first 7 of ",
         ),
         ("train", False, "systems.one.train: unknown key."),
     ],
@@ -521,6 +599,11 @@ def test_what_rerankers_cannot_be_is_refused(config: Config, key: str, value: An
     validated(config)
     assert line in refusal(changed(config, f"systems.one.{key}", value))
     assert "systems.both.of: expected " in refusal(changed(config, "systems.both.of", ["one"]))
+    said = refusal(changed(config, "systems.both.of", ["condenser-round1", "bm25"]))
+    assert said.startswith(
+        "systems.both.of: expected systems that rerank the same hits, got condenser-round1 "
+    )
+    assert said.endswith("Name rerankers (kind: crossencoder) with the same candidates and depth.")
 
 
 def test_the_embedded_backbone_has_the_layers_and_positions_it_is_held_to() -> None:
@@ -583,9 +666,7 @@ def test_documents_are_a_data_set_that_names_none_itself(config: Config) -> None
 
 
 def test_whole_epochs_are_one_setting_however_they_are_written(config: Config) -> None:
-    made = validated(
-        changed(changed(config, "objectives.condenser.epochs", 2.0), "recipes.marco.epochs", 0.5)
-    )
+    made = validated(changed(changed(config, "models.condenser.epochs", 2.0), "recipes.marco.epochs", 0.5))
     assert repr(made["models"]["condenser"]["epochs"]) == "2"
     assert repr(made["recipes"]["marco"]["epochs"]) == "0.5"
 

@@ -66,7 +66,7 @@ def test_with_train_queries_alone_systems_are_trained_and_not_measured(load: Loa
         ),
         (
             "judged/table2.tsv",
-            "got one without train_split. Ask for its models, or for a table of systems wi",
+            "got one without train_split. Ask for results/judged/adapt.tsv, whose systems need no train",
         ),
         ("texts/adapt.tests.tsv", "results/texts/adapt.tests.tsv: .* There is nothing to test"),
         (
@@ -105,6 +105,10 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
     about = "texts (no judged queries: not measured)"
     assert {(row["collection"], row["passages"], row["queries"]) for row in table} == {(about, "240", "0")}
     assert f"{about}: 240 passages, 0 queries" in said
+    models = "results/texts/models"
+    assert f"Made: results/texts/bm25/index, {models}/backbone, {models}/mlm, {models}/ict, " in said
+    search = 'make search DATASET=texts SYSTEM=cocondenser-zeroshot QUERY="..."'
+    assert f'{search} SNAKEMAKE_ARGS="--configfile configs/tiny.yaml overlay.yaml"' in said
     for name in ("backbone", "mlm", "ict", "condenser", "cocondenser"):
         assert (texts / "models" / name / "model.safetensors").is_file()
     assert (texts / "bm25/index").is_dir() and not (texts / "systems").exists()

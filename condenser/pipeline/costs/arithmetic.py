@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from condenser.data.batches import length_chunks, num_steps, token_batches
+from condenser.data.batches import length_chunks, num_items_of, num_steps, token_batches
 from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, row_widths
 
 TRAINING_PASSES = 3
@@ -131,7 +131,7 @@ class Shape:
         """The work of a training of a model of this shape.
 
         Args:
-            settings: `batch_size`, `rows_per_chunk`, `epochs`.
+            settings: `batch_size`, `rows_per_chunk`, `epochs`, `updates` and `drop_last`.
             rows: of each kind of row, the number that an item has, and a sample of lengths with specials.
             forward: operations of a chunk's forward pass.
             num_items: items of an epoch.
@@ -139,8 +139,11 @@ class Shape:
                 do not depend on each other, and each has its backward pass at once.
             num_encoders: 2 where queries and passages have an encoder each.
         """
-        whole_items, epochs = max(1, round(num_items)), settings["epochs"]
+        whole_items = max(1, round(num_items))
         batch_size = min(settings["batch_size"], whole_items)
+        cut = {"batch_size": batch_size, "drop_last": settings["drop_last"]}
+        steps = num_steps(whole_items, epochs=settings["epochs"], updates=settings["updates"], **cut)
+        items_seen = num_items_of(whole_items, num_steps=steps, **cut)
         batches = [average_batch(lengths, count * batch_size) for count, lengths in rows]
         chunks = [
             padded(batch[chunk], mask_probability, on_cpu=self.on_cpu)
@@ -154,12 +157,9 @@ class Shape:
         if is_cached:  # a pass more, without graphs
             flops += sum(map(self.encoder_flops, chunks))
             passes += self.num_layers / num_layers / TRAINING_PASSES
-        num_batches = epochs * num_items / batch_size  # a shorter last one counts as a part
-        steps = num_steps(
-            whole_items, batch_size=batch_size, epochs=epochs, drop_last=settings.get("drop_last", False)
-        )
+        num_batches = items_seen / batch_size  # a shorter last one counts as a part
         return {
-            "tokens": epochs * num_items * sum(count * lengths.mean() for count, lengths in rows),
+            "tokens": items_seen * sum(count * lengths.mean() for count, lengths in rows),
             "flops": num_batches * flops,
             "graph_bytes": num_batches * graphs * passes,
             "layers": num_batches * len(chunks) * num_layers * passes,

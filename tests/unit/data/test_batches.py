@@ -3,6 +3,7 @@ from __future__ import annotations
 import doctest
 from collections import Counter
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from condenser.data import batches, tokens
 from condenser.data.batches import (
     length_chunks,
     negative_window,
+    num_items_of,
     num_steps,
     pack_texts,
     positive_index,
@@ -73,6 +75,38 @@ def test_the_last_batch_of_an_epoch_holds_what_is_left():
 def test_a_part_of_an_epoch_is_its_first_steps() -> None:
     steps = [num_steps(10, batch_size=4, epochs=epochs) for epochs in (0.01, 1 / 3, 0.5, 1, 1.0, 1.4, 2)]
     assert steps == [1, 1, 2, 3, 3, 5, 6]
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 70),
+    st.booleans(),
+    st.floats(0.01, 4),
+    st.tuples(*[st.integers(1, 40)] * 2),
+)
+def test_bounds_give_the_nearest_number_of_updates_that_they_allow(
+    num_items: int, batch_size: int, drop_last: bool, epochs: float, bounds: tuple[int, int]
+) -> None:
+    cut: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last}
+    asked = num_steps(num_items, epochs=epochs, **cut)
+    least, most = sorted(bounds)
+    for updates, allowed in (
+        ({"least": least, "most": most}, range(least, most + 1)),
+        ({"least": least, "most": None}, range(least, 1000)),
+        ({"least": None, "most": most}, range(1, most + 1)),
+    ):
+        nearest = min(allowed, key=lambda number: abs(number - asked))
+        assert num_steps(num_items, epochs=epochs, updates=updates, **cut) == nearest
+    assert num_steps(num_items, epochs=None, updates=most, **cut) == most
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.booleans(), st.integers(0, 30))
+def test_the_items_of_some_steps_are_those_of_their_batches(
+    num_items: int, batch_size: int, drop_last: bool, steps: int
+) -> None:
+    cut: dict[str, Any] = {"batch_size": batch_size, "drop_last": drop_last}
+    batches = [step_items(num_items, step=step, seed=1, stream="s", **cut)[2] for step in range(steps)]
+    assert num_items_of(num_items, num_steps=steps, **cut) == sum(map(len, batches))
 
 
 def test_the_order_changes_with_epoch_seed_and_stream():

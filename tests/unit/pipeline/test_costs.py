@@ -728,6 +728,33 @@ def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     assert rows["ensemble rerank-ensemble seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]
 
 
+def test_a_plan_counts_the_updates_that_are_asked_for(tiny: list[Job]) -> None:
+    """Two epochs of the tiny collection, asked for in other ways, and twice as many updates."""
+    planned = plan(tiny)["pretrain cocondenser"]
+    items = (
+        planned["tokens"]
+        / plan(changed(tiny, "pretrain", "cocondenser", epochs=1))["pretrain cocondenser"]["tokens"]
+    )
+    assert items == pytest.approx(2)
+    settings = only(tiny, "pretrain", model="cocondenser").config["model"]
+    assert (settings["epochs"], settings["batch_size"], settings["updates"]) == (2, 16, None)
+    steps = next(
+        steps
+        for steps in range(1, 100)
+        if plan(changed(tiny, "pretrain", "cocondenser", epochs=None, updates=steps))["pretrain cocondenser"]
+        == planned
+    )
+    assert steps in range(20, 31)  # two epochs of at most 240 documents, 16 a batch
+    for length, factor in (
+        ({"epochs": 0.1, "updates": {"least": steps, "most": None}}, 1),
+        ({"epochs": 9, "updates": {"least": None, "most": steps}}, 1),
+        ({"epochs": None, "updates": 2 * steps}, 2),
+    ):
+        row = plan(changed(tiny, "pretrain", "cocondenser", **length))["pretrain cocondenser"]
+        assert row["tokens"] == pytest.approx(factor * planned["tokens"])
+        assert row["flops"] == pytest.approx(factor * planned["flops"])
+
+
 def test_unknown_devices_backbones_and_corpora_are_refused_by_name(paper: list[Job]) -> None:
     with pytest.raises(ValueError, match=r"devices.tsv: expected one of H200, .*, got 'H2000'"):
         tables.device("H2000")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from condenser.systems.ensemble import check
 FIRST = [("q1", "a", 3.0), ("q1", "b", 1.0), ("q1", "c", -2.0), ("q2", "a", 0.5)]
 SECOND = [("q1", "c", 5.0), ("q1", "a", 2.0), ("q1", "b", 1.0), ("q2", "a", 1.5)]
 Run = list[tuple[str, str, float]]
+BOTH = {"kind": "ensemble", "of": ["one", "two"]}
 
 
 def written(folder: Path, *runs: Run) -> list[Path]:
@@ -55,13 +57,29 @@ def test_other_hits_or_queries_are_refused(tmp_path: Path, second: Run, message:
 
 @pytest.mark.parametrize(
     ("key", "value", "told"),
-    [("candidates", "bm25", "dense and two with bm25"), ("depth", 30, "20 and two with 30")],
+    [
+        ("candidates", "bm25", "the first 20 of dense and two with the first 20 of bm25"),
+        ("depth", 30, "the first 20 of dense and two with the first 30 of dense"),
+    ],
 )
 def test_rerankers_of_other_hits_are_refused_before_anything_runs(key: str, value: object, told: str) -> None:
     systems = {name: {"candidates": "dense", "depth": 20} for name in ("one", "two")}
     check({"of": ["one", "two"]}, systems)
     systems["two"] = {**systems["two"], key: value}  # type: ignore[dict-item]
     with pytest.raises(
-        ValueError, match=f"of: expected systems that rerank the same hits, got one with {key} {told}"
+        ValueError, match=f"of: expected systems that rerank the same hits, got one with {told}"
     ):
         check({"of": ["one", "two"]}, systems)
+
+
+def test_systems_that_find_hits_themselves_are_refused_before_anything_runs() -> None:
+    reranker = {"candidates": "dense", "depth": 20}
+    systems: dict[str, Any] = {"dense": {}, "bm25": {}, "one": reranker, "two": reranker, "both": BOTH}
+    for of, message in (
+        (["dense", "bm25"], "got dense with those that dense finds and bm25 with those that bm25 finds"),
+        (["one", "dense"], "got one with the first 20 of dense and dense with those that dense finds"),
+        (["bm25", "both"], "got bm25 with those that bm25 finds and both with the first 20 of dense"),
+    ):
+        with pytest.raises(ValueError, match=rf"{message}\. Name rerankers "):
+            check({"of": of}, systems)
+    check({"of": ["both", "one"]}, systems)  # an ensemble has the hits of its members

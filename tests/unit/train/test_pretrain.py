@@ -199,6 +199,31 @@ def test_every_block_is_seen_once_an_epoch_and_short_documents_are_counted(
     assert counts["documents"] + counts["documents_left_out"] == 60
 
 
+@pytest.mark.parametrize("kind", ["condenser", "cocondenser"])
+def test_updates_are_those_of_the_epochs_that_they_come_to(
+    files: Files, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Order, masks, spans, schedule and log follow the number of updates, whatever it was asked by."""
+    caplog.set_level(logging.INFO)
+    size = 1000 if kind == "condenser" else 30  # a collection of one batch, or two
+    steps = train(kind, files, tmp_path / "epochs", epochs=3, batch_size=size)["steps"]
+    asked = f"{kind}: {steps} updates, 3.00 epochs of "
+    assert asked in caplog.text and " asked" not in caplog.text
+    for name, length, reason in (
+        ("number", {"epochs": None, "updates": steps}, ""),
+        ("least", {"epochs": 0.1, "updates": {"least": steps, "most": None}}, "least"),
+        ("most", {"epochs": 5, "updates": {"least": None, "most": steps}}, "most"),
+    ):
+        caplog.clear()
+        counts = train(kind, files, tmp_path / name, batch_size=size, **length)
+        assert contents(tmp_path / name) == contents(tmp_path / "epochs")
+        assert counts["steps"] == len(losses(tmp_path / name)) == steps
+        assert asked in caplog.text and (f"; at {reason} {steps} asked, epochs " in caplog.text) == bool(
+            reason
+        )
+    assert [record["epoch"] for record in losses(tmp_path / "most")] == sorted([0, 1, 2] * (steps // 3))
+
+
 def test_a_collection_without_text_is_refused(files: Files, tmp_path: Path) -> None:
     prefix = tmp_path / "empty"
     write_token_shard([("title", "")], prefix, Tokenizer(files.backbone), batch_size=1, split=True)
