@@ -49,7 +49,7 @@ def check_overlay(file: Path) -> None:
         problem = getattr(error, "problem", None) or "a character that is not allowed"
         raise ValueError(
             f"{file}:{line}: expected YAML, got a fault of syntax ({problem}). "
-            "Look for an open bracket or quote, a missing colon or other indentation in this line or above it."
+            "Look for an open bracket or quote, a missing colon or a wrong indentation, here or above."
         ) from None
     if top is None:
         raise ValueError(f"{file}:1: expected keys such as datasets, got an empty file. Write your settings.")
