@@ -29,7 +29,7 @@ from condenser.pipeline.command_line import check_overlay, overlays_of
 def test_an_overlay_with_a_fault_is_named_with_its_line(tmp_path: Path, text: bytes, said: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_bytes(text)
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ValueError, match="expected") as refused:
         check_overlay(file)
     assert str(refused.value).startswith(f"{file}{said}")
     assert "\n" not in str(refused.value)
