@@ -88,7 +88,7 @@ def test_the_papers_configuration_has_the_values_of_the_authors_code(root: Path,
 def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(config: Config) -> None:
     config = changed(config, "models.another", {"objective": "condenser", "initial": "backbone", "epochs": 3})
     models = validated(config)["models"]
-    assert models["condenser"]["skip_from"] == models["another"]["skip_from"] == 3
+    assert models["condenser"]["num_head_layers"] == models["another"]["num_head_layers"] == 2
     assert (models["condenser"]["epochs"], models["another"]["epochs"]) == (0.25, 3)
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
     assert datasets["msmarco"]["eval_queries"] == 100 and datasets["msmarco"]["train_queries"] == 1000
@@ -421,7 +421,7 @@ def test_the_head_starts_below_the_last_layer_of_any_backbone_that_is_known(
 ) -> None:
     for backbone in (SCRATCH, backbone_folder(tmp_path, num_hidden_layers=4, max_position_embeddings=512)):
         given = changed(config, "models.backbone", backbone)
-        validated(given)
+        assert validated(given)["models"]["condenser"]["skip_from"] is None  # half, whatever the backbone
         said = refusal(changed(given, "models.condenser.skip_from", 4))
         assert re.match(r"models.condenser.skip_from: expected at most 3 .*, got 4", said)
 
