@@ -416,6 +416,27 @@ def backbone_folder(path: Path, **settings: Any) -> dict[str, Any]:
     return {"objective": "checkpoint", "source": "folder", "path": str(path)}
 
 
+def test_a_home_folder_in_a_path_is_found(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "texts").mkdir()
+    given = changed(config, "datasets.mine", {"source": "beir", "path": "~/texts"})
+    given = changed(given, "downloads.mirror", "~/texts")
+    checked = validated(given)
+    assert checked["datasets"]["mine"]["path"] == checked["downloads"]["mirror"] == str(tmp_path / "texts")
+
+
+def test_the_name_of_a_data_set_may_have_a_dot_within(config: Config, tmp_path: Path) -> None:
+    texts = {"source": "beir", "path": str(tmp_path)}
+    assert (
+        "mine.v1.2"
+        in validated({**config, "datasets": {**config["datasets"], "mine.v1.2": texts}})["datasets"]
+    )
+    for name in ("..", ".mine", "mine.", "mine..v1"):
+        assert "datasets" in refusal({**config, "datasets": {**config["datasets"], name: texts}})
+
+
 def test_the_head_starts_below_the_last_layer_of_any_backbone_that_is_known(
     config: Config, tmp_path: Path
 ) -> None:
