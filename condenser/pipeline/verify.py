@@ -66,13 +66,14 @@ def write_current(
 def current_of(
     manifests: Iterable[Path],
     *,
-    datasets: Container[str],
+    datasets: Container[str] | None = None,
     spec_of: SpecOf,
     manifest_of: Callable[[str, dict[str, str]], str],
 ) -> dict[str, dict[str, Any]]:
     """What the configuration of today says of manifests; nothing of damaged ones.
 
-    It knows no spec of a data set that is not among its `datasets`: such a result is compared with its own.
+    It knows no spec of a data set that is not among its `datasets` (None: it has all): such a result is
+    compared with its own.
     """
     current, freshness = {}, Freshness()
     for path in manifests:
@@ -80,7 +81,7 @@ def current_of(
             continue  # verify says so itself
         stage, wildcards = record.spec["stage"], record.spec["wildcards"]
         other = wildcards.get("dataset")
-        if other is not None and other not in datasets:
+        if other is not None and datasets is not None and other not in datasets:
             current[str(path)] = {
                 "place": str(_place_below(path, other)),
                 "changes": freshness.changes(path, [], record.spec),
