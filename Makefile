@@ -1,12 +1,15 @@
 # One command each; .venv is set up by itself, once.
 #
+#   make setup                          .venv alone
 #   make results/msmarco/table2.tsv     the whole road on the embedded default
+#   make results/mine/table2.tsv CONFIG=mine.yaml    with an overlay; CONFIG="a.yaml b.yaml": the later wins
+#                                       (CONFIG= also of report, verify, search, serve; SNAKEMAKE_ARGS="-n --rerun-incomplete")
 #   make test                           the tests of every change, in a few minutes
 #   make test-slow                      the others
 #   make test-all                       both
 #   make lint                           ruff, snakefmt, snakemake --lint, mypy
 #   make report DATASET=msmarco         one page of what has been made: results/msmarco/report.html
-#   make verify                         re-check every result against its manifest and the config
+#   make verify                         re-check every result against its manifest and the config; DATASET= one of them
 #   make verify AGAINST=<crate.zip>     the same, and compare with another run
 #   make search DATASET=... SYSTEM=... QUERY="..."   ask a finished system; DEPTH=, VARIANT=
 #   make serve                          the same in a browser on this machine, two systems side by side; PORT=
@@ -20,6 +23,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 CORES ?= $(shell nproc 2>/dev/null || echo 2)
 SNAKEMAKE_ARGS ?=
+CONFIG ?=
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/ready
 
@@ -27,11 +31,17 @@ export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 export PYTHONPATH := $(CURDIR)
 
+# The overlays of CONFIG are checked, then read by Snakemake. Their names reach it as words that neither make nor the
+# shell expands. (An option follows them: Snakemake would take a target for one more.)
+unexport CONFIG
+export OVERLAYS := $(value CONFIG)
+SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(OVERLAYS)),--configfile $$OVERLAYS)
+
 .PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm bench parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,18s/^# *//p' Makefile
+	@sed -n '3,21s/^# \{0,3\}//p' Makefile
 
 setup: $(READY)
 
@@ -51,7 +61,7 @@ else
 endif
 
 results/%: $(READY) FORCE
-	@snakemake --cores $(CORES) $@ $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) --cores $(CORES) $@ $(SNAKEMAKE_ARGS)
 
 # Two processes: a test that runs the workflow uses two cores.
 PYTEST := python -m pytest --numprocesses 2 --dist worksteal
@@ -74,11 +84,11 @@ lint: $(READY)
 
 DATASET ?= msmarco
 report: $(READY)
-	@snakemake --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
 
 # (Without --nolock, Snakemake would remove the lock of a run that goes on here, when it ends.)
 verify: $(READY)
-	@snakemake verify --nolock --cores 1 $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) --nolock --cores 1 verify $(SNAKEMAKE_ARGS)
 
 # What can be asked is written by Snakemake, which knows the configuration; the program answers. The query and the
 # arguments reach the shell as they were given: make expands no dollar sign in them.
@@ -86,8 +96,8 @@ KNOWN := .snakemake/known.json
 unexport QUERY
 export ASKED := $(value QUERY)
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
-list_known = snakemake ask --nolock --quiet all --cores 1 $(SNAKEMAKE_ARGS)
-ask = python workflow_scripts/ask.py --known $(KNOWN) --make-arguments "$$MAKE_ARGUMENTS"
+list_known = $(SNAKEMAKE) --nolock --quiet all --cores 1 ask $(SNAKEMAKE_ARGS)
+ask = python workflow_scripts/ask.py --known $(KNOWN) --overlays "$$OVERLAYS" --make-arguments "$$MAKE_ARGUMENTS"
 
 search: $(READY)
 ifeq ($(and $(SYSTEM),$(value QUERY)),)

@@ -51,6 +51,9 @@ Updates = Annotated[  # 18, or {least: 16, most: 64}
     int | dict[str, int | None] | None, PlainValidator(_number_or_bounds)
 ]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
+DatasetName = Annotated[  # of a folder, so that it may have a dot where others have an ending
+    str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=100)
+]
 
 
 class Block(BaseModel):
@@ -114,7 +117,7 @@ class PartlyJudgedTexts(Texts):
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
-    documents: Name | None = None  # its own collection
+    documents: DatasetName | None = None  # its own collection
     train_split: Name | None = "train"
     eval_split: Name | None = "dev"
     measures: list[str] | None = None
@@ -143,7 +146,7 @@ class Sentences(Texts):
     """Pairs or triplets of sentences, to train on and to evaluate on."""
 
     recipe: Name | None = None  # one for sentences
-    documents: Name | None = None  # its own train sentences
+    documents: DatasetName | None = None  # its own train sentences
     train_split: Name = "train"
     eval_split: Name | None = "test"
     measures: list[str] | None = None
@@ -162,7 +165,7 @@ class Model(Block):
     """
 
     objective: Name
-    corpus: Name = "collection"
+    corpus: DatasetName = "collection"
     seed: Annotated[int | str | None, PlainValidator(_seed_or_each)] = None
 
 
@@ -189,7 +192,7 @@ class FigureOfTable(Figure):
     """Of a `table`; of another one for the data sets that `by_dataset` names."""
 
     table: Name
-    by_dataset: dict[Name, Name] = Field(default_factory=dict)
+    by_dataset: dict[DatasetName, Name] = Field(default_factory=dict)
 
 
 class FigureOfMeasures(FigureOfTable):

@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--known", type=Path, required=True, help="what can be asked, from the rule ask")
+    parser.add_argument("--overlays", default="", help="CONFIG of make, for commands that are shown")
     parser.add_argument("--make-arguments", default="", help="SNAKEMAKE_ARGS, for commands that are shown")
     parser.add_argument("--dataset")
     parser.add_argument("--system")
@@ -40,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     from condenser.live.systems import Known, OpenSystems
 
-    known = Known(args.known, make_arguments=args.make_arguments)
+    known = Known(args.known, overlays=args.overlays, make_arguments=args.make_arguments)
     if args.serve:
         from condenser.live.server import listen, serve
 

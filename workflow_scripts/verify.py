@@ -4,6 +4,7 @@
 
 Reads results/ and the specs of the current configuration. Writes nothing. Says on standard output what is
 stale, damaged or of unknown origin, and exits with status 1 if anything is, or if there is nothing to check.
+Of a data set that the configuration lacks it checks the bytes alone, against the manifests.
 With --against, a crate of another run (rules/crate.smk) or the record.json in one, it also names the first
 job of the pipeline whose results differ here, and exits with status 1.
 """
@@ -26,19 +27,30 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--current", type=Path, required=True, help="what changed by manifest, from the rule verify"
     )
+    parser.add_argument("--dataset", help="check the results of this data set alone")
     parser.add_argument("--against", type=Path, help="a crate of another run, or the record.json in one")
     arguments = parser.parse_args(argv)
 
     from condenser.files import read_json
     from condenser.pipeline.provenance import first_difference, read_record
-    from condenser.pipeline.verify import results_digest, verify
+    from condenser.pipeline.verify import others_of, results_digest, verify
 
     record = None if arguments.against is None else read_record(arguments.against)
-    checked, findings = verify(arguments.results, current=read_json(arguments.current))
+    current, dataset = read_json(arguments.current), arguments.dataset or None
+    checked, findings = verify(arguments.results, current=current, dataset=dataset)
     for finding in findings:
         print(finding)
     print(f"{checked} artefacts checked, {len(findings)} findings")
-    print(f"digest of all results: {results_digest(arguments.results)}")
+    if others := others_of(current, dataset=dataset):
+        folders = [arguments.results / name for name in others]
+        faulty = [
+            folder.name for folder in folders if any(find.path.is_relative_to(folder) for find in findings)
+        ]
+        state = f"faults above in {', '.join(faulty)}" if faulty else "in order"
+        noun = "data set" if len(others) == 1 else "data sets"
+        print(f"not of this configuration: {len(others)} {noun}, {state}")
+    of = f"the results of {dataset}" if dataset else "all results"
+    print(f"digest of {of}: {results_digest(arguments.results, dataset=dataset)}")
     if any(finding.kind == "stale" for finding in findings):
         print("stale by this configuration: give verify every --configfile that the results were made with")
     difference = None if record is None else first_difference(record)

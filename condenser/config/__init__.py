@@ -70,6 +70,8 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     references.check_audit(checked)
     check_rows_fit(checked)
     mirror = checked["downloads"]["mirror"]
+    if mirror is not None:
+        mirror = checked["downloads"]["mirror"] = _with_home(mirror)
     if mirror is not None and not Path(mirror).is_dir():
         path = preview(mirror, longest=LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
@@ -87,7 +89,15 @@ def _entry(
         known = ", ".join(kinds.names(folder))
         raise ValueError(f"{key}.{tag}: expected one of {known}, got {preview(kind)}.")
     values = experiment.merged_training(defaults.get(kind, {}), entry)
-    return checked_block(kinds.load(folder, kind).Settings, values, key=key).model_dump()
+    checked = checked_block(kinds.load(folder, kind).Settings, values, key=key).model_dump()
+    if checked.get("path") is not None:
+        checked["path"] = _with_home(checked["path"])
+    return checked
+
+
+def _with_home(path: str) -> str:
+    """A path with the home folder in place of `~`; any other as it is written."""
+    return str(Path(path).expanduser()) if path.startswith("~/") else path
 
 
 def _check_defaults(defaults: Mapping[str, Any], folder: str, block: str) -> None:

@@ -14,6 +14,7 @@ from condenser.settings import (
     LARGEST,
     Block,
     Count,
+    DatasetName,
     Epochs,
     Name,
     NotNegative,
@@ -158,7 +159,7 @@ class Table(Block):
     seeds: Seeds | None = None  # the configuration's seed
     # the untouched starts of its rows, else its first row
     compare_with: Annotated[list[Name], Field(min_length=1)] | None = None
-    by_dataset: Annotated[dict[Name, dict[str, Any]], Field(default_factory=dict)]
+    by_dataset: Annotated[dict[DatasetName, dict[str, Any]], Field(default_factory=dict)]
 
 
 class Config(Block):
@@ -168,7 +169,7 @@ class Config(Block):
     compute: Compute
     safety: Safety
     downloads: Downloads
-    datasets: dict[Name, dict[str, Any]]
+    datasets: dict[DatasetName, dict[str, Any]]
     sources: dict[Name, dict[str, Any]]
     recipe: Name
     recipes: dict[Name, dict[str, Any]]

@@ -107,15 +107,16 @@ class Asked:
 class Known:
     """What can be asked, from the file that the workflow wrote."""
 
-    def __init__(self, file: Path, *, make_arguments: str = "") -> None:
+    def __init__(self, file: Path, *, overlays: str = "", make_arguments: str = "") -> None:
         """
         Args:
             file: written by `condenser.pipeline.known.write_known`.
-            make_arguments: SNAKEMAKE_ARGS of make, such as the overlays; for the commands that are shown.
+            overlays: CONFIG of make, for the commands that are shown.
+            make_arguments: its SNAKEMAKE_ARGS.
         """
         self._datasets: dict[str, Any] = read_json(file)
         self._written_ns = file.stat().st_mtime_ns
-        self._arguments = make_arguments
+        self._arguments = {"CONFIG": overlays, "SNAKEMAKE_ARGS": make_arguments}
 
     def datasets(self) -> list[str]:
         """The data sets, in the order of the configuration's names."""
@@ -129,7 +130,8 @@ class Known:
         }
 
     def _dataset(self, dataset: str) -> dict[str, Any]:
-        return self._datasets[_named("data set", dataset, self._datasets)]
+        overlay = "If an overlay names it, give that too: CONFIG=mine.yaml."
+        return self._datasets[_named("data set", dataset, self._datasets, otherwise=overlay)]
 
     def asked(self, dataset: str, system: str, variant: str | None = None) -> Asked:
         """One variant of a system; None is the one of the configuration's seed and all train queries.
@@ -175,17 +177,17 @@ class Known:
         targets = [file.format(variant=variant) for files in entry["files"].values() for file in files]
         if not targets:
             return ""
-        arguments = f" SNAKEMAKE_ARGS={shlex.quote(self._arguments)}" if self._arguments.strip() else ""
-        return f"make {_braced(targets)}{arguments}"
+        given = (f" {name}={shlex.quote(text)}" for name, text in self._arguments.items() if text.strip())
+        return f"make {_braced(targets)}{''.join(given)}"
 
 
-def _named(noun: str, name: str, known: Iterable[str]) -> str:
+def _named(noun: str, name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """The name, which must be a known one."""
     known = list(known)
     if name not in known:
         raise ValueError(
             f"expected a {noun} of the configuration ({', '.join(known)}), got {name!r:.80}. "
-            f"{kinds.meant(name, known)}".rstrip()
+            f"{kinds.meant(name, known, otherwise=otherwise)}".rstrip()
         )
     return name
 

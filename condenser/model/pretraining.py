@@ -61,18 +61,20 @@ class Condenser(nn.Module):
         mlm_head: MaskedLanguageHead,
         *,
         num_head_layers: int,
-        skip_from: int,
+        skip_from: int | None,
         use_late_mlm: bool,
         seed: int,
         vector: TextVector | None = None,
     ) -> None:
-        """A Condenser with a new head, drawn from `seed`.
+        """A Condenser with a new head, drawn from `seed`. `skip_from` None: half of the backbone's layers.
 
         Raises:
             ValueError: `skip_from` is not a layer below the last, or the head has no layer.
         """
         super().__init__()
         num_layers = len(backbone.encoder.layer)
+        if skip_from is None:
+            skip_from = num_layers // 2  # Condenser, §4.1: 6 of 12
         if not 0 <= skip_from < num_layers:
             raise ValueError(
                 f"skip_from: expected a layer below the last, 0 to {num_layers - 1}, got {skip_from}. "
@@ -132,7 +134,7 @@ class Condenser(nn.Module):
         folder: str | Path,
         *,
         num_head_layers: int,
-        skip_from: int,
+        skip_from: int | None,
         use_late_mlm: bool,
         missing_head: Literal["refuse", "random"],
         seed: int,
@@ -167,7 +169,7 @@ class Condenser(nn.Module):
             log.info("%s has no Condenser head: a new one is drawn from seed %d", folder, seed)
             return model
         settings = read_settings(path)
-        for name, asked in (("num_head_layers", num_head_layers), ("skip_from", skip_from)):
+        for name, asked in (("num_head_layers", num_head_layers), ("skip_from", model.skip_from)):
             stored = settings.get(name)
             if stored != asked:
                 raise ValueError(

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class NewHead(Block):
-    """The shape of a Condenser head with random weights."""
+    """The shape of a Condenser head with random weights; `skip_from` null: half of the backbone's layers."""
 
-    skip_from: Whole
+    skip_from: Whole | None = None
     num_head_layers: Count
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Settings(mlm.Settings):
-    """The head's shape, and the blocks of text that it learns from."""
+    """The head's shape, and the blocks of text that it learns from; `skip_from` null: half of the layers."""
 
-    skip_from: Whole
+    skip_from: Whole | None
     num_head_layers: Count
     late_mlm_weight: NotNegative
 
@@ -36,7 +36,7 @@ def check(settings: Mapping[str, Any], *, num_layers: int) -> None:
     Raises:
         ValueError: `skip_from` is no layer below the last.
     """
-    if settings["skip_from"] >= num_layers:
+    if settings["skip_from"] is not None and settings["skip_from"] >= num_layers:
         raise ValueError(
             f"skip_from: expected at most {num_layers - 1} (the backbone's layers less one), "
             f"got {settings['skip_from']}."

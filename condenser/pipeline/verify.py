@@ -8,7 +8,7 @@ today says of each result (`write_current`); `verify` hashes the files, in anoth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -24,7 +24,8 @@ from condenser.progress import track
 _RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks"}}
 
 Current = Mapping[str, Mapping[str, Any]]
-"""By manifest: its `place`, and the `changes` that make its result stale by itself."""
+"""By manifest: its `place`, the `changes` that make its result stale by itself, and `other`, the name of its
+data set if the configuration lacks that."""
 
 
 SpecOf = Callable[[str, dict[str, str]], dict[str, Any]]
@@ -52,24 +53,41 @@ def write_current(
     results: Path,
     file: Path,
     *,
+    datasets: Container[str],
     spec_of: SpecOf,
     manifest_of: Callable[[str, dict[str, str]], str],
 ) -> str:
     """Write what the configuration of today says of every manifest under `results`; gives the file."""
     manifests = filter(_is_manifest, _walk(results))
-    write_json(file, current_of(manifests, spec_of=spec_of, manifest_of=manifest_of))
+    write_json(file, current_of(manifests, datasets=datasets, spec_of=spec_of, manifest_of=manifest_of))
     return str(file)
 
 
 def current_of(
-    manifests: Iterable[Path], *, spec_of: SpecOf, manifest_of: Callable[[str, dict[str, str]], str]
+    manifests: Iterable[Path],
+    *,
+    datasets: Container[str] | None = None,
+    spec_of: SpecOf,
+    manifest_of: Callable[[str, dict[str, str]], str],
 ) -> dict[str, dict[str, Any]]:
-    """What the configuration of today says of manifests; nothing of damaged ones."""
+    """What the configuration of today says of manifests; nothing of damaged ones.
+
+    It knows no spec of a data set that is not among its `datasets` (None: it has all): such a result is
+    compared with its own.
+    """
     current, freshness = {}, Freshness()
     for path in manifests:
         if (record := sound_record(path)) is None:
             continue  # verify says so itself
         stage, wildcards = record.spec["stage"], record.spec["wildcards"]
+        other = wildcards.get("dataset")
+        if other is not None and datasets is not None and other not in datasets:
+            current[str(path)] = {
+                "place": str(_place_below(path, other)),
+                "changes": freshness.changes(path, [], record.spec),
+                "other": other,
+            }
+            continue
         try:
             place, spec = manifest_of(stage, wildcards), spec_of(stage, wildcards)
             changes = freshness.changes(path, [], spec)
@@ -80,20 +98,34 @@ def current_of(
     return current
 
 
-def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
+def _place_below(manifest: Path, dataset: str) -> Path:
+    """Where a manifest belongs, as far as its path tells: below the folder of its data set."""
+    results, _, *below = manifest.parts
+    return Path(results, dataset, *below)
+
+
+def others_of(current: Current, *, dataset: str | None = None) -> list[str]:
+    """The data sets that have results and are not of this configuration; of one alone if it is named."""
+    others = {entry["other"] for entry in current.values() if "other" in entry}
+    return sorted(others if dataset is None else others & {dataset})
+
+
+def verify(results: Path, *, current: Current, dataset: str | None = None) -> tuple[int, list[Finding]]:
     """Check all files under `results`; returns how many were checked and what was found.
 
     Args:
         results: the folder of all results.
         current: what the configuration of today says of each manifest's job.
+        dataset: check the results of this data set alone.
 
     Raises:
         ValueError: there is nothing to check.
     """
     results, unreadable = Path(os.path.normpath(results)), list[OSError]()
-    files = _walk(results, on_error=unreadable.append)
+    files = _of_dataset(_walk(results, on_error=unreadable.append), results, dataset)
     if not files:
-        raise ValueError(f"{results}: expected results to check, found none. Is this the right folder?")
+        folder = results / (dataset or "")
+        raise ValueError(f"{folder}: expected results to check, found none. Is this the right folder?")
     findings = [Finding("damaged", Path(error.filename), _unread(error)) for error in unreadable]
     records: dict[Path, Record] = {}
     for path in filter(_is_manifest, files):
@@ -118,9 +150,11 @@ def verify(results: Path, *, current: Current) -> tuple[int, list[Finding]]:
     return len(outputs), [*findings, *_stale(records, bad, current)]
 
 
-def results_digest(results: Path) -> str:
+def results_digest(results: Path, *, dataset: str | None = None) -> str:
     """One digest of all results, as their sound manifests give it (`provenance.digest_of`)."""
-    records = filter(None, map(sound_record, filter(_is_manifest, _walk(Path(os.path.normpath(results))))))
+    results = Path(os.path.normpath(results))
+    files = _of_dataset(_walk(results), results, dataset)
+    records = filter(None, map(sound_record, filter(_is_manifest, files)))
     return digest_of((record.spec["stage"], record.outputs) for record in records)
 
 
@@ -132,6 +166,11 @@ def _walk(results: Path, *, on_error: Callable[[OSError], object] | None = None)
         folders[:] = set(folders) - records
         found += [Path(folder, name) for name in files if name not in records | {".snakemake_timestamp"}]
     return sorted(found)
+
+
+def _of_dataset(files: Iterable[Path], results: Path, dataset: str | None) -> list[Path]:
+    """The files of one data set, or all."""
+    return [file for file in files if dataset is None or file.is_relative_to(results / dataset)]
 
 
 def _is_manifest(path: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Name, System
+from condenser.settings import DatasetName, Name, System
 
 TASKS = ("similarity", "triplets", "inference")
 
@@ -24,7 +24,7 @@ class Settings(System):
 
     initial: Name
     train: bool = True
-    first_on: Name | None = None
+    first_on: DatasetName | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -90,7 +90,7 @@ def test_the_papers_configuration_has_the_values_of_the_authors_code(root: Path,
 def test_entries_have_what_their_kind_gives_to_all_unless_they_say_otherwise(config: Config) -> None:
     config = changed(config, "models.another", {"objective": "condenser", "initial": "backbone", "epochs": 3})
     models = validated(config)["models"]
-    assert models["condenser"]["skip_from"] == models["another"]["skip_from"] == 3
+    assert models["condenser"]["num_head_layers"] == models["another"]["num_head_layers"] == 2
     lengths = [(models[name]["epochs"], models[name]["updates"]) for name in ("condenser", "another")]
     assert lengths == [(None, 18), (3, None)]
     datasets = validated(changed(config, "datasets.msmarco.eval_queries", 100))["datasets"]
@@ -496,12 +496,33 @@ def backbone_folder(path: Path, **settings: Any) -> dict[str, Any]:
     return {"objective": "checkpoint", "source": "folder", "path": str(path)}
 
 
+def test_a_home_folder_in_a_path_is_found(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "texts").mkdir()
+    given = changed(config, "datasets.mine", {"source": "beir", "path": "~/texts"})
+    given = changed(given, "downloads.mirror", "~/texts")
+    checked = validated(given)
+    assert checked["datasets"]["mine"]["path"] == checked["downloads"]["mirror"] == str(tmp_path / "texts")
+
+
+def test_the_name_of_a_data_set_may_have_a_dot_within(config: Config, tmp_path: Path) -> None:
+    texts = {"source": "beir", "path": str(tmp_path)}
+    assert (
+        "mine.v1.2"
+        in validated({**config, "datasets": {**config["datasets"], "mine.v1.2": texts}})["datasets"]
+    )
+    for name in ("..", ".mine", "mine.", "mine..v1"):
+        assert "datasets" in refusal({**config, "datasets": {**config["datasets"], name: texts}})
+
+
 def test_the_head_starts_below_the_last_layer_of_any_backbone_that_is_known(
     config: Config, tmp_path: Path
 ) -> None:
     for backbone in (SCRATCH, backbone_folder(tmp_path, num_hidden_layers=4, max_position_embeddings=512)):
         given = changed(config, "models.backbone", backbone)
-        validated(given)
+        assert validated(given)["models"]["condenser"]["skip_from"] is None  # half, whatever the backbone
         said = refusal(changed(given, "models.condenser.skip_from", 4))
         assert re.match(r"models.condenser.skip_from: expected at most 3 .*, got 4", said)
 

@@ -1,4 +1,4 @@
-"""`make` in a checkout whose .venv is a link to the environment of another."""
+"""`make` in a checkout whose .venv is a link to the environment of another, and with overlays."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 
 def make_setup(folder: Path, *requirements: str) -> subprocess.CompletedProcess[str]:
@@ -29,3 +31,32 @@ def test_a_linked_environment_is_compared_and_left_as_it_is(root: Path, tmp_path
         and "error: .venv: expected the versions of requirements.lock" in refused.stdout
     )
     assert {path for path in other.rglob("*") if "__pycache__" not in path.parts} == before
+
+
+def made(root: Path, folder: Path, *arguments: str) -> str:
+    """What `make` runs in place of Python: a line of its words."""
+    (folder / ".venv" / "bin").mkdir(parents=True)
+    python = folder / ".venv" / "bin" / "python"
+    python.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
+    python.chmod(0o755)
+    done = subprocess.run(
+        ["make", "-f", root / "Makefile", "-o", ".venv/ready", "CORES=2", *arguments],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("target", ["results/mine/table2.tsv", "report", "verify", "search", "serve"])
+def test_the_overlays_of_config_reach_snakemake_before_its_options(
+    root: Path, tmp_path: Path, target: str
+) -> None:
+    said = made(root, tmp_path, "-n", target, "CONFIG=a.yaml b.yaml")
+    assert "python -m condenser.pipeline.command_line --configfile $OVERLAYS --" in said
+
+
+def test_a_name_of_an_overlay_is_run_by_neither_make_nor_the_shell(root: Path, tmp_path: Path) -> None:
+    name = "a;touch${IFS}b|$(shell touch c)`touch d`*'x"
+    said = made(root, tmp_path, "results/mine/table2.tsv", f"CONFIG={name}")
+    words = "><".join(name.split())
+    assert f"<--configfile><{words}><--cores><2><results/mine/table2.tsv>" in said
+    assert {path.name for path in tmp_path.iterdir()} == {".venv"}

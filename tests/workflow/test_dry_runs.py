@@ -279,7 +279,7 @@ def test_a_key_that_a_file_gives_twice_is_refused_with_its_line(
     with pytest.raises(SystemExit) as refused:
         load(configfile=str(file))
     said = str(refused.value.code)
-    assert said.startswith(f"error: config: {file}{message}" if message.startswith(":") else message)
+    assert said.startswith(f"error: {file}{message}" if message.startswith(":") else message)
 
 
 def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder: Path) -> None:

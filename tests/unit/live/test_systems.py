@@ -26,10 +26,10 @@ def entry(**changed: Any) -> dict[str, Any]:
     }
 
 
-def known(folder: Path, *, arguments: str = "", **systems: dict[str, Any]) -> Known:
+def known(folder: Path, *, arguments: str = "", overlays: str = "", **systems: dict[str, Any]) -> Known:
     texts = {name: str(folder / name) for name in ("collection", "doc_ids")}
     write_json(folder / "known.json", {"mine": {**texts, "systems": {"learnt": entry(), **systems}}})
-    return Known(folder / "known.json", make_arguments=arguments)
+    return Known(folder / "known.json", overlays=overlays, make_arguments=arguments)
 
 
 @pytest.mark.parametrize(
@@ -46,13 +46,20 @@ def test_an_unknown_name_is_said_with_the_nearest(tmp_path: Path, names: tuple[s
         known(tmp_path).asked(*names)
 
 
+def test_a_data_set_without_its_overlay_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"got 'texts'. If an overlay names it, give that too: CONFIG=mine.yaml"
+    ):
+        known(tmp_path).asked("texts", "learnt")
+
+
 def test_a_variant_that_was_not_made_comes_with_the_command_that_makes_it(tmp_path: Path) -> None:
     arguments = "--configfile 'my own.yaml'"
     with pytest.raises(NotReady, match="is not trained and indexed yet") as error:
-        known(tmp_path, arguments=arguments).asked("mine", "learnt", "n10-seed1")
+        known(tmp_path, overlays="a.yaml b.yaml", arguments=arguments).asked("mine", "learnt", "n10-seed1")
     assert error.value.command == (
         "make results/mine/systems/learnt/n10-seed1/embeddings/collection.{0..2}-of-3.npy "
-        """SNAKEMAKE_ARGS='--configfile '"'"'my own.yaml'"'"''"""
+        """CONFIG='a.yaml b.yaml' SNAKEMAKE_ARGS='--configfile '"'"'my own.yaml'"'"''"""
     )
 
 

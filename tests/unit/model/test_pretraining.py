@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from small_models import chosen, full_rows, padded, small_condenser
+from small_models import chosen, full_rows, padded, small_backbone, small_condenser
 from transformers import AutoModel
 
 from condenser.model.backbone import new_backbone
+from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
 from condenser.model.text_vector import VECTOR_FILES
@@ -155,6 +156,22 @@ def test_a_quantised_head_is_refused(scratch: Path, tmp_path: Path) -> None:
 def test_skip_from_must_be_below_the_last_layer(skip_from: int) -> None:
     with pytest.raises(ValueError, match=f"0 to 3, got {skip_from}"):
         small_condenser(skip_from=skip_from)
+
+
+@pytest.mark.parametrize(("num_layers", "half"), [(1, 0), (2, 1), (3, 1), (6, 3), (12, 6)])
+def test_without_skip_from_the_head_reads_from_half_of_the_layers(num_layers: int, half: int) -> None:
+    backbone = small_backbone(num_layers=num_layers)
+    head = MaskedLanguageHead(backbone.config)
+    model = Condenser(backbone, head, num_head_layers=1, skip_from=None, use_late_mlm=True, seed=1)
+    assert model.skip_from == half
+
+
+def test_a_head_trained_with_half_of_the_layers_is_read_without_naming_them(
+    scratch: Path, tmp_path: Path
+) -> None:
+    load(scratch, missing_head="random", skip_from=None).save(tmp_path / "condenser", scratch)
+    assert read_settings(tmp_path / "condenser" / "condenser_head.safetensors")["skip_from"] == 2
+    assert load(tmp_path / "condenser", skip_from=None).skip_from == 2
 
 
 def test_a_head_needs_a_layer() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,13 @@ def place(stage: str, wildcards: dict[str, str]) -> str:
     return f"results/d/{MANIFEST[stage]}.manifest.json"
 
 
-def today(results: Path, *, failure: BaseException | None = None, **depths: int) -> dict[str, dict[str, Any]]:
+def today(
+    results: Path,
+    *,
+    failure: BaseException | None = None,
+    datasets: Sequence[str] = ("d",),
+    **depths: int,
+) -> dict[str, dict[str, Any]]:
     """What the workflow writes for verify where stages may have been given another depth."""
 
     def spec_today(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
@@ -46,7 +52,8 @@ def today(results: Path, *, failure: BaseException | None = None, **depths: int)
         return spec_of(stage, depth=depths.get(stage, 1))
 
     file = Path("work", "current.json")
-    assert write_current(results, file, spec_of=spec_today, manifest_of=place) == str(file)
+    written = write_current(results, file, datasets=datasets, spec_of=spec_today, manifest_of=place)
+    assert written == str(file)
     return read_json(file)
 
 
@@ -367,6 +374,59 @@ def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
         "3 artefacts checked, 1 findings",
         digest,  # of the manifests: the damage is said above
     ]
+
+
+def test_results_of_a_data_set_of_another_configuration_are_in_order_if_their_bytes_are(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = {"failure": LookupError("expected a dataset"), "datasets": ["e"]}
+    write_json(Path("current.json"), today(results, **other))
+    verify_program.main(["--results", "results", "--current", "current.json"])
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "3 artefacts checked, 0 findings",
+        "not of this configuration: 1 data set, in order",
+    ]
+    (results / "d" / "bm25" / "index" / "out.bin").write_bytes(b"other")
+    with pytest.raises(SystemExit, match="1"):
+        verify_program.main(["--results", "results", "--current", "current.json"])
+    damaged, stale, checked, others, *_ = capsys.readouterr().out.splitlines()
+    assert damaged.startswith("damaged: results/d/bm25/index/out.bin: ")
+    assert stale.startswith(f"stale: {TABLE}: made from results/d/bm25/index/out.bin, which is damaged")
+    assert (checked, others) == (
+        "3 artefacts checked, 2 findings",
+        "not of this configuration: 1 data set, faults above in d",
+    )
+
+
+def test_results_of_another_configuration_that_were_made_again_or_moved_are_found(results: Path) -> None:
+    make(results, "collect", b"other")
+    current = today(results, failure=LookupError("expected a dataset"), datasets=["e"])
+    found = reasons(verify(results, current=current)[1])
+    assert found[INDEX] == "stale: results/d/data/in.txt was made again, with other bytes"
+    (results / "d").rename(results / "f")
+    current = today(results, failure=LookupError("expected a dataset"), datasets=["e"])
+    found = reasons(verify(results, current=current)[1])
+    assert found["results/f/table2.tsv.manifest.json"] == f"unknown: expected at {TABLE}"
+
+
+def test_one_data_set_alone_is_checked_where_it_is_named(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_json(Path("current.json"), today(results))
+    all_digest = results_digest(Path("results"))
+    (results / "e").mkdir()
+    (results / "e" / "stray.npy").write_bytes(b"x")
+    line = ["--results", "results", "--current", "current.json", "--dataset"]
+    verify_program.main([*line, "d"])
+    assert capsys.readouterr().out.splitlines() == [
+        "3 artefacts checked, 0 findings",
+        f"digest of the results of d: {all_digest}",
+    ]
+    with pytest.raises(SystemExit, match="1"):
+        verify_program.main([*line, "e"])
+    assert capsys.readouterr().out.startswith("unknown: results/e/stray.npy")
+    with pytest.raises(ValueError, match="results/g: expected results to check, found none"):
+        verify_program.main([*line, "g"])
 
 
 def test_the_program_says_what_may_be_missing_where_results_are_stale(

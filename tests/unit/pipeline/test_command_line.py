@@ -1,0 +1,87 @@
+"""Faults of a command line and of its overlays are one line, before Snakemake reads them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from snakemake.cli import parse_args
+
+from condenser.pipeline.command_line import check_overlay, overlays_of
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"", ":1: expected keys such as datasets, got an empty file"),
+        (b"# a comment alone\n", ":1: expected keys such as datasets, got an empty file"),
+        (b"seed: 1\nshards: [2\nrecipe: marco\n", ":3: expected YAML, got a fault of syntax"),
+        (b"seed: 1\nshards: \x00\n", ":1: expected YAML, got a fault of syntax"),
+        (b"seed: 1\nrecipe: caf\xe9\n", ":2: expected UTF-8, got other bytes"),
+        (b"\n- seed\n- 1\n", ":2: expected keys such as datasets at the top, got a list"),
+        (b"seed\n", ":1: expected keys such as datasets at the top, got a single value"),
+        (b"seed: 1\n__use_yte__: true\n?print(1): 2\n", ":2: __use_yte__: expected settings alone"),
+        (b"seed: 1\nseed: 2\n", ":2: seed: expected each key once, got it in line 1 already"),
+    ],
+)
+def test_an_overlay_with_a_fault_is_named_with_its_line(tmp_path: Path, text: bytes, said: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_bytes(text)
+    with pytest.raises(ValueError, match="expected") as refused:
+        check_overlay(file)
+    assert str(refused.value).startswith(f"{file}{said}")
+    assert "\n" not in str(refused.value)
+
+
+def test_the_overlays_of_this_workflow_have_no_fault(root: Path) -> None:
+    files = [root / "config.yaml", *root.glob("configs/**/*.yaml")]
+    assert len(files) > 5
+    for file in files:
+        check_overlay(file)
+
+
+@pytest.mark.parametrize(
+    ("line", "overlays"),
+    [
+        ("results/mine/table2.tsv --configfile a.yaml b.yaml", ["a.yaml", "b.yaml"]),
+        ("--configfile a.yaml --cores 2 results/mine/table2.tsv", ["a.yaml"]),
+        ("--configfiles=a.yaml results/mine/table2.tsv", ["a.yaml"]),
+        ("--configfile a.yaml -- results/mine/table2.tsv --configfile", ["a.yaml"]),
+        ("--cores 2 results/mine/table2.tsv", []),
+    ],
+)
+def test_the_overlays_of_a_command_line_are_those_that_snakemake_reads(
+    line: str, overlays: list[str]
+) -> None:
+    _, arguments = parse_args(line.split())
+    assert [str(file) for file in arguments.configfile] == overlays
+    assert overlays_of(line.split()) == overlays
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "--configfile mine.yaml results/mine/table2.tsv",
+            "got results/mine/table2.tsv. If it is a target, put it",
+        ),
+        ("--configfile mine.yaml verify", "got verify. If it is a target, put it first"),
+        ("--configfile a.yaml --cores 1 --configfile b.yaml", "Write --configfile a.yaml b.yaml."),
+        ("--configfile=a.yaml --configfiles b.yaml", "Write --configfile a.yaml b.yaml."),
+        ("--configfile none.yaml", "none.yaml: expected a configuration file, found none"),
+    ],
+)
+def test_a_command_line_that_snakemake_misreads_is_refused_in_one_line(
+    root: Path, tmp_path: Path, line: str, said: str
+) -> None:
+    for name in ("a.yaml", "b.yaml", "mine.yaml"):
+        (tmp_path / name).write_text("seed: 1\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "condenser.pipeline.command_line", "-n", *line.split()],
+        cwd=tmp_path, env={"PYTHONPATH": str(root)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("error: ") and said in done.stderr
+    assert done.stderr.count("\n") == 1
