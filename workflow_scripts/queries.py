@@ -6,8 +6,8 @@
         --file ../mine/log.tsv --output results/mine/queries/log \\
         --manifest results/mine/queries/log.manifest.json
 
-Reads a file of queries: JSON Lines or TSV, plain or gzip. Writes queries.<name>.jsonl, rejected.jsonl (the rows
-left out under bad_rows: skip), counts.json, and the manifest.
+Reads a file of queries: JSON Lines or TSV, plain or gzip. Writes queries.<name>.jsonl, rejected.jsonl (the
+rows left out under bad_rows: skip), counts.json, and the manifest.
 """
 
 from __future__ import annotations

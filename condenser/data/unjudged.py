@@ -16,7 +16,7 @@ def collect_unjudged(file: Path, folder: Path, *, name: str, bad_rows: str) -> d
     `file` is JSON Lines if its name says so (`_id`, `text`), else `id<tab>text`; each also as gzip.
 
     Raises:
-        ValueError: a row does not fit (with `bad_rows` "strict"), an id occurs twice, or there are no queries.
+        ValueError: a row does not fit (with `bad_rows` "strict"), an id occurs twice, or none is left.
     """
     is_json = file.name.removesuffix(".gz").endswith(".jsonl")
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:

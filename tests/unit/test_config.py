@@ -199,7 +199,7 @@ TABLE = "tables.table2"
         ("datasets.msmarco.queries", {"dev": "log.tsv"},
          "datasets.msmarco: queries: 'dev' is a split with judgements already: name another"),
         ("datasets.msmarco.queries", {"log": "log.csv"},
-         "queries: expected a file whose name ends with .jsonl or .tsv (or with .gz behind it) for 'log', got"),
+         "queries: expected a file whose name ends with .jsonl or .tsv (or with .gz behind it) for 'log'"),
         ("datasets.msmarco.queries", {"a.b": "log.tsv"}, "datasets.msmarco.queries.a.b: expected"),
         ("datasets.stsb.queries", {"log": "log.tsv"}, "datasets.stsb.queries: unknown key"),
         ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},

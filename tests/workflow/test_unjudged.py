@@ -1,4 +1,4 @@
-"""Queries without judgements: every system that ranks has a run of them, and nothing else runs again for them."""
+"""Queries without judgements: every system that ranks has a run of them, and nothing else runs again."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The user's own collection in BEIR's layout.
 
 `corpus.jsonl` (`_id`, `text`, optional `title`), `queries.jsonl` (`_id`, `text`, optional
-`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated; without a header, TREC's four
-columns `query_id 0 doc_id grade`), each also as `.gz`. Other fields are ignored. Source of the layout: Thakur et
-al. 2021, BEIR.
+`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated; without a header, TREC's
+four columns `query_id 0 doc_id grade`), each also as `.gz`. Other fields are ignored. Source of the layout:
+Thakur et al. 2021, BEIR.
 """
 
 from __future__ import annotations
