@@ -91,10 +91,8 @@ def write_known(
         made = (table for table in config["tables"] if (results / dataset / f"{table}.tsv").is_file())
         if (table := next(made, None)) is None:
             return []
-        rows = sorted(
-            reversed(table_rows(config, dataset, table)),
-            key=lambda row: "initial" not in config["systems"][row["system"]],
-        )
+        rows = table_rows(config, dataset, table)[::-1]
+        rows.sort(key=lambda row: "initial" not in config["systems"][row["system"]])
         return [[row["system"], variant] for row in rows for variant in row["variants"]]
 
     known = {
