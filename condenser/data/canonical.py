@@ -513,7 +513,7 @@ class CanonicalFiles:
                     "Keep one of the two rows.",
                 )
 
-        kept = []
+        kept: list[tuple[str, int | str, Qrel]] = []
         with self._not_empty("judgements", [split]):
             for file, line, qrel in self._fit(rows, check):
                 if len(grades) == len(kept):
