@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -50,6 +51,7 @@ Epochs = Annotated[  # 0.25: the first quarter of an epoch
 Updates = Annotated[  # 18, or {least: 16, most: 64}
     int | dict[str, int | None] | None, PlainValidator(_number_or_bounds)
 ]
+QUERY_FILE = re.compile(r"\.(jsonl|tsv)(\.gz)?$")  # of queries without judgements; the name says the form
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
 DatasetName = Annotated[  # of a folder, so that it may have a dot where others have an ending
     str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=100)
@@ -113,7 +115,8 @@ class PartlyJudgedTexts(Texts):
 
     `recipe` says how retrievers are fine-tuned on it; `documents` names a data set of longer texts that its
     models are pre-trained on; `measures` and `relevant_grade` replace those of the configuration's block
-    `metrics`; `other_eval_splits` are evaluation sets besides the main one.
+    `metrics`; `other_eval_splits` are evaluation sets besides the main one; `queries` names files of queries
+    without judgements.
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
@@ -123,6 +126,7 @@ class PartlyJudgedTexts(Texts):
     measures: list[str] | None = None
     relevant_grade: Count | None = None
     other_eval_splits: dict[Name, EvalSplit] | None = None
+    queries: dict[Name, str] | None = None
 
     @model_validator(mode="after")
     def _splits_differ(self) -> PartlyJudgedTexts:
@@ -132,6 +136,14 @@ class PartlyJudgedTexts(Texts):
                 raise ValueError("other_eval_splits: expected none without eval_split, the main one")
             if split in (self.train_split, self.eval_split):
                 raise ValueError(f"other_eval_splits: {split!r} is a split already: name another")
+        for name, file in (self.queries or {}).items():
+            if name in (self.train_split, self.eval_split, *(self.other_eval_splits or ())):
+                raise ValueError(f"queries: {name!r} is a split with judgements already: name another")
+            if not QUERY_FILE.search(file):
+                raise ValueError(
+                    f"queries: expected a file whose name ends with .jsonl or .tsv (or with .gz behind it) "
+                    f"for {name!r}, got {file!r}"
+                )
         return self
 
 

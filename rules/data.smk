@@ -76,6 +76,46 @@ for name, entry in config["datasets"].items():
             " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
+# Needs: a file of queries without judgements. Makes: the same as the queries of a split, checked and counted.
+# One rule a data set, as only some have such files; apart from collect_<dataset>, so that nothing else runs again.
+for name, entry in config["datasets"].items():
+    if sources.unjudged(entry):
+
+        rule:
+            name:
+                f"queries_{name}"
+            input:
+                file=lambda wildcards, entry=entry: str(
+                    sources.unjudged(entry)[wildcards.split]
+                ),
+            output:
+                queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
+                rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",
+                counts=f"results/{name}/queries/{{split}}/counts.json",
+                manifest=f"results/{name}/queries/{{split}}.manifest.json",
+            log:
+                f"results/{name}/logs/queries.{{split}}.log",
+            wildcard_constraints:
+                split=names(sources.unjudged(entry)),
+            conda:
+                "../envs/data.yaml"
+            resources:
+                mem_mb=growing(4000),
+                runtime=growing(60),
+            params:
+                program=program("queries"),
+                spec=spec(
+                    "queries",
+                    named=f"queries_{name}",
+                    fixed={"dataset": name},
+                    settings=["dataset.bad_rows"],
+                ),
+                folder=lambda wildcards, output: os.path.dirname(output.queries),
+            shell:
+                "{params.program} --spec {params.spec:q} --file {input.file:q}"
+                " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+
+
 # Needs: the collection and a tokenizer. Makes: memory-mapped 16-bit token shards, cut as embeddings are.
 rule tokens:
     input:

@@ -12,11 +12,21 @@ def data(name):
     place = f"results/{{dataset}}/data/{name}"
     if "{train}" not in name and "{split}" not in name:
         return place
+    if name == "queries.{split}.jsonl":
+        return queries_of
     return lambda wildcards: place.format(
         dataset=wildcards.dataset,
-        split=known_split(wildcards) if "{split}" in name else None,
+        split=judged_split(wildcards) if "{split}" in name else None,
         train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
     )
+
+
+def queries_of(wildcards):
+    """The queries of a job's split, which may have no judgements."""
+    dataset, split = wildcards.dataset, wildcards.split
+    if split in sources.unjudged(config["datasets"][dataset]):
+        return f"results/{dataset}/queries/{split}/queries.{split}.jsonl"
+    return f"results/{dataset}/data/queries.{judged_split(wildcards)}.jsonl"
 
 
 def split_of(dataset, key):
@@ -39,14 +49,21 @@ def split_of(dataset, key):
     return split
 
 
-def known_split(wildcards):
-    """The split of a job, which its data set must have."""
-    known = sources.splits(config["datasets"][wildcards.dataset])
-    if not known:
+def judged_split(wildcards):
+    """The split of a job, which its data set must have, with judgements."""
+    entry = config["datasets"][wildcards.dataset]
+    known, unjudged = sources.splits(entry), sources.unjudged(entry)
+    if wildcards.split in unjudged:
+        sys.exit(
+            f"error: results/{wildcards.dataset}: expected a split with judgements, got {wildcards.split}, "
+            f"queries without any. Ask for a run: results/{wildcards.dataset}/systems/<system>/<variant>/"
+            f"run.{wildcards.split}.trec."
+        )
+    if not known and not unjudged:
         split_of(wildcards.dataset, "eval_split")
     if wildcards.split not in known:
         sys.exit(
-            f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join(known)}), "
+            f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join([*known, *unjudged])}), "
             f"got {wildcards.split}. Ask for one of these, or set eval_split."
         )
     return wildcards.split

@@ -6,16 +6,18 @@ judgements name existing queries and passages. The files appear together, after 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import re
 import tempfile
+import time
 from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -53,6 +55,7 @@ Record = TypeVar("Record", Passage, Query, Qrel, Item)
 
 log = logging.getLogger("condenser")
 
+COUNTING_S = 10.0  # how long bad rows below the first are counted
 _MAX_BITMAP_ID = 1 << 28
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,8}")
 
@@ -112,6 +115,57 @@ class TextDigests:
 def judged_of_splits(counts: Mapping[str, Any]) -> Mapping[str, int]:
     """By `counts.json`, the queries of each split, or the items of a data set of sentences."""
     return counts.get("queries") or counts.get("items", {})
+
+
+def _faults(
+    rows: Iterable[Row[Record]], file: str, check: Callable[[Record], None]
+) -> Iterator[Unfit | None]:
+    """What is wrong with each of the next rows of one file; None of a good row."""
+    for row in rows:
+        if row.file != file:
+            return
+        try:
+            if isinstance(row.record, Unfit):
+                raise row.record
+            check(row.record)
+        except Unfit as unfit:
+            yield unfit
+        else:
+            yield None
+
+
+def _more_bad_rows(below: Iterable[Unfit | None]) -> str:
+    """A sentence on the bad rows below the first one; empty if there are none.
+
+    They are counted for `COUNTING_S` seconds at most. Where the file cannot be read on, that is no reason to
+    hide the first bad row.
+    """
+    ends, kinds = time.monotonic() + COUNTING_S, Counter[str]()
+    is_whole = False
+    with contextlib.suppress(ValueError, OSError):
+        for unfit in below:
+            if unfit is not None:
+                kinds[unfit.kind] += 1
+            if time.monotonic() > ends:
+                break
+        else:
+            is_whole = True
+    if not kinds:
+        return ""
+    number, of = kinds.total(), len(kinds)
+    return (
+        f"And {'' if is_whole else 'at least '}{number:,} more bad row{'s' if number > 1 else ''} of {of} "
+        f"kind{'s' if of > 1 else ''} in this file; bad_rows: skip leaves them out."
+    )
+
+
+def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
+    """Whether a line is a row of the form that `parse` reads."""
+    try:
+        parse(line)
+    except Unfit:
+        return False
+    return True
 
 
 class CanonicalFiles:
@@ -182,16 +236,34 @@ class CanonicalFiles:
         return self._tallies.setdefault(self._names_of(file)[0], Counter(rows=0, kept=0, rejected=0))
 
     def rows(
-        self, path: str | Path, parse: Callable[[bytes], Parsed], *, header: Sequence[str] = ()
+        self,
+        path: str | Path,
+        parse: Callable[[bytes], Parsed],
+        *,
+        header: Sequence[str] = (),
+        without_header: Callable[[bytes], Parsed] | None = None,
     ) -> Iterator[Row[Parsed]]:
-        """The rows of a file, plain or gzip, parsed by `parse`; below the first line, if it is a `header`."""
+        """The rows of a file, plain or gzip, parsed by `parse`; below the first line, if it is a `header`.
+
+        See `stream_rows`.
+        """
         with open_unpacked(path) as stream:
-            yield from self.stream_rows(str(path), stream, parse, header=header)
+            yield from self.stream_rows(
+                str(path), stream, parse, header=header, without_header=without_header
+            )
 
     def stream_rows(
-        self, file: str, stream: IO[bytes], parse: Callable[[bytes], Parsed], *, header: Sequence[str] = ()
+        self,
+        file: str,
+        stream: IO[bytes],
+        parse: Callable[[bytes], Parsed],
+        *,
+        header: Sequence[str] = (),
+        without_header: Callable[[bytes], Parsed] | None = None,
     ) -> Iterator[Row[Parsed]]:
         """The rows of an open stream; messages and counts name it `file`.
+
+        A file without the `header` is parsed by `without_header`, if its first line is a row of that form.
 
         Raises:
             ValueError: the first line is not the `header`, tab-separated.
@@ -201,7 +273,9 @@ class CanonicalFiles:
             number, first = next(lines, (1, b""))
             if isinstance(first, Unfit):
                 raise first.at(file, number)
-            if first != "\t".join(header).encode():
+            if without_header is not None and _fits(first, without_header):
+                lines, parse = chain([(number, first)], lines), without_header
+            elif first != "\t".join(header).encode():
                 raise Unfit(
                     f"the header {' '.join(header)}, tab-separated",
                     preview(first.decode(errors="replace")),
@@ -213,14 +287,14 @@ class CanonicalFiles:
         """The lines of an open stream with their numbers, counted as those of `file`."""
         return text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
 
-    def reject(self, file: str, line: int | str, unfit: Unfit) -> None:
-        """Leave out a bad row.
+    def reject(self, file: str, line: int | str, unfit: Unfit, *, below: Iterable[Unfit | None] = ()) -> None:
+        """Leave out a bad row; `below` says of each row below it in the file what is wrong, for the message.
 
         Raises:
             ValueError: `bad_rows` is "strict".
         """
         if not self._skips:
-            raise unfit.at(file, line)
+            raise unfit.at(file, line, more=_more_bad_rows(below))
         self.tally(file)["rejected"] += 1
         record = {"file": self._names_of(file)[1], "line": line, "expected": unfit.expected, "got": unfit.got}
         self._rejected.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
@@ -229,6 +303,7 @@ class CanonicalFiles:
         self, rows: Iterable[Row[Record]], check: Callable[[Record], None]
     ) -> Iterator[tuple[str, int | str, Record]]:
         """File, line and record of each row that passes `check`; the other rows are rejected."""
+        rows = iter(rows)
         for row in rows:
             self.tally(row.file)["rows"] += 1
             record = row.record
@@ -237,7 +312,7 @@ class CanonicalFiles:
                     raise record
                 check(record)
             except Unfit as unfit:
-                self.reject(row.file, row.line, unfit)
+                self.reject(row.file, row.line, unfit, below=_faults(rows, row.file, check))
             else:
                 yield row.file, row.line, record
 
@@ -330,6 +405,26 @@ class CanonicalFiles:
             self._totals["qrels"][split] = write_qrels(self._ready / f"qrels.{split}.tsv", kept)
         self._count_shared(written)
 
+    def write_unjudged(self, name: str, rows: Iterable[Row[Query]]) -> None:
+        """Write the good queries of a file without judgements, in their order; nothing else is written then.
+
+        Raises:
+            ValueError: there are none, or a row is bad and `bad_rows` is "strict".
+        """
+
+        def kept() -> Iterator[Query]:
+            for file, query in self._unique_queries(rows):
+                self.tally(file)["kept"] += 1
+                yield query
+
+        count = write_queries(self._ready / f"queries.{name}.jsonl", kept())
+        self._totals["queries"][name] = count
+        if not count:
+            raise ValueError(
+                f"{self._names()}: expected queries, got none that can be used. Is it the right file?"
+                f"{self._rejected_advice()}"
+            )
+
     def write_items(self, rows: Mapping[str, Iterable[Row[Item]]]) -> None:
         """Write the good items of every split in their order, and the texts of the first split as collection.
 
@@ -409,7 +504,7 @@ class CanonicalFiles:
                     preview(qrel.doc_id),
                     "Do both files belong to the same collection?",
                 )
-            grade = grades.get((qrel.query_id, qrel.doc_id), qrel.grade)
+            grade = grades.setdefault((qrel.query_id, qrel.doc_id), qrel.grade)
             if grade != qrel.grade:
                 raise Unfit(
                     f"grade {grade} as above for query {preview(qrel.query_id)} "
@@ -418,13 +513,12 @@ class CanonicalFiles:
                     "Keep one of the two rows.",
                 )
 
-        kept = []
+        kept: list[tuple[str, int | str, Qrel]] = []
         with self._not_empty("judgements", [split]):
             for file, line, qrel in self._fit(rows, check):
-                if (qrel.query_id, qrel.doc_id) in grades:
+                if len(grades) == len(kept):
                     self.tally(file)["repeated"] += 1
                 else:
-                    grades[qrel.query_id, qrel.doc_id] = qrel.grade
                     kept.append((file, line, qrel))
         return kept
 
@@ -436,6 +530,18 @@ class CanonicalFiles:
         written: Mapping[str, dict[str, Query]],
     ) -> None:
         """Add each query of one file to the splits that judge it."""
+        for file, query in self._unique_queries(rows):
+            of_splits = [
+                split
+                for split, ids in judged.items()
+                if query.query_id in ids or (split in answered and query.answers)
+            ]
+            self.tally(file)["kept" if of_splits else "without_judgement"] += 1
+            for split in of_splits:
+                written[split][query.query_id] = query
+
+    def _unique_queries(self, rows: Iterable[Row[Query]]) -> Iterator[tuple[str, Query]]:
+        """The good queries of one file, and its name."""
         seen = IdSet()
 
         def check(query: Query) -> None:
@@ -446,19 +552,13 @@ class CanonicalFiles:
                 )
 
         for file, _, query in self._fit(rows, check):
-            of_splits = [
-                split
-                for split, ids in judged.items()
-                if query.query_id in ids or (split in answered and query.answers)
-            ]
-            self.tally(file)["kept" if of_splits else "without_judgement"] += 1
-            for split in of_splits:
-                written[split][query.query_id] = query
+            yield file, query
 
     def _known_queries(
         self, rows: Iterable[tuple[str, int | str, Qrel]], queries: Mapping[str, Query]
     ) -> Iterator[Qrel]:
         """The judgements whose query is written."""
+        rows = iter(rows)
         for file, line, qrel in rows:
             if qrel.query_id in queries:
                 self.tally(file)["kept"] += 1
@@ -469,7 +569,8 @@ class CanonicalFiles:
                     preview(qrel.query_id),
                     "Is the query in the file of this split?",
                 )
-                self.reject(file, line, unfit)
+                below = (None if other.query_id in queries else unfit for *_, other in rows)
+                self.reject(file, line, unfit, below=below)
 
     def _count_shared(self, written: Mapping[str, dict[str, Query]]) -> None:
         for first, second in combinations(sorted(written), 2):

@@ -23,11 +23,12 @@ MAX_LINE_BYTES = 64 << 20
 MAX_ID_BYTES = 512  # of UTF-8; Lucene's limit is 32,766, but every run repeats the ids
 MAX_PASSAGE_CHARACTERS = 20_000_000  # of UTF-16; the limit of Jackson, Anserini's JSON parser
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_GRADE = re.compile(r"-?[0-9]{1,9}")
+_GRADE = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")  # 1.0 is 1
 _TAB_ADVICE = "Is it tab-separated, without tabs inside the text?"
 _JSON_CHUNK_BYTES = 1 << 20
 _LONGEST_JSON_ESCAPE = 12  # characters of a pair of surrogates
 _JSON_SPACE = re.compile(r"[ \t\r\n]*")
+_VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?[0-9]+")
 _INVISIBLE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
 
@@ -38,9 +39,15 @@ class Unfit(Exception):
         super().__init__(expected, got, advice)
         self.expected, self.got, self.advice = expected, got, advice
 
-    def at(self, file: str, line: int | str) -> ValueError:
-        """The error for this row: `file:line: expected ..., got .... What to do.`"""
-        return ValueError(f"{file}:{line}: expected {self.expected}, got {self.got}. {self.advice}")
+    def at(self, file: str, line: int | str, *, more: str = "") -> ValueError:
+        """The error for this row: `file:line: expected ..., got .... What to do.`, and `more` behind it."""
+        said = f"{file}:{line}: expected {self.expected}, got {self.got}. {self.advice}"
+        return ValueError(f"{said} {more}".rstrip())
+
+    @property
+    def kind(self) -> str:
+        """What is wrong, without the values of this row."""
+        return _VALUES.sub("", self.expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,14 +388,15 @@ def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:
 
 
 def whole_grade(text: str) -> int:
-    """A relevance grade.
+    """A relevance grade; `1.0`, as tables with numbers write it, is 1.
 
     Raises:
         Unfit: the text is not an integer of at most nine digits.
     """
-    if not _GRADE.fullmatch(text):
+    match = _GRADE.fullmatch(text)
+    if not match:
         raise Unfit("an integer grade", preview(text), "Grades are 0 (not relevant), 1, 2, ...")
-    return int(text)
+    return int(match[1])
 
 
 def tsv_passages() -> Callable[[bytes], Passage]:
@@ -425,6 +433,21 @@ def tsv_query(line: bytes) -> Query:
     """
     query_id, text = tab_columns(line, names=("id", "text"))
     return Query(query_id, text)
+
+
+def json_query(line: bytes) -> Query:
+    """A query from a JSON object with `_id`, `text` and optional `answers`, as BEIR has them.
+
+    Raises:
+        Unfit: the line is not such an object.
+    """
+    record = json_object(line)
+    answers = record.get("answers", [])
+    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
+        raise Unfit('a list of strings in "answers"', preview(answers), 'For instance ["Paris"].')
+    return Query(
+        text_field(record, "_id", absent=None), text_field(record, "text", absent=None), tuple(answers)
+    )
 
 
 def trec_qrel(line: bytes) -> Qrel:

@@ -263,4 +263,9 @@ def _systems(known: Known) -> dict[str, Any]:
                         "command": "" if state is None or asked.error else asked.command,
                     }
                 )
-    return {"systems": offered, "max_characters": MAX_CHARACTERS, "max_depth": MAX_DEPTH}
+    return {
+        "systems": offered,
+        "opens_with": {dataset: known.opens_with(dataset) for dataset in known.datasets()},
+        "max_characters": MAX_CHARACTERS,
+        "max_depth": MAX_DEPTH,
+    }

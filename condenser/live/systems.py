@@ -129,6 +129,11 @@ class Known:
             for name, entry in self._dataset(dataset)["systems"].items()
         }
 
+    def opens_with(self, dataset: str) -> list[list[str]]:
+        """System and variant of what the page may show first; the first that is ready is shown."""
+        opens_with: list[list[str]] = self._dataset(dataset)["opens_with"]
+        return opens_with
+
     def _dataset(self, dataset: str) -> dict[str, Any]:
         overlay = "If an overlay names it, give that too: CONFIG=mine.yaml."
         return self._datasets[_named("data set", dataset, self._datasets, otherwise=overlay)]

@@ -13,6 +13,7 @@ from typing import Any
 
 from condenser import experiment, kinds
 from condenser.data import sources
+from condenser.experiment.tables import table_rows
 from condenser.files import write_json
 from condenser.live.searchers import FOLDER
 from condenser.pipeline.freshness import Freshness
@@ -86,8 +87,18 @@ def write_known(
             found["variants"][variant] = of_variant
         return found
 
+    def opens_with(dataset: str) -> list[list[str]]:
+        """System and variant of each row of the first table that is made, the last row with a model first."""
+        made = (table for table in config["tables"] if (results / dataset / f"{table}.tsv").is_file())
+        if (table := next(made, None)) is None:
+            return []
+        rows = table_rows(config, dataset, table)[::-1]
+        rows.sort(key=lambda row: "initial" not in config["systems"][row["system"]])
+        return [[row["system"], variant] for row in rows for variant in row["variants"]]
+
     known = {
         dataset: {
+            "opens_with": opens_with(dataset),
             "collection": str(results / dataset / "data" / "collection.jsonl"),
             "doc_ids": str(results / dataset / "data" / "doc_ids.txt"),
             "systems": {

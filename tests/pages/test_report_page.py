@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from browser import DESKTOP, PHONE, Tab, emptied
+from PIL import Image
 from small_results import report_of, write_results
 
 from condenser.report.page import page
@@ -226,6 +227,33 @@ def test_the_page_fits_its_screen_in_both_schemes(opened: Opened, size: tuple[in
     assert (brightness[0] < brightness[1]) == dark and abs(brightness[0] - brightness[1]) > 150
     if folder := os.environ.get("PICTURES"):
         tab.picture(Path(folder, f"report-{size[0]}-{'dark' if dark else 'light'}.png"))
+
+
+def edge_colours(tab: Tab, folder: Path, name: str) -> tuple[int, int]:
+    """Brightness at the left and the right edge of the first table, in the picture that the browser shows."""
+    tab.value("document.querySelector('#tables .scroll').scrollIntoView()")
+    left, right, y = tab.value(
+        "(() => { const box = document.querySelector('#tables .scroll').getBoundingClientRect();"
+        " return [box.left + 1, box.right - 2, box.bottom - 4].map(Math.round); })()"
+    )
+    tab.picture(folder / f"{name}.png")
+    with Image.open(folder / f"{name}.png") as shown:
+        grey = shown.convert("L")
+        return grey.getpixel((left, y)), grey.getpixel((right, y))
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_table_wider_than_a_phone_has_a_shadow_where_more_of_it_is(
+    opened: Opened, tmp_path: Path, dark: bool
+) -> None:
+    tab = opened(PHONE, dark=dark)
+    scroller = "document.querySelector('#tables .scroll')"
+    assert tab.value(f"{scroller}.scrollWidth > {scroller}.clientWidth + 40")
+    left, right = edge_colours(tab, tmp_path, "begin")
+    assert abs(left - right) > 25  # the shadow is at the right alone
+    tab.value(f"{scroller}.scrollLeft = 1e9")
+    at_left, at_right = edge_colours(tab, tmp_path, "end")
+    assert abs(at_left - right) < 12 and abs(at_right - left) < 12  # now at the left alone
 
 
 def test_the_page_prints_without_its_controls(opened: Opened) -> None:

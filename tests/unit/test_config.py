@@ -276,6 +276,12 @@ TABLE = "tables.table2"
          "datasets.msmarco.other_eval_splits.dl19.measures: expected measures such as"),
         ("datasets.msmarco.other_eval_splits", {"other": {}},
          "datasets.msmarco.other_eval_splits: expected none, the source pydoc makes one evaluation set"),
+        ("datasets.msmarco.queries", {"dev": "log.tsv"},
+         "datasets.msmarco: queries: 'dev' is a split with judgements already: name another"),
+        ("datasets.msmarco.queries", {"log": "log.csv"},
+         "queries: expected a file whose name ends with .jsonl or .tsv (or with .gz behind it) for 'log'"),
+        ("datasets.msmarco.queries", {"a.b": "log.tsv"}, "datasets.msmarco.queries.a.b: expected"),
+        ("datasets.stsb.queries", {"log": "log.tsv"}, "datasets.stsb.queries: unknown key"),
         ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},
          "other_eval_splits: expected none without eval_split, the main one"),
         # models
@@ -647,6 +653,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
         "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
+        "queries": None,
     }  # fmt: skip
 
 

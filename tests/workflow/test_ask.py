@@ -66,6 +66,11 @@ def test_queries_of_the_collection_get_the_hits_of_the_run(known: Known, system:
     live.close()
 
 
+def test_the_page_opens_with_the_last_model_of_the_first_table_that_is_made(known: Known) -> None:
+    systems = [system for system, _ in known.opens_with("tiny")]
+    assert systems == ["cocondenser-round2", "cocondenser-round1", "bm25"]  # table2 has BM25 in its last row
+
+
 def test_a_result_that_is_up_to_date_says_nothing_of_that(known: Known) -> None:
     for system in SYSTEMS:
         asked = known.asked("tiny", system)

@@ -100,6 +100,9 @@ def test_a_typed_query_is_answered_by_two_systems_with_their_times(tab: Tab, add
     tab.open(address)
     tab.wait_for("document.body?.dataset.state === 'ready'")
     tab.choose("#dataset", "tiny")
+    # the last model of table2, and BM25, its very last row
+    sides = [tab.value(f"document.getElementById('{side}').value") for side in ("left", "right")]
+    assert sides == ["cocondenser-round2 seed42", "bm25 untrained"]
     picture(tab, "empty")
     tab.click("#query")
     tab.type("set of vertices in a graph")

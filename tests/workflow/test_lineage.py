@@ -60,6 +60,7 @@ USED_BY: dict[str, set[str]] = {
     "downloads.*": set(),
     "datasets.msmarco.measures": {"metrics *"},
     "datasets.msmarco.relevant_grade": {"metrics *"},
+    "datasets.*.queries": set(),  # asked for by no table: test_unjudged
     "datasets.msmarco.*": {"collect msmarco"},
     "sources.pydoc.*": {"collect msmarco"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
@@ -147,6 +148,7 @@ VALUES: dict[str, Any] = {
     "systems.*-sentences.first_on": "nli",
     "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
     "datasets.msmarco.relevant_grade": 2,
+    "datasets.*.queries": {"log": "tests/data/tiny/queries.jsonl"},
     "*.held_out": "rest",
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,

@@ -18,11 +18,15 @@ TARGETS = [
     "results/msmarco/report.html",
     "results/msmarco/audit.tsv",
     "results/downloads/a.gz",
+    "results/msmarco/systems/bm25/untrained/run.log.trec",
     "results/stsb/low_data.tsv",
     "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/msmarco/systems/condenser-round1/seed42/export/agreement.json",
 ]
-GLOVE = {"systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}}}
+GLOVE = {
+    "systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}},
+    "datasets": {"msmarco": {"queries": {"log": "tests/data/tiny/queries.jsonl"}}},
+}
 
 
 @pytest.fixture(scope="module")

@@ -42,7 +42,7 @@ from condenser import kinds
 from condenser.files import write_json
 
 FOLDER = "data/sources"
-_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "other_eval_splits")
+_NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "other_eval_splits", "queries")
 
 
 @dataclass(frozen=True)
@@ -109,6 +109,12 @@ def eval_splits(settings: Mapping[str, Any]) -> list[str]:
     return [] if main is None else [main, *(settings.get("other_eval_splits") or ())]
 
 
+def unjudged(settings: Mapping[str, Any]) -> dict[str, Path]:
+    """The user's files of queries without judgements, by name."""
+    named = settings.get("queries") or {}
+    return {name: plain_or_packed(Path(file).expanduser()) for name, file in named.items()}
+
+
 def has_more_splits(settings: Mapping[str, Any]) -> bool:
     """Whether the source of a data set can make more evaluation sets than one."""
     return "other_eval_splits" in inspect.signature(load(settings).collect).parameters
@@ -156,6 +162,12 @@ def check_local_files(datasets: Mapping[str, Mapping[str, Any]]) -> None:
                 raise ValueError(
                     f"datasets.{name}.path: expected the file {file}, found none. "
                     "Add it, or correct the path or the splits (null for one that there is not)."
+                )
+        for queries, file in unjudged(settings).items():
+            if not file.is_file():
+                raise ValueError(
+                    f"datasets.{name}.queries.{queries}: expected a file of queries at {file}, found none "
+                    "(relative to where snakemake runs). Add it, or correct the path."
                 )
 
 

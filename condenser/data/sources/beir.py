@@ -1,8 +1,9 @@
 """The user's own collection in BEIR's layout.
 
 `corpus.jsonl` (`_id`, `text`, optional `title`), `queries.jsonl` (`_id`, `text`, optional
-`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated), each also
-as `.gz`. Other fields are ignored. Source of the layout: Thakur et al. 2021, BEIR.
+`answers`), `qrels/<split>.tsv` (header `query-id corpus-id score`, tab-separated; without a header, TREC's
+four columns `query_id 0 doc_id grade`), each also as `.gz`. Other fields are ignored. Source of the layout:
+Thakur et al. 2021, BEIR.
 """
 
 from __future__ import annotations
@@ -13,8 +14,15 @@ from typing import Any
 
 from condenser.data.archives import count_unpacked_lines
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import Unfit, json_object, preview, tab_columns, text_field, whole_grade
-from condenser.data.records import Passage, Qrel, Query
+from condenser.data.parsing import (
+    json_object,
+    json_query,
+    tab_columns,
+    text_field,
+    trec_qrel,
+    whole_grade,
+)
+from condenser.data.records import Passage, Qrel
 from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import PartlyJudgedTexts
@@ -62,11 +70,13 @@ def collect(
         corpus = plain_or_packed(path / "corpus.jsonl")
         files.write_collection(files.rows(corpus, _passage), num_rows=count_unpacked_lines(corpus))
         qrels = {
-            split: files.rows(plain_or_packed(path / _qrels_of(split)), _qrel, header=_HEADER)
+            split: files.rows(
+                plain_or_packed(path / _qrels_of(split)), _qrel, header=_HEADER, without_header=trec_qrel
+            )
             for split in splits
         }
         queries = plain_or_packed(path / "queries.jsonl")
-        files.write_splits(qrels, [(splits, files.rows(queries, _query))] if splits else [])
+        files.write_splits(qrels, [(splits, files.rows(queries, json_query))] if splits else [])
         return files.counts
 
 
@@ -80,16 +90,6 @@ def _passage(line: bytes) -> Passage:
         text_field(record, "_id", absent=None),
         "" if record.get("title") is None else text_field(record, "title", absent=""),
         text_field(record, "text", absent=None),
-    )
-
-
-def _query(line: bytes) -> Query:
-    record = json_object(line)
-    answers = record.get("answers", [])
-    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        raise Unfit('a list of strings in "answers"', preview(answers), 'For instance ["Paris"].')
-    return Query(
-        text_field(record, "_id", absent=None), text_field(record, "text", absent=None), tuple(answers)
     )
 
 

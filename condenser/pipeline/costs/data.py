@@ -16,7 +16,13 @@ from condenser.manifest import SUFFIX
 from condenser.pipeline.costs.arithmetic import Shape
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries, counted_texts
+from condenser.pipeline.costs.texts import (
+    Texts,
+    assumed_passages,
+    assumed_queries,
+    assumed_unjudged,
+    counted_texts,
+)
 
 _LINE_BYTES = 34  # of a line of a run, besides its two ids: Q0, rank, score, name
 
@@ -31,6 +37,9 @@ class Data:
         self.tables, self.device = tables, device
         self.assumptions: list[str] = []
         self._collects = {job.wildcards["dataset"]: job for job in jobs if job.stage == "collect"}
+        self._unjudged = {
+            (job.wildcards["dataset"], job.wildcards["split"]): job for job in jobs if job.stage == "queries"
+        }
         self._tokens = [job for job in jobs if job.stage in ("tokens", "query_tokens") and job.manifest]
         self._found = cache(self._find)
 
@@ -105,15 +114,22 @@ class Data:
     def _find(self, dataset: str, split: str | None) -> Texts:
         collect, tables = self._collects[dataset], self.tables
         settings = collect.config["dataset"]
-        assumed = assumed_queries(settings, split, tables) if split else assumed_passages(settings, tables)
+        unjudged = self._unjudged.get((dataset, split)) if split else None
+        if unjudged:
+            assumed = assumed_unjudged(tables)
+        elif split:
+            assumed = assumed_queries(settings, split, tables)
+        else:
+            assumed = assumed_passages(settings, tables)
         wanted = {"dataset": dataset, "split": split}.items()
         made = [job for job in self._tokens if wanted <= {"split": None, **job.wildcards}.items()]
         made = [job for job in made if job.wildcards["model"] == made[0].wildcards["model"]]
         if made and len(made) == round(1 / made[0].share):
             prefixes = [str(job.manifest).removesuffix(SUFFIX) for job in made]
             return counted_texts(prefixes, id_bytes=assumed.id_bytes)
-        if collect.counts:
-            count = judged_of_splits(collect.counts)[split] if split else collect.counts["passages"]
+        counts = (unjudged or collect).counts
+        if counts:
+            count = judged_of_splits(counts)[split] if split else counts["passages"]
             return replace(assumed, count=count, assumption="rows counted, lengths as assumed")
         return assumed
 

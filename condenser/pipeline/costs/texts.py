@@ -120,6 +120,11 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
 
 
+def assumed_unjudged(tables: Tables) -> Texts:
+    """The queries of a user's own file without judgements, before they are counted."""
+    return assumed_texts(tables.row("collections", "own/queries"), 1000, why="1,000 own queries assumed")
+
+
 def assumed_texts(row: Row, count: float, *, why: str) -> Texts:
     """`count` texts as a row of collections.tsv describes them.
 

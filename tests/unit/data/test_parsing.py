@@ -126,7 +126,7 @@ def message_of(function, *arguments, **keywords) -> str:
         (json_object, b'{"_id": "d1", "text": "one", "text": "OTHER"}', "got 'text' again"),
         (json_object, b'{"_id": "d1", "meta": [{"\\n": 1, "\\n": 1}]}', "each key once in an object"),
         (trec_qrel, b"q 0 d", "got 3"),
-        (trec_qrel, b"q\t0\td\t1.0", "an integer grade"),
+        (trec_qrel, b"q\t0\td\t1.5", "an integer grade"),
         (trec_qrel, b"q 0 d 1 extra", "got 5"),
         (trec_qrel, "q 0 d ١".encode(), "an integer grade"),
     ],
@@ -144,6 +144,18 @@ def test_another_number_of_columns_is_told_with_the_names_of_those_expected():
 @pytest.mark.parametrize("line", [b"q\t0\td\t-1", b"q 0 d -1", b" q  0\td -1 "])
 def test_a_judgement_may_be_separated_by_tabs_or_spaces(line):
     assert trec_qrel(line) == Qrel("q", "d", -1)
+
+
+@pytest.mark.parametrize(
+    ("grade", "number"), [(b"1", 1), (b"1.0", 1), (b"2.000", 2), (b"0.0", 0), (b"-1.0", -1)]
+)
+def test_a_grade_written_with_a_point_and_noughts_is_the_whole_number(grade, number):
+    assert trec_qrel(b"q 0 d " + grade) == Qrel("q", "d", number)
+
+
+@pytest.mark.parametrize("grade", [b"1.5", b"1.", b".0", b"1e0", b"1.0.0", b"nan", b"0.01"])
+def test_a_grade_that_is_no_whole_number_is_refused(grade):
+    assert "expected an integer grade" in message_of(trec_qrel, b"q 0 d " + grade)
 
 
 @pytest.mark.parametrize("value", ["", " ", "a b", "a\u00a0b", "a\u2028", "\ta", "a\0", "\ud800"])

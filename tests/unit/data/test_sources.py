@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 
 import pytest
 from hypothesis import given
@@ -314,7 +315,9 @@ BAD_BEIR = [
         '1: expected a list of strings in "answers"',
     ),
     ("qrels/dev.tsv", "", "1: expected the header query-id corpus-id score, tab-separated, got ''"),
-    ("qrels/dev.tsv", "q2 0 d2 1\n", "1: expected the header query-id corpus-id score"),
+    ("qrels/dev.tsv", "q2\td2\t1\n", "1: expected the header query-id corpus-id score"),
+    ("qrels/dev.tsv", "q2 0 d2 1\nq2 d2 1\n", "2: expected 4 columns (query_id 0 doc_id grade), got 3"),
+    ("qrels/dev.tsv", "query-id 0 corpus-id score\n", "1: expected the header query-id corpus-id score"),
     (
         "qrels/dev.tsv",
         f"{HEADER}q2\td2\n",
@@ -481,3 +484,62 @@ def test_the_time_left_is_told_by_the_lines_of_the_collection(tmp_path, write, f
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
     sources.collect(tmp_path / "out", {}, write(tmp_path / "in"))
     assert capsys.readouterr().err.startswith(f"collection: {first}")
+
+
+@pytest.mark.parametrize("packing", [bytes, gzip.compress])
+def test_trec_judgements_in_beirs_place_are_read_as_beirs(tmp_path, packing):
+    trec = b"q2 0 d2 2\nq2\t0\td1\t0.0\n"
+    beir = write_beir(tmp_path / "beir")
+    other = write_beir(tmp_path / "trec", **{"qrels/dev.tsv": packing(trec)})
+    sources.collect(tmp_path / "from beir", {}, beir)
+    counts = sources.collect(tmp_path / "from trec", {}, other)
+    for file in (tmp_path / "from beir").iterdir():
+        if file.name != "counts.json":
+            assert (tmp_path / "from trec" / file.name).read_bytes() == file.read_bytes()
+    assert counts["files"]["dev.tsv"] == {"rows": 2, "kept": 2, "rejected": 0}
+
+
+def refused(tmp_path, **files) -> str:
+    with pytest.raises(ValueError, match=r"^[^\n]+$") as caught:
+        sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", **files))
+    return str(caught.value)
+
+
+def test_the_first_bad_row_is_named_and_those_below_it_are_counted_by_kind(tmp_path):
+    rows = "d1\tfirst\nno tab\nd2\tsecond\nd3\n" + "d1\tagain\n" * 39 + "d2\tagain\n" + "d4\t\n"
+    said = refused(tmp_path, collection_tsv=rows)
+    assert "collection.tsv:2: expected 2 tab-separated columns (id, text), got 1 in 'no tab'. " in said
+    assert said.endswith(" And 42 more bad rows of 3 kinds in this file; bad_rows: skip leaves them out.")
+    described = write_tsv(tmp_path / "in", collection_tsv=rows + "d3\tthird\n") | {"bad_rows": "skip"}
+    assert sources.collect(tmp_path / "out", {}, described)["rejected"] == 43
+
+
+def test_a_single_bad_row_is_said_as_before(tmp_path):
+    said = refused(tmp_path, collection_tsv="d1\ta\nd1\tb\nd2\tc\n")
+    assert said.endswith("expected unique passage ids, got 'd1' again. Remove one of the two rows.")
+
+
+@pytest.mark.parametrize(
+    ("rows", "more"),
+    [
+        ("q1 0 d1 1\nq1 0 d7 1\nq1 0 d1 2\nq1 0 d1 1\nq2 0 d2 1\nq2 0 d2 3\n", "2 more bad rows of 1 kind"),
+        ("q1 0 d1 1\nq8 0 d1 1\nq9 0 d2 1\nq2 0 d2 1\n", "1 more bad row of 1 kind"),
+    ],
+)
+def test_bad_judgements_are_counted_too(tmp_path, rows, more):
+    said = refused(tmp_path, qrels_train_tsv=rows)
+    assert "qrels.train.tsv:2: expected the id of a " in said
+    assert said.endswith(f" And {more} in this file; bad_rows: skip leaves them out.")
+
+
+def test_counting_on_takes_a_limited_time_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("condenser.data.canonical.COUNTING_S", -1.0)
+    said = refused(tmp_path, collection_tsv="d1\ta\nbad\nbad\nbad\nbad\n")
+    assert "collection.tsv:2: " in said and " And at least 1 more bad row of 1 kind in this file" in said
+
+
+def test_a_fault_of_the_file_below_the_first_bad_row_does_not_hide_that(tmp_path):
+    whole = gzip.compress(b"q1\ta\nbad\nq1\tb\n" + random.Random(0).randbytes(4 << 20).hex().encode())
+    said = refused(tmp_path, queries_train_tsv=whole[: len(whole) // 2])
+    assert "queries.train.tsv:2: expected 2 tab-separated columns" in said
+    assert " And at least 1 more bad row of 1 kind in this file" in said

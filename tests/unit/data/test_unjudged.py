@@ -1,0 +1,88 @@
+"""Files of queries without judgements: what is read, what is refused, what is counted."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from condenser.data import sources
+from condenser.data.records import Query, read_queries
+from condenser.data.unjudged import collect_unjudged
+
+JSON_LINES = '{"_id": "q1", "text": "first?"}\n{"_id": "q2", "text": "second?", "metadata": {}}\n'
+TABLE = "q1\tfirst?\nq2\tsecond?\n"
+
+
+def collected(folder: Path, name: str, content: str | bytes, *, bad_rows: str = "strict") -> dict:
+    (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    return collect_unjudged(folder / name, folder / "out", name="log", bad_rows=bad_rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("log.jsonl", JSON_LINES),
+        ("log.tsv", TABLE),
+        ("log.jsonl.gz", gzip.compress(JSON_LINES.encode())),
+        ("log.tsv.gz", gzip.compress(TABLE.encode())),
+        ("log.tsv", gzip.compress(TABLE.encode())),  # gzip under a plain name, as of a collection
+        ("log.tsv", "\ufeffq1\tfirst?\r\n\r\nq2\tsecond?\r\n"),
+    ],
+)
+def test_both_forms_give_the_same_queries_in_their_order_plain_or_gzip(
+    tmp_path: Path, name: str, content: str | bytes
+) -> None:
+    counts = collected(tmp_path, name, content)
+    queries = list(read_queries(tmp_path / "out" / "queries.log.jsonl"))
+    assert queries == [Query("q1", "first?"), Query("q2", "second?")]
+    assert counts["queries"] == {"log": 2} and counts["rejected"] == 0
+    assert {"rows": 2, "kept": 2, "rejected": 0}.items() <= counts["files"][name].items()
+    assert json.loads((tmp_path / "out" / "counts.json").read_text()) == counts
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "log.tsv",
+            "q1\ta\nq2\n",
+            r"log\.tsv:2: expected 2 tab-separated columns \(id, text\), got 1 in 'q2'",
+        ),
+        ("log.tsv", "q1\ta\nq1\tb\n", r"log\.tsv:2: expected unique query ids, got 'q1' again"),
+        ("log.tsv", "q 1\ta\n", r"log\.tsv:1: expected a query id without white space, got 'q 1'"),
+        ("log.jsonl", TABLE, r"log\.jsonl:1: expected one JSON object, got 'q1\\tfirst\?'"),
+        (
+            "log.jsonl",
+            '{"_id": "q1", "text": ""}\n',
+            r"log\.jsonl:1: expected a query text that is not empty",
+        ),
+        ("log.tsv", "", r"log\.tsv: expected queries, got none that can be used"),
+    ],
+)
+def test_a_bad_row_is_named_by_file_and_line_and_nothing_is_made(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        collected(tmp_path, name, content)
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_bad_rows_that_may_be_skipped_are_left_out_counted_and_listed(tmp_path: Path) -> None:
+    counts = collected(tmp_path, "log.tsv", "q1\ta\nq2\nq1\tb\nq3\tc\n", bad_rows="skip")
+    assert [query.query_id for query in read_queries(tmp_path / "out" / "queries.log.jsonl")] == ["q1", "q3"]
+    assert counts["files"]["log.tsv"] == {"rows": 4, "kept": 2, "rejected": 2} and counts["rejected"] == 2
+    listed = (tmp_path / "out" / "rejected.jsonl").read_text().splitlines()
+    assert [json.loads(line)["line"] for line in listed] == [2, 3]
+
+
+def test_a_file_of_queries_must_be_there_before_anything_runs(tmp_path: Path) -> None:
+    settings = {"source": "pydoc", "queries": {"log": str(tmp_path / "log.tsv")}}
+    message = r"^datasets\.mine\.queries\.log: expected a file of queries at .*log\.tsv, found none"
+    with pytest.raises(ValueError, match=message):
+        sources.check_local_files({"mine": settings})
+    (tmp_path / "log.tsv.gz").write_bytes(gzip.compress(TABLE.encode()))
+    sources.check_local_files({"mine": settings})
+    assert sources.unjudged(settings) == {"log": tmp_path / "log.tsv.gz"}
