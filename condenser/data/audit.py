@@ -15,7 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
-from condenser.data.records import Query, TrainExample, read_examples, read_qrels, read_queries, read_run
+from condenser.data.records import (
+    Passage,
+    Query,
+    TrainExample,
+    read_examples,
+    read_qrels,
+    read_queries,
+    read_run,
+)
 from condenser.files import atomic_write, count_lines
 from condenser.progress import track
 
@@ -117,7 +125,7 @@ def audit(
             above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values())
             findings += [
                 one._replace(
-                    text=_shown(texts[one.query_id]), other_text=_shown(passages[rows[one.doc_id]].text)
+                    text=_shown(texts[one.query_id]), other_text=_beginning(passages[rows[one.doc_id]])
                 )
                 for one in above
             ]
@@ -152,6 +160,11 @@ def _shown(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())[:_SHOWN]
 
 
+def _beginning(passage: Passage) -> str:
+    """The first characters of a passage's text; of its title where it has no text."""
+    return _shown(passage.text) or _shown(passage.title)
+
+
 def _single_passages(
     passages: Passages, rows: dict[str, int], wanted: set[str], least_words: int
 ) -> Iterator[Finding]:
@@ -163,7 +176,7 @@ def _single_passages(
         if passage.doc_id in wanted:
             rows[passage.doc_id] = row
         if len(words) < least_words:
-            yield Finding("short_text", doc_id=passage.doc_id, score=len(words), text=_shown(passage.text))
+            yield Finding("short_text", doc_id=passage.doc_id, score=len(words), text=_beginning(passage))
         elif passage.text.rstrip().endswith(_CUT_ENDS):
             yield Finding("cut_text", doc_id=passage.doc_id, text=_shown(passage.text.rstrip()[-_SHOWN:]))
         for unit, length in (("words", len(passage.text.split())), ("characters", len(passage.text))):
@@ -191,8 +204,8 @@ def _repeated_passages(
             other_id=other.doc_id,
             score=score,
             what_to_do=_JUDGED if is_open else "",
-            text=_shown(one.text),
-            other_text=_shown(other.text),
+            text=_beginning(one),
+            other_text=_beginning(other),
         )
 
     first = passages.equal_rows()
@@ -287,7 +300,7 @@ def _relevant_negatives(
                 where=system,
                 score=score,
                 text=_shown(text),
-                other_text=_shown(passages[row].text),
+                other_text=_beginning(passages[row]),
             )
 
 

@@ -85,7 +85,7 @@ def test_a_row_has_the_tokens_of_title_sep_text_tokenised_whole(tmp_path, real):
     shards = written(tmp_path / "t", rows, real)
     for row, (title, text) in enumerate(rows):
         whole = f"{title} [SEP] {text}" if title else text
-        assert row_ids(shards, row) == whole_ids(whole), (title, text)
+        assert row_ids(shards, row) == whole_ids(whole), (title, text)  # `title [SEP]` where it has no text
         assert shards.title_lengths[row] == (len(whole_ids(title)) + 1 if title else 0)
 
 
