@@ -137,8 +137,9 @@ class CanonicalFiles:
     used) + `repeated` (judgements that occur again) + what a source leaves out, `without_text`,
     `of_documents_without_text` (judgements) and `without_positives` (questions).
     Blank lines are not rows. `left_out` has the rejected rows by what they are, `passages`, `queries`,
-    `judgements of <split>`, `items of <split>` or `titles`; it is not there where none is rejected. `repeated_texts` counts the passages that have the title and text of an earlier
-    one under another id; they are kept.
+    `judgements of <split>`, `items of <split>` or `titles`; it is not there where none is rejected.
+    `repeated_texts` counts the passages that have the title and text of an earlier one under another id; they
+    are kept.
     """
 
     def __init__(self, folder: str | Path, *, bad_rows: str) -> None:

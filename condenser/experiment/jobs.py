@@ -26,6 +26,7 @@ from condenser.experiment.tables import (
     table_columns,
     table_comparisons,
     table_entry,
+    table_notes,
     table_rows,
 )
 from condenser.systems import FOLDER as SYSTEMS
@@ -91,6 +92,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
             "columns": [asdict(column) for column in of_table],
             "left_out": left_out,
             "published": table_entry(config, wildcards["dataset"], wildcards["table"])["published"],
+            "notes": table_notes(config, wildcards["dataset"], wildcards["table"]),
             **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
     if "figure" in seen:

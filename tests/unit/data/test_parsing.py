@@ -17,6 +17,7 @@ from condenser.data.parsing import (
     MAX_ID_BYTES,
     MAX_PASSAGE_CHARACTERS,
     Unfit,
+    are_titled,
     check_id,
     check_passage,
     check_text,
@@ -28,7 +29,6 @@ from condenser.data.parsing import (
     tab_columns,
     text_lines,
     trec_qrel,
-    are_titled,
     tsv_passages,
     whole_grade,
 )
