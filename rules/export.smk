@@ -44,6 +44,7 @@ rule export:
                 "significance.confidence",
                 "significance.resamples",
                 "significance.seed",
+                "notes",
             ],
             packages=[
                 *TORCH,

@@ -307,6 +307,10 @@ def audited_files(wildcards):
     files = {
         "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
         "qrels": [f"{folder}/qrels.{split}.tsv" for split in sources.splits(entry)],
+        "lengths": [
+            lengths_file(dataset, model)
+            for model in experiment.checkpoints_of(config, dataset)
+        ],
     }
     if train := entry.get("train_split"):
         variant = f"seed{config['seed']}"

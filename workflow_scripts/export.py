@@ -60,7 +60,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.retriever,
         args.output,
         Searched(args.embeddings, args.collection, args.doc_ids, args.queries, args.qrels),
-        facts=facts_of(args.spec, args.retriever, counts=args.counts, metrics=args.metrics),
+        facts=facts_of(
+            args.spec, args.retriever, counts=args.counts, metrics=args.metrics, lengths=args.lengths
+        ),
         lengths=resolved(config["recipe"]["lengths"], args.lengths),
         encode=config["encode"],
         threads=config["compute"]["threads"],

@@ -34,8 +34,8 @@ def check_rows_fit(config: dict[str, Any]) -> None:
         for of, dataset in config["datasets"].items():
             if "recipe" in dataset and experiment.fits(config, name, of) and not sources.task(dataset):
                 recipe = experiment.recipe(config, dataset["recipe"], system)
-                for text, length in recipe["lengths"].items():
-                    if length != AUTO:  # at most what the backbone takes
+                for text in ("passage", "query"):
+                    if (length := recipe["lengths"][text]) != AUTO:  # that is at most what the backbone takes
                         rows[f"recipes.{dataset['recipe']}.lengths.{text}"] = length
         for model in chain[:-1]:
             settings = config["models"][model]

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condenser.data.lengths import TextLengths
 from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
 from condenser.data.records import (
     Passage,
@@ -30,6 +31,7 @@ from condenser.progress import track
 WHAT_TO_DO = {
     "short_text": "read it: drop it, or correct how its source is read",
     "cut_text": "take the whole text from its source",
+    "unread_text": "set lengths of the recipe, to auto or more tokens, or split the passages",
     "cut_collection": "take whole texts from their source, or say that they are cut",
     "equal_passage": "keep one of the two, with the judgements of both",
     "near_passage": "read both: keep one of the two, or judge both",
@@ -51,9 +53,10 @@ class Finding(NamedTuple):
     """One line of the audit.
 
     Attributes:
-        where: the evaluation set of a leaked query; the system of a negative; who judges it.
+        where: the evaluation set of a leaked query; the system of a negative; who judges it; of unread text,
+            the checkpoint whose tokenizer cuts it.
         score: a similarity from 0 to 1; of a judge, by how much the negative is above the best positive; of
-            short texts and of a cut collection, words or passages.
+            short texts, of unread text and of a cut collection, words or texts.
     """
 
     kind: str
@@ -87,6 +90,8 @@ def audit(
     examples: Mapping[str, Path],
     runs: Mapping[str, Path],
     thresholds: Thresholds,
+    lengths: Mapping[str, int | str],
+    text_lengths: Mapping[str, TextLengths],
 ) -> tuple[list[Finding], dict[str, Any]]:
     """All findings, in order of kind, and counts of what was looked at and found.
 
@@ -94,6 +99,8 @@ def audit(
         eval_queries: by evaluation set.
         examples: train queries with negatives, by the system that they are of.
         runs: of the train queries, by the system that judges the negatives.
+        lengths: of the data set's recipe.
+        text_lengths: by the checkpoint whose tokenizer they are by.
     """
     counts: dict[str, Any] = {"negatives": {}, "judged": {}}
     train = [] if train_queries is None else list(read_queries(train_queries))
@@ -140,6 +147,11 @@ def audit(
         for query in (*train, *(query for queries in evaluation.values() for query in queries))
         if not words_of(query.text)
     ]
+    for model, texts_of_model in text_lengths.items():
+        cuts = texts_of_model.cuts(lengths, splits=texts_of_model.queries, in_one_row=False)
+        findings += [
+            Finding("unread_text", where=model, score=num_cut, text=said) for said, num_cut in cuts if num_cut
+        ]
     order = list(WHAT_TO_DO)
     findings.sort(key=lambda one: (order.index(one.kind), one.where, -one.score, *one[1:4]))
     found = Counter(finding.kind for finding in findings)

@@ -78,7 +78,7 @@ class TokenCounts:
         '40 of 100 passages (40.0 %) are longer than 52 tokens; 39.4 % of the tokens are never read.'
         """
         if not (num_cut := self.rows_above(max_tokens)):
-            return f"No {texts.removesuffix('s')} is longer than {max_tokens} tokens; all is read."
+            return f"None of the {self.num_rows:,} {texts} is longer than {max_tokens} tokens."
         rows, tokens = num_cut / self.num_rows, self.tokens_above(max_tokens) / self.num_tokens
         return (
             f"{num_cut:,} of {self.num_rows:,} {texts} ({100 * rows:.1f} %) are longer than {max_tokens} "
@@ -157,6 +157,23 @@ class TextLengths:
             room = self.num_positions - (int(found["query"]) - 1 if in_one_row else 0)
             found["passage"] = self.passages.covering(num_positions=room)
         return {name: int(length) for name, length in found.items()}
+
+    def cuts(
+        self, lengths: Mapping[str, int | str], *, splits: Iterable[str], in_one_row: bool
+    ) -> list[tuple[str, int]]:
+        """What is not read of the passages, and of the queries of `splits` where some are cut.
+
+        Gives sentences, each with the number of texts that are cut. Notes and the audit say the same.
+        """
+        found, kinds = self.resolved(lengths, in_one_row=in_one_row), {"passages": ("passage", self.passages)}
+        kinds |= {f"{split} queries": ("query", self.queries[split]) for split in splits}
+        said = []
+        for texts, (key, counts) in kinds.items():
+            chosen = f"lengths.{key}: auto is {found[key]}. " if lengths[key] == AUTO else ""
+            num_cut = counts.rows_above(found[key])
+            if num_cut or chosen or key == "passage":
+                said.append((chosen + counts.said_of_cuts(found[key], texts), num_cut))
+        return said
 
 
 def read_text_lengths(path: Path) -> TextLengths:

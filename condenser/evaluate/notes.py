@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.data.canonical import rows_left_out
-from condenser.data.lengths import AUTO, TextLengths
+from condenser.data.lengths import TextLengths
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, holm_note
 from condenser.evaluate.measures import parse
@@ -46,8 +46,8 @@ def notes_of_table(
     for one in noted["texts"]:
         whose = f"{', '.join(one['systems'])}: " if several else ""
         texts = lengths[one["dataset"], one["model"]]
-        cut = cut_lines(texts, one["lengths"], splits=one["splits"], in_one_row=one["in_one_row"])
-        lines += [f"{of_place[one['dataset']]}{whose}{line}" for line in cut]
+        cuts = texts.cuts(one["lengths"], splits=one["splits"], in_one_row=one["in_one_row"])
+        lines += [f"{of_place[one['dataset']]}{whose}{line}" for line, _ in cuts]
     for (name, model), texts in lengths.items():
         splits = [split for one in noted["texts"] if one["dataset"] == name for split in one["splits"]]
         unknown = unknown_lines(texts, model, splits=dict.fromkeys(splits), above=unknown_words)
@@ -57,27 +57,6 @@ def notes_of_table(
     compared = [one for column in found.values() for one in column.comparisons.values()]
     lines += holm_note((one.verdict, one.low, one.high) for one in compared)
     return lines
-
-
-def cut_lines(
-    texts: TextLengths, lengths: Mapping[str, int | str], *, splits: Iterable[str], in_one_row: bool
-) -> list[str]:
-    """How many passages are longer than what is read of them, and queries of the splits where there are any."""
-    resolved = texts.resolved(lengths, in_one_row=in_one_row)
-    lines = [
-        _chosen("passages", lengths, resolved) + texts.passages.said_of_cuts(resolved["passage"], "passages")
-    ]
-    for split in splits:
-        queries = texts.queries[split]
-        if lengths["query"] == AUTO or queries.rows_above(resolved["query"]):
-            said = queries.said_of_cuts(resolved["query"], f"{split} queries")
-            lines.append(_chosen("queries", lengths, resolved) + said)
-    return lines
-
-
-def _chosen(texts: str, lengths: Mapping[str, int | str], resolved: Mapping[str, int]) -> str:
-    key = {"passages": "passage", "queries": "query"}[texts]
-    return f"lengths.{key}: auto is {resolved[key]}. " if lengths[key] == AUTO else ""
 
 
 def unknown_lines(texts: TextLengths, model: str, *, splits: Iterable[str], above: float) -> list[str]:
@@ -111,7 +90,9 @@ def update_lines(trainings: Sequence[Mapping[str, Any]], losses: Sequence[Path])
     lines = []
     for name, of_seeds in made.items():
         updates, epochs = (sorted(set(values)) for values in zip(*of_seeds, strict=True))
-        lines.append(f"{name}: {_range(updates)} updates, {_range(epochs)} epochs.".replace(" 1 epochs", " 1 epoch"))
+        lines.append(
+            f"{name}: {_range(updates)} updates, {_range(epochs)} epochs.".replace(" 1 epochs", " 1 epoch")
+        )
     return lines
 
 

@@ -37,7 +37,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     """The configuration as one job sees it.
 
     Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system`, `table` and `figure` of
-    the job's wildcards, its `seed` and `train_queries` (None: all), and `depth`, the number of hits per query
+    the job's wildcards, its `seed` and `train_queries` (None: all), `lengths`
+    of its data set's recipe, also of texts that name none, and `depth`, the number of hits per query
     in runs of its split.
 
     Raises:
@@ -82,6 +83,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
                 else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
             )
     if "dataset" in seen:
+        named = seen["dataset"].get("recipe") or config.get("recipe")
+        seen["lengths"] = config["recipes"].get(named, {}).get("lengths")
         seen["metrics"] = metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen["dataset"] = sources.collected(seen["dataset"])
     if "table" in seen:

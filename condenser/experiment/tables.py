@@ -11,6 +11,7 @@ from condenser.evaluate import columns
 from condenser.experiment import (
     Config,
     chain,
+    fits,
     has_sizes,
     is_measured,
     is_seeded,
@@ -116,7 +117,9 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
         system = config["systems"][row["system"]]
         if "initial" not in system:
             continue
-        for of, split in columns.places(places) if ranks(config, row["system"]) else []:
+        for of, split in columns.places(places):
+            if not (ranks(config, row["system"]) and fits(config, row["system"], of)):
+                continue
             settings = recipe(config, config["datasets"][of].get("recipe") or config["recipe"], system)
             about = {
                 **{"dataset": of, "model": root(config, system["initial"]), "lengths": settings["lengths"]},
