@@ -65,8 +65,10 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
     "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
-    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *", "export *"},
-    "recipes.marco.lengths.passage": {"train *", "encode *", "attention_entropy *", "rerank *", "export *"},
+    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *", "export *", "audit *"},
+    "recipes.marco.lengths.passage": {
+        *("train *", "encode *", "attention_entropy *", "rerank *", "export *", "audit *"),
+    },
     "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
@@ -114,6 +116,7 @@ USED_BY: dict[str, set[str]] = {
     },
     "metrics.*": {"metrics *"},
     "audit.*": {"audit *"},
+    "notes.*": {"table *", "export *"},
     "report.*": {"report *"},
     "significance.power": {"table *", "compare *", "figure *"},
     "significance.permutations": {"table *", "compare *", "figure *"},
@@ -211,7 +214,7 @@ NOT_ALONE = [
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
 ]  # fmt: skip
 
-ABOVE_TRAINING = {"collect", "checkpoint", "tokens", "query_tokens", "bm25_index", "bm25_run"}
+ABOVE_TRAINING = {"collect", "checkpoint", "tokens", "query_tokens", "lengths", "bm25_index", "bm25_run"}
 TRAINED = {"examples", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
 ALL = ABOVE_TRAINING | TRAINED | {"pretrain"}
 

@@ -483,7 +483,8 @@ def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_t
     spec = json.dumps({"config": config, "wildcards": {"dataset": "msmarco"}})
     (tmp_path / "counts.json").write_text(json.dumps(counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)))
     files = [str(tmp_path / f"{one['system']}.{one['variants'][0]}.json") for one in ROWS]
-    arguments = f"--counts {tmp_path}/counts.json --output {tmp_path}/t.tsv --notes {tmp_path}/n.txt --manifest {tmp_path}/m.json"
+    arguments = f"--counts {tmp_path}/counts.json --output {tmp_path}/t.tsv --notes {tmp_path}/n.txt"
+    arguments += f" --manifest {tmp_path}/m.json"
     figures = ["--published", str(published.file("cocondenser_table2"))]
     with pytest.raises(ValueError, match="expected 6 files for the rows, got 5"):
         table.main(["--spec", spec, "--metrics", *files[1:], *arguments.split(), *figures])
