@@ -264,9 +264,9 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
      ALL - {"collect", "bm25_index", "bm25_run"}),
     # elsewhere with all that it needs; what starts from it here begins anew
     ({"datasets": {"mine": MINE}, "models": {"condenser": {"corpus": "mine"}}},
-     ALL - {"query_tokens", "bm25_index", "bm25_run"}),
+     ALL - {"query_tokens", "lengths", "bm25_index", "bm25_run"}),
     ({"datasets": {"mine": MINE}, "models": {"cocondenser": {"corpus": "mine"}}},
-     ALL - {"query_tokens", "bm25_index", "bm25_run"}),
+     ALL - {"query_tokens", "lengths", "bm25_index", "bm25_run"}),
     # all models elsewhere; the tokens and queries of its own are those of another folder's tokenizer
     ({"datasets": {"mine": MINE, "msmarco": {"documents": "mine"}}}, ALL - {"bm25_index", "bm25_run"}),
     # a bi-encoder that is not fine-tuned
@@ -331,7 +331,18 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "significance", "audit", "report", "tables", "figures"),
+    *(
+        "systems",
+        "shards",
+        "encode",
+        "metrics",
+        "significance",
+        "notes",
+        "audit",
+        "report",
+        "tables",
+        "figures",
+    ),
 ]
 
 

@@ -114,7 +114,8 @@ def test_what_is_cut_is_said_of_passages_always_and_of_queries_where_it_happens(
     assert fixed == [
         (f"10 of 100 passages (10.0 %) are longer than 128 tokens; {100 * unread:.1f} % of the tokens are "
          "never read.", 10),
-        ("10 of 10 dev queries (100.0 %) are longer than 32 tokens; 23.1 % of the tokens are never read.", 10),
+        ("10 of 10 dev queries (100.0 %) are longer than 32 tokens; 23.1 % of the tokens are never "
+         "read.", 10),
     ]  # fmt: skip
     passages, queries = text_lengths().cuts(
         {"query": "auto", "passage": 900}, splits=["dev"], in_one_row=False

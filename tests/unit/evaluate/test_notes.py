@@ -80,8 +80,8 @@ def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_
     }
     assert notes(tmp_path, **changes) == [
         "other: Left out as bad rows: 1 queries; rejected.jsonl lists them.",
-        "other: A, B: 236 of 300 passages (78.7 %) are longer than 128 tokens; 32.1 % of the tokens are never "
-        "read.",
+        "other: A, B: 236 of 300 passages (78.7 %) are longer than 128 tokens; 32.1 % of the tokens are "
+        "never read.",
         "other: C: None of the 300 passages is longer than 200 tokens.",
     ]
 
