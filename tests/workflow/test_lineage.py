@@ -447,3 +447,15 @@ def test_the_official_triples_rerun_nothing_above_the_trainings_on_them(load: Lo
     without = load({"datasets": {"msmarco": {"triples": None}}}, configfile=paper)
     changed = rerun(without.hashes(TARGET), with_triples.hashes(TARGET))
     assert stages(changed) == TRAINED | {"download"}
+
+
+def test_jobs_read_how_long_the_texts_are_only_where_a_length_is_auto(load: Load) -> None:
+    file, targets = "results/msmarco/tokens/backbone/lengths.json", [TARGET, "results/msmarco/table3.tsv"]
+
+    def readers(lengths: dict[str, Any]) -> set[str]:
+        graph = load({"recipes": {"marco": {"lengths": lengths}}})
+        return stages({job for job in graph.hashes(*targets) if file in graph.inputs(job)})
+
+    assert readers({}) == {"table"}
+    assert readers({"query": "auto"}) == {"table", "train", "encode_queries", "rerank"}
+    assert readers({"passage": "auto"}) == {"table", "train", "encode", "rerank"}
