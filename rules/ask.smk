@@ -18,6 +18,7 @@ rule ask:
             Path("results"),
             Path(".snakemake", "known.json"),
             encoder_of=encoder_file,
+            lengths_of=lengths_file,
             specs=SPECS,
         ),
     shell:

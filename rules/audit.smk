@@ -1,5 +1,5 @@
 # Needs: the collection, queries and judgements, and with train queries the examples of the systems that
-# `audit.systems` names and the runs of `audit.judges`. Makes: a list of faults in the data, and their counts.
+# `audit.systems` names and the runs of `audit.judges`; how long the texts are. Makes: a list of faults in the data, and their counts.
 
 
 rule audit:
@@ -21,8 +21,10 @@ rule audit:
         runtime=growing(480),
     params:
         program=program("audit"),
-        spec=spec("audit", settings=["audit"], packages=["numpy"]),
-        files=given("train_queries", "eval_queries", "qrels", "examples", "runs"),
+        spec=spec("audit", settings=["audit", "lengths"], packages=["numpy"]),
+        files=given(
+            "train_queries", "eval_queries", "qrels", "examples", "runs", "lengths"
+        ),
     shell:
         "{params.program} --spec {params.spec:q} --collection {input.collection:q} {params.files}"
         " --output {output.findings:q} --counts {output.counts:q} --manifest {output.manifest:q}"

@@ -126,6 +126,7 @@ rule tokens:
         ),
     output:
         tokens="results/{dataset}/tokens/{model}/collection.{shard}.tokens.npy",
+        counts="results/{dataset}/tokens/{model}/collection.{shard}.counts.json",
         manifest="results/{dataset}/tokens/{model}/collection.{shard}.manifest.json",
     log:
         "results/{dataset}/logs/tokens.{model}.{shard}.log",
@@ -160,6 +161,7 @@ rule query_tokens:
         ),
     output:
         tokens="results/{dataset}/tokens/{model}/queries.{split}.tokens.npy",
+        counts="results/{dataset}/tokens/{model}/queries.{split}.counts.json",
         manifest="results/{dataset}/tokens/{model}/queries.{split}.manifest.json",
     log:
         "results/{dataset}/logs/query_tokens.{model}.{split}.log",
@@ -175,6 +177,41 @@ rule query_tokens:
     shell:
         "{params.program} --spec {params.spec:q} --queries {input.queries:q}"
         " --tokenizer $(dirname {input.tokenizer:q}) --output-prefix {params.prefix:q}"
+        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+
+
+# Needs: the counts of all token shards, and the backbone. Makes: how long the texts of a data set are, which
+# notes under tables and `lengths: auto` read.
+rule lengths:
+    input:
+        model=lambda wildcards: model_file(wildcards.dataset, wildcards.model),
+        passages=[
+            f"results/{{dataset}}/tokens/{{model}}/collection.{shard}.counts.json"
+            for shard in SHARDS
+        ],
+        queries=lambda wildcards: [
+            f"results/{wildcards.dataset}/tokens/{wildcards.model}/queries.{split}.counts.json"
+            for split in sources.splits(config["datasets"][wildcards.dataset])
+        ],
+    output:
+        lengths="results/{dataset}/tokens/{model}/lengths.json",
+        manifest="results/{dataset}/tokens/{model}/lengths.json.manifest.json",
+    log:
+        "results/{dataset}/logs/lengths.{model}.log",
+    wildcard_constraints:
+        model=names(CHECKPOINTS),
+    conda:
+        "../envs/data.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(30),
+    params:
+        program=program("lengths"),
+        spec=spec("lengths", packages=["numpy"]),
+        queries=given("queries"),
+    shell:
+        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
+        " --passages {input.passages:q} {params.queries} --output {output.lengths:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 

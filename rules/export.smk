@@ -14,6 +14,7 @@ rule export:
         collection=data("collection.jsonl"),
         doc_ids=data("doc_ids.txt"),
         counts=data("counts.json"),
+        lengths=lambda wildcards: lengths_file(wildcards.dataset, initial_of(wildcards)),
     output:
         card="results/{dataset}/systems/{system}/{variant}/export/model/README.md",
         index="results/{dataset}/systems/{system}/{variant}/export/pyserini/index",
@@ -43,6 +44,7 @@ rule export:
                 "significance.confidence",
                 "significance.resamples",
                 "significance.seed",
+                "notes",
             ],
             packages=[
                 *TORCH,
@@ -55,9 +57,9 @@ rule export:
             ],
         ),
         folder=lambda wildcards, output: os.path.dirname(output.agreement),
-        judged=given("queries", "qrels", "metrics"),
+        given=given("queries", "qrels", "metrics", "lengths"),
     shell:
         "{params.program} --spec {params.spec:q} --retriever $(dirname {input.model:q})"
         " --embeddings {input.embeddings:q} --collection {input.collection:q}"
-        " --doc-ids {input.doc_ids:q} --counts {input.counts:q} {params.judged}"
+        " --doc-ids {input.doc_ids:q} --counts {input.counts:q} {params.given}"
         " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

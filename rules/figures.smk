@@ -9,6 +9,7 @@ rule attention_entropy:
             wildcards.dataset, initial_of(wildcards)
         ),
         doc_ids=data("doc_ids.txt"),
+        lengths=lengths_if_auto("passage"),
     output:
         entropies="results/{dataset}/systems/{system}/{variant}/attention_entropy.{passages}-seed{draw}.json",
         manifest="results/{dataset}/systems/{system}/{variant}/attention_entropy.{passages}-seed{draw}.json.manifest.json",
@@ -39,8 +40,9 @@ rule attention_entropy:
             ],
             packages=TORCH,
         ),
+        lengths=given("lengths"),
     shell:
-        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
+        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q}) {params.lengths}"
         " --tokens {input.tokens:q} --doc-ids {input.doc_ids:q} --output {output.entropies:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 

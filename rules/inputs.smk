@@ -6,6 +6,7 @@ import sys
 from condenser import experiment
 from condenser.config.positions import check_longest_row
 from condenser.data import sources
+from condenser.data.lengths import AUTO
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
@@ -114,6 +115,20 @@ def encoder_file(dataset, system, variant):
     return model_file(dataset, config["systems"][system]["initial"], seed=seed)
 
 
+def lengths_if_auto(*texts):
+    """An input: how long the texts are, where the recipe says `auto` for these; else none."""
+
+    def of(wildcards):
+        system = config["systems"][wildcards.system]
+        recipe = config["datasets"][wildcards.dataset].get("recipe") or config["recipe"]
+        lengths = experiment.recipe(config, recipe, system)["lengths"]
+        if AUTO in [lengths[text] for text in texts]:
+            return lengths_file(wildcards.dataset, system["initial"])
+        return []
+
+    return of
+
+
 def long_encoder_of(wildcards):
     """The weights of an encoder whose rows may be longer than a passage, if it has positions for them."""
     refuse_few_positions(wildcards)
@@ -216,6 +231,24 @@ def metrics_of_table(wildcards):
     ]
 
 
+def noted_of_table(wildcards):
+    """What the notes under a table are made from: the lengths of texts, and the losses of trainings."""
+    dataset = wildcards.dataset
+    noted = tables.table_notes(config, dataset, wildcards.table)
+    of_texts = [lengths_file(one["dataset"], one["model"]) for one in noted["texts"]]
+    losses = [
+        (
+            model_file(dataset, one["model"], "losses.jsonl", seed=one["seed"])
+            if "model" in one
+            else system_file(
+                dataset, one["system"], one["variant"], "model/losses.jsonl"
+            )
+        )
+        for one in noted["trainings"]
+    ]
+    return {"lengths": list(dict.fromkeys(of_texts)), "losses": losses}
+
+
 def counts_of_table(wildcards):
     """The counts of a table's own data set, then of the others that its columns are measured on."""
     others = [dataset for dataset, _ in places_of_table(wildcards)]
@@ -274,6 +307,10 @@ def audited_files(wildcards):
     files = {
         "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
         "qrels": [f"{folder}/qrels.{split}.tsv" for split in sources.splits(entry)],
+        "lengths": [
+            lengths_file(dataset, model)
+            for model in experiment.checkpoints_of(config, dataset)
+        ],
     }
     if train := entry.get("train_split"):
         variant = f"seed{config['seed']}"

@@ -90,6 +90,11 @@ def collection_tokens(dataset, model):
     return [token_file(dataset, model, f"collection.{shard}") for shard in SHARDS]
 
 
+def lengths_file(dataset, model):
+    """How long the texts of a data set are by the tokenizer of a model."""
+    return f"results/{dataset}/tokens/{experiment.root(config, model)}/lengths.json"
+
+
 def system_file(dataset, system, variant, name):
     """A file of one variant of a system."""
     return f"results/{dataset}/systems/{system}/{variant}/{name}"

@@ -36,6 +36,7 @@ rule metrics:
 rule table:
     input:
         unpack(rows_of_table),
+        unpack(noted_of_table),
         counts=counts_of_table,
         published=published_figures,
     output:
@@ -46,6 +47,7 @@ rule table:
             subcategory="{dataset}",
             labels={"table": "{table}", "what": "measures"},
         ),
+        notes="results/{dataset}/{table}.tsv.notes.txt",
         manifest="results/{dataset}/{table}.tsv.manifest.json",
     log:
         "results/{dataset}/logs/table.{table}.log",
@@ -58,7 +60,7 @@ rule table:
         program=program("table"),
         spec=spec(
             "table",
-            settings=["table", "significance"],
+            settings=["table", "significance", "notes"],
             packages=["numpy", "pandas", "scipy"],
             modules=lambda settings: list(
                 dict.fromkeys(
@@ -67,13 +69,13 @@ rule table:
                 )
             ),
         ),
-        rows=given("metrics", "models"),
+        rows=given("metrics", "models", "lengths", "losses"),
         published=given("published"),
         overlays=f"--overlays {shlex.join(overlay_files())}" if overlay_files() else "",
     shell:
         "{params.program} --spec {params.spec:q} {params.rows} {params.overlays}"
         " --counts {input.counts:q} {params.published} --output {output.table:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        " --notes {output.notes:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 
 rule compare:

@@ -34,6 +34,7 @@ rule train:
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{train}.jsonl"),
         examples=examples_of,
+        lengths=lengths_if_auto("query", "passage"),
     output:
         model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",
         losses="results/{dataset}/systems/{system}/{variant}/model/losses.jsonl",
@@ -68,6 +69,7 @@ rule train:
             ],
         ),
         work=work("train"),
+        lengths=given("lengths"),
         folder=lambda wildcards, output: os.path.dirname(output.model),
         query_prefix=lambda wildcards, input: input.query_tokens.removesuffix(
             ".tokens.npy"
@@ -75,6 +77,6 @@ rule train:
     shell:
         "{params.program} --spec {params.spec:q} --initial $(dirname {input.initial:q})"
         " --collection-tokens {input.tokens:q} --query-tokens {params.query_prefix:q}"
-        " --doc-ids {input.doc_ids:q} --queries {input.queries:q} --examples {input.examples:q}"
+        " --doc-ids {input.doc_ids:q} --queries {input.queries:q} --examples {input.examples:q} {params.lengths}"
         " --output {params.folder:q} --work-folder {params.work:q}"
         " --manifest {output.manifest:q} {params.options} 2>&1 | tee {log:q}"

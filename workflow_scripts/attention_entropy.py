@@ -27,10 +27,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", type=Path, required=True, help="Hugging Face folder")
     parser.add_argument("--tokens", type=Path, nargs="+", required=True, help="the token shards, in order")
     parser.add_argument("--doc-ids", type=Path, required=True)
+    parser.add_argument("--lengths", type=Path, help="lengths.json, where a length of the recipe is auto")
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config, drawn = arguments.spec["config"], arguments.spec["wildcards"]
 
+    from condenser.data.lengths import resolved
     from condenser.data.records import read_doc_ids
     from condenser.data.tokens import prefix_of, shard_files
     from condenser.model.devices import set_up
@@ -39,10 +41,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     prefixes = [prefix_of(shard) for shard in arguments.tokens]
     files = [file for prefix in prefixes for file in shard_files(prefix)]
+    lengths = [arguments.lengths] if arguments.lengths else []
     manifest = Manifest(
         arguments.manifest,
         arguments.spec,
-        inputs=[*encoder_files(arguments.model), *files, arguments.doc_ids],
+        inputs=[*encoder_files(arguments.model), *files, arguments.doc_ids, *lengths],
     )
     compute = set_up(precision="fp32", **config["compute"])
     counts = write_attention_entropies(
@@ -52,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.output,
         num_passages=int(drawn["passages"]),
         seed=int(drawn["draw"]),
-        max_tokens=config["recipe"]["lengths"]["passage"],
+        max_tokens=resolved(config["recipe"]["lengths"], arguments.lengths)["passage"],
         batch_tokens=config["encode"]["batch_tokens"],
         device=compute.device,
     )

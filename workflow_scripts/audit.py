@@ -11,7 +11,8 @@
         --manifest results/msmarco/audit.manifest.json
 
 Reads the passages; queries, judgements, examples of the systems `audit.systems` and runs of the systems
-`audit.judges` on the train queries, where there are some. Writes a line for each finding, their counts as
+`audit.judges` on the train queries, where there are some; how long the texts are, by the checkpoint (the
+folder of the file) whose tokenizer reads them. Writes a line for each finding, their counts as
 JSON, and the manifest. Removes nothing.
 """
 
@@ -32,14 +33,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--qrels", type=Path, nargs="*", default=[], help="qrels.SPLIT.tsv of all splits")
     parser.add_argument("--examples", type=Path, nargs="*", default=[], help="of audit.systems, in order")
     parser.add_argument("--runs", type=Path, nargs="*", default=[], help="of audit.judges, in order")
+    parser.add_argument("--lengths", type=Path, nargs="*", default=[], help="lengths.json of each checkpoint")
     parser.add_argument("--output", type=Path, required=True, help="the findings")
     parser.add_argument("--counts", type=Path, required=True)
     args = parser.parse_args(argv)
     train = [args.train_queries] if args.train_queries else []
     inputs = [args.collection, *train, *args.eval_queries, *args.qrels, *args.examples, *args.runs]
+    inputs += args.lengths
     manifest = Manifest(args.manifest, args.spec, inputs=inputs)
 
     from condenser.data.audit import Thresholds, audit, write_findings
+    from condenser.data.lengths import read_text_lengths
     from condenser.files import write_json
 
     settings = args.spec["config"]["audit"]
@@ -50,6 +54,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         qrels=args.qrels,
         examples=dict(zip(settings["systems"], args.examples, strict=False)),  # none without train queries
         runs=dict(zip(settings["judges"], args.runs, strict=False)),
+        lengths=args.spec["config"]["lengths"],
+        text_lengths={file.parent.name: read_text_lengths(file) for file in args.lengths},
         thresholds=Thresholds(**{key: settings[key] for key in Thresholds._fields}),
     )
     write_findings(args.output, findings)

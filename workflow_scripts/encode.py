@@ -28,12 +28,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=Path, required=True, help="the token shard")
     parser.add_argument("--shard", required=True, help="for example 0-of-2")
     parser.add_argument("--doc-ids", type=Path, required=True)
+    parser.add_argument("--lengths", type=Path, help="lengths.json, where a length of the recipe is auto")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.output.name
 
+    from condenser.data.lengths import resolved
     from condenser.data.records import count_doc_ids, read_doc_ids
     from condenser.data.tokens import prefix_of, shard_files, shard_rows
     from condenser.model.devices import set_up
@@ -41,10 +43,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.retrieve.encode import encode_texts
 
     prefix = prefix_of(arguments.tokens)
+    lengths = [arguments.lengths] if arguments.lengths else []
     manifest = Manifest(
         arguments.manifest,
         arguments.spec,
-        inputs=[*encoder_files(arguments.retriever), *shard_files(prefix), arguments.doc_ids],
+        inputs=[*encoder_files(arguments.retriever), *shard_files(prefix), arguments.doc_ids, *lengths],
     )
     compute = set_up(**config["compute"])
     first_row, _ = shard_rows(
@@ -56,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.output,
         rows=None,
         role="passage",
-        max_tokens=config["recipe"]["lengths"]["passage"],
+        max_tokens=resolved(config["recipe"]["lengths"], arguments.lengths)["passage"],
         **config["encode"],
         compute=compute,
         work_folder=manifest.own_folder(work_folder),

@@ -29,12 +29,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--tokens", type=Path, required=True, help="the queries' tokens")
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--subset", type=Path, help="ids of the queries to embed; else all")
+    parser.add_argument("--lengths", type=Path, help="lengths.json, where a length of the recipe is auto")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     arguments = parser.parse_args(argv)
     config = arguments.spec["config"]
     work_folder = arguments.work_folder / arguments.output.name
 
+    from condenser.data.lengths import resolved
     from condenser.data.records import read_queries
     from condenser.data.subsets import read_subset
     from condenser.data.tokens import prefix_of, shard_files
@@ -50,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         wanted = read_subset(arguments.subset)
         ids = (query.query_id for query in read_queries(arguments.queries))
         rows = [row for row, query_id in enumerate(ids) if query_id in wanted]
+    if arguments.lengths:
+        inputs.append(arguments.lengths)
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=inputs)
     compute = set_up(**config["compute"])
     counts = encode_texts(
@@ -58,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.output,
         rows=rows,
         role="query",
-        max_tokens=config["recipe"]["lengths"]["query"],
+        max_tokens=resolved(config["recipe"]["lengths"], arguments.lengths)["query"],
         **config["encode"],
         compute=compute,
         work_folder=manifest.own_folder(work_folder),

@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=Path, help="of the evaluation split; without, the first passages")
     parser.add_argument("--qrels", type=Path)
     parser.add_argument("--metrics", type=Path)
+    parser.add_argument("--lengths", type=Path, required=True, help="lengths.json")
     parser.add_argument("--output", type=Path, required=True, help="the folder to write")
     args = parser.parse_args(argv)
 
@@ -46,9 +47,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     given = [file for file in (args.queries, args.qrels, args.metrics) if file is not None]
     encoders = [*encoder_files(args.retriever), args.retriever / QUERY_FOLDER]
     inputs = [file for file in encoders if file.exists()]
-    inputs += [*args.embeddings, args.collection, args.doc_ids, args.counts, *given]
+    inputs += [*args.embeddings, args.collection, args.doc_ids, args.counts, args.lengths, *given]
     manifest = Manifest(args.manifest, args.spec, inputs=inputs)
 
+    from condenser.data.lengths import resolved
     from condenser.export.agreement import Searched
     from condenser.export.card import facts_of
     from condenser.export.export import export_retriever
@@ -58,8 +60,10 @@ def main(argv: Sequence[str] | None = None) -> None:
         args.retriever,
         args.output,
         Searched(args.embeddings, args.collection, args.doc_ids, args.queries, args.qrels),
-        facts=facts_of(args.spec, args.retriever, counts=args.counts, metrics=args.metrics),
-        lengths=config["recipe"]["lengths"],
+        facts=facts_of(
+            args.spec, args.retriever, counts=args.counts, metrics=args.metrics, lengths=args.lengths
+        ),
+        lengths=resolved(config["recipe"]["lengths"], args.lengths),
         encode=config["encode"],
         threads=config["compute"]["threads"],
         significance=config["significance"],

@@ -6,8 +6,9 @@
         --manifest results/msmarco/tokens/backbone/queries.dev.manifest.json
 
 Reads the queries and a model's tokenizer. Writes PREFIX.tokens.npy,
-PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy (a query is one sentence after an empty title)
-and the manifest, which counts rows, rows without tokens and tokens.
+PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy (a query is one sentence after an empty title),
+PREFIX.counts.json (rows by their length, words and unknown words) and the manifest, which counts rows, rows
+without tokens and tokens.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output-prefix", type=Path, required=True)
     args = parser.parse_args(argv)
 
-    from condenser.data.tokens import Tokenizer, shard_files, tokenise_queries
+    from condenser.data.tokens import Tokenizer, counts_file, shard_files, tokenise_queries
 
     manifest = Manifest(args.manifest, args.spec, inputs=[args.queries, args.tokenizer / "tokenizer.json"])
     counts = tokenise_queries(
         args.queries, args.output_prefix, Tokenizer(args.tokenizer), batch_size=BATCH_ROWS
     )
-    manifest.write(outputs=shard_files(args.output_prefix), counts=counts)
+    manifest.write(outputs=[*shard_files(args.output_prefix), counts_file(args.output_prefix)], counts=counts)
 
 
 if __name__ == "__main__":

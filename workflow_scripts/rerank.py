@@ -34,12 +34,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--doc-ids", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--subset", type=Path, help="ids of the queries to rerank; else all")
+    parser.add_argument("--lengths", type=Path, help="lengths.json, where a length of the recipe is auto")
     parser.add_argument("--work-folder", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True, help="the reranked run")
     args = parser.parse_args(argv)
     config = args.spec["config"]
     work_folder = args.work_folder / args.output.name
 
+    from condenser.data.lengths import resolved
     from condenser.data.subsets import read_subset
     from condenser.data.text_files import TextFiles
     from condenser.data.tokens import prefix_of, shard_files
@@ -51,6 +53,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     inputs = [args.model, args.candidates, *tokens, args.doc_ids, args.queries]
     if args.subset:
         inputs.append(args.subset)
+    if args.lengths:
+        inputs.append(args.lengths)
     manifest = Manifest(args.manifest, args.spec, inputs=inputs)
     compute = set_up(**config["compute"])
     counts = rerank(
@@ -60,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         TextFiles(prefixes[:-1], prefixes[-1], args.doc_ids, args.queries),
         subset=read_subset(args.subset) if args.subset else None,
         depth=config["depth"],
-        lengths=config["recipe"]["lengths"],
+        lengths=resolved(config["recipe"]["lengths"], args.lengths, in_one_row=True),
         **config["encode"],
         compute=compute,
         work_folder=manifest.own_folder(work_folder),

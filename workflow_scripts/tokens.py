@@ -8,7 +8,8 @@
         --manifest results/msmarco/tokens/backbone/collection.0-of-2.manifest.json
 
 Reads the collection, its ids and a model's tokenizer. Writes PREFIX.tokens.npy,
-PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy and the manifest, which counts rows, rows with a
+PREFIX.sentence_lengths.npy, PREFIX.num_sentences.npy, PREFIX.counts.json (rows by their length, words and
+unknown words) and the manifest, which counts rows, rows with a
 title, rows without tokens, sentences and tokens. Settings: `encode.block_rows`; shards are cut at multiples
 of it. `encode.separator`: `always` puts a [SEP] also before a passage without a title.
 """
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--output-prefix", type=Path, required=True)
     args = parser.parse_args(argv)
 
-    from condenser.data.tokens import Tokenizer, shard_files, tokenise_collection
+    from condenser.data.tokens import Tokenizer, counts_file, shard_files, tokenise_collection
 
     manifest = Manifest(
         args.manifest, args.spec, inputs=[args.collection, args.doc_ids, args.tokenizer / "tokenizer.json"]
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         leading_separator=settings["separator"] == "always",
         batch_size=BATCH_ROWS,
     )
-    manifest.write(outputs=shard_files(args.output_prefix), counts=counts)
+    manifest.write(outputs=[*shard_files(args.output_prefix), counts_file(args.output_prefix)], counts=counts)
 
 
 if __name__ == "__main__":

@@ -34,10 +34,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--doc-ids", type=Path, required=True)
     parser.add_argument("--queries", type=Path, required=True)
     parser.add_argument("--examples", type=Path, nargs="+", required=True)
+    parser.add_argument("--lengths", type=Path, help="lengths.json, where a length of the recipe is auto")
     args = parser.parse_args(argv)
     config = args.spec["config"]
 
     from condenser import kinds
+    from condenser.data.lengths import resolved
     from condenser.data.text_files import TextFiles
     from condenser.data.tokens import prefix_of, shard_files
     from condenser.train.examples import TrainingFiles
@@ -48,10 +50,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     texts = TextFiles(prefixes, args.query_tokens, args.doc_ids, args.queries)
     files = TrainingFiles(args.examples, texts)
     system = kinds.load("systems", config["system"]["kind"])
+    given = [args.lengths] if args.lengths else []
+    in_one_row = hasattr(system, "longest_row")
+    lengths = resolved(config["recipe"]["lengths"], args.lengths, in_one_row=in_one_row)
     run_training(
         args,
-        settings=config["recipe"],
-        inputs=[args.initial, *tokens, args.doc_ids, args.queries, *args.examples],
+        settings={**config["recipe"], "lengths": lengths},
+        inputs=[args.initial, *tokens, args.doc_ids, args.queries, *args.examples, *given],
         train=lambda run: system.train(files, args.initial, args.output, run),
     )
 

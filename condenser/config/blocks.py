@@ -5,11 +5,13 @@ Those of a data set, a model, a system and a figure are in the module of its kin
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, PlainValidator
 
+from condenser.data.lengths import AUTO
 from condenser.settings import (
     LARGEST,
     Block,
@@ -46,9 +48,21 @@ class Downloads(Block):
     timeout_s: Positive
 
 
+def _tokens_or_auto(value: Any) -> Any:
+    """One message, where a union of types would give one for each."""
+    if value == AUTO or (type(value) is int and 3 <= value <= 512):
+        return value
+    raise ValueError(f"expected a whole number from 3 to 512 or {AUTO}, got {reprlib.repr(value)}")
+
+
+TokensOrAuto = Annotated[int | str, PlainValidator(_tokens_or_auto)]
+
+
 class Lengths(Block):
-    query: Annotated[int, Field(ge=3, le=512)]
-    passage: Annotated[int, Field(ge=3, le=512)]
+    """Tokens that are read of a text; `auto` leaves 95 % of the texts whole (`condenser.data.lengths`)."""
+
+    query: TokensOrAuto
+    passage: TokensOrAuto
 
 
 class Depth(Block):
@@ -121,6 +135,12 @@ class Report(Block):
     megabytes: Positive
 
 
+class Notes(Block):
+    """Where a note under a table begins."""
+
+    unknown_words: Share
+
+
 class Audit(Block):
     """What an audit looks at, and where its findings begin: see docs/audit.md."""
 
@@ -180,6 +200,7 @@ class Config(Block):
     encode: Encode
     metrics: Metrics
     significance: Significance
+    notes: Notes
     audit: Audit
     report: Report
     tables: dict[Name, Table]

@@ -9,6 +9,7 @@ from typing import Any
 from condenser import experiment, kinds
 from condenser.config.messages import LONGEST_PATH, preview
 from condenser.data import sources
+from condenser.data.lengths import AUTO
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.systems import FOLDER as SYSTEMS
@@ -33,8 +34,9 @@ def check_rows_fit(config: dict[str, Any]) -> None:
         for of, dataset in config["datasets"].items():
             if "recipe" in dataset and experiment.fits(config, name, of) and not sources.task(dataset):
                 recipe = experiment.recipe(config, dataset["recipe"], system)
-                rows[f"recipes.{dataset['recipe']}.lengths.passage"] = recipe["lengths"]["passage"]
-                rows[f"recipes.{dataset['recipe']}.lengths.query"] = recipe["lengths"]["query"]
+                for text in ("passage", "query"):
+                    if (length := recipe["lengths"][text]) != AUTO:  # that is at most what the backbone takes
+                        rows[f"recipes.{dataset['recipe']}.lengths.{text}"] = length
         for model in chain[:-1]:
             settings = config["models"][model]
             objective = kinds.load(OBJECTIVES, settings["objective"])
@@ -64,7 +66,11 @@ def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> N
     root = config["models"][backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
         longest_row = kinds.load(SYSTEMS, entry["kind"]).longest_row
-        tokens = longest_row(experiment.recipe(config, recipe, entry))
+        settings = experiment.recipe(config, recipe, entry)
+        if "lengths" in settings:  # auto takes what is left, which must be a token between the specials
+            lengths = {text: 3 if one == AUTO else one for text, one in settings["lengths"].items()}
+            settings = {**settings, "lengths": lengths}
+        tokens = longest_row(settings)
         key = f"recipes.{recipe}, the longest row of systems.{system}"
         _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
 

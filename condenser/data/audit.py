@@ -14,14 +14,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from condenser.data.lengths import TextLengths
 from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
-from condenser.data.records import Query, TrainExample, read_examples, read_qrels, read_queries, read_run
+from condenser.data.records import (
+    Passage,
+    Query,
+    TrainExample,
+    read_examples,
+    read_qrels,
+    read_queries,
+    read_run,
+)
 from condenser.files import atomic_write, count_lines
 from condenser.progress import track
 
 WHAT_TO_DO = {
     "short_text": "read it: drop it, or correct how its source is read",
     "cut_text": "take the whole text from its source",
+    "unread_text": "set lengths of the recipe, to auto or more tokens, or split the passages",
     "cut_collection": "take whole texts from their source, or say that they are cut",
     "equal_passage": "keep one of the two, with the judgements of both",
     "near_passage": "read both: keep one of the two, or judge both",
@@ -43,9 +53,10 @@ class Finding(NamedTuple):
     """One line of the audit.
 
     Attributes:
-        where: the evaluation set of a leaked query; the system of a negative; who judges it.
+        where: the evaluation set of a leaked query; the system of a negative; who judges it; of unread text,
+            the checkpoint whose tokenizer cuts it.
         score: a similarity from 0 to 1; of a judge, by how much the negative is above the best positive; of
-            short texts and of a cut collection, words or passages.
+            short texts, of unread text and of a cut collection, words or texts.
     """
 
     kind: str
@@ -79,6 +90,8 @@ def audit(
     examples: Mapping[str, Path],
     runs: Mapping[str, Path],
     thresholds: Thresholds,
+    lengths: Mapping[str, int | str],
+    text_lengths: Mapping[str, TextLengths],
 ) -> tuple[list[Finding], dict[str, Any]]:
     """All findings, in order of kind, and counts of what was looked at and found.
 
@@ -86,6 +99,8 @@ def audit(
         eval_queries: by evaluation set.
         examples: train queries with negatives, by the system that they are of.
         runs: of the train queries, by the system that judges the negatives.
+        lengths: of the data set's recipe.
+        text_lengths: by the checkpoint whose tokenizer they are by.
     """
     counts: dict[str, Any] = {"negatives": {}, "judged": {}}
     train = [] if train_queries is None else list(read_queries(train_queries))
@@ -117,7 +132,7 @@ def audit(
             above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values())
             findings += [
                 one._replace(
-                    text=_shown(texts[one.query_id]), other_text=_shown(passages[rows[one.doc_id]].text)
+                    text=_shown(texts[one.query_id]), other_text=_beginning(passages[rows[one.doc_id]])
                 )
                 for one in above
             ]
@@ -132,6 +147,11 @@ def audit(
         for query in (*train, *(query for queries in evaluation.values() for query in queries))
         if not words_of(query.text)
     ]
+    for model, texts_of_model in text_lengths.items():
+        cuts = texts_of_model.cuts(lengths, splits=texts_of_model.queries, in_one_row=False)
+        findings += [
+            Finding("unread_text", where=model, score=num_cut, text=said) for said, num_cut in cuts if num_cut
+        ]
     order = list(WHAT_TO_DO)
     findings.sort(key=lambda one: (order.index(one.kind), one.where, -one.score, *one[1:4]))
     found = Counter(finding.kind for finding in findings)
@@ -152,6 +172,11 @@ def _shown(text: str) -> str:
     return " ".join(text.replace("\0", " ").split())[:_SHOWN]
 
 
+def _beginning(passage: Passage) -> str:
+    """The first characters of a passage's text; of its title where it has no text."""
+    return _shown(passage.text) or _shown(passage.title)
+
+
 def _single_passages(
     passages: Passages, rows: dict[str, int], wanted: set[str], least_words: int
 ) -> Iterator[Finding]:
@@ -163,7 +188,7 @@ def _single_passages(
         if passage.doc_id in wanted:
             rows[passage.doc_id] = row
         if len(words) < least_words:
-            yield Finding("short_text", doc_id=passage.doc_id, score=len(words), text=_shown(passage.text))
+            yield Finding("short_text", doc_id=passage.doc_id, score=len(words), text=_beginning(passage))
         elif passage.text.rstrip().endswith(_CUT_ENDS):
             yield Finding("cut_text", doc_id=passage.doc_id, text=_shown(passage.text.rstrip()[-_SHOWN:]))
         for unit, length in (("words", len(passage.text.split())), ("characters", len(passage.text))):
@@ -191,8 +216,8 @@ def _repeated_passages(
             other_id=other.doc_id,
             score=score,
             what_to_do=_JUDGED if is_open else "",
-            text=_shown(one.text),
-            other_text=_shown(other.text),
+            text=_beginning(one),
+            other_text=_beginning(other),
         )
 
     first = passages.equal_rows()
@@ -287,7 +312,7 @@ def _relevant_negatives(
                 where=system,
                 score=score,
                 text=_shown(text),
-                other_text=_shown(passages[row].text),
+                other_text=_beginning(passages[row]),
             )
 
 

@@ -168,6 +168,16 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
     return True
 
 
+def rows_left_out(counts: Mapping[str, Any]) -> str | None:
+    """By `counts.json`, the bad rows that a data set is without, in words; None where it has all.
+
+    >>> rows_left_out({"left_out": {"passages": 2, "judgements of dev": 1}})
+    'Left out as bad rows: 2 passages, 1 judgements of dev; rejected.jsonl lists them.'
+    """
+    parts = [f"{count:,} {what}" for what, count in counts.get("left_out", {}).items()]
+    return f"Left out as bad rows: {', '.join(parts)}; rejected.jsonl lists them." if parts else None
+
+
 class CanonicalFiles:
     """Writes `collection.jsonl`, `doc_ids.txt`, `queries.<split>.jsonl`, `qrels.<split>.tsv` and
     `rejected.jsonl` of one data set into `folder`; of a data set of sentences, `items.<split>.jsonl` instead
@@ -180,8 +190,10 @@ class CanonicalFiles:
     `counts` has for each file `rows` = `kept` + `rejected` + `without_judgement` (queries that are not
     used) + `repeated` (judgements that occur again) + what a source leaves out, `without_text`,
     `of_documents_without_text` (judgements) and `without_positives` (questions).
-    Blank lines are not rows. `repeated_texts` counts the passages that have the title and text of an earlier
-    one under another id; they are kept.
+    Blank lines are not rows. `left_out` has the rejected rows by what they are, `passages`, `queries`,
+    `judgements of <split>`, `items of <split>` or `titles`; it is not there where none is rejected.
+    `repeated_texts` counts the passages that have the title and text of an earlier one under another id; they
+    are kept.
     """
 
     def __init__(self, folder: str | Path, *, bad_rows: str) -> None:
@@ -190,6 +202,7 @@ class CanonicalFiles:
         self._parts: dict[str, tuple[str, str]] = {}  # file -> names of its part and of itself
         self._doc_ids = IdSet()
         self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
+        self._left_out: Counter[str] = Counter()
 
     def __enter__(self) -> CanonicalFiles:
         self._writing = self._written_together()
@@ -215,7 +228,8 @@ class CanonicalFiles:
         """The numbers of rows read, kept and left out, by file and in total."""
         rejected = sum(tally["rejected"] for tally in self._tallies.values())
         files = {name: dict(sorted(tally.items())) for name, tally in sorted(self._tallies.items())}
-        return {"files": files, "rejected": rejected, **self._totals}
+        left_out = {"left_out": dict(self._left_out)} if self._left_out else {}
+        return {"files": files, "rejected": rejected, **left_out, **self._totals}
 
     def add_part(self, folder: str | Path, files: Iterable[Path]) -> None:
         """Count the rows of `files` together, under the name of their `folder`.
@@ -287,8 +301,12 @@ class CanonicalFiles:
         """The lines of an open stream with their numbers, counted as those of `file`."""
         return text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=self.tally(file))
 
-    def reject(self, file: str, line: int | str, unfit: Unfit, *, below: Iterable[Unfit | None] = ()) -> None:
-        """Leave out a bad row; `below` says of each row below it in the file what is wrong, for the message.
+    def reject(
+        self, what: str, file: str, line: int | str, unfit: Unfit, *, below: Iterable[Unfit | None] = ()
+    ) -> None:
+        """Leave out a bad row; `what` it is one of, for `left_out`.
+
+        `below` says of each row below it in the file what is wrong, for the message.
 
         Raises:
             ValueError: `bad_rows` is "strict".
@@ -296,11 +314,12 @@ class CanonicalFiles:
         if not self._skips:
             raise unfit.at(file, line, more=_more_bad_rows(below))
         self.tally(file)["rejected"] += 1
+        self._left_out[what] += 1
         record = {"file": self._names_of(file)[1], "line": line, "expected": unfit.expected, "got": unfit.got}
         self._rejected.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 
     def _fit(
-        self, rows: Iterable[Row[Record]], check: Callable[[Record], None]
+        self, what: str, rows: Iterable[Row[Record]], check: Callable[[Record], None]
     ) -> Iterator[tuple[str, int | str, Record]]:
         """File, line and record of each row that passes `check`; the other rows are rejected."""
         rows = iter(rows)
@@ -312,7 +331,7 @@ class CanonicalFiles:
                     raise record
                 check(record)
             except Unfit as unfit:
-                self.reject(row.file, row.line, unfit, below=_faults(rows, row.file, check))
+                self.reject(what, row.file, row.line, unfit, below=_faults(rows, row.file, check))
             else:
                 yield row.file, row.line, record
 
@@ -337,7 +356,7 @@ class CanonicalFiles:
 
             def kept() -> Iterator[Passage]:
                 counted = track(rows, "collection", total=num_rows, unit="rows")
-                for file, _, passage in self._fit(counted, check):
+                for file, _, passage in self._fit("passages", counted, check):
                     ids.write(passage.doc_id.encode() + b"\n")
                     self.tally(file)["kept"] += 1
                     digests.add(passage.title, passage.text)
@@ -383,7 +402,7 @@ class CanonicalFiles:
                 of_splits = {split: judged[split] for split in splits}
                 self._sort_queries(rows, of_splits, answered, written)
         for split, rows_of_split in judgements.items():
-            kept = list(self._known_queries(rows_of_split, written[split]))
+            kept = list(self._known_queries(split, rows_of_split, written[split]))
             if split in answered and not written[split]:
                 raise ValueError(
                     f"{self._names()}: expected queries with answers in the split {split!r}, got none."
@@ -440,7 +459,8 @@ class CanonicalFiles:
                 check_text("sentence", text)
 
         def kept(split: str, of_split: Iterable[Row[Item]]) -> Iterator[Item]:
-            for file, line, item in self._fit(track(of_split, split, total=None, unit="rows"), check):
+            counted = track(of_split, split, total=None, unit="rows")
+            for file, line, item in self._fit(f"items of {split}", counted, check):
                 self.tally(file)["kept"] += 1
                 yield Item(f"{split}-{line}", item.texts, item.label)
 
@@ -515,7 +535,7 @@ class CanonicalFiles:
 
         kept: list[tuple[str, int | str, Qrel]] = []
         with self._not_empty("judgements", [split]):
-            for file, line, qrel in self._fit(rows, check):
+            for file, line, qrel in self._fit(f"judgements of {split}", rows, check):
                 if len(grades) == len(kept):
                     self.tally(file)["repeated"] += 1
                 else:
@@ -551,11 +571,11 @@ class CanonicalFiles:
                     "unique query ids", f"{preview(query.query_id)} again", "Remove one of the two rows."
                 )
 
-        for file, _, query in self._fit(rows, check):
+        for file, _, query in self._fit("queries", rows, check):
             yield file, query
 
     def _known_queries(
-        self, rows: Iterable[tuple[str, int | str, Qrel]], queries: Mapping[str, Query]
+        self, split: str, rows: Iterable[tuple[str, int | str, Qrel]], queries: Mapping[str, Query]
     ) -> Iterator[Qrel]:
         """The judgements whose query is written."""
         rows = iter(rows)
@@ -570,7 +590,7 @@ class CanonicalFiles:
                     "Is the query in the file of this split?",
                 )
                 below = (None if other.query_id in queries else unfit for *_, other in rows)
-                self.reject(file, line, unfit, below=below)
+                self.reject(f"judgements of {split}", file, line, unfit, below=below)
 
     def _count_shared(self, written: Mapping[str, dict[str, Query]]) -> None:
         for first, second in combinations(sorted(written), 2):

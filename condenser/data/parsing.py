@@ -7,11 +7,12 @@ text "NA" have no special meaning.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Generic, TypeVar
 
@@ -399,8 +400,11 @@ def whole_grade(text: str) -> int:
     return int(match[1])
 
 
-def tsv_passages() -> Callable[[bytes], Passage]:
-    """A parser of `id<tab>text` or `id<tab>title<tab>text`; the first valid row decides which."""
+def tsv_passages(*, titled: bool) -> Callable[[bytes], Passage]:
+    """A parser of `id<tab>text` or `id<tab>title<tab>text`; the first valid row with a text decides which.
+
+    Above that row, a title without a text is a passage if the file is `titled`: else it is a text and a tab.
+    """
     decided: tuple[str, ...] = ()
 
     def parse(line: bytes) -> Passage:
@@ -418,11 +422,27 @@ def tsv_passages() -> Callable[[bytes], Passage]:
         doc_id, *title, text = tab_columns(line, names=names)
         passage = Passage(doc_id, title[0] if title else "", text)
         if not decided:
+            if not titled:
+                check_text("passage text", passage.text)
             check_passage(passage)
-            decided = names
+            decided = names if passage.text.strip() else ()
         return passage
 
     return parse
+
+
+def are_titled(lines: Iterable[tuple[int, bytes | Unfit]]) -> bool:
+    """Whether the rows of a `collection.tsv` have titles, by the first valid one with a text.
+
+    Where no row has a text, they have: a row without title and text is none.
+    """
+    parse = tsv_passages(titled=False)
+    for _, line in lines:
+        if not isinstance(line, Unfit):
+            with contextlib.suppress(Unfit):
+                parse(line)
+                return line.count(b"\t") == 2
+    return True
 
 
 def tsv_query(line: bytes) -> Query:
@@ -517,12 +537,15 @@ def check_passage(passage: Passage) -> None:
     """Check that every later stage can use a passage; raises `Unfit` otherwise."""
     check_id("passage id", passage.doc_id)
     _check_characters("passage title", passage.title)
-    check_text("passage text", passage.text)
+    if passage.title.strip():  # a title alone is a passage, too, as in BEIR
+        _check_characters("passage text", passage.text)
+    else:
+        check_text("passage text", passage.text)
     num_characters = _utf16_length(passage.title) + bool(passage.title) + _utf16_length(passage.text)
     if num_characters > MAX_PASSAGE_CHARACTERS:
         raise Unfit(
             f"a title and text of at most {MAX_PASSAGE_CHARACTERS:,} characters (UTF-16) together",
-            f"{num_characters:,} in {preview(passage.text)}",
+            f"{num_characters:,} in {preview(passage.text or passage.title)}",
             "Cut the text into shorter passages: BM25's reader has this limit.",
         )
 

@@ -5,6 +5,8 @@ without [CLS] and [SEP] around them; `num_sentences` [row] and `sentence_lengths
 them up. Sentence 0 of every row is its title with its [SEP], so that a row read from its start is the
 passage `title [SEP] text` (coCondenser, A.1). Without a title it has length 0, or is [SEP] alone.
 
+Beside the arrays, `counts.json` has what notes and `lengths: auto` need (`condenser.data.lengths`).
+
 Tokens are uint16 unless the vocabulary needs uint32. A count takes one byte; from 255 on it is a byte
 of 255 for each whole 255 in it, and a byte for the rest.
 """
@@ -20,6 +22,7 @@ from typing import IO, Any
 import numpy as np
 from jaxtyping import Bool, Int, Integer, UInt8, UInt32
 
+from condenser.data.lengths import TokenCounts
 from condenser.data.records import read_passages, read_queries
 from condenser.data.sentences import split_sentences
 from condenser.files import atomic_write, count_lines, load_npy, read_json, save_npy
@@ -32,6 +35,12 @@ def shard_files(prefix: str | Path) -> list[Path]:
     """The files of the shard behind a prefix, in the order of `PARTS`."""
     prefix = Path(prefix)
     return [prefix.with_name(f"{prefix.name}.{part}.npy") for part in PARTS]
+
+
+def counts_file(prefix: str | Path) -> Path:
+    """The counts beside the shard behind a prefix."""
+    prefix = Path(prefix)
+    return prefix.with_name(f"{prefix.name}.counts.json")
 
 
 def prefix_of(tokens_file: str | Path) -> Path:
@@ -207,6 +216,7 @@ def write_token_shard(
     became [UNK]. `num_rows`, where it is known beforehand, is for the time left that is shown.
     """
     tokens_file, lengths_file, nums_file = shard_files(prefix)
+    tally = TokenCounts()
     all_lengths, all_nums = [np.zeros(0, np.uint8)], [np.zeros(0, np.uint8)]
     names = ("rows", "rows_with_title", "rows_without_tokens", "sentences", "tokens", "unknown_words")
     counts = dict.fromkeys(names, 0)
@@ -231,10 +241,14 @@ def write_token_shard(
             counts["sentences"] += len(lengths) - len(batch)
             counts["tokens"] += len(ids)
             counts["unknown_words"] += int(np.count_nonzero(ids == tokenizer.unk_id))
+            is_word = ~tokenizer.is_continuation[ids] & (ids != tokenizer.sep_id)
+            tally.add(np.add.reduceat(lengths, first), num_words=int(np.count_nonzero(is_word)))
             progress.advance(len(batch))
         _write_header(file, counts["tokens"], tokenizer.dtype)
         save_npy(lengths_file, np.concatenate(all_lengths))
         save_npy(nums_file, np.concatenate(all_nums))
+    tally.num_unknown = counts["unknown_words"]
+    tally.write(counts_file(prefix))
     return counts
 
 

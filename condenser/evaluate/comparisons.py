@@ -158,6 +158,16 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Meas
     return pd.DataFrame(lines, columns=list(_COLUMNS)).astype(_COLUMNS)
 
 
+def holm_note(comparisons: Iterable[tuple[str, float, float]]) -> list[str]:
+    """Why an interval can leave out 0 beside "no difference shown", where one does; verdict, low and high."""
+    if any(verdict == "no difference shown" and (low > 0 or high < 0) for verdict, low, high in comparisons):
+        return [
+            'Where an interval of a difference leaves out 0 beside "no difference shown", it is that of this '
+            "comparison alone; the verdict allows for all comparisons of the table (Holm)."
+        ]
+    return []
+
+
 def rendered_comparisons(frame: pd.DataFrame) -> str:
     """The lines of `make_comparisons` as text for the terminal, without what is in the file alone."""
     blocks: list[str] = []
@@ -172,6 +182,8 @@ def rendered_comparisons(frame: pd.DataFrame) -> str:
             **{"p (Holm)": lines["holm_p_value"], "verdict": lines["verdict"]},
         }
         blocks.append("\n".join(aligned({header: [*cells] for header, cells in columns.items()})))
+    of_tests = frame[["verdict", "difference_low", "difference_high"]].fillna(math.nan)
+    blocks += holm_note(of_tests.itertuples(index=False, name=None))
     return "\n\n".join(blocks) or "Nothing to compare."
 
 

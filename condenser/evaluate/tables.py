@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -264,8 +265,10 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
         file.write(text.encode())
 
 
-def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
+def rendered(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = ()) -> str:
     """A table as text for a terminal of 120 columns, with lines that say what its figures are of.
+
+    The `notes` stand last (`condenser.evaluate.notes`).
 
     A cell is the mean over seeds, its standard deviation where there are several, and its interval; what does
     not fit is left to the file. `confidence` is that of the intervals.
@@ -286,8 +289,9 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
     lines.append(f"{about}.")
     if "other_columns" in frame:
         lines += [f"{part}." for part in one["other_columns"].split(_BETWEEN)]
+    below = [line for note in notes for line in textwrap.wrap(note, _SCREEN)]
     if not one["queries"]:
-        return "\n".join(lines)
+        return "\n".join([*lines, *below])
     names = [official.name for official in OFFICIAL.values()]
     with_figures = [name for name in _measures_of(frame) if f"{name}_{_PUBLISHED}" in frame]
     if with_figures or len(measured) < len(frame):
@@ -307,7 +311,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float) -> str:
         )
     if worse := measured.loc[measured[_START] == "worse", "method"].unique().tolist():
         lines.append(f"WORSE than the untouched start: {'; '.join(worse)}.")
-    return "\n".join(lines)
+    return "\n".join([*lines, *below])
 
 
 def made_unmeasured(

@@ -153,6 +153,16 @@ def has_seeds(config: Config, system: str) -> bool:
     )
 
 
+def checkpoints_of(config: Config, dataset: str) -> list[str]:
+    """The checkpoints whose tokenizers read the passages of a data set for the systems of all tables."""
+    initials = [
+        config["systems"][name]["initial"]
+        for name in sorted(systems_of_tables(config))
+        if ranks(config, name) and fits(config, name, dataset) and "initial" in config["systems"][name]
+    ]
+    return list(dict.fromkeys(root(config, initial) for initial in initials))
+
+
 def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int:
     """Hits a query, at most, in the runs of a system; `purpose` is "train" or "eval" (`depth` of a recipe).
 

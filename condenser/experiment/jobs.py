@@ -26,6 +26,7 @@ from condenser.experiment.tables import (
     table_columns,
     table_comparisons,
     table_entry,
+    table_notes,
     table_rows,
 )
 from condenser.systems import FOLDER as SYSTEMS
@@ -36,7 +37,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     """The configuration as one job sees it.
 
     Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system`, `table` and `figure` of
-    the job's wildcards, its `seed` and `train_queries` (None: all), and `depth`, the number of hits per query
+    the job's wildcards, its `seed` and `train_queries` (None: all), `lengths`
+    of its data set's recipe, also of texts that name none, and `depth`, the number of hits per query
     in runs of its split.
 
     Raises:
@@ -81,6 +83,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
                 else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
             )
     if "dataset" in seen:
+        named = seen["dataset"].get("recipe") or config.get("recipe")
+        seen["lengths"] = config["recipes"].get(named, {}).get("lengths")
         seen["metrics"] = metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen["dataset"] = sources.collected(seen["dataset"])
     if "table" in seen:
@@ -91,6 +95,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
             "columns": [asdict(column) for column in of_table],
             "left_out": left_out,
             "published": table_entry(config, wildcards["dataset"], wildcards["table"])["published"],
+            "notes": table_notes(config, wildcards["dataset"], wildcards["table"]),
             **{"rows": rows, "starts": starts, "comparisons": comparisons},
         }
     if "figure" in seen:

@@ -10,16 +10,22 @@ from condenser.data import sources
 from condenser.evaluate import columns
 from condenser.experiment import (
     Config,
+    chain,
     fits,
     has_sizes,
     is_measured,
+    is_seeded,
     is_trained,
     metrics,
+    parse_variant,
+    ranks,
     recipe,
     root,
     run_depth,
     variant,
 )
+from condenser.files import canonical_json
+from condenser.systems import FOLDER as SYSTEMS
 
 
 def table_entry(config: Config, dataset: str, table: str) -> dict[str, Any]:
@@ -104,6 +110,45 @@ def _variants(
     """The variants of a system by the seeds of a table or figure, each once."""
     seeds = entry["seeds"] or [config["seed"]]
     return list(dict.fromkeys(variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds))
+
+
+def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict[str, Any]]]:
+    """What the notes under a table are about: texts that its models read, and trainings behind its rows.
+
+    `texts` has a data set of the table's columns, the checkpoint whose tokenizer a system uses, the `lengths`
+    of its recipe, whether a query and a passage share a row; then the evaluation splits of the columns, and
+    the systems of which all that is the same. `trainings` has a model and its seed, or a system and its
+    variant.
+    """
+    places, _ = table_columns(config, dataset, table)
+    texts: dict[str, dict[str, Any]] = {}
+    trainings: dict[str, dict[str, Any]] = {}
+    for row in table_rows(config, dataset, table):
+        system = config["systems"][row["system"]]
+        if "initial" not in system:
+            continue
+        for of, split in columns.places(places):
+            if not (ranks(config, row["system"]) and fits(config, row["system"], of)):
+                continue
+            settings = recipe(config, config["datasets"][of].get("recipe") or config["recipe"], system)
+            about = {
+                **{"dataset": of, "model": root(config, system["initial"]), "lengths": settings["lengths"]},
+                "in_one_row": hasattr(kinds.load(SYSTEMS, system["kind"]), "longest_row"),
+            }
+            entry = texts.setdefault(canonical_json(about), {**about, "splits": [], "systems": []})
+            for key, value in (("splits", split), ("systems", row["method"])):
+                if value is not None and value not in entry[key]:
+                    entry[key].append(value)
+        for name in row["variants"]:
+            _, seed = parse_variant(name)
+            made: list[dict[str, Any]] = [
+                {"model": model, "seed": seed if is_seeded(config, model) else None}
+                for model in reversed(chain(config, system["initial"])[:-1])
+            ]
+            if is_trained(config, row["system"]):
+                made.append({"system": row["system"], "variant": name})
+            trainings |= {canonical_json(one): one for one in made}
+    return {"texts": list(texts.values()), "trainings": list(trainings.values())}
 
 
 _SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}

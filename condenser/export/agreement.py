@@ -229,7 +229,9 @@ def _query_texts(searched: Searched, *, limit: int | None) -> tuple[list[str], l
     """Ids and texts of the queries, at most `limit`; of the first passages where there are no queries."""
     if searched.queries is None:
         some = list(islice(read_passages(searched.collection), limit or QUERIES))
-        return [passage.doc_id for passage in some], [passage.text for passage in some]
+        return [passage.doc_id for passage in some], [
+            passage.text if passage.text.strip() else passage.title for passage in some
+        ]
     read = list(islice(read_queries(searched.queries), limit))
     return [query.query_id for query in read], [query.text for query in read]
 

@@ -17,6 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from condenser.data.canonical import rows_left_out
+from condenser.data.lengths import TextLengths, read_text_lengths
+from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
 from condenser.files import canonical_json, read_json, sha256_text
@@ -143,6 +146,7 @@ The manifests of these stages hold all settings, and the digests of all that the
 
 It was measured on these queries alone. On other texts it may be worse than BM25. Nothing was done about
 biases of its texts or of the model that it starts from.
+$notes
 
 ## Licences
 
@@ -185,6 +189,8 @@ class Facts:
         weights: SHA-256 of the weights by path in the retriever's folder.
         counts: `counts.json` of the data set.
         metrics: `metrics.<split>.json`, where queries are judged.
+        texts: how long the texts are.
+        unknown_words: a larger share of words that the vocabulary does not have is noted.
     """
 
     spec: Mapping[str, Any]
@@ -192,9 +198,13 @@ class Facts:
     weights: Mapping[str, str]
     counts: Mapping[str, Any]
     metrics: Mapping[str, Any] | None
+    texts: TextLengths
+    unknown_words: float
 
 
-def facts_of(spec: Mapping[str, Any], retriever: Path, *, counts: Path, metrics: Path | None) -> Facts:
+def facts_of(
+    spec: Mapping[str, Any], retriever: Path, *, counts: Path, metrics: Path | None, lengths: Path
+) -> Facts:
     """Read the manifests behind the weights of a retriever.
 
     Raises:
@@ -214,7 +224,8 @@ def facts_of(spec: Mapping[str, Any], retriever: Path, *, counts: Path, metrics:
         if file in record.outputs
     }
     read = None if metrics is None else read_json(metrics)
-    return Facts(spec, stages_behind(record), digests, read_json(counts), read)
+    texts, unknown_words = read_text_lengths(lengths), spec["config"]["notes"]["unknown_words"]
+    return Facts(spec, stages_behind(record), digests, read_json(counts), read, texts, unknown_words)
 
 
 def stages_behind(record: Record) -> list[Record]:
@@ -307,9 +318,22 @@ def model_card(
         ),
         loss=_loss(agreement["int8"]),
         training=_lines(_training(facts)),
+        notes="".join(f"\n- {note}" for note in _notes(facts)),
         start_licence=_licence_of_start(start),
         text_licence=_licence_of_texts(source),
         provenance=_lines(_provenance(facts)),
+    )
+
+
+def _notes(facts: Facts) -> list[str]:
+    """What is left out and not read of the collection, as notes under tables say it."""
+    lengths = facts.spec["config"]["recipe"]["lengths"]
+    cuts = facts.texts.cuts(lengths, splits=facts.texts.queries, in_one_row=False)
+    lines = [line for line, _ in cuts]
+    if left_out := rows_left_out(facts.counts):
+        lines.append(left_out)
+    return lines + unknown_lines(
+        facts.texts, "this model", splits=facts.texts.queries, above=facts.unknown_words
     )
 
 

@@ -68,7 +68,8 @@ def shown_answer(asked: Asked, answer: Answer, *, columns: int) -> Iterator[str]
     for hit in answer.hits:
         title = f"  {plain(hit.title)}" if hit.title else ""
         yield cut(f"{hit.rank:3d}  {hit.score:9.4f}  {plain(hit.doc_id)}{title}", columns)
-        yield from _folded(plain(hit.text), columns, indent=5)
+        if text := plain(hit.text).strip():
+            yield from _folded(text, columns, indent=5)
     if not answer.hits:
         yield "No passage has a word of the query."
     yield ", ".join(f"{step} {took:,.0f} ms" for step, took in answer.milliseconds.items())

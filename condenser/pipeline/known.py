@@ -13,6 +13,7 @@ from typing import Any
 
 from condenser import experiment, kinds
 from condenser.data import sources
+from condenser.data.lengths import AUTO
 from condenser.experiment.tables import table_rows
 from condenser.files import write_json
 from condenser.live.searchers import FOLDER
@@ -28,6 +29,7 @@ def write_known(
     file: Path,
     *,
     encoder_of: Callable[[str, str, str], str],
+    lengths_of: Callable[[str, str], str],
     specs: Specs,
 ) -> str:
     """Write what can be asked, by data set and system; gives the file.
@@ -35,6 +37,7 @@ def write_known(
     Args:
         results: the folder of all results.
         encoder_of: the weights of the encoder of a data set's system and variant.
+        lengths_of: how long the texts of a data set are, by the tokenizer of a model.
     """
     freshness = Freshness()
 
@@ -71,6 +74,8 @@ def write_known(
             variant=str(folder / "{variant}"),
             shards=experiment.token_shards(config),
         )
+        if AUTO in settings["recipe"].get("lengths", {}).values() and "initial" in entry:
+            found["files"]["lengths"] = [lengths_of(dataset, entry["initial"])]
         made = [path.name for path in sorted(folder.glob("*")) if re.fullmatch(found["pattern"], path.name)]
         found["variants"] = {}
         for variant in dict.fromkeys([usual, *made]):

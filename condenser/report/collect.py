@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from condenser.evaluate.notes import read_notes
 from condenser.files import canonical_json, read_json
 from condenser.report.charts import Line, Point, chart
 from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, LastRun, last_run, needs_of, reached
@@ -68,6 +69,7 @@ class Report:
     def files(self) -> list[Path]:
         """The results that the page shows; of what manifests and benchmarks say, they are no part."""
         shown = [self._table_file(result) for result in [*self._tables, *self._tests.values()]]
+        shown += [file for result in self._tables for file in result.outputs if file.suffix == ".txt"]
         shown += [file for result in [*self._figures, *self._plans] for file in result.outputs]
         shown += [file for _, file in self._curves]
         shown += [file for ranking in self._rankings for file in (ranking.metrics, ranking.run)]
@@ -78,7 +80,7 @@ class Report:
         return sorted(set(shown))
 
     def _table_file(self, result: Result) -> Path:
-        return next(iter(result.outputs))
+        return next(file for file in result.outputs if file.suffix == ".tsv")
 
     def _texts(self) -> dict[str, Path]:
         """Judgements, queries and passages of the evaluation; none where nothing was measured."""
@@ -146,6 +148,7 @@ class Report:
             "collection": rows[0]["collection"] if rows else "",
             "published": settings["published"],
             "has_published": any(row["origin"] == "published" for row in rows),
+            "notes": [note for file in result.outputs if file.suffix == ".txt" for note in read_notes(file)],
             "tests": tests,
             "num_held": sum(test["verdict"] in ("better", "worse") for test in tests),
             "changes": result.changes,

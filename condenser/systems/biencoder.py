@@ -54,9 +54,10 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run) -> dict[s
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What fine-tuning takes (`condenser.pipeline.costs.stages`): an item is a query with its passages."""
     recipe, model = job.config["recipe"], data.shape(job)
+    lengths, room = recipe["lengths"], model.max_positions
     rows = [
-        (1, data.queries(job).cut(recipe["lengths"]["query"])),
-        (recipe["passages_per_query"], data.passages(job).cut(recipe["lengths"]["passage"])),
+        (1, data.queries(job).cut(lengths["query"], num_positions=room)),
+        (recipe["passages_per_query"], data.passages(job).cut(lengths["passage"], num_positions=room)),
     ]
     return model.training(
         recipe,

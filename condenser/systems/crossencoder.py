@@ -71,8 +71,11 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     length.
     """
     recipe, model = job.config["recipe"], replace(data.shape(job), pooling="cls")
-    queries = data.queries(job).cut(recipe["lengths"]["query"])
-    lengths = data.passages(job).cut(recipe["lengths"]["passage"]) + round(queries.mean()) - 1
+    room = model.max_positions
+    queries = data.queries(job).cut(recipe["lengths"]["query"], num_positions=room)
+    room -= int(queries.max()) - 1
+    passages = data.passages(job).cut(recipe["lengths"]["passage"], num_positions=room)
+    lengths = passages + round(queries.mean()) - 1
     if job.stage == "train":
         return model.training(
             recipe,

@@ -79,6 +79,7 @@ def train_crossencoder(
                 len(items),
                 int(pairs.lengths.sum()),
                 lambda: files.batch_ids(asked, passages),
+                len(examples),
             )
 
         def score(chunk: Chunk[Rows]) -> Tensor:

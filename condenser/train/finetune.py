@@ -94,6 +94,7 @@ def train_retriever(
                 len(items),
                 num_query_tokens + num_passage_tokens,
                 lambda: files.batch_ids(asked, passages),
+                len(examples),
             )
 
         def encode(chunk: Chunk[Rows]) -> Tensor:

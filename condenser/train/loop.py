@@ -57,6 +57,7 @@ class Batch(Generic[Content]):
     num_items: int
     num_tokens: int  # with special tokens, without padding
     ids: Callable[[], Mapping[str, Sequence[str]]]  # by kind of text, in the batch's order
+    num_in_epoch: int  # items of a whole epoch
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class StepRecord:
             "step": self.step,
             "epoch": self.batch.epoch,
             "items": self.batch.num_items,
+            "items_of_epoch": self.batch.num_in_epoch,
             "tokens": self.batch.num_tokens,
             **{name: number(value) for name, value in self.losses.items()},
             "grad_norm": number(self.grad_norm),

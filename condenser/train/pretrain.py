@@ -124,7 +124,14 @@ def pretrain(
                 processes=processes,
             )
             num_tokens = sum(int(group.lengths.sum()) + 2 * len(group.lengths) for group in groups.values())
-            return Batch(texts, epoch, len(items), num_tokens, lambda: ids_of(shards, groups, doc_ids))
+            return Batch(
+                texts,
+                epoch,
+                len(items),
+                num_tokens,
+                lambda: ids_of(shards, groups, doc_ids),
+                training.num_items,
+            )
 
         def save(folder: Path) -> None:
             mix_in(training.model.backbone, start, share=settings["initial_share"])

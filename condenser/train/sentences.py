@@ -94,6 +94,7 @@ def train_sentence_encoder(
                 len(chosen),
                 sum(int(column["attention_mask"].sum()) for column in features),
                 lambda: {"items": [one.item_id for one in chosen]},
+                len(items),
             )
 
         def backward(columns: Columns, step: int, loss_scale: float) -> dict[str, float]:

@@ -12,6 +12,7 @@ rule encode:
             wildcards.dataset, initial_of(wildcards), f"collection.{wildcards.shard}"
         ),
         doc_ids=data("doc_ids.txt"),
+        lengths=lengths_if_auto("passage"),
     output:
         embeddings="results/{dataset}/systems/{system}/{variant}/embeddings/collection.{shard}.npy",
         manifest="results/{dataset}/systems/{system}/{variant}/embeddings/collection.{shard}.manifest.json",
@@ -36,8 +37,9 @@ rule encode:
             packages=TORCH,
         ),
         work=work("encode"),
+        lengths=given("lengths"),
     shell:
-        "{params.program} --spec {params.spec:q} --retriever $(dirname {input.model:q})"
+        "{params.program} --spec {params.spec:q} --retriever $(dirname {input.model:q}) {params.lengths}"
         " --tokens {input.tokens:q} --shard {wildcards.shard} --doc-ids {input.doc_ids:q}"
         " --output {output.embeddings:q} --work-folder {params.work:q}"
         " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
@@ -51,6 +53,7 @@ rule encode_queries:
         ),
         queries=data("queries.{split}.jsonl"),
         subset=subset_of_split,
+        lengths=lengths_if_auto("query"),
     output:
         embeddings="results/{dataset}/systems/{system}/{variant}/embeddings/queries.{split}.npy",
         manifest="results/{dataset}/systems/{system}/{variant}/embeddings/queries.{split}.manifest.json",
@@ -75,11 +78,11 @@ rule encode_queries:
             packages=TORCH,
         ),
         work=work("encode_queries"),
-        subset=given("subset"),
+        given=given("subset", "lengths"),
     shell:
         "{params.program} --spec {params.spec:q}"
         " --retriever $(dirname {input.model:q}) --tokens {input.tokens:q}"
-        " --queries {input.queries:q} {params.subset} --output {output.embeddings:q}"
+        " --queries {input.queries:q} {params.given} --output {output.embeddings:q}"
         " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
 
 

@@ -20,6 +20,7 @@ rule rerank:
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{split}.jsonl"),
         subset=subset_of_split,
+        lengths=lengths_if_auto("query", "passage"),
     output:
         run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
         manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",
@@ -51,10 +52,10 @@ rule rerank:
             packages=TORCH,
         ),
         work=work("rerank"),
-        subset=given("subset"),
+        given=given("subset", "lengths"),
     shell:
         "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
         " --candidates {input.candidates:q} --collection-tokens {input.tokens:q}"
         " --query-tokens {input.query_tokens:q} --doc-ids {input.doc_ids:q}"
-        " --queries {input.queries:q} {params.subset} --output {output.run:q}"
+        " --queries {input.queries:q} {params.given} --output {output.run:q}"
         " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"

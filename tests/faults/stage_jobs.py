@@ -35,9 +35,9 @@ from condenser import manifest
 
 # The rules of the tiny run; of pre-training, which each objective does in its own way, one for each model.
 JOBS = [
-    "collect_tiny", "checkpoint", "tokens", "query_tokens", "pretrain condenser", "pretrain cocondenser",
-    "bm25_index", "bm25_run", "examples", "train", "encode", "encode_queries", "search", "merge",
-    "metrics", "table",
+    "collect_tiny", "checkpoint", "tokens", "query_tokens", "lengths", "pretrain condenser",
+    "pretrain cocondenser", "bm25_index", "bm25_run", "examples", "train", "encode", "encode_queries",
+    "search", "merge", "metrics", "table",
 ]  # fmt: skip
 RULES = sorted({name.split()[0] for name in JOBS})
 

@@ -211,6 +211,13 @@ def test_scores_are_those_of_the_formula(tmp_path):
 
 
 @pytest.mark.slow
+def test_a_passage_of_a_title_alone_is_found_by_it(tmp_path):
+    write_passages(tmp_path / "c.jsonl", [Passage("a", "zeppelin", ""), Passage("b", "", "river")])
+    index_collection(tmp_path / "c.jsonl", tmp_path / "index", threads=1, heap_mb=200)
+    run_file, _ = searched(tmp_path / "run", tmp_path / "index", {"1": "zeppelins"}, depth=9)
+    assert [row.doc_id for row in read_run(run_file)] == ["a"]
+
+
 def test_threads_change_no_byte_of_the_run(tmp_path, collection, index, monkeypatch):
     monkeypatch.setattr("condenser.retrieve.bm25.PASSAGES_PER_FILE", 50)  # work for both threads
     queries = {str(number): f"{WORDS[number]} {WORDS[-number]}" for number in range(1, 12)}

@@ -220,6 +220,9 @@ TABLE = "tables.table2"
         ("systems.bm25.k2", 1.0, "systems.bm25.k2: unknown key. Known: kind, label, k1, b, language."),
         ("recipes.marco.lengths.pasage", 1,
          "recipes.marco.lengths.pasage: unknown key. Did you mean passage?"),
+        ("recipes.marco.lengths.passage", "all",
+         "recipes.marco.lengths.passage: expected a whole number from 3 to 512 or auto, got 'all'"),
+        ("recipes.marco.lengths.query", 513, "expected a whole number from 3 to 512 or auto, got 513"),
         ("recipies", {}, "recipies: unknown key. Did you mean recipes?"),
         ("recipe", "rpd", "recipe: expected one of marco, dpr, stsb, wikisection, nli, got 'rpd'."),
         ("recipes.marco.batch_size", ..., "recipes.marco.batch_size: missing"),
@@ -599,6 +602,18 @@ def test_a_cross_encoder_needs_positions_for_a_query_and_a_passage_together(conf
         with pytest.raises(ValueError, match=expected):
             check_longest_row(checked, "msmarco", "reranked")
     check_longest_row(validated(given), "msmarco", "reranked")  # the embedded backbone
+
+
+def test_auto_fits_any_backbone_that_has_room_for_the_query(config: Config) -> None:
+    given = changed(changed(config, "figures", {}), "systems.reranked", RERANKER)
+    given = changed(given, "tables", {"one": {"rows": ["reranked"], "measures": ["MRR@10"]}})
+    given = changed(given, "recipes.marco.lengths", {"query": 32, "passage": "auto"})
+    checked = validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": 64}))
+    assert checked["recipes"]["marco"]["lengths"] == {"query": 32, "passage": "auto"}
+    check_longest_row(checked, "msmarco", "reranked")
+    checked = validated(changed(given, "models.backbone", {**SCRATCH, "max_positions": 33}))
+    with pytest.raises(ValueError, match="expected at least 34 positions"):
+        check_longest_row(checked, "msmarco", "reranked")
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from condenser.experiment.tables import table_rows
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
 from condenser.systems import FOLDER as SYSTEMS
 
+LENGTHS = {"lengths": {"query": 32, "passage": 128}}
 MODEL = {"corpus": "collection", "seed": None}
 CONFIG: dict[str, Any] = {
     "seed": 42,
@@ -35,8 +36,8 @@ CONFIG: dict[str, Any] = {
         "wiki": {"source": "hub_text", "parts": [], "bad_rows": "skip"},
     },
     "recipes": {
-        "marco": {"batch_size": 8, "passages_per_query": 8, "depth": {"train": 200, "eval": 1000}},
-        "short": {"batch_size": 4, "passages_per_query": 2, "depth": {"train": 20, "eval": 50}},
+        "marco": {"batch_size": 8, "passages_per_query": 8, "depth": {"train": 200, "eval": 1000}, **LENGTHS},
+        "short": {"batch_size": 4, "passages_per_query": 2, "depth": {"train": 20, "eval": 50}, **LENGTHS},
     },
     "models": {
         "backbone": {"objective": "checkpoint", "source": "hub", "id": "bert-base-uncased", **MODEL},
@@ -184,7 +185,7 @@ def test_a_name_that_is_no_variant_matches_nothing(name: str) -> None:
 
 def test_a_recipe_has_the_keys_that_a_system_replaces() -> None:
     assert experiment.recipe(CONFIG, "marco", CONFIG["systems"]["round2"]) == {
-        **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}}
+        **{"batch_size": 2, "passages_per_query": 8, "depth": {"train": 200, "eval": 100}, **LENGTHS}
     }
     assert experiment.recipe(CONFIG, "marco", CONFIG["systems"]["bm25"]) == CONFIG["recipes"]["marco"]
 
@@ -417,6 +418,16 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
     assert table == {
         **{"published": "figures", "rows": table_rows(CONFIG, "mine", "plain")},
         **{"starts": [None, None], "comparisons": [[1, 0]], "left_out": []},
+        "notes": {
+            "texts": [
+                {"dataset": "mine", "model": "backbone", **LENGTHS, "in_one_row": False}
+                | {"splits": ["dev"], "systems": ["round2"]}
+            ],
+            "trainings": [
+                *({"model": "condenser", "seed": None}, {"model": "cocondenser", "seed": None}),
+                {"system": "round2", "variant": f"seed{CONFIG['seed']}"},
+            ],
+        },
         "columns": [
             {
                 **{"name": "MRR@10", "dataset": "mine", "split": "dev", "measure": "MRR@10"},

@@ -66,8 +66,10 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
     "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
-    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *", "export *"},
-    "recipes.marco.lengths.passage": {"train *", "encode *", "attention_entropy *", "rerank *", "export *"},
+    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *", "export *", "audit *"},
+    "recipes.marco.lengths.passage": {
+        *("train *", "encode *", "attention_entropy *", "rerank *", "export *", "audit *"),
+    },
     "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
     "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
@@ -115,6 +117,7 @@ USED_BY: dict[str, set[str]] = {
     },
     "metrics.*": {"metrics *"},
     "audit.*": {"audit *"},
+    "notes.*": {"table *", "export *"},
     "report.*": {"report *"},
     "significance.power": {"table *", "compare *", "figure *"},
     "significance.permutations": {"table *", "compare *", "figure *"},
@@ -217,7 +220,7 @@ NOT_ALONE = [
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
 ]  # fmt: skip
 
-ABOVE_TRAINING = {"collect", "checkpoint", "tokens", "query_tokens", "bm25_index", "bm25_run"}
+ABOVE_TRAINING = {"collect", "checkpoint", "tokens", "query_tokens", "lengths", "bm25_index", "bm25_run"}
 TRAINED = {"examples", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"}
 ALL = ABOVE_TRAINING | TRAINED | {"pretrain"}
 
@@ -269,9 +272,9 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
      ALL - {"collect", "bm25_index", "bm25_run"}),
     # elsewhere with all that it needs; what starts from it here begins anew
     ({"datasets": {"mine": MINE}, "models": {"condenser": {"corpus": "mine"}}},
-     ALL - {"query_tokens", "bm25_index", "bm25_run"}),
+     ALL - {"query_tokens", "lengths", "bm25_index", "bm25_run"}),
     ({"datasets": {"mine": MINE}, "models": {"cocondenser": {"corpus": "mine"}}},
-     ALL - {"query_tokens", "bm25_index", "bm25_run"}),
+     ALL - {"query_tokens", "lengths", "bm25_index", "bm25_run"}),
     # all models elsewhere; the tokens and queries of its own are those of another folder's tokenizer
     ({"datasets": {"mine": MINE, "msmarco": {"documents": "mine"}}}, ALL - {"bm25_index", "bm25_run"}),
     # a bi-encoder that is not fine-tuned
@@ -336,7 +339,18 @@ BLOCKS = [
         "models",
         "objectives",
     ),
-    *("systems", "shards", "encode", "metrics", "significance", "audit", "report", "tables", "figures"),
+    *(
+        "systems",
+        "shards",
+        "encode",
+        "metrics",
+        "significance",
+        "notes",
+        "audit",
+        "report",
+        "tables",
+        "figures",
+    ),
 ]
 
 
@@ -441,3 +455,15 @@ def test_the_official_triples_rerun_nothing_above_the_trainings_on_them(load: Lo
     without = load({"datasets": {"msmarco": {"triples": None}}}, configfile=paper)
     changed = rerun(without.hashes(TARGET), with_triples.hashes(TARGET))
     assert stages(changed) == TRAINED | {"download"}
+
+
+def test_jobs_read_how_long_the_texts_are_only_where_a_length_is_auto(load: Load) -> None:
+    file, targets = "results/msmarco/tokens/backbone/lengths.json", [TARGET, "results/msmarco/table3.tsv"]
+
+    def readers(lengths: dict[str, Any]) -> set[str]:
+        graph = load({"recipes": {"marco": {"lengths": lengths}}})
+        return stages({job for job in graph.hashes(*targets) if file in graph.inputs(job)})
+
+    assert readers({}) == {"table"}
+    assert readers({"query": "auto"}) == {"table", "train", "encode_queries", "rerank"}
+    assert readers({"passage": "auto"}) == {"table", "train", "encode", "rerank"}

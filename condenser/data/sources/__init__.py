@@ -32,6 +32,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,9 +40,11 @@ from types import ModuleType
 from typing import Any
 
 from condenser import kinds
+from condenser.data.canonical import rows_left_out
 from condenser.files import write_json
 
 FOLDER = "data/sources"
+log = logging.getLogger("condenser")
 _NOT_COLLECTED = ("recipe", "documents", "measures", "relevant_grade", "other_eval_splits", "queries")
 
 
@@ -192,4 +195,6 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) 
         raise ValueError(f"source {settings['source']}: expected the setting {', '.join(absent)}, got none.")
     counts = source.collect(folder, raw, **{key: settings[key] for key in settings if key != "source"})
     write_json(folder / "counts.json", counts)
+    if left_out := rows_left_out(counts):
+        log.warning("%s", left_out)
     return counts

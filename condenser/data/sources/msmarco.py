@@ -186,7 +186,7 @@ class _Titles:
             try:
                 self._note(line, begin)
             except Unfit as unfit:
-                self._files.reject(str(self._path), number, unfit)
+                self._files.reject("titles", str(self._path), number, unfit)
         self._used = np.zeros(len(self._begins), dtype=bool)
         self._file = self._path.open("rb")
         return self
@@ -236,7 +236,7 @@ class _Titles:
                 continue  # rejected before
             if self._begins[doc_id] == begin and not self._used[doc_id]:
                 unfit = Unfit("the id of a passage of para.txt", str(doc_id), "Fetch the archive again.")
-                self._files.reject(str(self._path), number, unfit)
+                self._files.reject("titles", str(self._path), number, unfit)
 
 
 def _title(line: bytes) -> tuple[int, str]:

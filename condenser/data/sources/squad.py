@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 from condenser.data.archives import open_unpacked
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import Row, Unfit, json_object, preview, text_field
+from condenser.data.parsing import Row, Unfit, check_text, json_object, preview, text_field
 from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import Expected, plain_or_packed
 from condenser.data.sources import splits as given_splits
@@ -208,6 +208,7 @@ def _read_article(file: Path, name: str, number: int, article: Any, split: str, 
         doc_id, of_paragraph = f"{name}-{number}-{index}", f"{place}.paragraphs[{index}]"
         try:
             passage = Passage(doc_id, title, text_field(_object(paragraph), "context", absent=None))
+            check_text("passage text", passage.text)  # the title is that of the whole article
             questions = _list(paragraph, "qas")
         except Unfit as unfit:
             found.passages.append(Row(f"{file} paragraphs", of_paragraph, unfit))

@@ -7,13 +7,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.data.archives import count_unpacked_lines
+from condenser.data.archives import count_unpacked_lines, open_unpacked
 from condenser.data.canonical import CanonicalFiles
-from condenser.data.parsing import trec_qrel, tsv_passages, tsv_query
+from condenser.data.parsing import (
+    MAX_LINE_BYTES,
+    are_titled,
+    text_lines,
+    trec_qrel,
+    tsv_passages,
+    tsv_query,
+)
 from condenser.data.sources import plain_or_packed
 from condenser.data.sources import splits as given_splits
 from condenser.settings import PartlyJudgedTexts
@@ -59,8 +67,11 @@ def collect(
         return plain_or_packed(Path(path, name))
 
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        num_rows = count_unpacked_lines(file("collection.tsv"))
-        files.write_collection(files.rows(file("collection.tsv"), tsv_passages()), num_rows=num_rows)
+        collection = file("collection.tsv")
+        with open_unpacked(collection) as stream:
+            lines = text_lines(stream, max_line_bytes=MAX_LINE_BYTES, tally=Counter())
+            parse = tsv_passages(titled=are_titled(lines))
+        files.write_collection(files.rows(collection, parse), num_rows=count_unpacked_lines(collection))
         files.write_splits(
             {split: files.rows(file(f"qrels.{split}.tsv"), trec_qrel) for split in splits},
             [((split,), files.rows(file(f"queries.{split}.tsv"), tsv_query)) for split in splits],

@@ -14,6 +14,8 @@ A measure of sentences has no depth. It holds instead of `value`:
 - `values(similarities, labels) -> values`: float64 [item, similarity] and [item] give numbers [item], whose
   mean is the measure and whose spread is its uncertainty.
 
+A measure that is the same for every ranking of all passages holds `WHOLE_IS_TRIVIAL = True`.
+
 It may hold `LEAST`, its least value where that is not 0.
 """
 
@@ -65,6 +67,11 @@ class Measure:
     def task(self) -> str | None:
         """The task of the sentences that it measures; None for a measure of rankings."""
         return getattr(self.module, "TASK", None)
+
+    def is_trivial(self, *, num_passages: int, run_depth: int) -> bool:
+        """Whether every ranking has the same value, because its depth takes in all passages."""
+        takes_all = min(self.depth, run_depth) >= num_passages
+        return takes_all and getattr(self.module, "WHOLE_IS_TRIVIAL", False)
 
     @property
     def least(self) -> float:

@@ -9,6 +9,7 @@ from condenser.evaluate.measures import Ranking
 
 NAME = "hits"
 NEEDS_ANSWERS = True
+WHOLE_IS_TRIVIAL = True
 
 
 def value(ranking: Ranking, *, depth: int) -> float:

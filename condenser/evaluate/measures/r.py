@@ -5,6 +5,7 @@ from __future__ import annotations
 from condenser.evaluate.measures import Ranking
 
 NAME = "R"
+WHOLE_IS_TRIVIAL = True
 
 
 def value(ranking: Ranking, *, depth: int) -> float:

@@ -6,7 +6,8 @@ The systems of the kind NAME (`condenser.systems.NAME`) are asked through the mo
 - `needs(settings, *, dataset: str, variant: str, shards: Sequence[str]) -> {name: paths}`: what the workflow
   must have made for a system of these settings, below the folder `dataset` of a data set's results and the
   folder `variant` of a variant. A system with an `initial` also needs the weights of its encoder, which are
-  added as `model`.
+  added as `model`, and where a length of its recipe is `auto`, the lengths of the texts, which are added as
+  `lengths`.
 - `Searcher(files, settings, *, doc_ids)`: opens these files; `settings` are the blocks `system`, `recipe`,
   `encode` and `compute` of its jobs, `doc_ids` the ids in row order. It raises ValueError where a file is
   damaged or does not belong to the others. Its `search(query, depth)` gives a `Found`, its `close()` lets

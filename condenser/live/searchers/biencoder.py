@@ -36,6 +36,7 @@ class Searcher:
         digests = _refuse_damaged(weights.parent)
         _refuse_another_models(files["embeddings"], weights.parent, digests, doc_ids.path)
 
+        from condenser.data.lengths import resolved
         from condenser.data.tokens import Tokenizer
         from condenser.model.devices import set_up
         from condenser.model.retriever import Retriever
@@ -43,7 +44,9 @@ class Searcher:
 
         compute, encoder = settings["compute"], query_encoder_folder(weights.parent)
         self._threads, self._block_rows = compute["threads"], settings["encode"]["block_rows"]
-        self._max_tokens = settings["recipe"]["lengths"]["query"]
+        self._max_tokens = resolved(
+            settings["recipe"]["lengths"], next(iter(files.get("lengths", [])), None)
+        )["query"]
         precision = "auto" if compute["precision"] == "fp16" else compute["precision"]  # no CPU has fp16
         self._compute = set_up(device="cpu", precision=precision, threads=compute["threads"])
         self._tokenizer = Tokenizer(encoder)

@@ -81,7 +81,10 @@ def encode(job: Job, data: Data) -> Work:
     rows = texts.count * job.share
     block_rows = min(settings["block_rows"], max(1, round(texts.count)))
     work = shape.inference(
-        texts.cut(max_tokens), rows, batch_tokens=settings["batch_tokens"], block_rows=block_rows
+        texts.cut(max_tokens, num_positions=shape.max_positions),
+        rows,
+        batch_tokens=settings["batch_tokens"],
+        block_rows=block_rows,
     )
     return {**work, "bytes_on_disk": 4 * rows * shape.dim}
 
@@ -151,4 +154,4 @@ def table(job: Job, data: Data) -> Work:
     return {}
 
 
-subset = sentence_metrics = table
+subset = lengths = sentence_metrics = table

@@ -19,6 +19,7 @@ import numpy as np
 
 from condenser.data import sources
 from condenser.data.archives import count_unpacked_lines, open_unpacked
+from condenser.data.lengths import AUTO, NUM_SPECIALS, TokenCounts
 from condenser.data.tokens import load_counts, shard_files
 from condenser.pipeline.costs.arithmetic import even_places
 from condenser.pipeline.costs.tables import Row, Tables
@@ -63,9 +64,16 @@ class Texts:
         """Tokens of the collection, without the special tokens around a row."""
         return self.weight * float(self.row_starts[-1])
 
-    def cut(self, max_tokens: int) -> np.ndarray:
-        """Lengths of the sample's rows as a retriever reads them, special tokens included."""
-        return np.minimum(np.diff(self.row_starts) + 2, max_tokens)
+    def cut(self, max_tokens: int | str, *, num_positions: int = 512) -> np.ndarray:
+        """Lengths of the sample's rows as a retriever reads them, special tokens included.
+
+        With `auto` they are cut where 95 % of the sample's rows end, at most at the backbone's positions.
+        """
+        if max_tokens == AUTO:
+            counts = TokenCounts()
+            counts.add(np.diff(self.row_starts), num_words=0)
+            max_tokens = counts.covering(num_positions=num_positions)
+        return np.minimum(np.diff(self.row_starts) + NUM_SPECIALS, int(max_tokens))
 
 
 def counted_texts(prefixes: Sequence[str | Path], *, id_bytes: float) -> Texts:

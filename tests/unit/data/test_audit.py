@@ -18,6 +18,7 @@ from planted import edited, reworded
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from condenser.data.audit import WHAT_TO_DO, Finding, Thresholds, audit, write_findings
+from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.data.near import Passages, Rarity, trigrams_of, words_of
 from condenser.data.records import (
     Passage,
@@ -43,6 +44,9 @@ THRESHOLDS = Thresholds(
 )
 
 
+LENGTHS = {"query": 32, "passage": 128}
+
+
 def write_data(
     folder: Path,
     passages: list[Passage],
@@ -65,6 +69,8 @@ def write_data(
         "examples": {"bm25": folder / "examples.jsonl"},
         "runs": {},
         "thresholds": THRESHOLDS,
+        "lengths": LENGTHS,
+        "text_lengths": {},
     }
 
 
@@ -290,7 +296,28 @@ def found_in(folder: Path, passages: list[str], **given: Any) -> tuple[list[Find
     for judge, hits in given.get("runs", {}).items():
         write_run(folder / judge, [ScoredDoc(*hit) for hit in hits], system=judge)
         data["runs"][judge] = folder / judge
-    return audit(**data)
+    return audit(**data | {"text_lengths": given.get("text_lengths", {})})
+
+
+def test_texts_that_are_not_read_are_found_as_the_note_under_a_table_says(tmp_path: Path) -> None:
+    rows = {"passages": Counter({100: 64, 200: 236}), "dev": Counter({12: 40})}
+    passages, queries = (TokenCounts(9, 0, of) for of in rows.values())
+    texts = {"backbone": TextLengths(512, passages, {"dev": queries})}
+    findings, counts = found_in(tmp_path, FILLERS, text_lengths=texts)
+    (finding,) = (one for one in findings if one.kind == "unread_text")
+    (note, _), *_ = texts["backbone"].cuts(LENGTHS, splits=["dev"], in_one_row=False)
+    assert finding.text == note and note.startswith("236 of 300 passages (78.7 %) are longer than 128 tokens")
+    assert (finding.where, finding.score) == ("backbone", 236) and counts["findings"]["unread_text"] == 1
+
+
+def test_a_title_alone_is_shown_where_there_is_no_text(tmp_path: Path) -> None:
+    write_data(tmp_path, [Passage("a", "Two words", ""), Passage("b", "", FILLERS[0])], [], [], [], {})
+    findings, _ = audit(
+        tmp_path / "collection.jsonl",
+        **{"train_queries": None, "eval_queries": {}, "qrels": [], "examples": {}, "runs": {}},
+        **{"thresholds": THRESHOLDS, "lengths": LENGTHS, "text_lengths": {}},
+    )
+    assert [(one.kind, one.text) for one in findings] == [("short_text", "Two words")]
 
 
 def kinds_of(findings: list[Finding]) -> dict[str, list[tuple[str, str, str]]]:
@@ -429,7 +456,11 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
     texts = ["One\ttext\nthat is\u2028 here twice.", "One text that is here twice!", *FILLERS]
     found_in(tmp_path, texts, train=[("q", "what\tis it")], evaluation=[("e", "What is it?")])
     settings = {"systems": ["bm25"], "judges": [], **THRESHOLDS._asdict()}
-    spec = {"stage": "audit", "wildcards": {"dataset": "mine"}, "config": {"audit": settings}}
+    spec = {
+        "stage": "audit",
+        "wildcards": {"dataset": "mine"},
+        "config": {"audit": settings, "lengths": LENGTHS},
+    }
     arguments = ["--spec", json.dumps(spec), "--collection", f"{tmp_path}/collection.jsonl"]
     with_queries = [
         *("--train-queries", f"{tmp_path}/queries.train.jsonl", "--qrels", f"{tmp_path}/qrels.train.tsv"),

@@ -17,6 +17,7 @@ from condenser.data.parsing import (
     MAX_ID_BYTES,
     MAX_PASSAGE_CHARACTERS,
     Unfit,
+    are_titled,
     check_id,
     check_passage,
     check_text,
@@ -201,7 +202,7 @@ def test_a_passage_is_as_long_at_most_as_the_index_can_read():
 
 
 def parsed(lines: list[bytes]) -> list[Passage | str]:
-    parse, came = tsv_passages(), []
+    parse, came = tsv_passages(titled=are_titled(enumerate(lines, start=1))), []
     for line in lines:
         try:
             came.append(parse(line))
@@ -218,6 +219,16 @@ def test_a_bad_first_row_does_not_decide_how_many_columns_there_are(bad):
     first, *rest = parsed([bad, b"d1\tone", b"d2\ttwo", b"d3\tt\tthree"])
     assert isinstance(first, str)
     assert rest == [*good, "2 tab-separated columns (id, text)"]
+
+
+def test_a_title_alone_is_a_passage_and_does_not_decide_how_many_columns_there_are():
+    check_passage(Passage("d1", "A title", " "))
+    assert "expected a passage text that is not empty" in message_of(check_passage, Passage("d1", " ", ""))
+    assert parsed([b"d0\tT\t", b"d1\tT\tone", b"d2\tU\t"]) == [
+        *(Passage("d0", "T", ""), Passage("d1", "T", "one"), Passage("d2", "U", "")),
+    ]
+    assert parsed([b"d0\tT\t"]) == [Passage("d0", "T", "")]
+    assert isinstance(parsed([b"d1\t ", b"d0\t\t"])[1], str)
 
 
 def test_until_a_row_decides_two_or_three_columns_are_expected():

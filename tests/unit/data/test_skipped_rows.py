@@ -35,6 +35,24 @@ def test_bad_rows_are_left_out_counted_and_listed_when_they_may_be_skipped(tmp_p
         ("qrels.train.tsv", 4),
     ]
     assert counts["rejected"] == 4
+    assert counts["left_out"] == {"passages": 2, "judgements of train": 2}
+
+
+def test_what_is_left_out_is_said_at_the_end_by_split(tmp_path, caplog):
+    described = write_beir(
+        tmp_path / "in",
+        **{
+            "corpus.jsonl": '{"_id": "d1", "title": "T", "text": ""}\n{"_id": "d2", "text": "two"}\n'
+            '{"_id": "d3", "text": " "}\n',
+            "qrels/dev.tsv": "query-id\tcorpus-id\tscore\nq2\td2\t2\nq2\td3\t1\nq2\td1\t0\n",
+        },
+    ) | {"bad_rows": "skip"}
+    counts = sources.collect(tmp_path / "out", {}, described)
+    assert caplog.messages[-1] == (
+        "Left out as bad rows: 1 passages, 1 judgements of dev; rejected.jsonl lists them."
+    )
+    assert counts["passages"] == 2 and counts["qrels"] == {"train": 1, "dev": 2}
+    assert next(read_passages(tmp_path / "out" / "collection.jsonl")).title == "T"
 
 
 def test_skipping_gives_the_files_of_a_folder_without_the_bad_rows(tmp_path):

@@ -85,7 +85,7 @@ def test_a_row_has_the_tokens_of_title_sep_text_tokenised_whole(tmp_path, real):
     shards = written(tmp_path / "t", rows, real)
     for row, (title, text) in enumerate(rows):
         whole = f"{title} [SEP] {text}" if title else text
-        assert row_ids(shards, row) == whole_ids(whole), (title, text)
+        assert row_ids(shards, row) == whole_ids(whole), (title, text)  # `title [SEP]` where it has no text
         assert shards.title_lengths[row] == (len(whole_ids(title)) + 1 if title else 0)
 
 
@@ -497,7 +497,8 @@ def test_the_programs_write_shards_and_manifests(tmp_path):
     query_tokens.main([*common, *arguments.split()])
     manifest = json.loads((tmp_path / "c.json").read_text())
     assert manifest["counts"]["rows"] == 2 and manifest["counts"]["rows_without_tokens"] == 1
-    assert len(manifest["outputs"]) == 3
+    assert len(manifest["outputs"]) == 4
+    assert json.loads((tmp_path / "c.0-of-1.counts.json").read_text())["rows"] == {"2": 1, "8": 1}
     assert json.loads((tmp_path / "q.json").read_text())["counts"]["tokens"] == 1
 
 

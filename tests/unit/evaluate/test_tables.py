@@ -478,11 +478,13 @@ def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_t
     expected = official(tmp_path)
     columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"], source="msmarco")]
     of_table = {"rows": ROWS, "columns": columns, "starts": [None] * 6, "comparisons": [], "left_out": []}
-    config = {"table": of_table, "significance": SIGNIFICANCE}
+    of_table["notes"] = {"texts": [], "trainings": []}
+    config = {"table": of_table, "significance": SIGNIFICANCE, "notes": {"unknown_words": 0.01}}
     spec = json.dumps({"config": config, "wildcards": {"dataset": "msmarco"}})
     (tmp_path / "counts.json").write_text(json.dumps(counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)))
     files = [str(tmp_path / f"{one['system']}.{one['variants'][0]}.json") for one in ROWS]
-    arguments = f"--counts {tmp_path}/counts.json --output {tmp_path}/t.tsv --manifest {tmp_path}/m.json"
+    arguments = f"--counts {tmp_path}/counts.json --output {tmp_path}/t.tsv --notes {tmp_path}/n.txt"
+    arguments += f" --manifest {tmp_path}/m.json"
     figures = ["--published", str(published.file("cocondenser_table2"))]
     with pytest.raises(ValueError, match="expected 6 files for the rows, got 5"):
         table.main(["--spec", spec, "--metrics", *files[1:], *arguments.split(), *figures])
@@ -491,7 +493,7 @@ def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_t
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()
     assert capsys.readouterr().out == shown(expected) + "\n"
     manifest = json.loads((tmp_path / "m.json").read_text())
-    assert manifest["counts"] == {"rows": 10}
+    assert manifest["counts"] == {"rows": 10} and (tmp_path / "n.txt").read_text() == ""
     assert any(name.endswith("cocondenser_table2.tsv") for name in manifest["inputs"])
 
 

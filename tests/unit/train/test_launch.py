@@ -40,7 +40,7 @@ def main(argv):
             42, "fp32", processes, "test", folder,
             checkpoint_every_s=1000, checkpoints_kept=1, bad_loss_patience=0,
         )
-        batches = lambda step: Batch(None, 0, 1, 1, dict)
+        batches = lambda step: Batch(None, 0, 1, 1, dict, 1)
         train(model, batches, backward, run, num_steps=num_steps, title="test")
 
 program.run(main)

@@ -39,7 +39,9 @@ def _points(step: int) -> _Points:
 
 
 def _batch(step: int) -> Batch[_Points]:
-    return Batch(_points(step), epoch=0, num_items=5, num_tokens=20, ids=lambda: _names(step))
+    return Batch(
+        _points(step), epoch=0, num_items=5, num_tokens=20, ids=lambda: _names(step), num_in_epoch=20
+    )
 
 
 def _names(step: int) -> dict[str, list[str]]:

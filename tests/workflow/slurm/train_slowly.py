@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             checkpoints_kept=1,
             bad_loss_patience=0,
         )
-        batches = lambda step: Batch(None, 0, 1, 1, dict)  # noqa: E731
+        batches = lambda step: Batch(None, 0, 1, 1, dict, 1)  # noqa: E731
         train(model, batches, backward, run, num_steps=NUM_STEPS, title="slow training")
 
 

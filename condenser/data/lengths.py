@@ -1,0 +1,192 @@
+"""How long texts are in tokens, counted beside their token shards, and what `lengths: auto` makes of it.
+
+A length is that of a whole row as an encoder reads it, `[CLS] title [SEP] text [SEP]`, so that it compares
+with the `lengths` of a recipe. Counts of shards add up to those of the whole collection.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from condenser.files import read_json, write_json
+
+AUTO = "auto"
+"""A length of a recipe that is chosen by the texts: see `covering`."""
+
+SHARE_COVERED = 0.95  # of the rows; the longest few would set the cost of all batches
+MULTIPLE = (
+    8  # tokens; rows are padded to a multiple of 8 on a GPU (`condenser.widths`), so less saves nothing
+)
+NUM_SPECIALS = 2  # [CLS] in front, [SEP] behind
+
+
+@dataclass
+class TokenCounts:
+    """Counts of the rows of a token shard, or of several.
+
+    Attributes:
+        num_words: words and punctuation marks, as the tokenizer splits them.
+        num_unknown: of these, those that became [UNK].
+        rows: the number of rows by length, special tokens included.
+    """
+
+    num_words: int = 0
+    num_unknown: int = 0
+    rows: Counter[int] = field(default_factory=Counter)
+
+    def add(self, lengths: Int[np.ndarray, " row"], *, num_words: int) -> None:
+        """Count rows of these lengths, which are without [CLS] and [SEP] around them."""
+        found, times = np.unique(lengths, return_counts=True)
+        for length, count in zip(found.tolist(), times.tolist(), strict=True):
+            self.rows[length + NUM_SPECIALS] += count
+        self.num_words += num_words
+
+    @property
+    def num_rows(self) -> int:
+        """All rows."""
+        return self.rows.total()
+
+    @property
+    def num_tokens(self) -> int:
+        """The tokens of all rows, without special tokens around them."""
+        return sum((length - NUM_SPECIALS) * count for length, count in self.rows.items())
+
+    @property
+    def unknown_share(self) -> float:
+        """Of the words, those that the vocabulary does not know."""
+        return self.num_unknown / self.num_words if self.num_words else 0.0
+
+    def rows_above(self, max_tokens: int) -> int:
+        """The rows that are cut at this length."""
+        return sum(count for length, count in self.rows.items() if length > max_tokens)
+
+    def tokens_above(self, max_tokens: int) -> int:
+        """The tokens behind this length, which nobody reads."""
+        return sum(max(0, length - max_tokens) * count for length, count in self.rows.items())
+
+    def said_of_cuts(self, max_tokens: int, texts: str) -> str:
+        """What is not read of the `texts` at this length, in a sentence.
+
+        >>> TokenCounts(rows=Counter({20: 60, 102: 40})).said_of_cuts(52, "passages")
+        '40 of 100 passages (40.0 %) are longer than 52 tokens; 39.4 % of the tokens are never read.'
+        """
+        if not (num_cut := self.rows_above(max_tokens)):
+            return f"None of the {self.num_rows:,} {texts} is longer than {max_tokens} tokens."
+        rows, tokens = num_cut / self.num_rows, self.tokens_above(max_tokens) / self.num_tokens
+        return (
+            f"{num_cut:,} of {self.num_rows:,} {texts} ({100 * rows:.1f} %) are longer than {max_tokens} "
+            f"tokens; {100 * tokens:.1f} % of the tokens are never read."
+        )
+
+    def covering(self, *, num_positions: int) -> int:
+        """The least length that leaves 95 % of the rows whole, as a multiple of 8; at most the positions.
+
+        >>> TokenCounts(rows=Counter({20: 94, 33: 5, 700: 1})).covering(num_positions=512)
+        40
+        """
+        num_whole = 0
+        for length in sorted(self.rows):
+            num_whole += self.rows[length]
+            if num_whole >= SHARE_COVERED * self.num_rows:
+                return min(-(-length // MULTIPLE) * MULTIPLE, num_positions)
+        return num_positions  # of no text nothing is known: none is cut
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain values, lengths ascending."""
+        rows = {str(length): self.rows[length] for length in sorted(self.rows)}
+        return {"words": self.num_words, "unknown_words": self.num_unknown, "rows": rows}
+
+    def write(self, path: Path) -> None:
+        """Write the counts as JSON."""
+        write_json(path, self.as_json())
+
+
+def counts_of(value: Mapping[str, Any]) -> TokenCounts:
+    """The counts that `TokenCounts.as_json` gave."""
+    rows = Counter({int(length): count for length, count in value["rows"].items()})
+    return TokenCounts(value["words"], value["unknown_words"], rows)
+
+
+def total(parts: Iterable[TokenCounts]) -> TokenCounts:
+    """The counts of several shards together."""
+    whole = TokenCounts()
+    for part in parts:
+        whole.num_words += part.num_words
+        whole.num_unknown += part.num_unknown
+        whole.rows.update(part.rows)
+    return whole
+
+
+@dataclass(frozen=True)
+class TextLengths:
+    """What a model's tokenizer makes of a data set, and how much its backbone can read.
+
+    Attributes:
+        num_positions: tokens of a row, specials included.
+        queries: by split.
+    """
+
+    num_positions: int
+    passages: TokenCounts
+    queries: Mapping[str, TokenCounts]
+
+    def write(self, path: Path) -> None:
+        """Write them as JSON."""
+        queries = {split: counts.as_json() for split, counts in self.queries.items()}
+        value = {"positions": self.num_positions, "passages": self.passages.as_json(), "queries": queries}
+        write_json(path, value)
+
+    def resolved(self, lengths: Mapping[str, int | str], *, in_one_row: bool) -> dict[str, int]:
+        """The `lengths` of a recipe as numbers; those that are not `auto` as they are.
+
+        Args:
+            lengths: of `query`, of `passage`, or of both.
+            in_one_row: a query and a passage share the positions, and a [CLS], as in a cross-encoder.
+        """
+        found = dict(lengths)
+        if found.get("query") == AUTO:
+            found["query"] = total(self.queries.values()).covering(num_positions=self.num_positions)
+        if found.get("passage") == AUTO:
+            room = self.num_positions - (int(found["query"]) - 1 if in_one_row else 0)
+            found["passage"] = self.passages.covering(num_positions=room)
+        return {name: int(length) for name, length in found.items()}
+
+    def cuts(
+        self, lengths: Mapping[str, int | str], *, splits: Iterable[str], in_one_row: bool
+    ) -> list[tuple[str, int]]:
+        """What is not read of the passages, and of the queries of `splits` where some are cut.
+
+        Gives sentences, each with the number of texts that are cut. Notes and the audit say the same.
+        """
+        found, kinds = self.resolved(lengths, in_one_row=in_one_row), {"passages": ("passage", self.passages)}
+        kinds |= {f"{split} queries": ("query", self.queries[split]) for split in splits}
+        said = []
+        for texts, (key, counts) in kinds.items():
+            chosen = f"lengths.{key}: auto is {found[key]}. " if lengths[key] == AUTO else ""
+            num_cut = counts.rows_above(found[key])
+            if num_cut or chosen or key == "passage":
+                said.append((chosen + counts.said_of_cuts(found[key], texts), num_cut))
+        return said
+
+
+def read_text_lengths(path: Path) -> TextLengths:
+    """What `TextLengths.write` wrote."""
+    value = read_json(path)
+    queries = {split: counts_of(counts) for split, counts in value["queries"].items()}
+    return TextLengths(value["positions"], counts_of(value["passages"]), queries)
+
+
+def resolved(
+    lengths: Mapping[str, int | str], file: Path | None, *, in_one_row: bool = False
+) -> dict[str, int]:
+    """The `lengths` of a recipe as numbers; `file` has the `TextLengths`, where one of them is `auto`."""
+    if file is None:
+        return {name: int(length) for name, length in lengths.items()}
+    return read_text_lengths(file).resolved(lengths, in_one_row=in_one_row)

@@ -1,0 +1,137 @@
+"""What a reader must know of a table beside its figures: lines below it, and in its `.notes.txt`.
+
+Each function gives the lines of one kind of note from files that the table declares as inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from condenser.data.canonical import rows_left_out
+from condenser.data.lengths import TextLengths
+from condenser.evaluate.columns import Column
+from condenser.evaluate.comparisons import Measured, holm_note
+from condenser.evaluate.measures import parse
+from condenser.files import atomic_write
+
+
+def notes_of_table(
+    *,
+    dataset: str,
+    columns: Sequence[Column],
+    counts: Mapping[str, Mapping[str, Any]],
+    noted: Mapping[str, Sequence[Mapping[str, Any]]],
+    lengths: Mapping[tuple[str, str], TextLengths],
+    losses: Sequence[Path],
+    found: Mapping[str, Measured],
+    unknown_words: float,
+) -> list[str]:
+    """All lines of a table.
+
+    Args:
+        dataset: of the table; lines on another one begin with its name.
+        counts: `counts.json` of the data sets that its columns are measured on.
+        noted: from `condenser.experiment.tables.table_notes`.
+        lengths: by data set and checkpoint, of the `texts` in `noted`.
+        losses: of the `trainings` in `noted`, in order.
+        found: from `condenser.evaluate.comparisons.measured`.
+        unknown_words: a larger share of words that the vocabulary does not have is noted.
+    """
+    of_place = {name: "" if name == dataset else f"{name}: " for name in counts}
+    lines = [f"{of_place[name]}{line}" for name, of_set in counts.items() if (line := rows_left_out(of_set))]
+    several = len(noted["texts"]) > len({one["dataset"] for one in noted["texts"]})
+    for one in noted["texts"]:
+        whose = f"{', '.join(one['systems'])}: " if several else ""
+        texts = lengths[one["dataset"], one["model"]]
+        cuts = texts.cuts(one["lengths"], splits=one["splits"], in_one_row=one["in_one_row"])
+        lines += [f"{of_place[one['dataset']]}{whose}{line}" for line, _ in cuts]
+    for (name, model), texts in lengths.items():
+        splits = [split for one in noted["texts"] if one["dataset"] == name for split in one["splits"]]
+        unknown = unknown_lines(texts, model, splits=dict.fromkeys(splits), above=unknown_words)
+        lines += [f"{of_place[name]}{line}" for line in unknown]
+    lines += trivial_lines(columns, {name: of_set["passages"] for name, of_set in counts.items()})
+    lines += update_lines(noted["trainings"], losses)
+    compared = [one for column in found.values() for one in column.comparisons.values()]
+    lines += holm_note((one.verdict, one.low, one.high) for one in compared)
+    return lines
+
+
+def unknown_lines(texts: TextLengths, model: str, *, splits: Iterable[str], above: float) -> list[str]:
+    """Texts of which the vocabulary lacks a larger share of the words than `above`."""
+    read = {"passages": texts.passages} | {f"{split} queries": texts.queries[split] for split in splits}
+    return [
+        f"{100 * counts.unknown_share:.1f} % of the words of the {name} are unknown to the vocabulary of "
+        f"{model}, which reads [UNK] in place of each."
+        for name, counts in read.items()
+        if counts.unknown_share > above
+    ]
+
+
+def trivial_lines(columns: Sequence[Column], num_passages: Mapping[str, int]) -> list[str]:
+    """The columns in which every ranking of all passages has the same value."""
+    lines = []
+    for column in columns:
+        rows = num_passages[column.dataset]
+        if parse(column.measure).is_trivial(num_passages=rows, run_depth=column.depth or 0):
+            lines.append(
+                f"{column.name} tells no ranking from another: its depth takes in all {rows:,} passages."
+            )
+    return lines
+
+
+def update_lines(trainings: Sequence[Mapping[str, Any]], losses: Sequence[Path]) -> list[str]:
+    """The updates of each model and system, and the epochs that they are, from the logs of the trainings."""
+    made: dict[str, list[tuple[int, float]]] = {}
+    for training, file in zip(trainings, losses, strict=True):
+        made.setdefault(_name_of(training), []).append(_updates(file))
+    lines = []
+    for name, of_seeds in made.items():
+        updates, epochs = (sorted(set(values)) for values in zip(*of_seeds, strict=True))
+        lines.append(
+            f"{name}: {_range(updates)} updates, {_range(epochs)} epochs.".replace(" 1 epochs", " 1 epoch")
+        )
+    return lines
+
+
+def _name_of(training: Mapping[str, Any]) -> str:
+    """A model, or a system and its train size; seeds count as one."""
+    if "model" in training:
+        return str(training["model"])
+    size, is_sized, _ = training["variant"].partition("-seed")
+    return (
+        f"{training['system']} ({size.removeprefix('n')} train queries)" if is_sized else training["system"]
+    )
+
+
+def _updates(losses: Path) -> tuple[int, float]:
+    """The updates in a log, those that were skipped not counted, and the epochs that it goes through."""
+    updates, epochs = 0, 0.0
+    with losses.open("rb") as file:
+        for record in map(json.loads, file):
+            updates += record["outcome"] == "updated"
+            epochs += record["items"] / record["items_of_epoch"]
+    return updates, epochs
+
+
+def _range(values: Sequence[float]) -> str:
+    """One number, or the least and the largest.
+
+    >>> _range([18]), _range([0.25]), _range([1200, 1250])
+    ('18', '0.25', '1,200 to 1,250')
+    """
+    shown = [f"{value:,}" if isinstance(value, int) else f"{value:.2g}" for value in (values[0], values[-1])]
+    return " to ".join(dict.fromkeys(shown))
+
+
+def write_notes(path: Path, notes: Iterable[str]) -> None:
+    """Write a note a line; an empty file where there is none."""
+    with atomic_write(path) as file:
+        file.write("".join(f"{note}\n" for note in notes).encode())
+
+
+def read_notes(path: Path) -> list[str]:
+    """The notes of `write_notes`."""
+    return path.read_text(encoding="utf-8").splitlines()

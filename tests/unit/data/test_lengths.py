@@ -1,0 +1,141 @@
+"""How long texts are: counted beside their shards, chosen by `auto`, and said to be cut."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from condenser.data.batches import row_windows
+from condenser.data.lengths import TextLengths, TokenCounts, counts_of, read_text_lengths, resolved, total
+from condenser.data.records import Passage, write_passages
+from condenser.data.tokens import Tokenizer, TokenShards, counts_file, tokenise_collection
+from condenser.files import read_json
+from tests.token_shards import real_tokenizer_folder
+
+WORDS = ["river", "mill", "stone", "electroencephalogram", "wool"]
+
+
+def in_shards(folder: Path, passages: list[Passage], num_shards: int) -> list[Path]:
+    """The token shards of a collection."""
+    folder.mkdir()
+    write_passages(folder / "c.jsonl", passages)
+    (folder / "ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
+    tokenizer, prefixes = Tokenizer(real_tokenizer_folder()), []
+    for number in range(num_shards):
+        prefixes.append(folder / f"c.{number}-of-{num_shards}")
+        tokenise_collection(
+            *(folder / "c.jsonl", folder / "ids.txt", prefixes[-1], tokenizer),
+            **{"shard": f"{number}-of-{num_shards}", "multiple_of": 1, "leading_separator": False},
+            batch_size=3,
+        )
+    return prefixes
+
+
+@pytest.fixture
+def passages() -> list[Passage]:
+    random = np.random.default_rng(3)
+    return [
+        Passage(f"d{row}", "Title" if row % 3 else "", " ".join(random.choice(WORDS, row % 9)))
+        for row in range(1, 30)
+    ]
+
+
+def test_counts_of_shards_add_up_to_those_of_the_whole_and_are_what_an_encoder_reads(
+    tmp_path: Path, passages: list[Passage]
+) -> None:
+    (whole,) = in_shards(tmp_path / "one", passages, 1)
+    parts = [counts_of(read_json(counts_file(one))) for one in in_shards(tmp_path / "four", passages, 4)]
+    counts = counts_of(read_json(counts_file(whole)))
+    assert total(parts) == counts and counts.num_rows == 29
+    shards = TokenShards([whole])
+    _, uncut = row_windows(shards, np.arange(29), max_tokens=1000)
+    _, cut = row_windows(shards, np.arange(29), max_tokens=9)
+    assert counts.num_tokens == uncut.sum() and counts.tokens_above(9) == (uncut - cut).sum() > 0
+    assert counts.rows_above(9) == (uncut > cut).sum()
+
+
+def test_words_are_those_of_the_text_and_unknown_ones_those_that_become_unk(tmp_path: Path) -> None:
+    rows = [
+        Passage("a", "River mill", "wool, electroencephalogram."),
+        Passage("b", "", "wool \U00012345\U00012346 q"),
+    ]
+    (prefix,) = in_shards(tmp_path / "t", rows, 1)
+    counts = counts_of(read_json(counts_file(prefix)))
+    assert (counts.num_words, counts.num_unknown) == (6 + 3, 1)  # two are punctuation marks
+    assert counts.unknown_share == pytest.approx(1 / 9)
+
+
+@given(st.lists(st.integers(0, 600), min_size=1, max_size=60))
+def test_auto_is_the_least_multiple_of_8_that_leaves_95_percent_whole(lengths: list[int]) -> None:
+    counts = TokenCounts()
+    counts.add(np.array(lengths), num_words=0)
+    of_rows = [length + 2 for length in lengths]
+    fit = [at for at in range(8, 1000, 8) if sum(one <= at for one in of_rows) >= 0.95 * len(of_rows)]
+    assert counts.covering(num_positions=10_000) == fit[0]
+    assert counts.covering(num_positions=100) == min(fit[0], 100)
+
+
+def text_lengths() -> TextLengths:
+    return TextLengths(
+        512,
+        TokenCounts(100, 37, Counter({100: 90, 171: 8, 900: 2})),
+        {"train": TokenCounts(9, 0, Counter({20: 10})), "dev": TokenCounts(9, 0, Counter({41: 10}))},
+    )
+
+
+def test_lengths_are_resolved_alike_in_every_job_and_only_where_they_are_auto(tmp_path: Path) -> None:
+    texts, file = text_lengths(), tmp_path / "lengths.json"
+    texts.write(file)
+    assert read_text_lengths(file) == texts
+    both: dict[str, Any] = {"query": "auto", "passage": "auto"}
+    assert resolved(both, file) == {"query": 48, "passage": 176}
+    assert resolved({"passage": "auto"}, file) == {"passage": 176}
+    assert resolved({"query": 32, "passage": 128}, None) == {"query": 32, "passage": 128}
+    assert resolved({"query": 32, "passage": "auto"}, file) == {"query": 32, "passage": 176}
+
+
+def test_auto_of_a_cross_encoder_leaves_room_for_the_query() -> None:
+    texts = TextLengths(512, TokenCounts(rows=Counter({2000: 3})), {})
+    lengths: dict[str, Any] = {"query": 33, "passage": "auto"}
+    assert texts.resolved(lengths, in_one_row=False) == {"query": 33, "passage": 512}
+    assert texts.resolved(lengths, in_one_row=True) == {"query": 33, "passage": 480}  # they share a [CLS]
+
+
+def test_what_is_cut_is_said_of_passages_always_and_of_queries_where_it_happens() -> None:
+    fixed = text_lengths().cuts({"query": 32, "passage": 128}, splits=["train", "dev"], in_one_row=False)
+    unread = (8 * (171 - 128) + 2 * (900 - 128)) / (90 * 98 + 8 * 169 + 2 * 898)
+    assert fixed == [
+        (f"10 of 100 passages (10.0 %) are longer than 128 tokens; {100 * unread:.1f} % of the tokens are "
+         "never read.", 10),
+        ("10 of 10 dev queries (100.0 %) are longer than 32 tokens; 23.1 % of the tokens are never "
+         "read.", 10),
+    ]  # fmt: skip
+    passages, queries = text_lengths().cuts(
+        {"query": "auto", "passage": 900}, splits=["dev"], in_one_row=False
+    )
+    assert passages == ("None of the 100 passages is longer than 900 tokens.", 0)
+    assert queries[0] == "lengths.query: auto is 48. None of the 10 dev queries is longer than 48 tokens."
+
+
+def test_the_program_adds_up_the_counts_and_reads_the_positions(
+    tmp_path: Path, passages: list[Passage]
+) -> None:
+    from workflow_scripts import lengths
+
+    counts = [str(counts_file(prefix)) for prefix in in_shards(tmp_path / "t", passages, 3)]
+    (tmp_path / "config.json").write_text('{"max_position_embeddings": 77}')
+    queries = tmp_path / "queries.dev.counts.json"
+    TokenCounts(5, 1, Counter({7: 2})).write(queries)
+    arguments = ["--spec", json.dumps({"config": {}}), "--model", str(tmp_path), "--passages", *counts]
+    arguments += ["--queries", str(queries), "--output", str(tmp_path / "lengths.json")]
+    lengths.main([*arguments, "--manifest", str(tmp_path / "m.json")])
+    found = read_text_lengths(tmp_path / "lengths.json")
+    assert found.num_positions == 77 and found.passages.num_rows == 29
+    assert found.queries == {"dev": TokenCounts(5, 1, Counter({7: 2}))}

@@ -1,0 +1,139 @@
+"""The lines below a table."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from condenser.data.lengths import TextLengths, TokenCounts
+from condenser.evaluate.columns import Column
+from condenser.evaluate.comparisons import Measured, rendered_comparisons
+from condenser.evaluate.notes import notes_of_table, read_notes, trivial_lines, update_lines, write_notes
+from condenser.evaluate.significance import Comparison
+
+
+def columns_of(*measures: str, depth: int = 1000) -> list[Column]:
+    return [Column(name, "mine", "dev", name, "beir", "train", depth) for name in measures]
+
+
+def losses(path: Path, *, steps: int, items_of_epoch: int, skipped: int = 0) -> Path:
+    lines = [
+        {"outcome": "skipped" if step < skipped else "updated", "items": 16, "items_of_epoch": items_of_epoch}
+        for step in range(steps)
+    ]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    return path
+
+
+TEXTS = TextLengths(
+    512,
+    TokenCounts(100, 37, Counter({100: 64, 200: 236})),
+    {"dev": TokenCounts(1000, 9, Counter({12: 40}))},
+)
+
+
+def notes(folder: Path, **changes: Any) -> list[str]:
+    of_text = {"dataset": "mine", "model": "backbone", "lengths": {"query": 32, "passage": 128}}
+    texts = [of_text | {"in_one_row": False, "splits": ["dev"], "systems": ["A", "B"]}]
+    given = {
+        "dataset": "mine",
+        "columns": columns_of("MRR@10", "R@1000"),
+        "counts": {"mine": {"passages": 300, "left_out": {"passages": 2, "judgements of dev": 3}}},
+        "noted": {"texts": texts, "trainings": [{"model": "condenser", "seed": None}]},
+        "lengths": {("mine", "backbone"): TEXTS},
+        "losses": [losses(folder / "condenser.jsonl", steps=18, items_of_epoch=1152)],
+        "found": {},
+        "unknown_words": 0.01,
+    }
+    return notes_of_table(**{**given, **changes})
+
+
+def test_a_table_says_what_was_left_out_cut_unknown_trivial_and_made(tmp_path: Path) -> None:
+    assert notes(tmp_path) == [
+        "Left out as bad rows: 2 passages, 3 judgements of dev; rejected.jsonl lists them.",
+        "236 of 300 passages (78.7 %) are longer than 128 tokens; 32.1 % of the tokens are never read.",
+        "37.0 % of the words of the passages are unknown to the vocabulary of backbone, which reads [UNK] in "
+        "place of each.",
+        "R@1000 tells no ranking from another: its depth takes in all 300 passages.",
+        "condenser: 18 updates, 0.25 epochs.",
+    ]
+
+
+def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_is_another(
+    tmp_path: Path,
+) -> None:
+    of_text = {"dataset": "other", "model": "backbone", "in_one_row": False, "splits": []}
+    texts = [
+        {**of_text, "lengths": {"query": 32, "passage": 128}, "systems": ["A", "B"]},
+        {**of_text, "lengths": {"query": 32, "passage": 200}, "systems": ["C"]},
+    ]
+    changes = {
+        "counts": {"mine": {"passages": 5000}, "other": {"passages": 300, "left_out": {"queries": 1}}},
+        "noted": {"texts": texts, "trainings": []},
+        "lengths": {("other", "backbone"): TEXTS},
+        **{"losses": [], "unknown_words": 0.5},
+    }
+    assert notes(tmp_path, **changes) == [
+        "other: Left out as bad rows: 1 queries; rejected.jsonl lists them.",
+        "other: A, B: 236 of 300 passages (78.7 %) are longer than 128 tokens; 32.1 % of the tokens are "
+        "never read.",
+        "other: C: None of the 300 passages is longer than 200 tokens.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("measure", "num_passages", "depth", "is_trivial"),
+    [
+        *(("R@1000", 1000, 1000, True), ("R@1000", 1001, 2000, False), ("R@1000", 300, 200, False)),
+        *(("MRR@1000", 300, 1000, False), ("hits@20", 20, 1000, True)),
+    ],
+)
+def test_a_depth_that_takes_in_all_passages_tells_nothing(
+    measure: str, num_passages: int, depth: int, is_trivial: bool
+) -> None:
+    assert bool(trivial_lines(columns_of(measure, depth=depth), {"mine": num_passages})) == is_trivial
+
+
+def test_updates_are_those_of_the_log_and_seeds_of_one_system_share_a_line(tmp_path: Path) -> None:
+    files = [
+        losses(tmp_path / "1", steps=6, items_of_epoch=32, skipped=1),
+        losses(tmp_path / "2", steps=6, items_of_epoch=32),
+        losses(tmp_path / "3", steps=2, items_of_epoch=32),
+    ]
+    trainings = [{"system": "round1", "variant": name} for name in ("seed1", "seed2", "n250-seed1")]
+    assert update_lines(trainings, files) == [
+        "round1: 5 to 6 updates, 3 epochs.",
+        "round1 (250 train queries): 2 updates, 1 epoch.",
+    ]
+
+
+def comparison(low: float, verdict: str) -> Comparison:
+    return Comparison(0.02, low, 0.04, 0.03, 0.12, verdict, 0.05, False)
+
+
+@pytest.mark.parametrize(
+    ("low", "verdict", "is_said"),
+    [(0.001, "no difference shown", True), (-0.001, "no difference shown", False), (0.001, "better", False)],
+)
+def test_an_interval_that_leaves_out_0_without_a_difference_is_explained(
+    tmp_path: Path, low: float, verdict: str, is_said: bool
+) -> None:
+    found = {"MRR@10": Measured([], {(1, 0): comparison(low, verdict)}, 40)}
+    assert ("Holm" in notes(tmp_path, found=found)[-1]) == is_said
+    frame = pd.DataFrame(
+        [["a", "b", "MRR@10", 0.02, low, 0.04, "0.12", verdict]],
+        columns=["row", "compared_with", "measure", "difference", "difference_low", "difference_high",
+                 "holm_p_value", "verdict"],
+    )  # fmt: skip
+    assert ("allows for all comparisons" in rendered_comparisons(frame)) == is_said
+
+
+def test_notes_are_a_line_each_and_read_again(tmp_path: Path) -> None:
+    write_notes(tmp_path / "n.txt", ["one", "two"])
+    assert (tmp_path / "n.txt").read_bytes() == b"one\ntwo\n"
+    assert read_notes(tmp_path / "n.txt") == ["one", "two"]
