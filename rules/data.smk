@@ -201,13 +201,13 @@ rule lengths:
     wildcard_constraints:
         model=names(CHECKPOINTS),
     conda:
-        "../envs/data.yaml"
+        "../envs/torch.yaml"
     resources:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
         program=program("lengths"),
-        spec=spec("lengths", packages=["numpy"]),
+        spec=spec("lengths", packages=["numpy", "tokenizers"]),
         queries=given("queries"),
     shell:
         "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"

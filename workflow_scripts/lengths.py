@@ -7,7 +7,7 @@
         --manifest results/msmarco/tokens/backbone/lengths.json.manifest.json
 
 Reads the counts of all token shards, of the passages and of the queries of all splits, and the number of
-positions in the model's config.json. Writes them together as JSON, and the manifest.
+positions and the prompts of the model. Writes them together as JSON, and the manifest.
 """
 
 from __future__ import annotations
@@ -26,16 +26,24 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--queries", type=Path, nargs="*", default=[], help="those of all splits")
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args(argv)
-    model = args.model / "config.json"
-    manifest = Manifest(args.manifest, args.spec, inputs=[model, *args.passages, *args.queries])
+    files = [
+        args.model / name for name in ("config.json", "tokenizer.json", "config_sentence_transformers.json")
+    ]
+    manifest = Manifest(args.manifest, args.spec, inputs=[*files, *args.passages, *args.queries])
 
     from condenser.data.lengths import TextLengths, counts_of, total
+    from condenser.data.tokens import Tokenizer
     from condenser.files import read_json
+    from condenser.model.text_vector import Role, read_text_vector
 
+    num_positions = read_json(args.model / "config.json")["max_position_embeddings"]
+    tokenizer, vector = Tokenizer(args.model), read_text_vector(args.model)
+    roles: tuple[Role, ...] = ("query", "passage")
     lengths = TextLengths(
-        read_json(model)["max_position_embeddings"],
+        num_positions,
         total(counts_of(read_json(file)) for file in args.passages),
         {file.name.split(".")[1]: counts_of(read_json(file)) for file in args.queries},
+        {role: len(tokenizer.encode_prompt(vector.prompt(role), max_tokens=num_positions)) for role in roles},
     )
     lengths.write(args.output)
     counts = {"passages": lengths.passages.num_rows, "tokens": lengths.passages.num_tokens}

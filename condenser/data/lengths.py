@@ -21,9 +21,7 @@ AUTO = "auto"
 """A length of a recipe that is chosen by the texts: see `covering`."""
 
 SHARE_COVERED = 0.95  # of the rows; the longest few would set the cost of all batches
-MULTIPLE = (
-    8  # tokens; rows are padded to a multiple of 8 on a GPU (`condenser.widths`), so less saves nothing
-)
+MULTIPLE = 8  # tokens; rows are padded to it on a GPU (`condenser.widths`), so less saves nothing
 NUM_SPECIALS = 2  # [CLS] in front, [SEP] behind
 
 
@@ -85,6 +83,11 @@ class TokenCounts:
             f"tokens; {100 * tokens:.1f} % of the tokens are never read."
         )
 
+    def behind(self, num_tokens: int) -> TokenCounts:
+        """The counts of the same texts behind a prompt of so many tokens."""
+        rows = Counter({length + num_tokens: count for length, count in self.rows.items()})
+        return TokenCounts(self.num_words, self.num_unknown, rows)
+
     def covering(self, *, num_positions: int) -> int:
         """The least length that leaves 95 % of the rows whole, as a multiple of 8; at most the positions.
 
@@ -131,17 +134,23 @@ class TextLengths:
     Attributes:
         num_positions: tokens of a row, specials included.
         queries: by split.
+        prompts: tokens of the model's prompt before a `query` and a `passage`, which the counts are without.
     """
 
     num_positions: int
     passages: TokenCounts
     queries: Mapping[str, TokenCounts]
+    prompts: Mapping[str, int]
 
     def write(self, path: Path) -> None:
         """Write them as JSON."""
         queries = {split: counts.as_json() for split, counts in self.queries.items()}
         value = {"positions": self.num_positions, "passages": self.passages.as_json(), "queries": queries}
-        write_json(path, value)
+        write_json(path, value | {"prompts": dict(self.prompts)})
+
+    def _read(self, key: str, counts: TokenCounts, *, in_one_row: bool) -> TokenCounts:
+        """The counts of texts as a system reads them: a bi-encoder behind a prompt."""
+        return counts if in_one_row else counts.behind(self.prompts[key])
 
     def resolved(self, lengths: Mapping[str, int | str], *, in_one_row: bool) -> dict[str, int]:
         """The `lengths` of a recipe as numbers; those that are not `auto` as they are.
@@ -152,10 +161,12 @@ class TextLengths:
         """
         found = dict(lengths)
         if found.get("query") == AUTO:
-            found["query"] = total(self.queries.values()).covering(num_positions=self.num_positions)
+            queries = self._read("query", total(self.queries.values()), in_one_row=in_one_row)
+            found["query"] = queries.covering(num_positions=self.num_positions)
         if found.get("passage") == AUTO:
             room = self.num_positions - (int(found["query"]) - 1 if in_one_row else 0)
-            found["passage"] = self.passages.covering(num_positions=room)
+            passages = self._read("passage", self.passages, in_one_row=in_one_row)
+            found["passage"] = passages.covering(num_positions=room)
         return {name: int(length) for name, length in found.items()}
 
     def cuts(
@@ -168,7 +179,8 @@ class TextLengths:
         found, kinds = self.resolved(lengths, in_one_row=in_one_row), {"passages": ("passage", self.passages)}
         kinds |= {f"{split} queries": ("query", self.queries[split]) for split in splits}
         said = []
-        for texts, (key, counts) in kinds.items():
+        for texts, (key, of_texts) in kinds.items():
+            counts = self._read(key, of_texts, in_one_row=in_one_row)
             chosen = f"lengths.{key}: auto is {found[key]}. " if lengths[key] == AUTO else ""
             num_cut = counts.rows_above(found[key])
             if num_cut or chosen or key == "passage":
@@ -180,7 +192,7 @@ def read_text_lengths(path: Path) -> TextLengths:
     """What `TextLengths.write` wrote."""
     value = read_json(path)
     queries = {split: counts_of(counts) for split, counts in value["queries"].items()}
-    return TextLengths(value["positions"], counts_of(value["passages"]), queries)
+    return TextLengths(value["positions"], counts_of(value["passages"]), queries, value["prompts"])
 
 
 def resolved(

@@ -302,7 +302,7 @@ def found_in(folder: Path, passages: list[str], **given: Any) -> tuple[list[Find
 def test_texts_that_are_not_read_are_found_as_the_note_under_a_table_says(tmp_path: Path) -> None:
     rows = {"passages": Counter({100: 64, 200: 236}), "dev": Counter({12: 40})}
     passages, queries = (TokenCounts(9, 0, of) for of in rows.values())
-    texts = {"backbone": TextLengths(512, passages, {"dev": queries})}
+    texts = {"backbone": TextLengths(512, passages, {"dev": queries}, {"query": 0, "passage": 0})}
     findings, counts = found_in(tmp_path, FILLERS, text_lengths=texts)
     (finding,) = (one for one in findings if one.kind == "unread_text")
     (note, _), *_ = texts["backbone"].cuts(LENGTHS, splits=["dev"], in_one_row=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from condenser.data.lengths import TextLengths, TokenCounts, counts_of, read_tex
 from condenser.data.records import Passage, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, counts_file, tokenise_collection
 from condenser.files import read_json
+from condenser.model.text_vector import TextVector, write_text_vector
 from tests.token_shards import real_tokenizer_folder
 
+NO_PROMPTS = {"query": 0, "passage": 0}
 WORDS = ["river", "mill", "stone", "electroencephalogram", "wool"]
 
 
@@ -82,12 +85,23 @@ def test_auto_is_the_least_multiple_of_8_that_leaves_95_percent_whole(lengths: l
     assert counts.covering(num_positions=100) == min(fit[0], 100)
 
 
-def text_lengths() -> TextLengths:
+def text_lengths(prompts: dict[str, int] | None = None) -> TextLengths:
     return TextLengths(
         512,
         TokenCounts(100, 37, Counter({100: 90, 171: 8, 900: 2})),
         {"train": TokenCounts(9, 0, Counter({20: 10})), "dev": TokenCounts(9, 0, Counter({41: 10}))},
+        NO_PROMPTS if prompts is None else prompts,
     )
+
+
+def test_a_prompt_counts_within_the_length_of_a_bi_encoder_alone() -> None:
+    texts = text_lengths({"query": 8, "passage": 3})
+    both: dict[str, Any] = {"query": "auto", "passage": "auto"}
+    assert texts.resolved(both, in_one_row=False) == {"query": 56, "passage": 176}  # 41 + 8, 171 + 3
+    assert texts.resolved({"passage": "auto", "query": 32}, in_one_row=True)["passage"] == 176
+    ((said, num_cut),) = texts.cuts({"query": 64, "passage": 173}, splits=["dev"], in_one_row=False)
+    assert num_cut == 10 and said.startswith("10 of 100 passages")  # 171 tokens behind a prompt of 3
+    assert text_lengths().cuts({"query": 64, "passage": 173}, splits=["dev"], in_one_row=False)[0][1] == 2
 
 
 def test_lengths_are_resolved_alike_in_every_job_and_only_where_they_are_auto(tmp_path: Path) -> None:
@@ -102,7 +116,7 @@ def test_lengths_are_resolved_alike_in_every_job_and_only_where_they_are_auto(tm
 
 
 def test_auto_of_a_cross_encoder_leaves_room_for_the_query() -> None:
-    texts = TextLengths(512, TokenCounts(rows=Counter({2000: 3})), {})
+    texts = TextLengths(512, TokenCounts(rows=Counter({2000: 3})), {}, NO_PROMPTS)
     lengths: dict[str, Any] = {"query": 33, "passage": "auto"}
     assert texts.resolved(lengths, in_one_row=False) == {"query": 33, "passage": 512}
     assert texts.resolved(lengths, in_one_row=True) == {"query": 33, "passage": 480}  # they share a [CLS]
@@ -130,12 +144,16 @@ def test_the_program_adds_up_the_counts_and_reads_the_positions(
     from workflow_scripts import lengths
 
     counts = [str(counts_file(prefix)) for prefix in in_shards(tmp_path / "t", passages, 3)]
-    (tmp_path / "config.json").write_text('{"max_position_embeddings": 77}')
+    model = tmp_path / "model"
+    shutil.copytree(real_tokenizer_folder(), model)
+    (model / "config.json").write_text('{"max_position_embeddings": 77}')
+    write_text_vector(TextVector(query_prompt="wool: "), model, dim=8)
     queries = tmp_path / "queries.dev.counts.json"
     TokenCounts(5, 1, Counter({7: 2})).write(queries)
-    arguments = ["--spec", json.dumps({"config": {}}), "--model", str(tmp_path), "--passages", *counts]
+    arguments = ["--spec", json.dumps({"config": {}}), "--model", str(model), "--passages", *counts]
     arguments += ["--queries", str(queries), "--output", str(tmp_path / "lengths.json")]
     lengths.main([*arguments, "--manifest", str(tmp_path / "m.json")])
     found = read_text_lengths(tmp_path / "lengths.json")
     assert found.num_positions == 77 and found.passages.num_rows == 29
     assert found.queries == {"dev": TokenCounts(5, 1, Counter({7: 2}))}
+    assert found.prompts == {"query": 2, "passage": 0}  # "wool", ":"

@@ -34,6 +34,7 @@ TEXTS = TextLengths(
     512,
     TokenCounts(100, 37, Counter({100: 64, 200: 236})),
     {"dev": TokenCounts(1000, 9, Counter({12: 40}))},
+    {"query": 0, "passage": 0},
 )
 
 
