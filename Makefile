@@ -22,6 +22,8 @@ CORES ?= $(shell nproc 2>/dev/null || echo 2)
 SNAKEMAKE_ARGS ?=
 BIN := $(CURDIR)/.venv/bin
 READY := .venv/ready
+# Snakemake would run a file of --configfile that asks to be a program
+SNAKEMAKE := python -m condenser.pipeline.overlays
 
 export PATH := $(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
@@ -51,7 +53,7 @@ else
 endif
 
 results/%: $(READY) FORCE
-	@snakemake --cores $(CORES) $@ $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) --cores $(CORES) $@ $(SNAKEMAKE_ARGS)
 
 # Two processes: a test that runs the workflow uses two cores.
 PYTEST := python -m pytest --numprocesses 2 --dist worksteal
@@ -74,11 +76,11 @@ lint: $(READY)
 
 DATASET ?= msmarco
 report: $(READY)
-	@snakemake --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) --cores 1 results/$(DATASET)/report.html $(SNAKEMAKE_ARGS)
 
 # (Without --nolock, Snakemake would remove the lock of a run that goes on here, when it ends.)
 verify: $(READY)
-	@snakemake verify --nolock --cores 1 $(SNAKEMAKE_ARGS)
+	@$(SNAKEMAKE) verify --nolock --cores 1 $(SNAKEMAKE_ARGS)
 
 # What can be asked is written by Snakemake, which knows the configuration; the program answers. The query and the
 # arguments reach the shell as they were given: make expands no dollar sign in them.
@@ -86,7 +88,7 @@ KNOWN := .snakemake/known.json
 unexport QUERY
 export ASKED := $(value QUERY)
 export MAKE_ARGUMENTS := $(value SNAKEMAKE_ARGS)
-list_known = snakemake ask --nolock --quiet all --cores 1 $(SNAKEMAKE_ARGS)
+list_known = $(SNAKEMAKE) ask --nolock --quiet all --cores 1 $(SNAKEMAKE_ARGS)
 ask = python workflow_scripts/ask.py --known $(KNOWN) --make-arguments "$$MAKE_ARGUMENTS"
 
 search: $(READY)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import yaml
 
+from condenser.pipeline.overlays import refuse_program
+
 
 def check_keys(file):
     """Refuse a key that a configuration file gives twice: YAML would silently drop the first one's settings.
@@ -38,6 +40,7 @@ def check_keys(file):
 
 try:
     for file in dict.fromkeys(map(Path, workflow.configfiles)):
+        refuse_program(file)
         check_keys(file)
 except ValueError as error:
     sys.exit(f"error: config: {error}")
