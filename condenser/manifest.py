@@ -180,6 +180,9 @@ def read_manifest(path: Path) -> Record:
         is_whole = sealed(rest) == manifest and json_bytes(manifest) == as_read
         inputs, outputs = (_beside(path, manifest[part]) for part in ("inputs", "outputs"))
         record = Record(path, manifest["spec"], inputs, outputs, manifest["counts"], manifest)
+        texts = [*inputs.values(), *outputs.values(), *record.spec]
+        if not (isinstance(record.spec, dict) and all(isinstance(text, str) for text in texts)):
+            raise TypeError("its spec is no object, or a digest no text")
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

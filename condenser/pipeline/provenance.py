@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.files import atomic_write, canonical_json, json_bytes, read_json, sha256_text
+from condenser.files import atomic_write, canonical_json, json_bytes, sha256_text
 from condenser.manifest import Record, read_manifest, sound_record
 
 RECORD = "record.json"
@@ -23,6 +23,9 @@ METADATA = "ro-crate-metadata.json"
 # Stages whose bytes differ each time. Lucene gives each segment of an index a random id (runs on the index do
 # not differ); the others record times, or rates of the machine.
 OTHER_EACH_TIME = {"bm25_index", "crate", "figure", "plan"}
+
+_LARGEST_RECORD = 256 << 20  # bytes; a job takes less than 1,000 and each of its files 200
+_LONGEST_NAME = 1000
 
 _CRATE = "https://w3id.org/ro/crate/1.1"
 _CONTEXTS = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
@@ -88,44 +91,74 @@ def record_of_runs(runs: Sequence[Record]) -> dict[str, Any]:
 def read_record(file: Path) -> dict[str, Any]:
     """The record of a crate, or of a file that was taken from one.
 
+    It may be a stranger's: no text in it can be more than a name, nor name a file outside of `results/`.
+
     Raises:
         ValueError: the file is neither, or its digest is not that of its jobs.
     """
     what = f"{file}: expected a crate of this workflow or the {RECORD} in one"
     try:
         if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as archive:
-                record = json.loads(archive.read(RECORD))
+            with zipfile.ZipFile(file) as archive, archive.open(RECORD) as member:
+                content = member.read(_LARGEST_RECORD + 1)
         else:
-            record = read_json(file)
+            with file.open("rb") as opened:
+                content = opened.read(_LARGEST_RECORD + 1)
+        if len(content) > _LARGEST_RECORD:
+            raise ValueError(f"more than {_LARGEST_RECORD:,} bytes")
+        record = json.loads(content)
         digest = digest_of((job["stage"], job["outputs"]) for job in record["jobs"])
         said = record["digest"]
-        _ = [(job["manifest"], job["wildcards"].values()) for job in record["jobs"]]
-    except (ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{what}, got something else ({error}).") from error
+        for job in record["jobs"]:
+            _refuse_odd_names([job["stage"], job["manifest"], *job["wildcards"].values(), *job["outputs"]])
+            if Path(job["manifest"]).is_absolute() or ".." in Path(job["manifest"]).parts:
+                raise ValueError(f"the manifest {job['manifest']!r:.200} of another folder")
+    except OSError as error:
+        raise ValueError(f"{what}, got a file that cannot be read ({error.strerror}).") from error
+    except Exception as error:  # zipfile and zlib raise several kinds
+        raise ValueError(f"{what}, got something else ({error!s:.300}).") from error
     if said != digest:
         raise ValueError(f"{what}, got one whose digest is not that of its jobs. Copy it again.")
     return record
 
 
-def first_difference(record: Mapping[str, Any]) -> str | None:
-    """The first job of a record, in the order of the pipeline, whose results differ here; None if none does.
+def _refuse_odd_names(names: Iterable[Any]) -> None:
+    """See that these are names that a terminal can show.
 
-    Digests are those of the manifests here; `verify` checks that the files still have them.
+    Raises:
+        ValueError: one is no text, is long, or has control characters.
     """
+    for name in names:
+        if not (isinstance(name, str) and name.isprintable() and len(name) <= _LONGEST_NAME):
+            raise ValueError(f"the name {name!r:.200}")
+
+
+def compare(record: Mapping[str, Any]) -> tuple[int, str | None]:
+    """How many jobs of a record were compared, and the first whose results differ here; None if none does.
+
+    The jobs are compared in the order of the pipeline, until one differs. Those are left out of which the
+    manifest here says that their bytes differ each time. Digests are those of the manifests here; `verify`
+    checks that the files still have them.
+    """
+    compared = 0
     for job in record["jobs"]:
-        if job["stage"] in OTHER_EACH_TIME:
-            continue
         name = _name(job)
         here = sound_record(Path(job["manifest"]))
         if here is None:
-            return f"{name}: has no sound manifest here ({job['manifest']})"
+            if job["stage"] in OTHER_EACH_TIME:
+                continue
+            return compared, f"{name}: has no sound manifest here ({job['manifest']})"
+        if (stage := here.spec.get("stage")) != job["stage"]:
+            return compared, f"{name}: {job['manifest']} is of the stage {stage} here"
+        if stage in OTHER_EACH_TIME:
+            continue
+        compared += 1
         outputs, others = _by_name(here.outputs), job["outputs"]
         for path in sorted({*outputs, *others}):
             if outputs.get(path) != others.get(path):
                 found = "has other bytes" if path in others else "is not in the record"
-                return f"{name}: {path} {found if path in outputs else 'is not here'}"
-    return None
+                return compared, f"{name}: {path} {found if path in outputs else 'is not here'}"
+    return compared, None
 
 
 def write_crate(output: Path, runs: Sequence[Record], *, table: Path, workflow: Path, title: str) -> str:
