@@ -20,7 +20,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import requests
 import urllib3
 
-from condenser.files import atomic_write, full_disk_named, read_json, sha256_file, write_json
+from condenser.files import atomic_write, full_disk_named, open_no_link, read_json, sha256_file, write_json
 from condenser.progress import Progress
 
 log = logging.getLogger("condenser")
@@ -156,7 +156,7 @@ class _Part:
 
     def open_at(self, begin: int, validator: str | None) -> IO[bytes]:
         """The part, cut to `begin` bytes, to be continued with bytes of this version."""
-        file = self.path.open("ab")
+        file = open_no_link(self.path, "ab")
         file.truncate(begin)
         write_json(self._state_path, {"url": self.url, "validator": validator})
         return file

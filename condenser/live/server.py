@@ -110,7 +110,7 @@ def _protocol_with_deadline() -> Any:
             self.loop.call_later(DEADLINE_S, self._end_unless_busy, None)
 
         def _end_unless_busy(self, before: Any) -> None:
-            """Of the request `before` of the last look: it is answered, and no other one has arrived whole."""
+            """`before` was the request at the last look: it is answered, and no other one has arrived."""
             if self.transport.is_closing():
                 return
             if self.cycle is before and (before is None or before.response_complete):
