@@ -90,10 +90,13 @@ def display_name(settings: Mapping[str, Any]) -> str:
 def prepare(
     settings: Mapping[str, Any], output: Path, *, seed: int, mirror: str | None, collection: Path | None
 ) -> dict[str, Any]:
-    """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source."""
+    """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source.
+
+    Of a model of the hub also the commit, its `revision`; None where a mirror had it, which does not say.
+    """
     from condenser.data.records import read_passages
     from condenser.model.backbone import backbone_from, new_backbone
-    from condenser.model.backbone_sources import embedded_folder, hub_folder
+    from condenser.model.backbone_sources import embedded_folder, hub_folder, revision_of
     from condenser.model.text_vector import TextVector
 
     source, pooling, normalised = (settings[name] for name in ("source", "pooling", "normalised"))
@@ -118,4 +121,6 @@ def prepare(
         else:
             origin = Path(settings["path"])
         counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised)
+        if source == "hub":
+            counts["revision"] = revision_of(origin)
     return {"source": source, **counts}
