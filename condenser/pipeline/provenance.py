@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from condenser.files import atomic_write, canonical_json, json_bytes, sha256_text
-from condenser.manifest import Record, read_manifest, sound_record
+from condenser.manifest import Record, read_manifest, sealed, sound_record
 
 RECORD = "record.json"
 METADATA = "ro-crate-metadata.json"
@@ -165,7 +165,9 @@ def write_crate(output: Path, runs: Sequence[Record], *, table: Path, workflow: 
     """Write the crate of a table as a ZIP file; gives the digest of the run.
 
     It holds the table, its manifests, the record and the Snakefile. Other results are named by their digests
-    (RFC 6920): models and embeddings are too large to be copied. Equal manifests give equal bytes.
+    (RFC 6920): models and embeddings are too large to be copied. Equal manifests give equal bytes. Of files
+    outside of this folder nothing but their last name is published, so a manifest in the crate may differ
+    from the one here.
 
     Args:
         runs: all jobs behind the table, in order; the last one made it.
@@ -176,7 +178,7 @@ def write_crate(output: Path, runs: Sequence[Record], *, table: Path, workflow: 
         table.as_posix(): table.read_bytes(),
         "Snakefile": workflow.read_bytes(),
         RECORD: json_bytes(record),
-        **{str(run.path): run.path.read_bytes() for run in runs},
+        **{str(run.path): json_bytes(_published(run)) for run in runs},
     }
     metadata = _metadata(runs, table=table.as_posix(), title=title, digest=record["digest"], payload=payload)
     with atomic_write(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -257,6 +259,34 @@ def _metadata(
     return {"@context": _CONTEXTS, "@graph": [*graph, *jobs, *files.entities.values()]}
 
 
+def _published(run: Record) -> dict[str, Any]:
+    """A manifest as others may read it: what lies outside of this folder has its last name alone."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {shown(key): shown(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [shown(item) for item in value]
+        return _public_name(value) if isinstance(value, str) and _is_outside(value) else value
+
+    record = {
+        key: shown(value) for key, value in run.whole.items() if key not in ("inputs", "outputs", "sha256")
+    }
+    inputs = {}
+    for name, (path, digest) in zip(run.whole["inputs"], run.inputs.items(), strict=True):
+        inputs[f"{digest[:8]}/{_public_name(str(path))}" if _is_outside(str(path)) else name] = digest
+    return sealed({**record, "inputs": inputs, "outputs": run.whole["outputs"]})
+
+
+def _is_outside(path: str) -> bool:
+    """Whether a text is a path that may say whose machine this is."""
+    return path.startswith(("/", "~", "../"))
+
+
+def _public_name(path: str) -> str:
+    return f"outside/{Path(path).name}" if _is_outside(path) else path
+
+
 class _Files:
     """The entities of files: by path if the crate has them, else by digest."""
 
@@ -271,7 +301,8 @@ class _Files:
 
     def refs(self, digests: Mapping[Path, str]) -> list[Entity]:
         """References to files, by path."""
-        return _refs(self.id_of(*file) for file in sorted(_by_name(digests).items()))
+        files = sorted(_by_name(digests).items())
+        return _refs(self.id_of(_public_name(path), digest) for path, digest in files)
 
     def id_of(self, path: str, digest: str) -> str:
         """The id of a file, which is described if it was not yet."""

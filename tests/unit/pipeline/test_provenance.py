@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import runpy
 import tracemalloc
 import zipfile
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from condenser.manifest import Manifest
+from condenser.manifest import Manifest, read_manifest
 from condenser.pipeline.provenance import (
     compare,
     digest_of,
@@ -152,6 +153,41 @@ def test_the_digest_is_that_of_all_results_whatever_their_order_and_the_index(
     assert compare(read_record(tmp_path / "a" / "c.zip")) == (3, None)
     make("c", train="others\n")
     assert crate() != digest and results_digest(Path("results")) != digest
+
+
+def test_a_crate_does_not_say_whose_machine_it_comes_from(make: Callable[..., None], tmp_path: Path) -> None:
+    make("a")
+    homes = [tmp_path / "home-of-somebody" / name for name in ("one", "two")]
+    for number, home in enumerate(homes):
+        home.mkdir(parents=True)
+        (home / "corpus.jsonl").write_text(f"{number}\n")
+    spec = read_manifest(Path(MANIFESTS["collect"])).spec
+    files = [Path(os.path.relpath(home / "corpus.jsonl")) for home in homes]
+    manifest = Manifest(
+        MANIFESTS["collect"],
+        {**spec, "config": {"path": str(homes[0]), "parts": [{"id": "~/x"}], "slash": "a/b"}},
+        inputs=[*files, (homes[0] / "corpus.jsonl").absolute(), "mine/corpus.jsonl"],
+    )
+    manifest.write(outputs=["results/d/data/collection.jsonl"], counts={})
+    crate()
+    with zipfile.ZipFile("c.zip") as archive:
+        for name in archive.namelist():
+            assert "home-of-somebody" not in archive.read(name).decode(), name
+        archive.extractall(tmp_path / "out")
+    published = read_manifest(tmp_path / "out" / MANIFESTS["collect"])  # sealed again
+    assert published.spec["config"] == {
+        "path": "outside/one", "parts": [{"id": "outside/x"}], "slash": "a/b",
+    }  # fmt: skip
+    assert len(published.inputs) == 3 and published.whole["outputs"] == manifest_of_collect()["outputs"]
+    assert sorted(name.rpartition("/")[2] for name in published.whole["inputs"]) == ["corpus.jsonl"] * 3
+    assert (
+        read_record(Path("c.zip"))["digest"]
+        == record_of_runs(read_runs(map(Path, MANIFESTS.values())))["digest"]
+    )
+
+
+def manifest_of_collect() -> dict[str, Any]:
+    return read_manifest(Path(MANIFESTS["collect"])).whole
 
 
 def test_equal_manifests_give_an_equal_crate(make: Callable[..., None]) -> None:
