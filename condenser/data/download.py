@@ -85,7 +85,7 @@ def download(
     if digest is None and first_seen is not None:
         seen = _read_first_seen(first_seen)
         try:
-            done = download(
+            received = download(
                 url,
                 path,
                 num_bytes=num_bytes,
@@ -100,7 +100,7 @@ def download(
         if seen is None:
             with atomic_write(first_seen) as file:
                 file.write(f"{sha256_file(path)}  {path.name}\n".encode())
-        return done | {"digest": None}
+        return received | {"digest": None}
     path.parent.mkdir(parents=True, exist_ok=True)
     done: dict[str, Any] = {"url": url, "bytes": num_bytes, "digest": digest}
     for candidate in mirror_places(url, mirror) if mirror else []:
