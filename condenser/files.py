@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,8 +30,25 @@ _NPY_HEADER = re.compile(
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.partial-{os.getpid()}")
+def _beside(path: Path, *, kind: str = "partial") -> Path:
+    """A name that nobody can foretell: in a folder that others may write, a link could wait under it."""
+    return path.with_name(f".{path.name}.{kind}-{secrets.token_hex(8)}")
+
+
+def open_no_link(path: str | Path, mode: str) -> IO[Any]:
+    """Open a file that must be no link: in a folder that others may write, it may lead to the user's own.
+
+    Raises:
+        ValueError: it is a link.
+    """
+    try:
+        return open(path, mode, opener=lambda file, flags: os.open(file, flags | os.O_NOFOLLOW, 0o666))
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ValueError(
+            f"{path}: expected a file, got a link. Remove it, and see who put it there."
+        ) from error
 
 
 def _flush_folder(folder: Path) -> None:
@@ -68,7 +86,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _beside(path)
     try:
-        with full_disk_named(path), partial.open("wb") as file:
+        with full_disk_named(path), open_no_link(partial, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -85,7 +103,6 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _beside(path)
-    shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
         with full_disk_named(path):
@@ -94,7 +111,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
             if file.is_file():
                 with file.open("rb") as opened:
                     os.fsync(opened.fileno())
-        old = path.with_name(f".{path.name}.old-{os.getpid()}")
+        old = _beside(path, kind="old")
         if path.exists():
             path.rename(old)
         partial.rename(path)

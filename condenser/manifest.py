@@ -24,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from condenser.files import canonical_json, json_bytes, sha256_file, sha256_text, write_json
+from condenser.files import canonical_json, json_bytes, open_no_link, sha256_file, sha256_text, write_json
 
 log = logging.getLogger("condenser")
 
@@ -180,6 +180,9 @@ def read_manifest(path: Path) -> Record:
         is_whole = sealed(rest) == manifest and json_bytes(manifest) == as_read
         inputs, outputs = (_beside(path, manifest[part]) for part in ("inputs", "outputs"))
         record = Record(path, manifest["spec"], inputs, outputs, manifest["counts"], manifest)
+        texts = [*inputs.values(), *outputs.values(), *record.spec]
+        if not (isinstance(record.spec, dict) and all(isinstance(text, str) for text in texts)):
+            raise TypeError("its spec is no object, or a digest no text")
     except OSError as error:
         raise ValueError(f"cannot be read ({error.strerror})") from error
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -269,7 +272,7 @@ def _claim(claims: Path, result: Path) -> tuple[IO[bytes], bool]:
     """
     claims.parent.mkdir(parents=True, exist_ok=True)
     byte = int(sha256_text(str(result.absolute()))[:12], 16)
-    file = claims.open("ab")
+    file = open_no_link(claims, "ab")
     try:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
@@ -299,4 +302,4 @@ def _sweep(manifest: Path) -> None:
         for pattern in patterns:
             for left in folder.glob(pattern):
                 log.info("%s: removed, left half-written by a killed process", left)
-                shutil.rmtree(left) if left.is_dir() else left.unlink()
+                shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()

@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import os
+import re
 import select
 import signal
 import sys
@@ -49,6 +50,23 @@ def training_parser(description: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+class _WithoutPasswords(logging.Filter):
+    """Takes names and passwords out of the addresses in what is logged, such as that of a proxy."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.msg, record.args = without_passwords(record.getMessage()), None
+        return True
+
+
+def without_passwords(text: str) -> str:
+    """The text without what stands before the host of an address.
+
+    >>> without_passwords("no answer from http://me:secret@proxy:3128/")
+    'no answer from http://***@proxy:3128/'
+    """
+    return re.sub(r"//[^\s/]*@", "//***@", text)
+
+
 def run(main: Callable[[Sequence[str] | None], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
 
@@ -57,6 +75,8 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
     when the Snakemake that started it is killed: nobody waits for its result any more.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_WithoutPasswords())
     for noisy in ("httpx", "transformers", "faiss", "faiss.loader"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -65,7 +85,7 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
     try:
         main(None)
     except (ValueError, FileNotFoundError, PermissionError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(without_passwords(f"error: {error}"), file=sys.stderr)
         log.debug("", exc_info=error)
         sys.exit(1)
     except KeyboardInterrupt:
@@ -73,7 +93,7 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
         sys.exit(130)
     except OSError as error:
         name = error.filename2 or error.filename or "a file"  # the second of two is the one written
-        print(f"error: {error.strerror or error}: {name}", file=sys.stderr)
+        print(without_passwords(f"error: {error.strerror or error}: {name}"), file=sys.stderr)
         sys.exit(1)
     except Exception as error:
         if is_out_of_memory(error):
@@ -84,8 +104,8 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
                 file=sys.stderr,
             )
             sys.exit(1)
-        traceback.print_exc()
-        print(f"internal error ({type(error).__name__}): {error}", file=sys.stderr)
+        print(without_passwords(traceback.format_exc()), end="", file=sys.stderr)
+        print(without_passwords(f"internal error ({type(error).__name__}): {error}"), file=sys.stderr)
         sys.exit(2)
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # an exception while Python exits would be lost

@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.text import Text
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from condenser.files import read_json, write_json
+from condenser.files import open_no_link, read_json, write_json
 from condenser.pipeline import board as boards
 from condenser.pipeline import specs
 from condenser.pipeline.costs import forecast as forecasts
@@ -152,7 +152,7 @@ class Progress(logging.Handler):
         jobs, self.plan = self.folder / "jobs.json", self.folder / "seconds.json"
         self.plan.unlink(missing_ok=True)
         write_json(jobs, listed)
-        with (self.folder / "log").open("wb") as log:
+        with open_no_link(self.folder / "log", "wb") as log:
             self.planner = subprocess.Popen(
                 [
                     *(sys.executable, "-c", FORECAST, jobs, COSTS, self.plan),

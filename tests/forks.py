@@ -46,10 +46,15 @@ class Program:
         """Whether it still runs."""
         return self._process.is_alive()
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        assert self._process.pid is not None
+        return self._process.pid
+
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
-        assert self._process.pid is not None
-        os.kill(self._process.pid, number)
+        os.kill(self.pid, number)
 
     def ended(self, *, timeout_s: float) -> tuple[int, str]:
         """Wait for the end, no longer than `timeout_s`; gives exit status and all it said."""

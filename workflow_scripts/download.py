@@ -5,7 +5,8 @@
         --manifest results/downloads/qrels.train.tsv.manifest.json
 
 Reads the file of that name in the mirror folder (`--mirror`, else CONDENSER_MIRROR), else from the
-network; addresses and sums stand in condenser/data/official.py. Writes the file and the manifest.
+network; addresses and sums stand in condenser/data/official.py. Writes the file and the manifest;
+and, if nobody publishes its sum, the SHA-256 of the first download, results/downloads/known/NAME.sha256.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=[])
 
     from condenser.data.download import download
-    from condenser.data.official import official_file
+    from condenser.data.official import FIRST_SEEN, official_file
 
     official = official_file(arguments.spec["wildcards"]["file"])
     mirror = arguments.mirror or os.environ.get("CONDENSER_MIRROR")
@@ -40,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         mirror=Path(mirror) if mirror else None,
         retries=arguments.retries,
         timeout_s=arguments.timeout_s,
+        first_seen=arguments.output.parent / FIRST_SEEN / f"{arguments.output.name}.sha256",
     )
     program.log.info(
         "%s: %s, attempts %d, resumed %d", *(done[k] for k in ("url", "from", "attempts", "resumed"))

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
 
     from condenser.files import read_json
-    from condenser.pipeline.provenance import first_difference, read_record
+    from condenser.pipeline.provenance import compare, read_record
     from condenser.pipeline.verify import others_of, results_digest, verify
 
     record = None if arguments.against is None else read_record(arguments.against)
@@ -53,12 +53,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"digest of {of}: {results_digest(arguments.results, dataset=dataset)}")
     if any(finding.kind == "stale" for finding in findings):
         print("stale by this configuration: give verify every --configfile that the results were made with")
-    difference = None if record is None else first_difference(record)
+    num_compared, difference = (0, None) if record is None else compare(record)
     if difference:
         print(f"{arguments.against}: the first job with other results is {difference}")
+    elif record is not None and num_compared == 0:
+        difference = f"{arguments.against}: no job was compared: the results of all of them differ each time"
+        print(difference)
     elif record is not None:
-        num_jobs = len(record["jobs"])
-        print(f"{arguments.against}: {num_jobs} jobs with the same results, digest {record['digest']}")
+        print(
+            f"{arguments.against}: {num_compared} of {len(record['jobs'])} jobs compared, all with the same "
+            f"results; digest {record['digest']}"
+        )
     if findings or difference:
         sys.exit(1)
 

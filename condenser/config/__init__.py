@@ -17,6 +17,7 @@ from condenser.config import references
 from condenser.config.blocks import Config, recipe_class
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, first_line, preview
 from condenser.config.positions import check_rows_fit
+from condenser.config.texts import check_texts
 from condenser.data import sources
 from condenser.evaluate import figures
 from condenser.objectives import FOLDER as OBJECTIVES
@@ -62,6 +63,7 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     for dataset in checked["datasets"].values():
         if "recipe" in dataset:
             dataset["recipe"] = dataset["recipe"] or checked["recipe"]
+    check_texts(checked)
     references.check_datasets(checked)
     references.check_models(checked)
     references.check_systems(checked)

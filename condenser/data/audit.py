@@ -159,13 +159,21 @@ def audit(
 
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
-    """Write findings as a table with a header, tab-separated; texts have no tabs and no line ends."""
+    """Write findings as a table with a header, tab-separated; texts have no tabs and no line ends.
+
+    A text or an id that begins as a formula of a spreadsheet does (= + - @), or with an apostrophe, gets an
+    apostrophe before it: a program takes one away.
+    """
     with atomic_write(path) as file:
         file.write("\t".join(Finding._fields).encode() + b"\n")
         for one in findings:
             one = one._replace(what_to_do=one.what_to_do or WHAT_TO_DO[one.kind])
-            cells = (f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in one)
+            cells = (f"{cell:.4g}" if isinstance(cell, float) else _unevaluated(str(cell)) for cell in one)
             file.write("\t".join(cells).encode() + b"\n")
+
+
+def _unevaluated(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "'")) else cell
 
 
 def _shown(text: str) -> str:

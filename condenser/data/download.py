@@ -15,12 +15,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import requests
 import urllib3
 
-from condenser.files import atomic_write, full_disk_named, read_json, write_json
+from condenser.files import atomic_write, full_disk_named, open_no_link, read_json, sha256_file, write_json
 from condenser.progress import Progress
 
 log = logging.getLogger("condenser")
@@ -28,6 +28,7 @@ log = logging.getLogger("condenser")
 _CHUNK_BYTES = 1 << 16
 _MD5_DIGITS = 32  # a SHA-256 has 64
 _LONGEST_WAIT_S = 60.0
+_LARGEST_BYTES = 64 << 30  # of a file whose owner publishes no length; all official files are smaller
 _TRANSIENT = {408, 425, 429}  # and every status from 500
 # The second header is for Azure, which hosts MS MARCO.
 _HEADERS = {"Accept-Encoding": "identity", "X-Ms-Version": "2019-12-12"}
@@ -35,6 +36,25 @@ _HEADERS = {"Accept-Encoding": "identity", "X-Ms-Version": "2019-12-12"}
 
 class _Interrupted(Exception):
     """A failure after which another attempt may succeed."""
+
+
+class _Changed(ValueError):
+    """The file is not the one that was expected."""
+
+
+class _Session(requests.Session):
+    """One that is never redirected from https to where anybody may change what is sent."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        target = super().get_redirect_target(resp)
+        if target is not None and urlsplit(resp.url).scheme == "https":
+            place = urljoin(resp.url, target)
+            if urlsplit(place).scheme != "https":
+                raise ValueError(
+                    f"{resp.url}: expected to stay with https, got a redirect to {place:.200}. "
+                    "Fetch it by other means and set downloads.mirror to the folder that contains it."
+                )
+        return target
 
 
 def download(
@@ -47,18 +67,40 @@ def download(
     retries: int,
     timeout_s: float,
     wait_s: float = 1.0,
+    first_seen: Path | None = None,
 ) -> dict[str, Any]:
     """Fetch `url` to `path`, or copy it from the mirror folder if it is there; returns what was done.
 
     `retries` attempts follow the first one, after pauses of `wait_s`, twice that, four times that, ...
     seconds. An attempt fails if the server sends nothing for `timeout_s`. The server may ignore ranges,
-    break the connection, or change the file between two attempts. The caller sees to it that no other
+    break the connection, or change the file between two attempts. A redirect from https to http is refused.
+    Without a `digest`, the SHA-256 of the first download is kept in the file `first_seen`, and later ones
+    must have it. The caller sees to it that no other
     process downloads to `path` at the same time.
 
     Raises:
         ValueError: the server refuses the file, or no attempt gives a file of `num_bytes` bytes (None: as
             many as the server says) with this MD5 or SHA-256 (None: unknown).
     """
+    if digest is None and first_seen is not None:
+        seen = _read_first_seen(first_seen)
+        try:
+            received = download(
+                url,
+                path,
+                num_bytes=num_bytes,
+                digest=seen,
+                mirror=mirror,
+                retries=retries,
+                timeout_s=timeout_s,
+                wait_s=wait_s,
+            )
+        except _Changed as error:
+            raise _Changed(f"{error} If it is right as it is now, delete {first_seen}.") from None
+        if seen is None:
+            with atomic_write(first_seen) as file:
+                file.write(f"{sha256_file(path)}  {path.name}\n".encode())
+        return received | {"digest": None}
     path.parent.mkdir(parents=True, exist_ok=True)
     done: dict[str, Any] = {"url": url, "bytes": num_bytes, "digest": digest}
     for candidate in mirror_places(url, mirror) if mirror else []:
@@ -114,7 +156,7 @@ class _Part:
 
     def open_at(self, begin: int, validator: str | None) -> IO[bytes]:
         """The part, cut to `begin` bytes, to be continued with bytes of this version."""
-        file = self.path.open("ab")
+        file = open_no_link(self.path, "ab")
         file.truncate(begin)
         write_json(self._state_path, {"url": self.url, "validator": validator})
         return file
@@ -134,7 +176,10 @@ class _Part:
 def _offered_bytes(url: str, *, timeout_s: float) -> int:
     """The length of a file of which its owner publishes none, as the server says it."""
     try:
-        with requests.head(url, headers=_HEADERS, timeout=timeout_s, allow_redirects=True) as response:
+        with (
+            _Session() as session,
+            session.head(url, headers=_HEADERS, timeout=timeout_s, allow_redirects=True) as response,
+        ):
             status, length = response.status_code, response.headers.get("Content-Length", "")
     except requests.RequestException as error:
         raise _Interrupted(f"no answer ({type(error).__name__})") from error
@@ -144,6 +189,10 @@ def _offered_bytes(url: str, *, timeout_s: float) -> int:
         raise ValueError(
             f"{url}: expected the length of the file, got HTTP status {status} without one. "
             "Fetch it by other means and set downloads.mirror to the folder that contains it."
+        )
+    if int(length) > _LARGEST_BYTES:
+        raise ValueError(
+            f"{url}: expected at most {_LARGEST_BYTES:,} bytes, got the offer of {int(length):,}."
         )
     return int(length)
 
@@ -157,7 +206,10 @@ def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
     if begin and validator:
         headers |= {"Range": f"bytes={begin}-", "If-Range": validator}
     try:
-        with requests.get(part.url, headers=headers, stream=True, timeout=timeout_s) as response:
+        with (
+            _Session() as session,
+            session.get(part.url, headers=headers, stream=True, timeout=timeout_s) as response,
+        ):
             begin = _accepted_begin(response, part, begin, validator, num_bytes=num_bytes)
             length = response.headers.get("Content-Length", "")
             if length.isdecimal() and begin + int(length) != num_bytes:
@@ -171,7 +223,12 @@ def _receive(part: _Part, *, num_bytes: int, timeout_s: float) -> bool:
                 part.open_at(begin, _validator(response.headers)) as file,
                 Progress(part.path.stem, total=num_bytes, unit="bytes", start=begin) as progress,
             ):
+                received = begin
                 while chunk := response.raw.read(_CHUNK_BYTES):
+                    received += len(chunk)
+                    if received > num_bytes:  # a server without Content-Length may never end
+                        part.discard()
+                        raise _changed(part, f"expected {num_bytes:,} bytes, got more")
                     file.write(chunk)
                     progress.advance(len(chunk))
     except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -242,8 +299,8 @@ def _mismatch(file: Path, *, num_bytes: int | None, digest: str | None) -> str |
     return None
 
 
-def _changed(part: _Part, mismatch: str) -> ValueError:
-    return ValueError(
+def _changed(part: _Part, mismatch: str) -> _Changed:
+    return _Changed(
         f"{part.url}: {mismatch}. "
         "The file has changed; set downloads.mirror to a folder that contains the old one."
     )
@@ -255,4 +312,18 @@ def _copy(source: Path, path: Path, *, num_bytes: int | None, digest: str | None
         shutil.copyfileobj(read, write, _CHUNK_BYTES)
         write.flush()
         if mismatch := _mismatch(Path(write.name), num_bytes=num_bytes, digest=digest):
-            raise ValueError(f"{source}: {mismatch}. Copy it to the mirror again.")
+            raise _Changed(f"{source}: {mismatch}. Copy it to the mirror again.")
+
+
+def _read_first_seen(file: Path) -> str | None:
+    """The SHA-256 of the first download; None before it.
+
+    Raises:
+        ValueError: the file has something else.
+    """
+    if not file.is_file():
+        return None
+    text = file.read_text(encoding="utf-8", errors="replace")
+    if (match := re.match(r"([0-9a-f]{64})  ", text)) is None:
+        raise ValueError(f"{file}:1: expected a SHA-256 and a name, got {text!r:.60}. Delete it.")
+    return match[1]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+FIRST_SEEN = "known"
+"""The folder beside downloads with the SHA-256 of those whose owners publish none; to be kept."""
+
 _MARCO = "https://msmarco.z22.web.core.windows.net/msmarcoranking"
 _SBERT = "https://sbert.net/datasets"
 _TREC = "https://trec.nist.gov/data/deep"

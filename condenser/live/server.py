@@ -1,10 +1,11 @@
 """The page of two systems side by side, for a browser on this machine.
 
 The server listens on the loopback address alone and serves three things: `/` (the page), `/systems` (what can
-be asked) and `/search` (one answer). A request must name this server as its host, and come from its own page
-or from none; its body has at most `MAX_BODY_BYTES`. The page loads nothing from elsewhere: its
-Content-Security-Policy allows the script and the style that stand in it, by their digests, and requests to
-this server.
+be asked) and `/search` (one answer). A request must name this server as its host, come from its own page or
+from none, and have the token of the address that was printed, which other users of this machine do not see.
+(A cookie would be sent to their servers too, on other ports.) Its body has at most `MAX_BODY_BYTES`. The page
+loads nothing from elsewhere: its Content-Security-Policy allows the script and the style that stand in it, by
+their digests, and requests to this server.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import asyncio
 import base64
 import errno
 import hashlib
+import hmac
 import json
 import logging
 import re
+import secrets
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +42,7 @@ USUAL_PORT = 8017
 MAX_BODY_BYTES = 16_384
 MAX_HEADER_BYTES = 16_384
 MAX_CONNECTIONS = 64
+DEADLINE_S = 20.0  # for a request to arrive whole; connections that send none would take the place of others
 MAX_TEXT = 5_000  # characters of a passage; a whole document would take the page
 PAGE = Path(__file__).with_name("page.html")
 
@@ -69,12 +73,12 @@ def serve(known: Known, opened: socket.socket, *, on_start: Callable[[str], None
     """Serve until the process is interrupted (Ctrl-C); `on_start` gets the page's address."""
     import uvicorn
 
-    port = opened.getsockname()[1]
+    port, token = opened.getsockname()[1], secrets.token_urlsafe(32)
     with ThreadPoolExecutor(1, thread_name_prefix="search") as searching:
         server = uvicorn.Server(
             uvicorn.Config(
-                application(known, port=port, searching=searching),
-                http="h11",
+                application(known, port=port, token=token, searching=searching),
+                http=_protocol_with_deadline(),
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -87,7 +91,7 @@ def serve(known: Known, opened: socket.socket, *, on_start: Callable[[str], None
                 timeout_graceful_shutdown=1,
             )
         )
-        on_start(f"http://{ADDRESS}:{port}/")
+        on_start(f"http://{ADDRESS}:{port}/?token={token}")
         try:
             server.run(sockets=[opened])
         except KeyboardInterrupt:  # uvicorn raises it again once it has shut down
@@ -96,7 +100,28 @@ def serve(known: Known, opened: socket.socket, *, on_start: Callable[[str], None
             searching.shutdown(wait=False, cancel_futures=True)
 
 
-def application(known: Known, *, port: int, searching: ThreadPoolExecutor) -> ASGIApp:
+def _protocol_with_deadline() -> Any:
+    """uvicorn's protocol, which ends a connection on which no request is under way for `DEADLINE_S`."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class WithDeadline(H11Protocol):
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self.loop.call_later(DEADLINE_S, self._end_unless_busy, None)
+
+        def _end_unless_busy(self, before: Any) -> None:
+            """`before` was the request at the last look: it is answered, and no other one has arrived."""
+            if self.transport.is_closing():
+                return
+            if self.cycle is before and (before is None or before.response_complete):
+                self.transport.close()
+            else:
+                self.loop.call_later(DEADLINE_S, self._end_unless_busy, self.cycle)
+
+    return WithDeadline
+
+
+def application(known: Known, *, port: int, token: str, searching: ThreadPoolExecutor) -> ASGIApp:
     """The server's application; `searching` has one thread, in which all systems are opened and asked."""
     page, policy = _page()
     opened = OpenSystems()
@@ -109,9 +134,14 @@ def application(known: Known, *, port: int, searching: ThreadPoolExecutor) -> AS
 
     async def search(request: Request) -> Response:
         try:
-            asked, query, depth = _asked(known, await _body(request))
+            async with asyncio.timeout(DEADLINE_S):
+                body = await _body(request)
+            asked, query, depth = _asked(known, body)
             loop = asyncio.get_running_loop()
             answer = await loop.run_in_executor(searching, opened.answer, asked, query, depth)
+        except TimeoutError:
+            said = f"request: expected its body within {DEADLINE_S:g} s."
+            return JSONResponse({"error": said}, status_code=408, headers={"Connection": "close"})
         except _TooLarge as error:
             return JSONResponse({"error": str(error)}, status_code=413)
         except NotReady as error:  # that is an answer: a browser would log another status as a fault
@@ -133,7 +163,7 @@ def application(known: Known, *, port: int, searching: ThreadPoolExecutor) -> AS
         Route("/systems", show_systems, methods=["GET"]),
         Route("/search", search, methods=["POST"]),
     ]
-    return _Guard(Starlette(routes=routes), port=port, policy=policy)
+    return _Guard(Starlette(routes=routes), port=port, token=token, policy=policy)
 
 
 class _TooLarge(ValueError):
@@ -143,10 +173,11 @@ class _TooLarge(ValueError):
 class _Guard:
     """Refuses the requests of others, and puts the security headers on every response."""
 
-    def __init__(self, inside: ASGIApp, *, port: int, policy: str) -> None:
+    def __init__(self, inside: ASGIApp, *, port: int, token: str, policy: str) -> None:
         names = [ADDRESS, "localhost"]
         self._hosts = {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
         self._origins = {f"http://{host}" for host in self._hosts}
+        self._query = f"token={token}".encode()
         self._inside = inside
         self._headers = {
             "Content-Security-Policy": policy,
@@ -167,11 +198,11 @@ class _Guard:
                 MutableHeaders(scope=message).update(self._headers)
             await send(message)
 
-        refusal = self._refusal(Headers(scope=scope))
+        refusal = self._refusal(Headers(scope=scope), scope["query_string"])
         inside = PlainTextResponse(f"{refusal}\n", status_code=403) if refusal else self._inside
         await inside(scope, receive, send_guarded)
 
-    def _refusal(self, headers: Headers) -> str | None:
+    def _refusal(self, headers: Headers, query: bytes) -> str | None:
         """Why a request is refused; None if it is not."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
@@ -181,6 +212,8 @@ class _Guard:
         # of a request from another page, also where it has no Origin
         if any(site not in ("same-origin", "none") for site in headers.getlist("sec-fetch-site")):
             return "Sec-Fetch-Site: expected same-origin, got another."
+        if not hmac.compare_digest(query, self._query):
+            return "token: expected that of the address that make serve printed last. Open that address."
         return None
 
 

@@ -37,6 +37,11 @@ def embedded_folder() -> Path:
     return folder
 
 
+def revision_of(folder: Path) -> str | None:
+    """The commit of a folder of the hub's cache; None of another folder, such as a mirror's."""
+    return folder.name if folder.parent.name == "snapshots" else None
+
+
 def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) -> Path:
     """The folder of a checkpoint of the hub: `mirror`/`hub_id` if it exists, else a download.
 

@@ -71,13 +71,13 @@ def read_bert_config(folder: str | Path) -> BertConfig:
     if not path.is_file():
         raise ValueError(f"{path}: no such file. Expected a Hugging Face BERT folder.")
     for file in (path, path.with_name("tokenizer_config.json")):
-        asked = set(_RUNS_CODE).intersection(read_json(file) if file.is_file() else {})
+        asked = set(_RUNS_CODE).intersection(_read_object(file) if file.is_file() else {})
         if asked:
             raise ValueError(
                 f"{file}: {min(asked)} asks to run code that comes with the model, which is refused. "
                 "Choose a plain BERT."
             )
-    settings = read_json(path)
+    settings = _read_object(path)
     if settings.get("model_type") != "bert":
         raise ValueError(f"{path}: expected model_type bert, got {settings.get('model_type')!r:.60}.")
     for name, plain in _PLAIN.items():
@@ -94,6 +94,13 @@ def read_bert_config(folder: str | Path) -> BertConfig:
         raise ValueError(
             f"{path}: expected the settings of a BERT ({said}). Fetch the model again."
         ) from error
+
+
+def _read_object(file: Path) -> dict[str, Any]:
+    settings = read_json(file)
+    if not isinstance(settings, dict):
+        raise ValueError(f"{file}: expected a JSON object, got {settings!r:.60}. Fetch the model again.")
+    return settings
 
 
 def write_bert_config(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+import shutil
+import tempfile
 from pathlib import Path
 
 from tokenizers import Tokenizer
@@ -13,8 +16,21 @@ from tokenizers.processors import BertProcessing
 from transformers import PreTrainedTokenizerFast
 
 from condenser.files import read_json, write_json
+from condenser.model.backbone_folder import TOKENIZER_FILES
 from condenser.model.bert_config import BertConfig
 from condenser.model.vocabulary import MAX_WORD_CHARACTERS
+
+log = logging.getLogger(__name__)
+
+_TOKENS = ("unk_token", "sep_token", "pad_token", "cls_token", "mask_token", "bos_token", "eos_token")
+_KNOWN_SETTINGS = {
+    *_TOKENS,
+    *("additional_special_tokens", "extra_special_tokens", "added_tokens_decoder"),
+    *("do_lower_case", "do_basic_tokenize", "strip_accents", "tokenize_chinese_chars", "never_split"),
+    *("tokenizer_class", "backend", "clean_up_tokenization_spaces", "split_special_tokens"),
+    *("model_max_length", "model_input_names", "padding_side", "truncation_side"),
+}
+"""Settings of a BERT's tokenizer. With others, such as `vocab`, transformers reads any file there is."""
 
 _DROPPED_SETTINGS = (
     *("max_length", "truncation_strategy", "stride", "pad_to_multiple_of", "pad_token_type_id"),
@@ -36,9 +52,13 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
     try:
         # without `config` it reads config.json, with settings that `read_bert_config` leaves out
         theirs = TheirConfig(**config.model_dump())
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(origin), config=theirs, trust_remote_code=False, use_fast=True
-        )
+        with tempfile.TemporaryDirectory(prefix="condenser-tokenizer-") as copy:
+            _copy_harmless(Path(origin), Path(copy))
+            tokenizer = AutoTokenizer.from_pretrained(
+                copy, config=theirs, trust_remote_code=False, use_fast=True
+            )
+    except _Refused:
+        raise
     except Exception as error:  # each of its parsers raises another kind
         raise ValueError(
             f"{origin}: expected a tokenizer, got a damaged one ({_one_line(error)}). Fetch the model again."
@@ -53,6 +73,46 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
             f"{origin}: expected at most {config.vocab_size} words in the tokenizer, got {len(tokenizer)}."
         )
     save_tokenizer(tokenizer, folder)
+
+
+class _Refused(ValueError):
+    """A file of a tokenizer that is not read."""
+
+
+def _copy_harmless(origin: Path, folder: Path) -> None:
+    """Copy a tokenizer's files, of its settings those of `_KNOWN_SETTINGS`.
+
+    Raises:
+        ValueError: a file is a link to somewhere else, or the settings are no JSON object.
+    """
+    for name in (*TOKENIZER_FILES, "added_tokens.json"):
+        file = origin / name
+        if not file.is_file():
+            continue
+        if not _is_within(file, origin):
+            raise _Refused(
+                f"{file}: expected a file of the checkpoint, got a link to {file.resolve()}. "
+                "Copy that file into the folder if it belongs to the tokenizer."
+            )
+        if name in ("tokenizer_config.json", "special_tokens_map.json"):
+            settings = read_json(file)
+            if not isinstance(settings, dict):
+                raise _Refused(
+                    f"{file}: expected a JSON object, got {settings!r:.60}. Fetch the model again."
+                )
+            if unknown := sorted(settings.keys() - _KNOWN_SETTINGS - {*_DROPPED_SETTINGS}):
+                log.info("%s: not used: %s", file, ", ".join(map(ascii, unknown)))
+            write_json(folder / name, {key: settings[key] for key in settings if key in _KNOWN_SETTINGS})
+        else:
+            shutil.copyfile(file, folder / name)
+
+
+def _is_within(file: Path, folder: Path) -> bool:
+    """Whether a file, behind links, lies in a folder, or in what a snapshot of the hub's cache shares."""
+    inside = [folder.resolve()]
+    if inside[0].parent.name == "snapshots":
+        inside.append(inside[0].parent.parent / "blobs")
+    return any(file.resolve().is_relative_to(place) for place in inside)
 
 
 def wordpiece_tokenizer(words: list[str], *, max_length: int) -> PreTrainedTokenizerFast:

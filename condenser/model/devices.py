@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
+import stat
 import subprocess
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -262,9 +264,12 @@ def _lock(file: Path) -> int | None:
     """The descriptor that holds this lock, or None if another process holds it."""
     try:
         descriptor = _open_lock(file)
-    except PermissionError:
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP, errno.EINVAL, errno.ENXIO):
+            raise
         log.warning(
-            "%s: another user's, and cannot be read, so its GPU counts as claimed. Remove it if no job runs",
+            "%s: another user's, and cannot be read as a file, so its GPU counts as claimed. Remove it if no "
+            "job runs",
             file,
         )
         return None
@@ -281,10 +286,16 @@ def _open_lock(file: Path) -> int:
 
     Raises:
         PermissionError: the file is another user's and cannot be read.
+        OSError: it is a link (ELOOP), or no plain file (EINVAL).
     """
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     except FileExistsError:
-        return os.open(file, os.O_RDONLY)  # with O_CREAT, Linux may refuse another user's file
+        # With O_CREAT, Linux may refuse another user's file. A pipe would be waited for without O_NONBLOCK.
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EINVAL, "no plain file", str(file)) from None
+        return descriptor
     os.fchmod(descriptor, 0o644)  # whatever the umask
     return descriptor

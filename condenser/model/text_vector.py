@@ -207,18 +207,30 @@ def _modules(folder: Path) -> tuple[list[str], Path | None]:
         return [], None
     modules = read_json(path)
     try:
-        steps = [(entry["type"].rsplit(".", 1)[-1], entry["path"]) for entry in modules]
+        steps = [(entry["type"].rsplit(".", 1)[-1], Path(entry["path"])) for entry in modules]
     except (TypeError, KeyError, AttributeError):
         raise ValueError(
             f"{path}: expected a list of modules with type and path, got {modules!r:.80}."
         ) from None
+    for _, place in steps:
+        if place.is_absolute() or ".." in place.parts:
+            raise ValueError(
+                f"{path}: expected paths inside the model's folder, got {str(place)!r:.80}. "
+                "Set pooling and normalised of the model in the config to take its weights."
+            )
     names = [name for name, _ in steps]
     if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise ValueError(
             f"{path}: expected the modules Transformer, Pooling and at most Normalize, got "
-            f"{', '.join(names)}. Set pooling and normalised of the model in the config to take its weights."
+            f"{', '.join(map(_plain, names))}. Set pooling and normalised of the model in the config to take "
+            "its weights."
         )
     return names, folder / steps[1][1] / "config.json"
+
+
+def _plain(name: str) -> str:
+    """A name of a file of others, as a terminal can show it."""
+    return ascii(name)[1:-1][:80]
 
 
 def _is_cosine(folder: Path, settings: Mapping[str, Any], modules: Sequence[str]) -> tuple[bool, list[str]]:
@@ -267,8 +279,8 @@ def _pooling(path: Path, *, has_prompts: bool) -> Literal["cls", "mean"]:
     if modes == ["mean"]:
         return "mean"
     raise ValueError(
-        f"{path}: expected the pooling cls or mean, got {', '.join(modes) or 'none'}. Set pooling and "
-        "normalised of the model in the config to use its weights in another way."
+        f"{path}: expected the pooling cls or mean, got {', '.join(map(_plain, modes)) or 'none'}. "
+        "Set pooling and normalised of the model in the config to use its weights in another way."
     )
 
 

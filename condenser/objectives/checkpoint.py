@@ -101,6 +101,8 @@ def prepare(
 ) -> dict[str, Any]:
     """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source.
 
+    Of a model of the hub also the commit, its `revision`; None where a mirror had it, which does not say.
+
     Raises:
         ValueError: the model cannot be used here (`backbone_from`), or a prompt (`Tokenizer.encode_prompt`).
     """
@@ -108,7 +110,7 @@ def prepare(
     from condenser.data.tokens import Tokenizer
     from condenser.files import read_json
     from condenser.model.backbone import backbone_from, new_backbone
-    from condenser.model.backbone_sources import embedded_folder, hub_folder
+    from condenser.model.backbone_sources import embedded_folder, hub_folder, revision_of
     from condenser.model.text_vector import TextVector, read_text_vector
 
     source, pooling, normalised = (settings[name] for name in ("source", "pooling", "normalised"))
@@ -136,6 +138,8 @@ def prepare(
         else:
             origin = Path(settings["path"])
         counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised, **prompts)
+        if source == "hub":
+            counts["revision"] = revision_of(origin)
     vector, tokenizer = read_text_vector(output), Tokenizer(output)
     for prompt in (vector.query_prompt, vector.passage_prompt):
         longest = read_json(output / "config.json")["max_position_embeddings"]

@@ -10,6 +10,8 @@ rules/configfiles.smk checks them again, for whoever starts Snakemake otherwise.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 import sys
 from collections.abc import Sequence
@@ -59,7 +61,32 @@ def check_overlay(file: Path) -> None:
             f"{file}:{top.start_mark.line + 1}: expected keys such as datasets at the top, got {kind}. "
             "Is this a configuration file?"
         )
+    _refuse_program(file, text)
     _refuse_second_keys(file, top)
+
+
+def _refuse_program(file: Path, text: str) -> None:
+    """Refuse YAML in which Snakemake would evaluate Python, or that builds an object that is no data.
+
+    Snakemake reads JSON as JSON, where no key is special.
+    """
+    with contextlib.suppress(ValueError):
+        json.loads(text)
+        return
+    try:
+        content = yaml.safe_load(text)
+    except yaml.constructor.ConstructorError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise ValueError(
+            f"{file}:{line}: expected texts, numbers, lists and blocks, got something else "
+            f"({error.problem}). Write it as plain YAML."
+        ) from None
+    if PROGRAMS_KEY in content:
+        lines = [number for number, line in enumerate(text.splitlines(), start=1) if PROGRAMS_KEY in line]
+        raise ValueError(
+            f"{file}:{lines[0] if lines else 1}: {PROGRAMS_KEY}: expected settings, got a file in which "
+            "Snakemake would evaluate Python. Remove the key, and see what else the file asks for."
+        )
 
 
 def _refuse_second_keys(file: Path, top: yaml.MappingNode) -> None:
@@ -76,11 +103,6 @@ def _refuse_second_keys(file: Path, top: yaml.MappingNode) -> None:
         line_of: dict[str, int] = {}
         for name, value in node.value:
             key, line = f"{above}{name.value}", name.start_mark.line + 1
-            if key == PROGRAMS_KEY:
-                raise ValueError(
-                    f"{file}:{line}: {key}: expected settings alone, got a file in which Snakemake would run "
-                    "Python. Remove the key, and write values in place of expressions."
-                )
             if key in line_of:
                 raise ValueError(
                     f"{file}:{line}: {key}: expected each key once, got it in line {line_of[key]} already. "
@@ -103,7 +125,7 @@ def overlays_of(arguments: Sequence[str]) -> list[str]:
     given = []  # the files of each option
     is_file = False
     for word in before_targets:
-        if re.fullmatch(r"--configfiles?(=.*)?", word, flags=re.DOTALL):
+        if re.fullmatch(r"--configf\w*(=.*)?", word, flags=re.DOTALL):
             _, sign, file = word.partition("=")
             given.append([file] if sign else [])
             is_file = not sign

@@ -8,6 +8,8 @@ import socket
 from pathlib import Path
 from typing import IO
 
+from condenser.files import open_no_link
+
 log = logging.getLogger(__name__)
 
 
@@ -26,7 +28,7 @@ def join_folder(snakemake_folder: Path) -> IO[str] | None:
         OSError: nothing can be written there.
     """
     snakemake_folder.mkdir(exist_ok=True)
-    file = (snakemake_folder / "machines").open("a+")
+    file = open_no_link(snakemake_folder / "machines", "a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         _remove_stale_locks(file, snakemake_folder / "locks")

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.files import atomic_write, canonical_json, json_bytes, read_json, sha256_text
-from condenser.manifest import Record, read_manifest, sound_record
+from condenser.files import atomic_write, canonical_json, json_bytes, sha256_text
+from condenser.manifest import Record, read_manifest, sealed, sound_record
 
 RECORD = "record.json"
 METADATA = "ro-crate-metadata.json"
@@ -23,6 +23,9 @@ METADATA = "ro-crate-metadata.json"
 # Stages whose bytes differ each time. Lucene gives each segment of an index a random id (runs on the index do
 # not differ); the others record times, or rates of the machine.
 OTHER_EACH_TIME = {"bm25_index", "crate", "figure", "plan"}
+
+_LARGEST_RECORD = 256 << 20  # bytes; a job takes less than 1,000 and each of its files 200
+_LONGEST_NAME = 1000
 
 _CRATE = "https://w3id.org/ro/crate/1.1"
 _CONTEXTS = ["https://w3id.org/ro/crate/1.1/context", "https://w3id.org/ro/terms/workflow-run/context"]
@@ -88,51 +91,83 @@ def record_of_runs(runs: Sequence[Record]) -> dict[str, Any]:
 def read_record(file: Path) -> dict[str, Any]:
     """The record of a crate, or of a file that was taken from one.
 
+    It may be a stranger's: no text in it can be more than a name, nor name a file outside of `results/`.
+
     Raises:
         ValueError: the file is neither, or its digest is not that of its jobs.
     """
     what = f"{file}: expected a crate of this workflow or the {RECORD} in one"
     try:
         if zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as archive:
-                record = json.loads(archive.read(RECORD))
+            with zipfile.ZipFile(file) as archive, archive.open(RECORD) as member:
+                content = member.read(_LARGEST_RECORD + 1)
         else:
-            record = read_json(file)
+            with file.open("rb") as opened:
+                content = opened.read(_LARGEST_RECORD + 1)
+        if len(content) > _LARGEST_RECORD:
+            raise ValueError(f"more than {_LARGEST_RECORD:,} bytes")
+        record = json.loads(content)
         digest = digest_of((job["stage"], job["outputs"]) for job in record["jobs"])
         said = record["digest"]
-        _ = [(job["manifest"], job["wildcards"].values()) for job in record["jobs"]]
-    except (ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{what}, got something else ({error}).") from error
+        for job in record["jobs"]:
+            _refuse_odd_names([job["stage"], job["manifest"], *job["wildcards"].values(), *job["outputs"]])
+            if Path(job["manifest"]).is_absolute() or ".." in Path(job["manifest"]).parts:
+                raise ValueError(f"the manifest {job['manifest']!r:.200} of another folder")
+    except OSError as error:
+        raise ValueError(f"{what}, got a file that cannot be read ({error.strerror}).") from error
+    except Exception as error:  # zipfile and zlib raise several kinds
+        raise ValueError(f"{what}, got something else ({error!s:.300}).") from error
     if said != digest:
         raise ValueError(f"{what}, got one whose digest is not that of its jobs. Copy it again.")
     return record
 
 
-def first_difference(record: Mapping[str, Any]) -> str | None:
-    """The first job of a record, in the order of the pipeline, whose results differ here; None if none does.
+def _refuse_odd_names(names: Iterable[Any]) -> None:
+    """See that these are names that a terminal can show.
 
-    Digests are those of the manifests here; `verify` checks that the files still have them.
+    Raises:
+        ValueError: one is no text, is long, or has control characters.
     """
+    for name in names:
+        if not (isinstance(name, str) and name.isprintable() and len(name) <= _LONGEST_NAME):
+            raise ValueError(f"the name {name!r:.200}")
+
+
+def compare(record: Mapping[str, Any]) -> tuple[int, str | None]:
+    """How many jobs of a record were compared, and the first whose results differ here; None if none does.
+
+    The jobs are compared in the order of the pipeline, until one differs. Those are left out of which the
+    manifest here says that their bytes differ each time. Digests are those of the manifests here; `verify`
+    checks that the files still have them.
+    """
+    compared = 0
     for job in record["jobs"]:
-        if job["stage"] in OTHER_EACH_TIME:
-            continue
         name = _name(job)
         here = sound_record(Path(job["manifest"]))
         if here is None:
-            return f"{name}: has no sound manifest here ({job['manifest']})"
+            if job["stage"] in OTHER_EACH_TIME:
+                continue
+            return compared, f"{name}: has no sound manifest here ({job['manifest']})"
+        if (stage := here.spec.get("stage")) != job["stage"]:
+            return compared, f"{name}: {job['manifest']} is of the stage {stage} here"
+        if stage in OTHER_EACH_TIME:
+            continue
+        compared += 1
         outputs, others = _by_name(here.outputs), job["outputs"]
         for path in sorted({*outputs, *others}):
             if outputs.get(path) != others.get(path):
                 found = "has other bytes" if path in others else "is not in the record"
-                return f"{name}: {path} {found if path in outputs else 'is not here'}"
-    return None
+                return compared, f"{name}: {path} {found if path in outputs else 'is not here'}"
+    return compared, None
 
 
 def write_crate(output: Path, runs: Sequence[Record], *, table: Path, workflow: Path, title: str) -> str:
     """Write the crate of a table as a ZIP file; gives the digest of the run.
 
     It holds the table, its manifests, the record and the Snakefile. Other results are named by their digests
-    (RFC 6920): models and embeddings are too large to be copied. Equal manifests give equal bytes.
+    (RFC 6920): models and embeddings are too large to be copied. Equal manifests give equal bytes. Of files
+    outside of this folder nothing but their last name is published, so a manifest in the crate may differ
+    from the one here.
 
     Args:
         runs: all jobs behind the table, in order; the last one made it.
@@ -143,7 +178,7 @@ def write_crate(output: Path, runs: Sequence[Record], *, table: Path, workflow: 
         table.as_posix(): table.read_bytes(),
         "Snakefile": workflow.read_bytes(),
         RECORD: json_bytes(record),
-        **{str(run.path): run.path.read_bytes() for run in runs},
+        **{str(run.path): json_bytes(_published(run)) for run in runs},
     }
     metadata = _metadata(runs, table=table.as_posix(), title=title, digest=record["digest"], payload=payload)
     with atomic_write(output) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -224,6 +259,34 @@ def _metadata(
     return {"@context": _CONTEXTS, "@graph": [*graph, *jobs, *files.entities.values()]}
 
 
+def _published(run: Record) -> dict[str, Any]:
+    """A manifest as others may read it: what lies outside of this folder has its last name alone."""
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {shown(key): shown(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [shown(item) for item in value]
+        return _public_name(value) if isinstance(value, str) and _is_outside(value) else value
+
+    record = {
+        key: shown(value) for key, value in run.whole.items() if key not in ("inputs", "outputs", "sha256")
+    }
+    inputs = {}
+    for name, (path, digest) in zip(run.whole["inputs"], run.inputs.items(), strict=True):
+        inputs[f"{digest[:8]}/{_public_name(str(path))}" if _is_outside(str(path)) else name] = digest
+    return sealed({**record, "inputs": inputs, "outputs": run.whole["outputs"]})
+
+
+def _is_outside(path: str) -> bool:
+    """Whether a text is a path that may say whose machine this is."""
+    return path.startswith(("/", "~", "../"))
+
+
+def _public_name(path: str) -> str:
+    return f"outside/{Path(path).name}" if _is_outside(path) else path
+
+
 class _Files:
     """The entities of files: by path if the crate has them, else by digest."""
 
@@ -238,7 +301,8 @@ class _Files:
 
     def refs(self, digests: Mapping[Path, str]) -> list[Entity]:
         """References to files, by path."""
-        return _refs(self.id_of(*file) for file in sorted(_by_name(digests).items()))
+        files = sorted(_by_name(digests).items())
+        return _refs(self.id_of(_public_name(path), digest) for path, digest in files)
 
     def id_of(self, path: str, digest: str) -> str:
         """The id of a file, which is described if it was not yet."""

@@ -7,13 +7,15 @@ today says of each result (`write_current`); `verify` hashes the files, in anoth
 
 from __future__ import annotations
 
+import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from condenser.data.official import FIRST_SEEN
 from condenser.files import sha256_file, write_json
 from condenser.manifest import OTHER_BYTES, SUFFIX, Record, read_manifest, sound_record
 from condenser.pipeline.freshness import Freshness
@@ -21,7 +23,9 @@ from condenser.pipeline.provenance import digest_of
 from condenser.progress import track
 
 # No results: records of jobs, in results/ itself, and in the folder of a data set or of the downloads.
-_RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks"}}
+_RECORDS = {0: {".work", "logs", "README.md"}, 1: {"logs", "benchmarks", FIRST_SEEN}}
+
+_MOST_LINKS = 16  # to one folder: links between folders could make a tree without end
 
 Current = Mapping[str, Mapping[str, Any]]
 """By manifest: its `place`, the `changes` that make its result stale by itself, and `other`, the name of its
@@ -79,22 +83,23 @@ def current_of(
     for path in manifests:
         if (record := sound_record(path)) is None:
             continue  # verify says so itself
-        stage, wildcards = record.spec["stage"], record.spec["wildcards"]
-        other = wildcards.get("dataset")
-        if other is not None and datasets is not None and other not in datasets:
-            current[str(path)] = {
-                "place": str(_place_below(path, other)),
-                "changes": freshness.changes(path, [], record.spec),
-                "other": other,
-            }
-            continue
+        entry: dict[str, Any] = {}
         try:
-            place, spec = manifest_of(stage, wildcards), spec_of(stage, wildcards)
+            stage, wildcards = record.spec["stage"], record.spec["wildcards"]
+            other = wildcards.get("dataset")
+            if other is not None and datasets is not None and other not in datasets:
+                entry["other"] = other
+                place, spec = str(_place_below(path, other)), record.spec
+            else:
+                place, spec = manifest_of(stage, wildcards), spec_of(stage, wildcards)
             changes = freshness.changes(path, [], spec)
-        except (LookupError, ValueError, OSError, SystemExit) as error:  # the last is said by a rule
+        except (LookupError, ValueError, TypeError, AttributeError, OSError, SystemExit) as error:
+            # (the last is said by a rule; the others also where a manifest was written by somebody else)
             place = str(path)
-            changes = [f"the configuration no longer has the job {stage} {wildcards} ({error})"]
-        current[str(path)] = {"place": place, "changes": changes}
+            stage, wildcards = str(record.spec.get("stage")), record.spec.get("wildcards")
+            name = stage if stage.isprintable() else ascii(stage)
+            changes = [f"the configuration no longer has the job {name} {wildcards} ({error})"]
+        current[str(path)] = {"place": place, "changes": changes, **entry}
     return current
 
 
@@ -126,7 +131,10 @@ def verify(results: Path, *, current: Current, dataset: str | None = None) -> tu
     if not files:
         folder = results / (dataset or "")
         raise ValueError(f"{folder}: expected results to check, found none. Is this the right folder?")
-    findings = [Finding("damaged", Path(error.filename), _unread(error)) for error in unreadable]
+    findings = [
+        Finding("unknown" if error.errno == errno.ELOOP else "damaged", Path(error.filename), _unread(error))
+        for error in unreadable
+    ]
     records: dict[Path, Record] = {}
     for path in filter(_is_manifest, files):
         try:
@@ -155,13 +163,25 @@ def results_digest(results: Path, *, dataset: str | None = None) -> str:
     results = Path(os.path.normpath(results))
     files = _of_dataset(_walk(results), results, dataset)
     records = filter(None, map(sound_record, filter(_is_manifest, files)))
-    return digest_of((record.spec["stage"], record.outputs) for record in records)
+    return digest_of((str(record.spec.get("stage")), record.outputs) for record in records)
 
 
 def _walk(results: Path, *, on_error: Callable[[OSError], object] | None = None) -> list[Path]:
     """All files below `results` that are results, also those in linked folders."""
     found = []
+    visits = Counter[str]()
     for folder, folders, files in os.walk(results, onerror=on_error, followlinks=True):
+        for name in [name for name in folders if Path(folder, name).is_symlink()]:
+            target = os.path.realpath(Path(folder, name))
+            visits[target] += 1
+            is_above = Path(os.path.realpath(folder)).is_relative_to(target)
+            if is_above or visits[target] > _MOST_LINKS:
+                folders.remove(name)
+                why = (
+                    "is a link to a folder above it" if is_above else "is one link of too many to one folder"
+                )
+                if on_error is not None:
+                    on_error(OSError(errno.ELOOP, why, str(Path(folder, name))))
         records = _RECORDS.get(len(Path(folder).relative_to(results).parts), set())
         folders[:] = set(folders) - records
         found += [Path(folder, name) for name in files if name not in records | {".snakemake_timestamp"}]
@@ -178,6 +198,8 @@ def _is_manifest(path: Path) -> bool:
 
 
 def _unread(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return str(error.strerror)
     return f"cannot be read ({error.strerror})"
 
 
@@ -197,15 +219,25 @@ def _stale(records: Mapping[Path, Record], bad: Mapping[Path, str], current: Cur
     `bad` has the files that make what is made from them stale, with the reason.
     """
     maker = {output: path for path, record in records.items() for output in record.outputs}
+    made_from: dict[Path, list[Path]] = {}
+    for path, record in records.items():
+        for file in record.inputs:
+            made_from.setdefault(file, []).append(path)
+    reasons = {
+        path: "; ".join(current[str(path)]["changes"])
+        if str(path) in current
+        else "was written after the check began"
+        for path in records
+    }
+    stale = {path for path in records if reasons[path]}
+    waiting = [*bad, *(output for path in stale for output in records[path].outputs)]
+    while waiting:  # no recursion: a manifest of somebody else may say that a result was made from itself
+        for path in set(made_from.get(waiting.pop(), [])) - stale:
+            stale.add(path)
+            waiting += records[path].outputs
 
-    @cache
     def reason(path: Path) -> str:
-        """Why a result is stale; empty where it is not."""
-        inputs, today = records[path].inputs, current.get(str(path))
-        reasons = list(today["changes"]) if today else ["was written after the check began"]
-        for file in [] if reasons else inputs:
-            if file in bad or (file in maker and reason(maker[file])):
-                return f"made from {file}, which is {bad.get(file, 'stale')}"
-        return "; ".join(reasons)
+        file = next(file for file in records[path].inputs if file in bad or maker.get(file) in stale)
+        return f"made from {file}, which is {bad.get(file, 'stale')}"
 
-    return [Finding("stale", path, reason(path)) for path in records if reason(path)]
+    return [Finding("stale", path, reasons[path] or reason(path)) for path in records if path in stale]

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float32
 
-from condenser.files import atomic_write
+from condenser.files import atomic_write, open_no_link
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +31,8 @@ class BlockFile:
 
     def __enter__(self) -> BlockFile:
         with ExitStack() as stack:
-            self._data = stack.enter_context(self._path.open("a+b"))
-            self._digests = stack.enter_context(self._digests_path.open("a+b"))
+            self._data = stack.enter_context(open_no_link(self._path, "a+b"))
+            self._digests = stack.enter_context(open_no_link(self._digests_path, "a+b"))
             self._keep_whole_blocks()
             self._files = stack.pop_all()
         return self

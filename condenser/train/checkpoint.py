@@ -33,6 +33,7 @@ from condenser.files import (
     canonical_json,
     full_disk_named,
     json_bytes,
+    open_no_link,
     read_json,
     sha256_file,
     sha256_text,
@@ -74,7 +75,7 @@ class StepLog:
     def __init__(self, path: str | Path, *, num_bytes: int) -> None:
         self._digest = hashlib.sha256(_first_bytes(Path(path), num_bytes))
         self._num_bytes = num_bytes
-        self._file = Path(path).open("ab")  # noqa: SIM115 - stays open while the training runs
+        self._file = open_no_link(path, "ab")  # stays open while the training runs
         self._file.truncate(num_bytes)
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -105,7 +106,7 @@ def locked_work_folder(folder: str | Path) -> Iterator[Path]:
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
-    with full_disk_named(folder), path.open("a+") as file:
+    with full_disk_named(folder), open_no_link(path, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -119,7 +120,7 @@ def locked_work_folder(folder: str | Path) -> Iterator[Path]:
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
         for partial in folder.glob(".*"):  # half-written by a process that was killed
-            if partial.is_dir():
+            if partial.is_dir() and not partial.is_symlink():
                 shutil.rmtree(partial)
         yield folder
 

@@ -20,6 +20,12 @@ from torch import Tensor
 BUCKET_ELEMENTS = 1 << 25
 """Gradients are summed in pieces of at most so many numbers, which bounds the memory of their copies."""
 
+GROUP_FILE_VARIABLE = "CONDENSER_GROUP_FILE"
+"""Set by the launcher for its processes: the file by which they meet, in a folder that is closed to others.
+
+Without it they meet as torchrun says, in a TCPStore: it listens to all machines and asks for no password.
+"""
+
 
 @dataclass(frozen=True)
 class Processes:
@@ -144,7 +150,14 @@ def joined(device_type: str, *, timeout_s: float | int) -> Iterator[Processes]:
     if world_size == 1:
         yield Processes(rank, world_size, local_rank, device)
         return
-    dist.init_process_group("nccl" if device_type == "cuda" else "gloo", timeout=timedelta(seconds=timeout_s))
+    group_file = os.environ.get(GROUP_FILE_VARIABLE)
+    dist.init_process_group(
+        "nccl" if device_type == "cuda" else "gloo",
+        timeout=timedelta(seconds=timeout_s),
+        store=dist.FileStore(group_file, world_size) if group_file else None,  # None: as torchrun says
+        rank=rank,
+        world_size=world_size,
+    )
     yield Processes(rank, world_size, local_rank, device)
     dist.destroy_process_group()  # not in a finally: after an error, NCCL would wait for the others
 

@@ -58,23 +58,32 @@ def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    from condenser.train.distributed import GROUP_FILE_VARIABLE
+
     # the agent logs a traceback of its own when a process fails; the process's own message is enough
     agent_log = logging.getLogger("torch.distributed")
     agent_log.handlers[:] = [logging.NullHandler()]
     agent_log.propagate = False
 
-    # all processes are on this machine, so gloo need not look up the machine's name
+    # all processes are on this machine, so no other one needs to be heard, nor this one's name looked up
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    # The agent reads pickles from its store, and a TCPStore listens to whoever reaches this machine. So the
+    # store is a file in a folder that is closed to others, and the
+    # agent starts no TCPStore for its processes either.
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     worker = bound([sys.executable, *command], number=signal.SIGTERM)
     with tempfile.TemporaryDirectory(prefix="condenser-launch-") as folder:
+        os.environ[GROUP_FILE_VARIABLE] = str(Path(folder, "group"))
         config = LaunchConfig(
             min_nodes=1,
             max_nodes=1,
             nproc_per_node=processes,
             run_id=f"condenser-{os.getpid()}",
             rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
+            rdzv_endpoint=str(Path(folder, "agent")),
+            rdzv_configs={"store_type": "file"},
             local_addr="127.0.0.1",  # a compute node's own name may not resolve
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=folder),

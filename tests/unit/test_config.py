@@ -363,6 +363,42 @@ def test_what_is_wrong_gives_one_line_with_the_key(
     assert message in refusal(changed(config, key, value))
 
 
+@pytest.mark.parametrize(
+    "label",
+    [
+        "\x1b[31mred",
+        "a\tb",
+        "a\nb",
+        "",
+        "x" * 201,
+        "$\\frac{1}{2}$",
+        "=1+2",
+        "+1",
+        "-1",
+        "@SUM(A1)",
+        "a\u202eb",
+    ],
+)
+def test_a_label_is_text_in_every_table_figure_and_terminal(config: Config, label: str) -> None:
+    for key in ("systems.bm25.label", "figures.attention_entropy.panels"):
+        value = label if key.endswith("label") else {label: ["backbone-zeroshot"]}
+        said = refusal(changed(config, key, value))
+        assert said.startswith(f"{key}: expected ") and said.isprintable()
+    validated(changed(config, "systems.bm25.label", "BM25 (k1 = 0.9), naïve, 日本語 – w/o + 5 %"))
+
+
+@pytest.mark.parametrize("source", ["tsv", "beir"])
+@pytest.mark.parametrize("name", ["{x}", "a{", "b}", "{dataset}", "a\x1b[2J"])
+def test_a_path_that_snakemake_would_fill_in_is_refused(
+    config: Config, tmp_path: Path, source: str, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    said = refusal(changed(config, "datasets.mine", {"source": source, "path": str(tmp_path / name)}))
+    assert (
+        said.startswith("datasets.mine.path: expected a path without {, } and control") and said.isprintable()
+    )
+
+
 @pytest.mark.parametrize("source", ["beir", "tsv"])
 def test_ones_own_data_may_have_no_split_of_a_kind(config: Config, tmp_path: Path, source: str) -> None:
     for splits in ({"train_split": None}, {"train_split": None, "eval_split": None}):

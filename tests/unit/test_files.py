@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import pickle
 import re
 import struct
@@ -15,7 +16,20 @@ import safetensors.numpy
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
 
-from condenser.files import atomic_folder, atomic_write, count_lines, load_npy, read_json, save_npy
+from condenser import manifest
+from condenser.data.download import _Part
+from condenser.files import (
+    atomic_folder,
+    atomic_write,
+    count_lines,
+    load_npy,
+    read_json,
+    save_npy,
+    write_json,
+)
+from condenser.pipeline.locks import join_folder
+from condenser.retrieve.blocks import BlockFile
+from condenser.train.checkpoint import StepLog, locked_work_folder
 from tests.small_files import small_files
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float32), np.arange(3) > 1]
@@ -165,3 +179,63 @@ def test_a_full_disk_is_an_oserror_that_names_the_place_and_leaves_nothing_there
     assert caught.value.errno == errno.EFBIG
     assert caught.value.filename == str(tmp_path / "result")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_written_goes_to_no_link_that_waits_under_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder that others may write, a link leads to a file of the user's."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    for name in (".a.tsv.partial-", ".folder.partial-", ".folder.old-"):
+        for number in (str(os.getpid()), "0" * 16):
+            (tmp_path / f"{name}{number}").symlink_to(precious)
+    write_json(tmp_path / "a.tsv", [1])
+    for _ in range(2):
+        with atomic_folder(tmp_path / "folder") as folder:
+            (folder / "file").write_text("new")
+    assert precious.read_text() == "precious" and (tmp_path / "folder" / "file").read_text() == "new"
+
+    monkeypatch.setattr("condenser.files.secrets.token_hex", lambda count: "0" * 2 * count)  # foretold
+    with pytest.raises(FileExistsError):
+        write_json(tmp_path / "a.tsv", 1)
+    with pytest.raises(FileExistsError), atomic_folder(tmp_path / "folder"):
+        pass
+    assert precious.read_text() == "precious"
+
+
+def test_files_of_known_names_that_are_continued_are_no_links(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    places = [".snakemake/machines", "lock", "b.float32", "b.sha256", "log.jsonl", "claims", "file.bin.part"]
+    for place in places:
+        (tmp_path / place).parent.mkdir(exist_ok=True)
+        (tmp_path / place).symlink_to(precious)
+
+    def lock() -> None:
+        with locked_work_folder(tmp_path):
+            pass
+
+    blocks = BlockFile(tmp_path, "b", num_rows=1, rows_of_block=1, dim=1)
+    for write in (
+        lambda: join_folder(tmp_path / ".snakemake"),
+        lock,
+        blocks.__enter__,
+        lambda: StepLog(tmp_path / "log.jsonl", num_bytes=0),
+        lambda: manifest._claim(tmp_path / "claims", tmp_path / "result"),
+        lambda: _Part(tmp_path / "file.bin", "http://host/").open_at(0, None),
+    ):
+        with pytest.raises(ValueError, match=r"expected a file, got a link\. Remove it"):
+            write()
+    assert precious.read_text() == "precious"
+
+
+def test_a_linked_partial_of_a_killed_process_is_removed_and_what_it_leads_to_is_not(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / ".a.tsv.partial-1").symlink_to("precious")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / ".step").symlink_to("../precious")
+    manifest._sweep(tmp_path / "a.tsv.manifest.json")
+    with locked_work_folder(tmp_path / "work"):
+        pass
+    assert (tmp_path / "precious").is_dir() and not (tmp_path / ".a.tsv.partial-1").is_symlink()

@@ -109,3 +109,27 @@ def test_memory_that_the_system_refuses_is_said_in_one_line_and_is_no_fault_of_o
 def test_memory_refused_outside_torchs_allocator_is_memory_too(said: str, is_memory: bool) -> None:
     """What the driver and cuBLAS take for themselves: torch.AcceleratorError, known by what it says."""
     assert is_out_of_memory(RuntimeError(said)) is is_memory
+
+
+@pytest.mark.parametrize("how", ["an error", "a log", "a defect", "a file"])
+def test_the_password_of_a_proxy_is_said_nowhere(root: Path, how: str) -> None:
+    address = "http://me:se:cr@et@proxy:3128/path"
+    raised = {
+        "an error": "ValueError",
+        "a log": "log.warning",
+        "a defect": "RuntimeError",
+        "a file": "OSError",
+    }
+    verb = "" if how == "a log" else "raise "
+    program = (
+        "from condenser import program\nfrom condenser.program import log\n"
+        f"def main(argv):\n    {verb}{raised[how]}({'5, ' if how == 'a file' else ''}'no way by {address}')\n"
+        "program.run(main)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert "no way by http://***@proxy:3128/path" in done.stderr
+    assert "et@" not in done.stderr.replace("***@", "") and "se:cr" not in done.stderr.partition("\n")[0]
+    if how != "a defect":  # whose traceback shows the line of this test
+        assert "se:cr" not in done.stderr

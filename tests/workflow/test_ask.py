@@ -242,15 +242,15 @@ def test_a_question_beside_a_run_leaves_the_locks_of_that_run(root: Path, checko
         lock.parent.mkdir(exist_ok=True)
         lock.touch()
         subprocess.run(
-            [sys.executable, "-m", *verify], cwd=checkout, env=environment(), capture_output=True, check=True
+            [sys.executable, *verify[1:]], cwd=checkout, env=environment(), capture_output=True, check=True
         )
         assert lock.exists()
         lock.unlink()
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """The server, as `make serve` starts it, and its port."""
+def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+    """The server, as `make serve` starts it, its port and its token."""
     with subprocess.Popen(
         [
             sys.executable,
@@ -268,17 +268,17 @@ def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
     ) as process:
         try:
             assert process.stdout is not None
-            address = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+            address = re.search(r"http://127\.0\.0\.1:(\d+)/(\?token=\S+)", process.stdout.readline())
             assert address, process.stderr and process.stderr.read()
-            yield process, int(address[1])
+            yield process, int(address[1]), address[2]
         finally:
             process.kill()
 
 
-def post(port: int, body: dict[str, Any], **headers: str) -> tuple[int, Any]:
+def post(port: int, token: str, body: dict[str, Any], **headers: str) -> tuple[int, Any]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     kind = {"Content-Type": "application/json"}
-    connection.request("POST", "/search", json.dumps(body), {**kind, **headers})
+    connection.request("POST", f"/search{token}", json.dumps(body), {**kind, **headers})
     reply = connection.getresponse()
     content = reply.read()
     connection.close()
@@ -287,7 +287,7 @@ def post(port: int, body: dict[str, Any], **headers: str) -> tuple[int, Any]:
 
 def test_the_server_answers_and_ends_with_status_0_on_ctrl_c(checkout: Path, known: Known) -> None:
     query = "collection of passages \U0001f600 \0 שלום"
-    with served(checkout) as (process, port):
+    with served(checkout) as (process, port, token):
         for system in SYSTEMS[:2]:
             body = {
                 "dataset": "tiny",
@@ -296,17 +296,17 @@ def test_the_server_answers_and_ends_with_status_0_on_ctrl_c(checkout: Path, kno
                 "query": query,
                 "depth": 5,
             }
-            status, answer = post(port, body)
+            status, answer = post(port, token, body)
             assert status == 200, answer
             expected = LiveSystem(known.asked("tiny", system)).answer(query, 5)
             assert [hit["doc_id"] for hit in answer["hits"]] == [hit.doc_id for hit in expected.hits]
             assert answer["milliseconds"]["open"] > 0 and answer["milliseconds"]["search"] > 0
-            status, again = post(port, body)
+            status, again = post(port, token, body)
             assert "open" not in again["milliseconds"] and again["hits"] == answer["hits"]
-        assert post(port, body, Origin="http://evil.example")[0] == 403
-        assert post(port, body, Host="evil.example")[0] == 403
-        assert post(port, {**body, "query": "x" * 20_000})[0] == 413
-        assert post(port, body)[0] == 200  # Java has left Ctrl-C and the server as they were
+        assert post(port, token, body, Origin="http://evil.example")[0] == 403
+        assert post(port, token, body, Host="evil.example")[0] == 403
+        assert post(port, token, {**body, "query": "x" * 20_000})[0] == 413
+        assert post(port, token, body)[0] == 200  # Java has left Ctrl-C and the server as they were
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 0
         assert process.stderr is not None and process.stderr.read() == ""

@@ -37,7 +37,10 @@ def test_verify_names_the_first_job_whose_results_differ_from_a_crate(
 
     monkeypatch.setenv("AGAINST", str(crate))
     said = finished(folder, target="verify")
-    assert f"{crate}: {len(record['jobs'])} jobs with the same results, digest {record['digest']}" in said
+    assert (
+        f" of {len(record['jobs'])} jobs compared, all with the same results; digest {record['digest']}"
+        in said
+    )
 
     edit(folder, "config.yaml", "label: BM25,", "label: BM 25,")
     finished(folder)

@@ -282,6 +282,41 @@ def test_a_key_that_a_file_gives_twice_is_refused_with_its_line(
     assert said.startswith(f"error: {file}{message}" if message.startswith(":") else message)
 
 
+def test_a_file_that_is_a_program_is_refused_with_its_line(load: Load, tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("seed: 1\n__use_yte__: false\n")  # true would run it here, before the workflow is asked
+    with pytest.raises(SystemExit) as refused:
+        load(configfile=str(file))
+    assert str(refused.value.code).startswith(f"error: {file}:2: __use_yte__: expected settings")
+
+
+@pytest.mark.parametrize("option", ["--configfile theirs.yaml", "-n --configfiles mine.yaml theirs.yaml"])
+@pytest.mark.parametrize("target", ["results/msmarco/table2.tsv", "report", "verify", "search", "serve"])
+def test_make_runs_no_program_that_an_overlay_asks_for(
+    root: Path, folder: Path, option: str, target: str
+) -> None:
+    (folder / "mine.yaml").write_text("seed: 1\n")
+    (folder / "theirs.yaml").write_text(
+        "__use_yte__: true\n__variables__:\n  x: 1\nseed: ?__import__('pathlib').Path('ran').touch() or 42\n"
+    )
+    made = [
+        "make",
+        "-f",
+        root / "Makefile",
+        "-o",
+        ".venv/ready",
+        f"PYTHONPATH={root}",
+        f"BIN={root}/.venv/bin",
+    ]
+    done = subprocess.run(
+        [*made, target, f"SNAKEMAKE_ARGS={option} --snakefile {root}/Snakefile"],
+        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode != 0 and not (folder / "ran").exists()
+    assert "error: theirs.yaml:1: __use_yte__: expected settings" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
 def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder: Path) -> None:
     (folder / "overlay.yaml").write_text("models: {condenser: {learning_rates: 1.0}}\n")
     done = snakemake(root, folder, "--configfile", "overlay.yaml")

@@ -85,18 +85,20 @@ def collect(
     split at blank lines into paragraphs, each a passage with the row's `title`; with more, as many
     consecutive rows are joined by spaces (BookCorpus has a sentence a row). A passage of fewer than
     `min_words` words (Wikipedia's headings) is passed over, and counted. Ids count the passages from 0,
-    those rejected included, so that none shifts when a row is left out.
+    those rejected included, so that none shifts when a row is left out. Of parts on the hub the counts have
+    the commits, as `revisions`.
 
     Raises:
         ValueError: a part cannot be opened, or has no text in its column; a row has no text or one that
             is empty or broken, or a title that is no text (with `bad_rows` "strict").
     """
     short: Counter[str] = Counter()
+    commits = dict[str, str]()
 
     def rows() -> Iterator[Row[Passage]]:
         number = 0
         for part in parts:
-            for row in part_passages(part, files, short):
+            for row in part_passages(part, files, short, commits):
                 if isinstance(row.record, Passage):
                     row = Row(row.file, row.line, Passage(str(number), row.record.title, row.record.text))
                 # a row that is no text counts as a passage, unless one is made of the rows around it
@@ -105,13 +107,16 @@ def collect(
 
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
         files.write_collection(rows())
-        return files.counts | {"short_passages": dict(short)}
+        revisions = {"revisions": commits} if commits else {}
+        return files.counts | {"short_passages": dict(short)} | revisions
 
 
 def part_passages(
-    part: Mapping[str, Any], files: CanonicalFiles, short: Counter[str]
+    part: Mapping[str, Any], files: CanonicalFiles, short: Counter[str], commits: dict[str, str]
 ) -> Iterator[Row[Passage]]:
     """The passages of one part, still without ids; rows are counted from 1 in each file, or on the hub.
+
+    `short` counts its short passages, `commits` gets its commit on the hub.
 
     Raises:
         ValueError: the part cannot be opened or read, or no row of it has its column.
@@ -119,7 +124,7 @@ def part_passages(
     column, name = part.get("column", "text"), part["id"]
     per_passage, min_words = part.get("rows_per_passage", 1), part.get("min_words", 1)
     has_column = False
-    rows = islice(_part_rows(part, files), part.get("max_rows"))
+    rows = islice(_part_rows(part, files, commits), part.get("max_rows"))
     while group := list(islice(rows, per_passage)):
         texts, title = list[str](), ""
         for row in group:
@@ -161,11 +166,14 @@ def _title(record: dict[str, Any] | Unfit) -> str:
     return title or ""
 
 
-def _part_rows(part: Mapping[str, Any], files: CanonicalFiles) -> Iterator[Row[dict[str, Any]]]:
+def _part_rows(
+    part: Mapping[str, Any], files: CanonicalFiles, commits: dict[str, str]
+) -> Iterator[Row[dict[str, Any]]]:
     """The rows of one part, in the order of its files."""
     folder, column = Path(part["id"]), part.get("column", "text")
     if not folder.is_dir():
-        yield from _dataset_rows(part["id"], open_hub(part), column)
+        dataset, commits[part["id"]] = open_hub(part)
+        yield from _dataset_rows(part["id"], dataset, column)
         return
     found = part_files(folder, part.get("config"), part.get("split", "train"))
     files.add_part(folder, found)
@@ -204,8 +212,8 @@ def _dataset_rows(name: str, dataset: Any, column: str) -> Iterator[Row[dict[str
         ) from error
 
 
-def open_hub(part: Mapping[str, Any]) -> Any:
-    """The dataset of the hub that is a part, as a stream.
+def open_hub(part: Mapping[str, Any]) -> tuple[Any, str]:
+    """The dataset of the hub that is a part, as a stream; and its commit.
 
     Raises:
         ValueError: the hub has no such dataset, or cannot be reached.
@@ -214,9 +222,8 @@ def open_hub(part: Mapping[str, Any]) -> Any:
 
     split = part.get("split", "train")
     try:
-        return datasets.load_dataset(
-            part["id"], part.get("config"), split=split, revision=part.get("revision"), streaming=True
-        )
+        builder = datasets.load_dataset_builder(part["id"], part.get("config"), revision=part.get("revision"))
+        return builder.as_streaming_dataset(split=split), str(builder.hash)
     except (OSError, ValueError, StopIteration) as error:  # the last of a file without a row
         raise ValueError(
             f"{part['id']}: expected a dataset of the hub or a folder in its layout ({_first_line(error)}). "

@@ -499,3 +499,15 @@ def test_a_line_of_the_table_has_a_cell_for_each_column(tmp_path: Path) -> None:
     header, line = (tmp_path / "audit.tsv").read_text().splitlines()
     assert header.split("\t") == list(Finding._fields)
     assert line == f"near_passage\t\ta\tb\t\t0.8123\t{WHAT_TO_DO['near_passage']}\t\t"
+
+
+@pytest.mark.parametrize("cell", ["=HYPERLINK(A1)", "+1", "-d2", "@a", "'a", "'=a", "d=1"])
+def test_no_cell_is_a_formula_and_a_program_gets_the_id_back(tmp_path: Path, cell: str) -> None:
+    finding = Finding("near_passage", query_id=cell, doc_id=cell, other_id=cell, text=cell, score=-0.25)
+    write_findings(tmp_path / "audit.tsv", [finding])
+    header, line = (tmp_path / "audit.tsv").read_text().splitlines()
+    cells = dict(zip(header.split("\t"), line.split("\t"), strict=True))
+    assert cells["score"] == "-0.25"  # a number stays a number
+    for name in ("query_id", "doc_id", "other_id", "text"):
+        assert not cells[name].startswith(("=", "+", "-", "@"))
+        assert cells[name].removeprefix("'") == cell

@@ -6,6 +6,9 @@ import hashlib
 import importlib.util
 import json
 import random
+import shutil
+import ssl
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -124,7 +127,12 @@ def server() -> Iterator[Server]:
 
 
 def fetch(
-    server: Server, path: Path, *, retries: int = 3, digest: str | None = MD5, num_bytes: int = len(CONTENT)
+    server: Server,
+    path: Path,
+    *,
+    retries: int = 3,
+    digest: str | None = MD5,
+    num_bytes: int | None = len(CONTENT),
 ):
     return download(
         server.url,
@@ -225,7 +233,7 @@ REFUSED = {
     "shorter": ([Behaviour(content=CONTENT[:-1])], "got the offer of 299,999", 1),
     "longer than told": (
         [Behaviour(content=CONTENT + b"x", length=False)],
-        "expected 300,000 bytes, got 300,001",
+        "expected 300,000 bytes, got more",
         1,
     ),
     "other bytes": ([Behaviour(content=bytes(300_000))], f"expected the MD5 {MD5}, got ", 1),
@@ -431,3 +439,133 @@ def test_a_file_of_unpublished_length_is_as_long_as_the_server_says(server: Serv
     (tmp_path / "mirror" / "file.bin").write_bytes(CONTENT[:7])
     done = download(server.url, tmp_path / "third.bin", **{**options, "mirror": tmp_path / "mirror"})
     assert done["bytes"] == 7 and done["from"] == "mirror"
+
+
+def test_a_server_that_never_ends_is_left_when_it_has_sent_too_much(server, tmp_path):
+    server.script = [Behaviour(content=CONTENT + bytes(100 << 20), length=False)]
+    with pytest.raises(ValueError, match=f"expected {len(CONTENT):,} bytes, got more") as caught:
+        fetch(server, tmp_path / "file.bin")
+    assert "\n" not in str(caught.value) and list(tmp_path.iterdir()) == []
+
+
+def test_a_length_that_no_official_file_has_is_refused(server, tmp_path, monkeypatch):
+    monkeypatch.setattr("condenser.data.download._LARGEST_BYTES", len(CONTENT) - 1)
+    server.script = [Behaviour()]
+    with pytest.raises(ValueError, match=r"expected at most 299,999 bytes, got the offer of 300,000\."):
+        fetch(server, tmp_path / "file.bin", num_bytes=None, digest=None)
+
+
+@pytest.fixture
+def https(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, dict[str, str]]]:
+    """A server with TLS that redirects; its address, and where a path of it leads to."""
+    if shutil.which("openssl") is None:
+        pytest.skip("makes a certificate with openssl")
+    folder = tmp_path / "tls"
+    folder.mkdir()
+    made = (
+        "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=127.0.0.1 -keyout key.pem -out cert.pem"
+    )
+    subprocess.run(
+        [*made.split(), "-addext", "subjectAltName=IP:127.0.0.1"], cwd=folder, check=True, capture_output=True
+    )
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(folder / "cert.pem"))
+    places: dict[str, str] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            place = places.get(self.path)
+            self.send_response(302 if place else 200)
+            if place:
+                self.send_header("Location", place)
+            self.send_header("Content-Length", str(0 if place else len(CONTENT)))
+            self.end_headers()
+            if place is None and self.command == "GET":
+                self.wfile.write(CONTENT)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
+    http.socket = context.wrap_socket(http.socket, server_side=True)
+    threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    yield f"https://127.0.0.1:{http.server_port}", places
+    http.shutdown()
+    http.server_close()
+
+
+@pytest.mark.parametrize("num_bytes", [None, len(CONTENT)])  # its length is asked for first, or not
+def test_a_redirect_from_https_to_http_is_refused(https, server, tmp_path, num_bytes):
+    address, places = https
+    server.script = [Behaviour()]
+    options = {
+        "num_bytes": num_bytes,
+        "digest": None,
+        "mirror": None,
+        "retries": 1,
+        "timeout_s": 5,
+        "wait_s": 0,
+    }
+    places["/safe"] = "/file.bin"
+    assert download(f"{address}/safe", tmp_path / "file.bin", **options)["bytes"] == len(CONTENT)
+    places["/unsafe"] = server.url
+    with pytest.raises(
+        ValueError, match=rf"/unsafe: expected to stay with https, got a redirect to {server.url}\."
+    ):
+        download(f"{address}/unsafe", tmp_path / "other.bin", **options)
+    assert server.requests == [] and not (tmp_path / "other.bin").exists()
+
+
+def test_a_file_without_a_published_sum_must_stay_as_it_was_first_seen(server, tmp_path):
+    known = tmp_path / "known" / "file.bin.sha256"
+    options = {"num_bytes": None, "digest": None, "mirror": None, "retries": 1, "timeout_s": 5, "wait_s": 0}
+    server.script = [Behaviour()]
+    for _ in range(2):
+        done = download(server.url, tmp_path / "file.bin", first_seen=known, **options)
+        assert done["digest"] is None  # none is published
+        assert known.read_text() == f"{hashlib.sha256(CONTENT).hexdigest()}  file.bin\n"
+        (tmp_path / "file.bin").unlink()
+    server.script = [Behaviour(content=bytes(len(CONTENT)))]
+    with pytest.raises(ValueError, match=f"got .*If it is right as it is now, delete {known}") as caught:
+        download(server.url, tmp_path / "file.bin", first_seen=known, **options)
+    assert "\n" not in str(caught.value) and not (tmp_path / "file.bin").exists()
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "file.bin").write_bytes(CONTENT[:7])
+    with pytest.raises(
+        ValueError, match=f"Copy it to the mirror again. If it is right as it is now, delete {known}"
+    ):
+        download(
+            server.url, tmp_path / "file.bin", first_seen=known, **{**options, "mirror": tmp_path / "mirror"}
+        )
+    known.write_text("7\n")
+    with pytest.raises(ValueError, match=r"file.bin.sha256:1: expected a SHA-256 and a name, got '7"):
+        download(server.url, tmp_path / "file.bin", first_seen=known, **options)
+
+
+def test_the_program_keeps_the_sum_of_a_file_that_has_none(tmp_path, root, monkeypatch):
+    spec = importlib.util.spec_from_file_location(
+        "download_program", root / "workflow_scripts" / "download.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    (tmp_path / "mirror").mkdir()
+    (tmp_path / "mirror" / "AllNLI.tsv.gz").write_bytes(CONTENT)
+    arguments = [
+        *("--spec", '{"stage": "download", "wildcards": {"file": "AllNLI.tsv.gz"}}'),
+        *("--output", str(tmp_path / "downloads" / "AllNLI.tsv.gz"), "--mirror", str(tmp_path / "mirror")),
+        *(
+            "--retries",
+            "0",
+            "--timeout-s",
+            "1",
+            "--manifest",
+            str(tmp_path / "downloads" / "AllNLI.manifest.json"),
+        ),
+    ]
+    module.main(arguments)
+    (tmp_path / "mirror" / "AllNLI.tsv.gz").write_bytes(CONTENT[1:])
+    with pytest.raises(ValueError, match=r"delete .*downloads/known/AllNLI.tsv.gz.sha256"):
+        module.main(arguments)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -11,6 +13,7 @@ import pytest
 
 from condenser.data import sources
 from condenser.data.records import Passage, read_doc_ids, read_passages
+from condenser.data.sources import hub_text
 
 ARTICLES = [
     {
@@ -292,3 +295,28 @@ def test_the_files_of_a_folder_are_declared_in_their_order(hub):
         "train-00000-of-00002.parquet",
         "train-00001-of-00002.parquet",
     ]
+
+
+def test_texts_of_the_hub_are_recorded_with_their_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub's part is a stand-in: a real builder of a local file, with a commit as its hash."""
+    import datasets
+
+    pyarrow.parquet.write_table(
+        pyarrow.table({"text": ["a text of words", "another"]}), tmp_path / "a.parquet"
+    )
+    real = datasets.load_dataset_builder
+
+    def of_hub(name: str, config: str | None, *, revision: str | None) -> Any:
+        assert (name, config, revision) == ("someone/texts", None, "main")
+        builder = real("parquet", data_files={"train": [str(tmp_path / "a.parquet")]})
+        builder.hash = "0123abcd"
+        return builder
+
+    monkeypatch.setattr(datasets, "load_dataset_builder", of_hub)
+    (tmp_path / "out").mkdir()
+    parts = [{"id": "someone/texts", "revision": "main"}]
+    counts = hub_text.collect(tmp_path / "out", {}, parts=parts, bad_rows="strict")
+    assert counts["revisions"] == {"someone/texts": "0123abcd"}
+    assert len((tmp_path / "out" / "collection.jsonl").read_text().splitlines()) == 2

@@ -8,19 +8,34 @@ import hashlib
 import json
 import re
 import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from condenser.files import write_json
-from condenser.live.server import ADDRESS, MAX_BODY_BYTES, PAGE, USUAL_PORT, application, listen
+from condenser.live.server import (
+    ADDRESS,
+    MAX_BODY_BYTES,
+    MAX_CONNECTIONS,
+    PAGE,
+    USUAL_PORT,
+    application,
+    listen,
+)
 from condenser.live.systems import Known
 
 HOST = "127.0.0.1:8017"
+TOKEN = "a-token-of-43-characters"
 
 
 @dataclass
@@ -48,14 +63,16 @@ class Client:
         headers: dict[str, str] | list[tuple[str, str]] | None = None,
         body: bytes = b"",
         pieces: int = 1,
+        query: str = f"token={TOKEN}",
     ) -> Reply:
         given = list(headers.items()) if isinstance(headers, dict) else headers or []
         if not any(name == "host" for name, _ in given):
             given.append(("host", HOST))
         scope = {
             "type": "http", "http_version": "1.1", "method": method, "scheme": "http", "path": path,
-            "raw_path": path.encode(), "query_string": b"", "root_path": "", "server": (ADDRESS, 8017),
-            "client": (ADDRESS, 1), "headers": [(name.encode(), value.encode()) for name, value in given],
+            "raw_path": path.encode(), "query_string": query.encode(), "root_path": "",
+            "server": (ADDRESS, 8017), "client": (ADDRESS, 1),
+            "headers": [(name.encode(), value.encode()) for name, value in given],
         }  # fmt: skip
         step = max(1, -(-len(body) // pieces))
         parts = [body[start : start + step] for start in range(0, max(1, len(body)), step)]
@@ -91,7 +108,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     texts["opens_with"] = [["learnt", "seed42"]]
     write_json(tmp_path / "known.json", {"mine": {**texts, "systems": {"learnt": system}}})
     with ThreadPoolExecutor(1) as searching:
-        yield Client(application(Known(tmp_path / "known.json"), port=8017, searching=searching))
+        yield Client(application(Known(tmp_path / "known.json"), port=8017, token=TOKEN, searching=searching))
 
 
 def test_the_page_allows_its_own_script_and_style_and_nothing_else(client: Client) -> None:
@@ -169,6 +186,80 @@ def test_requests_of_others_are_refused_everywhere(
 )
 def test_its_own_page_and_a_typed_address_are_served(client: Client, headers: dict[str, str]) -> None:
     assert client("/systems", headers=headers).status == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("", "token=", "token", "token=another", f"token={TOKEN[:-1]}", f"token={TOKEN}x", f"Token={TOKEN}"),
+        *(f"token={TOKEN}&token=another", f"token=another&token={TOKEN}", "token=%FF%FE", "ü", "&" * 9000),
+    ],
+)
+@pytest.mark.parametrize("path", ["/", "/systems", "/search", "/nothing"])
+def test_who_has_not_the_address_that_was_printed_sees_nothing(client: Client, path: str, query: str) -> None:
+    reply = client(path, method="POST" if path == "/search" else "GET", query=query)
+    assert reply.status == 403 and reply.body.startswith(b"token: expected that of the address")
+    assert TOKEN.encode() not in reply.body
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[str]:
+    """The address of a server with a deadline of a second, in a process of its own."""
+    write_json(tmp_path / "known.json", {})
+    text = (
+        "import sys; from pathlib import Path; import condenser.live.server as server\n"
+        "from condenser.live.systems import Known\n"
+        "server.DEADLINE_S = 1.0\n"
+        "say = lambda address: print(address, flush=True)\n"
+        "server.serve(Known(Path(sys.argv[1])), server.listen(0), on_start=say)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", text, str(tmp_path / "known.json")], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+def test_each_start_has_a_token_of_its_own(serving: str, tmp_path: Path) -> None:
+    address, token = serving.split("?token=")
+    assert len(token) >= 40
+    with urllib.request.urlopen(f"{address}systems?token={token}") as reply:
+        assert json.loads(reply.read())["systems"] == []
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(f"{address}systems")
+
+
+HALVES = {
+    "nothing": b"",
+    "half a header": b"GET /systems HTTP/1.1\r\nHo",
+    "half a body": b"POST /search?{query} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 100\r\n\r\n{{",
+    "half a second request": b"GET /systems?{query} HTTP/1.1\r\nHost: {host}\r\n\r\nGET /sys",
+}
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_connections_that_send_no_whole_request_are_ended_and_keep_nobody_out(
+    serving: str, half: str
+) -> None:
+    address = urlsplit(serving)
+    sent = HALVES[half].decode().replace("{{", "{").replace("{query}", address.query)
+    with ExitStack() as opened:
+        connections = [
+            opened.enter_context(socket.create_connection((address.hostname, address.port)))
+            for _ in range(MAX_CONNECTIONS + 5)
+        ]
+        for connection in connections:
+            connection.settimeout(30)
+            with suppress(ConnectionError):  # above the limit
+                connection.sendall(sent.replace("{host}", address.netloc).encode())
+        for connection in connections:
+            with suppress(ConnectionError):
+                while connection.recv(1 << 16):  # until the server ends it
+                    pass
+    with urllib.request.urlopen(serving) as reply:
+        assert reply.status == 200
 
 
 def test_a_system_that_is_not_trained_comes_with_the_command(client: Client) -> None:

@@ -349,6 +349,36 @@ def test_a_damaged_tokenizer_is_refused(content: str, source: Path, tmp_path: Pa
     refused(source, tmp_path / "ours", "expected a tokenizer, got a damaged one")
 
 
+@pytest.mark.parametrize("content", ["[]", "3", "null", '"auto_map"', '["auto_map"]'])
+@pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "special_tokens_map.json"])
+def test_settings_that_are_no_object_are_refused_in_one_line(
+    file: str, content: str, source: Path, tmp_path: Path
+) -> None:
+    (source / file).write_text(content)
+    refused(source, tmp_path / "ours", rf"{file}: expected a JSON object, got ")
+
+
+@pytest.mark.parametrize(
+    ("modules", "said"),
+    [
+        ([("Transformer", ""), ("Pooling", "/etc")], "expected paths inside the model's folder, got '/etc'"),
+        (
+            [("Transformer", ""), ("Pooling", "../..")],
+            r"expected paths inside the model's folder, got '\.\./",
+        ),
+        ([("Transformer", ""), ("Pooling", 3)], "expected a list of modules with type and path"),
+        ([("Transformer", ""), ("\x1b[2J", "1")], r"got Transformer, \\x1b\[2J\. Set"),
+    ],
+)
+def test_modules_of_others_lead_nowhere_and_write_nothing_on_a_terminal(
+    modules: list[tuple[str, Any]], said: str, source: Path, tmp_path: Path
+) -> None:
+    (source / "modules.json").write_text(json.dumps([{"type": kind, "path": at} for kind, at in modules]))
+    with pytest.raises(ValueError, match=said) as caught:
+        prepare("folder", path=source, folder=tmp_path / "ours")
+    assert str(caught.value).isprintable()
+
+
 def test_quantised_weights_are_refused(source: Path, tmp_path: Path) -> None:
     edit_json(source / "config.json", quantization_config={"quant_method": "gptq"})
     refused(source, tmp_path / "ours", r"config\.json: expected quantization_config None")
@@ -454,6 +484,58 @@ def test_weights_cut_short_are_refused(source: Path, tmp_path: Path) -> None:
     refused(source, tmp_path / "ours", "expected a complete safetensors file")
 
 
+SECRET = "a-secret-of-the-user"
+
+
+@pytest.mark.parametrize("file", ["tokenizer_config.json", "special_tokens_map.json"])
+@pytest.mark.parametrize("key", ["vocab", "vocab_file", "tokenizer_file"])
+def test_settings_of_a_tokenizer_reach_no_file_beside_it(
+    file: str, key: str, source: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text(f"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n{SECRET}\n")
+    (source / "tokenizer.json").rename(source / "other.json")
+    (source / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nword\n")
+    (source / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizer"}')
+    (source / file).write_text(json.dumps({key: str(tmp_path / "secret.txt")}))
+    prepare("folder", path=source, folder=tmp_path / "ours")
+    assert SECRET not in (tmp_path / "ours" / "tokenizer.json").read_text()
+    assert "word" in (tmp_path / "ours" / "tokenizer.json").read_text()
+    assert key not in (tmp_path / "ours" / "tokenizer_config.json").read_text()
+
+
+@pytest.mark.parametrize(
+    "name", ["vocab.txt", "tokenizer.json", "tokenizer_config.json", "added_tokens.json"]
+)
+def test_a_tokenizers_link_that_leaves_the_folder_is_refused(name: str, source: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text(json.dumps({"pad_token": SECRET}))
+    (source / name).unlink(missing_ok=True)
+    (source / name).symlink_to(secret)
+    refused(source, tmp_path / "ours", f"{name}: expected a file of the checkpoint, got a link to {secret}")
+
+
+def test_links_inside_the_folder_and_of_a_snapshot_of_the_hub_are_followed(
+    source: Path, tmp_path: Path
+) -> None:
+    prepare("folder", path=source, folder=tmp_path / "plain")
+    snapshot = tmp_path / "models--x--y" / "snapshots" / "0123"
+    blobs = tmp_path / "models--x--y" / "blobs"
+    shutil.copytree(source, snapshot)
+    blobs.mkdir()
+    for number, file in enumerate(sorted(file for file in snapshot.iterdir() if file.is_file())):
+        file.rename(blobs / str(number))
+        file.symlink_to(Path("..", "..", "blobs", str(number)))
+    (tmp_path / "linked").symlink_to(snapshot)
+    (source / "real.json").write_bytes((source / "tokenizer.json").read_bytes())
+    (source / "tokenizer.json").unlink()
+    (source / "tokenizer.json").symlink_to("real.json")
+    for number, path in enumerate((snapshot, tmp_path / "linked", source)):
+        prepare("folder", path=path, folder=tmp_path / f"ours{number}")
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            ours = (tmp_path / f"ours{number}" / name).read_bytes()
+            assert ours == (tmp_path / "plain" / name).read_bytes()
+
+
 def test_a_tokenizer_with_words_beyond_the_embeddings_is_refused(source: Path, tmp_path: Path) -> None:
     words = [*WORDS, *(f"extra{number}" for number in range(10))]
     wordpiece_tokenizer(words, max_length=16).save_pretrained(source)
@@ -499,6 +581,24 @@ def test_hub_id_is_taken_from_the_mirror(source: Path, tmp_path: Path) -> None:
     assert counts["layers"] == 2
     assert counts["source_sha256"] == sha256_file(source / "model.safetensors")
     same_states(tmp_path / "ours", BertModel.from_pretrained(source))
+
+
+def test_a_model_of_the_hub_is_recorded_with_its_commit(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache of the hub's own client, which it reads without a network."""
+    commit = "0123456789abcdef0123456789abcdef01234567"
+    place = tmp_path / "hub" / "models--x--y"
+    shutil.copytree(source, place / "snapshots" / commit)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert prepare("hub", tmp_path / "ours", id="x/y")["revision"] == commit
+    shutil.copytree(source, tmp_path / "mirror" / "x" / "y")
+    assert (
+        prepare("hub", tmp_path / "mirrored", id="x/y", mirror=str(tmp_path / "mirror"))["revision"] is None
+    )
 
 
 def test_hub_out_of_reach_names_both_remedies_in_one_line(

@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -378,6 +379,25 @@ def shared_folder() -> Iterator[Path]:
     folder.chmod(0o1777)
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("plant", ["pipe", "link", "socket"])
+def test_what_is_no_file_under_a_locks_name_counts_as_claimed_and_is_not_waited_for(
+    tmp_path: Path, plant: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In /tmp anybody may put it there."""
+    place = tmp_path / "condenser-GPU-a.lock"
+    if plant == "pipe":
+        os.mkfifo(place)
+    elif plant == "link":
+        place.symlink_to(tmp_path / "other")
+    else:
+        with socket.socket(socket.AF_UNIX) as planted:
+            planted.bind(str(place))
+    (claimed,) = claim_gpus([Gpu("GPU-a", 0), Gpu("GPU-b", 5)], count=1, lock_folder=tmp_path)
+    os.close(claimed[1])
+    assert claimed[0].name == "GPU-b" and f"{place}: another user's" in caplog.text
+    assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be two users")

@@ -22,7 +22,7 @@ from condenser.pipeline.command_line import check_overlay, overlays_of
         (b"seed: 1\nrecipe: caf\xe9\n", ":2: expected UTF-8, got other bytes"),
         (b"\n- seed\n- 1\n", ":2: expected keys such as datasets at the top, got a list"),
         (b"seed\n", ":1: expected keys such as datasets at the top, got a single value"),
-        (b"seed: 1\n__use_yte__: true\n?print(1): 2\n", ":2: __use_yte__: expected settings alone"),
+        (b"seed: 1\n__use_yte__: true\n?print(1): 2\n", ":2: __use_yte__: expected settings, got a file"),
         (b"seed: 1\nseed: 2\n", ":2: seed: expected each key once, got it in line 1 already"),
     ],
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
+import runpy
+import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from condenser.manifest import Manifest
+from condenser.manifest import Manifest, read_manifest
 from condenser.pipeline.provenance import (
+    compare,
     digest_of,
-    first_difference,
     read_record,
     read_runs,
+    record_of_runs,
     write_crate,
 )
 from condenser.pipeline.verify import results_digest
@@ -146,9 +150,44 @@ def test_the_digest_is_that_of_all_results_whatever_their_order_and_the_index(
     assert results_digest(Path("results")) == digest
     make("b", bm25_index="another segment\n")
     assert crate() == digest
-    assert first_difference(read_record(tmp_path / "a" / "c.zip")) is None
+    assert compare(read_record(tmp_path / "a" / "c.zip")) == (3, None)
     make("c", train="others\n")
     assert crate() != digest and results_digest(Path("results")) != digest
+
+
+def test_a_crate_does_not_say_whose_machine_it_comes_from(make: Callable[..., None], tmp_path: Path) -> None:
+    make("a")
+    homes = [tmp_path / "home-of-somebody" / name for name in ("one", "two")]
+    for number, home in enumerate(homes):
+        home.mkdir(parents=True)
+        (home / "corpus.jsonl").write_text(f"{number}\n")
+    spec = read_manifest(Path(MANIFESTS["collect"])).spec
+    files = [Path(os.path.relpath(home / "corpus.jsonl")) for home in homes]
+    manifest = Manifest(
+        MANIFESTS["collect"],
+        {**spec, "config": {"path": str(homes[0]), "parts": [{"id": "~/x"}], "slash": "a/b"}},
+        inputs=[*files, (homes[0] / "corpus.jsonl").absolute(), "mine/corpus.jsonl"],
+    )
+    manifest.write(outputs=["results/d/data/collection.jsonl"], counts={})
+    crate()
+    with zipfile.ZipFile("c.zip") as archive:
+        for name in archive.namelist():
+            assert "home-of-somebody" not in archive.read(name).decode(), name
+        archive.extractall(tmp_path / "out")
+    published = read_manifest(tmp_path / "out" / MANIFESTS["collect"])  # sealed again
+    assert published.spec["config"] == {
+        "path": "outside/one", "parts": [{"id": "outside/x"}], "slash": "a/b",
+    }  # fmt: skip
+    assert len(published.inputs) == 3 and published.whole["outputs"] == manifest_of_collect()["outputs"]
+    assert sorted(name.rpartition("/")[2] for name in published.whole["inputs"]) == ["corpus.jsonl"] * 3
+    assert (
+        read_record(Path("c.zip"))["digest"]
+        == record_of_runs(read_runs(map(Path, MANIFESTS.values())))["digest"]
+    )
+
+
+def manifest_of_collect() -> dict[str, Any]:
+    return read_manifest(Path(MANIFESTS["collect"])).whole
 
 
 def test_equal_manifests_give_an_equal_crate(make: Callable[..., None]) -> None:
@@ -167,11 +206,77 @@ def test_the_first_job_with_other_results_is_named(make: Callable[..., None], tm
     assert crate_of_a == record_of_a
     make("b", train="others\n", table="others\n")
     model = "results/d/systems/s/seed1/model/model.safetensors"
-    assert first_difference(crate_of_a) == f"train d: {model} has other bytes"
+    assert compare(crate_of_a) == (2, f"train d: {model} has other bytes")
     Path(MANIFESTS["collect"]).unlink()
-    assert (
-        first_difference(crate_of_a) == "collect d: has no sound manifest here (results/d/data.manifest.json)"
+    assert compare(crate_of_a) == (
+        0,
+        "collect d: has no sound manifest here (results/d/data.manifest.json)",
     )
+
+
+def test_a_job_cannot_pass_by_calling_itself_a_figure(make: Callable[..., None]) -> None:
+    make("a")
+    record = record_of_runs(read_runs(map(Path, MANIFESTS.values())))
+    assert compare(record) == (3, None)  # the bytes of the index differ each time
+    make("b", train="others\n")
+    for job in record["jobs"]:
+        job["stage"] = "figure"
+    assert compare(record) == (0, "figure d: results/d/data.manifest.json is of the stage collect here")
+
+
+@pytest.mark.parametrize("forge", [list, lambda jobs: jobs[1:2]])  # none, or one that differs each time
+def test_nothing_compared_is_not_the_same_results(
+    make: Callable[..., None], root: Path, capsys: pytest.CaptureFixture[str], forge: Callable[[Any], Any]
+) -> None:
+    make("a")
+    record = record_of_runs(read_runs(map(Path, MANIFESTS.values())))
+    jobs = forge(record["jobs"]) if forge is not list else []
+    digest = digest_of((job["stage"], job["outputs"]) for job in jobs)
+    Path("r.json").write_text(json.dumps({"digest": digest, "jobs": jobs}))
+    Path("current.json").write_text(
+        json.dumps({path: {"place": path, "changes": []} for path in MANIFESTS.values()})
+    )
+    program = runpy.run_path(str(root / "workflow_scripts" / "verify.py"))
+    arguments = ["--results", "results", "--current", "current.json"]
+    program["main"](arguments)  # the results themselves are in order
+    with pytest.raises(SystemExit) as ended:
+        program["main"]([*arguments, "--against", "r.json"])
+    assert ended.value.code == 1
+    assert "r.json: no job was compared" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stage": "\x1b]0;owned\x07"},
+        {"wildcards": {"dataset": "\x1b[2J"}},
+        {"wildcards": {"dataset": 3}},
+        {"outputs": {"results/\x1b[31m": "0"}},
+        {"outputs": {"r" * 2000: "0"}},
+        {"manifest": "/etc/passwd"},
+        {"manifest": "results/../../a.manifest.json"},
+    ],
+)
+def test_names_of_a_foreign_crate_reach_neither_the_terminal_nor_other_folders(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    job = {"stage": "table", "wildcards": {}, "manifest": "results/a.manifest.json", "outputs": {}} | changes
+    digest = digest_of([(job["stage"], job["outputs"])])
+    (tmp_path / "r.json").write_text(json.dumps({"digest": digest, "jobs": [job]}))
+    with pytest.raises(ValueError, match="expected a crate of this workflow") as error:
+        read_record(tmp_path / "r.json")
+    assert str(error.value).isprintable() and len(str(error.value)) < 700
+
+
+def test_a_member_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("condenser.pipeline.provenance._LARGEST_RECORD", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "c.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("record.json", b" " * (64 << 20) + b'{"digest": "", "jobs": []}')
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"c.zip: .* got something else \(more than 1,048,576 bytes\)"):
+        read_record(tmp_path / "c.zip")
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from typing import Any
 import pytest
 
 import condenser.pipeline.verify as module
-from condenser.files import canonical_json, json_bytes, read_json, sha256_text, write_json
+from condenser.files import canonical_json, json_bytes, read_json, sha256_file, sha256_text, write_json
 from condenser.manifest import Manifest
-from condenser.pipeline.verify import Finding, results_digest, verify, write_current
+from condenser.pipeline.verify import Finding, current_of, results_digest, verify, write_current
 from workflow_scripts import verify as verify_program
 
 MANIFEST = {"collect": "data", "bm25_index": "bm25/index", "table": "table2.tsv"}
@@ -176,8 +177,63 @@ def test_a_link_to_a_folder_above_it_ends_and_is_named(results: Path, target: st
     (results / "d" / "loop").symlink_to(target)
     checked, findings = check(results)
     assert checked == 3
-    assert all(str(finding.path).startswith("results/d/loop") for finding in findings)
-    assert {finding.kind for finding in findings} == {"unknown"}
+    assert {(str(finding.path), finding.kind) for finding in findings} == {("results/d/loop", "unknown")}
+
+
+def test_links_between_folders_do_not_multiply(results: Path) -> None:
+    for number in range(40):  # two ways to each next folder: 2^40 paths
+        (results / "d" / f"f{number}").mkdir()
+        for name in "ab":
+            (results / "d" / f"f{number}" / name).symlink_to(f"../f{number + 1}")
+    (results / "d" / "f40").mkdir()
+    began = time.monotonic()
+    checked, findings = check(results)
+    assert checked == 3 and {finding.kind for finding in findings} == {"unknown"}
+    assert any("one link of too many to one folder" in str(finding) for finding in findings)
+    assert time.monotonic() - began < 20
+
+
+def test_results_that_say_they_were_made_from_each_other_do_not_stop_the_check(results: Path) -> None:
+    data, table = (results / "d" / f"{name}.manifest.json" for name in ("data", "table2.tsv"))
+    record = json.loads(data.read_bytes())
+    record["inputs"] = {"table2.tsv": sha256_file(results / "d" / "table2.tsv")}
+    data.write_bytes(sealed(record))
+    assert check(results)[1] == []
+    (results / "d" / "table2.tsv").write_bytes(b"other")
+    found = reasons(check(results)[1])
+    assert found[str(data)] == "stale: made from results/d/table2.tsv, which is damaged" and table.exists()
+
+
+def test_a_long_chain_of_results_does_not_stop_the_check(results: Path) -> None:
+    first = results / "d" / "0.txt"
+    first.write_bytes(b"0")
+    for number in range(1, 2000):
+        output = results / "d" / f"{number}.txt"
+        output.write_bytes(b"0")
+        digest = sha256_file(output)
+        record = {"spec": spec_of("table"), "counts": {}, "inputs": {f"{number - 1}.txt": digest}}
+        manifest = results / "d" / f"{number}.txt.manifest.json"
+        manifest.write_bytes(sealed({**record, "outputs": {f"{number}.txt": digest}}))
+    current = {str(path): {"place": str(path), "changes": []} for path in results.rglob("*.manifest.json")}
+    found = reasons(verify(results, current=current)[1])
+    assert found["results/d/1999.txt.manifest.json"] == "stale: made from results/d/1998.txt, which is stale"
+
+
+@pytest.mark.parametrize("changes", [{"stage": ["a"]}, {"wildcards": "a"}, {"wildcards": {"dataset": []}}])
+def test_a_job_that_nobody_can_name_is_stale_and_does_not_stop_the_check(
+    results: Path, changes: dict[str, Any]
+) -> None:
+    manifest = results / "d" / "data.manifest.json"
+    record = json.loads(manifest.read_bytes())
+    manifest.write_bytes(sealed({**record, "spec": {**record["spec"], **changes}}))
+
+    def manifest_of(stage: str, wildcards: dict[str, str]) -> str:
+        return {"collect": str(manifest)}[stage] + "".join(wildcards.values())
+
+    current = current_of([manifest], spec_of=lambda *_: {}, manifest_of=manifest_of)
+    assert "no longer has the job" in current[str(manifest)]["changes"][0]
+    verify(results, current=current)
+    results_digest(results)
 
 
 def test_a_folder_that_cannot_be_read_is_named_and_the_rest_is_checked(
@@ -281,6 +337,8 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "half a surrogate": lambda whole: whole.replace(b'"cpu"', b'"\\ud800"'),
     "no text": lambda whole: whole.replace(b'"cpu"', b'"\xff"'),
     "no outputs": lambda whole: sealed({**json.loads(whole), "outputs": None}),
+    "a spec that is a list": lambda whole: sealed({**json.loads(whole), "spec": ["stage", "wildcards"]}),
+    "a digest that is a list": lambda whole: sealed({**json.loads(whole), "outputs": {"data/in.txt": []}}),
     "no spec": lambda whole: sealed({k: v for k, v in json.loads(whole).items() if k != "spec"}),
 }
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
+import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -183,6 +186,51 @@ def test_the_processes_end_when_their_launcher_is_killed(train: Train, tmp_path:
     pids = training_pids(tmp_path, 2)
     launcher.kill()
     wait_for(lambda: not any(map(is_alive, pids)), timeout_s=60)
+
+
+def listening(pids: Iterable[int]) -> set[str]:
+    """The addresses at which these processes wait for connections, in Linux's hexadecimal, with the port."""
+    inodes = set()
+    for pid in pids:
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                inodes.add(str(descriptor.readlink()))
+    addresses = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            _, address, _, state, *rest = line.split()
+            if state == "0A" and f"socket:[{rest[5]}]" in inodes:  # LISTEN
+                addresses.add(address)
+    return addresses
+
+
+THIS_MACHINE = ("0100007F:", "0000000000000000FFFF00000100007F:", "00000000000000000000000001000000:")
+
+
+def family(pid: int) -> set[int]:
+    """A process and all that it started."""
+    children = {
+        int(child)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    }
+    return {pid}.union(*map(family, children))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_nobody_reaches_the_processes_of_a_launch_from_another_machine(train: Train, tmp_path: Path) -> None:
+    """A store that listens would read whatever it is sent, pickles too."""
+    launcher = train("train", 10_000)
+    training_pids(tmp_path, 2)
+    with socket.create_server(("", 0)) as everywhere:
+        port = f"{everywhere.getsockname()[1]:04X}"
+        assert listening([os.getpid()]) >= {f"00000000:{port}"}  # the test can see such a socket
+    addresses = listening(family(launcher.pid))
+    assert not [address for address in addresses if not address.startswith(THIS_MACHINE)]
+    folder = re.search(
+        rb"CONDENSER_GROUP_FILE=([^\0]+)", Path(f"/proc/{training_pids(tmp_path, 2)[0]}/environ").read_bytes()
+    )
+    assert folder and stat.S_IMODE(Path(os.fsdecode(folder[1])).parent.stat().st_mode) == 0o700
 
 
 def test_an_error_in_one_process_is_reported_without_a_traceback(train: Train) -> None:

@@ -1,0 +1,57 @@
+"""Texts of the configuration that become cells, titles and names of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from condenser.config.messages import LONGEST_PATH, preview
+
+_LONGEST_LABEL = 200
+_FORMULA = ("=", "+", "-", "@")  # with which a spreadsheet begins a formula
+
+
+def check_texts(config: Mapping[str, Any]) -> None:
+    """Refuse labels that a table or a figure would not show as text, and paths that Snakemake would fill in.
+
+    Raises:
+        ValueError: there is one; one line with its key.
+    """
+    for key, label in _labels(config):
+        if not (label.isprintable() and 0 < len(label) <= _LONGEST_LABEL) or "$" in label:
+            raise ValueError(
+                f"{key}: expected 1 to {_LONGEST_LABEL} characters without $, tab, line end or control "
+                f"characters, got {preview(label)}."
+            )
+        if label.startswith(_FORMULA):
+            raise ValueError(
+                f"{key}: expected a text that begins with none of {' '.join(_FORMULA)}, which begin "
+                f"a formula in a spreadsheet, got {preview(label)}."
+            )
+    for key, path in _paths(config):
+        if not path.isprintable() or set(path) & set("{}"):
+            raise ValueError(
+                f"{key}: expected a path without {{, }} and control characters, because Snakemake fills in "
+                f"what stands in braces, got {preview(path, longest=LONGEST_PATH)}. "
+                "Rename it, or give a link to it."
+            )
+
+
+def _labels(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, system in config["systems"].items():
+        if system.get("label") is not None:
+            yield f"systems.{name}.label", system["label"]
+    for name, figure in config["figures"].items():
+        for title in figure.get("panels") or ():
+            yield f"figures.{name}.panels", title
+
+
+def _paths(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for noun in ("datasets", "models", "systems"):
+        for name, entry in config[noun].items():
+            if isinstance(entry.get("path"), str):
+                yield f"{noun}.{name}.path", entry["path"]
+            for number, part in enumerate(entry.get("parts") or ()):
+                yield f"{noun}.{name}.parts[{number}].id", part["id"]
+    if config["downloads"]["mirror"] is not None:
+        yield "downloads.mirror", config["downloads"]["mirror"]
