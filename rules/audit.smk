@@ -21,7 +21,7 @@ rule audit:
         runtime=growing(480),
     params:
         program=program("audit"),
-        spec=spec("audit", settings=["audit"], packages=["numpy"]),
+        spec=spec("audit", settings=["audit", "dataset.split"], packages=["numpy"]),
         files=given("train_queries", "eval_queries", "qrels", "examples", "runs"),
     shell:
         "{params.program} --spec {params.spec:q} --collection {input.collection:q} {params.files}"

@@ -1,7 +1,7 @@
 """Look for faults in a data set: short, cut, double, leaked, and negatives that are none.
 
     python workflow_scripts/audit.py \\
-        --spec '{"config": {"audit": {"systems": ["bm25"], "judges": [], "least_words": 5, ...}}, ...}' \\
+        --spec '{"config": {"audit": {"systems": ["bm25"], "judges": [], ...}, ...}, ...}' \\
         --collection results/msmarco/data/collection.jsonl \\
         --train-queries results/msmarco/data/queries.train.jsonl \\
         --eval-queries results/msmarco/data/queries.dev.jsonl \\
@@ -12,7 +12,8 @@
 
 Reads the passages; queries, judgements, examples of the systems `audit.systems` and runs of the systems
 `audit.judges` on the train queries, where there are some. Writes a line for each finding, their counts as
-JSON, and the manifest. Removes nothing.
+JSON, and the manifest. Removes nothing. Settings: `audit`,
+`dataset.split`.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         examples=dict(zip(settings["systems"], args.examples, strict=False)),  # none without train queries
         runs=dict(zip(settings["judges"], args.runs, strict=False)),
         thresholds=Thresholds(**{key: settings[key] for key in Thresholds._fields}),
+        is_split=args.spec["config"]["dataset"]["split"] is not None,
     )
     write_findings(args.output, findings)
     write_json(args.counts, counts)

@@ -35,9 +35,9 @@ from condenser.systems import UNTRAINED
 def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]:
     """The configuration as one job sees it.
 
-    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system`, `table` and `figure` of
-    the job's wildcards, its `seed` and `train_queries` (None: all), and `depth`, the number of hits per query
-    in runs of its split.
+    Besides the blocks of the configuration: `dataset` (with `split` None if it has no such key), `recipe`,
+    `model`, `system`, `table` and `figure` of the job's wildcards, its `seed` and `train_queries` (None:
+    all), and `depth`, the number of hits per query in runs of its split.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
@@ -82,7 +82,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
             )
     if "dataset" in seen:
         seen["metrics"] = metrics(config, wildcards["dataset"], wildcards.get("split"))
-        seen["dataset"] = sources.collected(seen["dataset"])
+        seen["dataset"] = {"split": None, **sources.collected(seen["dataset"])}
     if "table" in seen:
         rows = table_rows(config, wildcards["dataset"], wildcards["table"])
         starts, comparisons = table_comparisons(config, wildcards["dataset"], wildcards["table"], rows)

@@ -89,6 +89,7 @@ def write_known(
         dataset: {
             "collection": str(results / dataset / "data" / "collection.jsonl"),
             "doc_ids": str(results / dataset / "data" / "doc_ids.txt"),
+            "is_split": bool(entry.get("split")),
             "systems": {
                 system: described(dataset, system)
                 for system in config["systems"]

@@ -110,6 +110,7 @@ rule search:
         spec=spec(
             "search",
             settings=[
+                "dataset.split",
                 "depth",
                 "encode.block_rows",
                 "compute.threads",
@@ -152,7 +153,7 @@ rule merge:
         runtime=growing(240),
     params:
         program=program("merge"),
-        spec=spec("merge", settings=["depth"], packages=["numpy"]),
+        spec=spec("merge", settings=["dataset.split", "depth"], packages=["numpy"]),
         subset=given("subset"),
     shell:
         "{params.program} --spec {params.spec:q} --rows {input.rows:q}"

@@ -196,6 +196,10 @@ TABLE = "tables.table2"
          "datasets.msmarco.other_eval_splits.dl19.measures: expected measures such as"),
         ("datasets.msmarco.other_eval_splits", {"other": {}},
          "datasets.msmarco.other_eval_splits: expected none, the source pydoc makes one evaluation set"),
+        ("datasets.mine", {"source": "tsv", "path": ".", "split": {"words": 60, "stride": 61}},
+         "stride: expected at most words (60), got 61"),
+        ("datasets.msmarco", {"source": "msmarco", "triples": "bm25", "split": {"words": 120, "stride": 60}},
+         "Set datasets.msmarco.triples to null: then a run gives the negatives."),
         ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},
          "other_eval_splits: expected none without eval_split, the main one"),
         # models
@@ -541,6 +545,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
         "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
+            "split": None,
     }  # fmt: skip
 
 

@@ -429,7 +429,11 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
     texts = ["One\ttext\nthat is\u2028 here twice.", "One text that is here twice!", *FILLERS]
     found_in(tmp_path, texts, train=[("q", "what\tis it")], evaluation=[("e", "What is it?")])
     settings = {"systems": ["bm25"], "judges": [], **THRESHOLDS._asdict()}
-    spec = {"stage": "audit", "wildcards": {"dataset": "mine"}, "config": {"audit": settings}}
+    spec = {
+        "stage": "audit",
+        "wildcards": {"dataset": "mine"},
+        "config": {"audit": settings, "dataset": {"split": None}},
+    }
     arguments = ["--spec", json.dumps(spec), "--collection", f"{tmp_path}/collection.jsonl"]
     with_queries = [
         *("--train-queries", f"{tmp_path}/queries.train.jsonl", "--qrels", f"{tmp_path}/qrels.train.tsv"),

@@ -87,7 +87,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
         "kind": "biencoder", "label": "<b>A learnt one</b>", "variant": "seed42", "pattern": r"seed\d+",
         "settings": {}, "files": {"embeddings": [embeddings]}, "variants": {"seed42": {"reasons": []}},
     }  # fmt: skip
-    texts = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d")}
+    texts = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d"), "is_split": False}
     write_json(tmp_path / "known.json", {"mine": {**texts, "systems": {"learnt": system}}})
     with ThreadPoolExecutor(1) as searching:
         yield Client(application(Known(tmp_path / "known.json"), port=8017, searching=searching))

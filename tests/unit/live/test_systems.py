@@ -28,7 +28,10 @@ def entry(**changed: Any) -> dict[str, Any]:
 
 def known(folder: Path, *, arguments: str = "", **systems: dict[str, Any]) -> Known:
     texts = {name: str(folder / name) for name in ("collection", "doc_ids")}
-    write_json(folder / "known.json", {"mine": {**texts, "systems": {"learnt": entry(), **systems}}})
+    write_json(
+        folder / "known.json",
+        {"mine": {**texts, "is_split": False, "systems": {"learnt": entry(), **systems}}},
+    )
     return Known(folder / "known.json", make_arguments=arguments)
 
 
