@@ -73,7 +73,8 @@ def hits_of(made: Path, system: str) -> dict[str, list[ScoredDoc]]:
 @pytest.mark.parametrize("system", RUNS)
 def test_runs_name_each_document_once_with_a_passage_of_it(made: Path, system: str) -> None:
     ids = set(read_doc_ids(made / "results/tiny/data/doc_ids.txt"))
-    documents = {json.loads(line)["_id"] for line in (made / "tests/data/tiny/corpus.jsonl").open()}
+    corpus = (made / "tests/data/tiny/corpus.jsonl").read_text().splitlines()
+    documents = {json.loads(line)["_id"] for line in corpus}
     assert {document_of(one) for one in ids} == documents and len(ids) > 2 * len(documents)
     for hits in hits_of(made, system).values():
         found = [hit.doc_id for hit in hits]
