@@ -146,6 +146,7 @@ VALUES: dict[str, Any] = {
     "systems.*-sentences.first_on": "nli",
     "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
     "datasets.msmarco.relevant_grade": 2,
+    "datasets.msmarco.split": {"words": 60, "stride": 30},
     "*.held_out": "rest",
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,
