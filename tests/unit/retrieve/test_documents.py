@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from condenser.data.passages import document_of
 from condenser.data.records import ScoredDoc, read_run, write_run
@@ -50,6 +51,7 @@ def searched(
     *,
     depth: int,
     bounds: list[int],
+    device: torch.device | None = None,
 ) -> list[list[ScoredDoc]]:
     """The run by the search of shards that end at `bounds`."""
     save_npy(folder / "queries.npy", queries)
@@ -66,6 +68,7 @@ def searched(
             block_rows=BLOCK_ROWS,
             threads=1,
             work_folder=folder / f"work-{number}",
+            device=device,
             documents=documents_of_rows(ids[start:end]),
         )
     query_ids = [f"q{row}" for row in range(len(queries))]
@@ -82,13 +85,16 @@ def whole_numbers(random: np.random.Generator, ids: Sequence[str]) -> tuple[np.n
     return queries, passages
 
 
+@pytest.mark.parametrize("device", [None, torch.device("cpu")], ids=["FAISS", "PyTorch"])
 @pytest.mark.parametrize("depth", [1, 3, 10, 1000])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_run_is_max_p_over_all_passages(tmp_path: Path, seed: int, depth: int) -> None:
+def test_a_run_is_max_p_over_all_passages(
+    tmp_path: Path, seed: int, depth: int, device: torch.device | None
+) -> None:
     random = np.random.default_rng(seed)
     ids = collection(random, num_documents=30)
     queries, passages = whole_numbers(random, ids)
-    found = searched(tmp_path, queries, passages, ids, depth=depth, bounds=[])
+    found = searched(tmp_path, queries, passages, ids, depth=depth, bounds=[], device=device)
     expected = slow_max_p(queries, passages, ids, depth=depth)
     assert [[(hit.doc_id, hit.passage_id) for hit in hits] for hits in found] == expected
     assert all(len(hits) == min(depth, 30) for hits in found)
