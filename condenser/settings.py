@@ -110,13 +110,29 @@ def refuse_one_split(train: str | None, evaluation: str | None) -> None:
         raise ValueError(f"train_split and eval_split are both {train!r}: name two splits")
 
 
+class Split(Block):
+    """How long documents become passages: windows of so many `words`, each `stride` words after the other."""
+
+    words: Count
+    stride: Count
+
+    @model_validator(mode="after")
+    def _covers_every_word(self) -> Split:
+        if self.stride > self.words:
+            raise ValueError(
+                f"stride: expected at most words ({self.words}), got {self.stride}: no window would have the "
+                "words between two of them"
+            )
+        return self
+
+
 class PartlyJudgedTexts(Texts):
     """A data set that may lack judged queries to train on, to evaluate on, or both: that split is null.
 
     `recipe` says how retrievers are fine-tuned on it; `documents` names a data set of longer texts that its
     models are pre-trained on; `measures` and `relevant_grade` replace those of the configuration's block
     `metrics`; `other_eval_splits` are evaluation sets besides the main one; `queries` names files of queries
-    without judgements.
+    without judgements. `split` cuts documents into passages (`condenser.data.passages`).
     """
 
     recipe: Name | None = None  # the configuration's key `recipe`
@@ -127,6 +143,7 @@ class PartlyJudgedTexts(Texts):
     relevant_grade: Count | None = None
     other_eval_splits: dict[Name, EvalSplit] | None = None
     queries: dict[Name, str] | None = None
+    split: Split | None = None
 
     @model_validator(mode="after")
     def _splits_differ(self) -> PartlyJudgedTexts:

@@ -21,7 +21,9 @@ rule audit:
         runtime=growing(480),
     params:
         program=program("audit"),
-        spec=spec("audit", settings=["audit", "lengths"], packages=["numpy"]),
+        spec=spec(
+            "audit", settings=["audit", "lengths", "dataset.split"], packages=["numpy"]
+        ),
         files=given(
             "train_queries", "eval_queries", "qrels", "examples", "runs", "lengths"
         ),

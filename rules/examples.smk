@@ -23,7 +23,7 @@ rule examples:
         program=program("examples"),
         spec=spec(
             "examples",
-            settings=["dataset.source", "recipe.negatives", "seed"],
+            settings=["dataset.source", "dataset.split", "recipe.negatives", "seed"],
             packages=["numpy"],
             modules=source_module,
         ),

@@ -37,6 +37,7 @@ rule export:
         spec=spec(
             "export",
             settings=[
+                "dataset.split",
                 "system",
                 "recipe.lengths",
                 "encode",

@@ -1,7 +1,7 @@
 """Look for faults in a data set: short, cut, double, leaked, and negatives that are none.
 
     python workflow_scripts/audit.py \\
-        --spec '{"config": {"audit": {"systems": ["bm25"], "judges": [], "least_words": 5, ...}}, ...}' \\
+        --spec '{"config": {"audit": {"systems": ["bm25"], "judges": [], ...}, ...}, ...}' \\
         --collection results/msmarco/data/collection.jsonl \\
         --train-queries results/msmarco/data/queries.train.jsonl \\
         --eval-queries results/msmarco/data/queries.dev.jsonl \\
@@ -12,8 +12,8 @@
 
 Reads the passages; queries, judgements, examples of the systems `audit.systems` and runs of the systems
 `audit.judges` on the train queries, where there are some; how long the texts are, by the checkpoint (the
-folder of the file) whose tokenizer reads them. Writes a line for each finding, their counts as
-JSON, and the manifest. Removes nothing.
+folder of the file) whose tokenizer reads them. Writes a line for each finding, their counts as JSON, and the
+manifest. Removes nothing. Settings: `audit`, `lengths`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         lengths=args.spec["config"]["lengths"],
         text_lengths={file.parent.name: read_text_lengths(file) for file in args.lengths},
         thresholds=Thresholds(**{key: settings[key] for key in Thresholds._fields}),
+        is_split=args.spec["config"]["dataset"]["split"] is not None,
     )
     write_findings(args.output, findings)
     write_json(args.counts, counts)

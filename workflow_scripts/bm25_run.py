@@ -1,7 +1,7 @@
 """Search a BM25 index with every query of a split.
 
     python workflow_scripts/bm25_run.py \\
-        --spec '{"config": {"system": {"k1": 0.82, "b": 0.68, ...}, "depth": 1000}, ...}' \\
+        --spec '{"config": {"system": {"k1": 0.82, "b": 0.68, ...}, "depth": 1000, ...}, ...}' \\
         --index results/msmarco/bm25/index --queries results/msmarco/data/queries.dev.jsonl \\
         --threads 2 --heap-mb 1500 --work-folder results/.work/bm25_run-0123 \\
         --output results/msmarco/systems/bm25/untrained/run.dev.trec \\
@@ -9,7 +9,7 @@
 
 Reads the index and the queries; writes a TREC run and the manifest. Finished blocks of queries
 are kept in the work folder until the run is complete. Settings: `system.k1`, `system.b`,
-`system.language`, `depth`.
+`system.language`, `depth`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         heap_mb=arguments.heap_mb,
         work_folder=manifest.own_folder(work_folder),
         system=arguments.spec["wildcards"]["system"],
+        is_split=config["dataset"]["split"] is not None,
     )
     manifest.write(outputs=[arguments.output], counts=counts, work_folder=work_folder)
 

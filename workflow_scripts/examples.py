@@ -11,7 +11,7 @@ Reads the run of the train queries (or, with --raw, the official files that cont
 the train queries and their judgements; with --collection also the passages, because those with an answer are
 no negatives (`negatives.without_answers`). With --subset only those queries count. Writes one example a line
 and the manifest, which counts the queries without an example by reason. Settings: `recipe.negatives`,
-`seed`, `dataset.source`.
+`seed`, `dataset.source`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             wanted=wanted,
             seed=config["seed"],
             answering=answering,
+            is_split=config["dataset"]["split"] is not None,
         )
     else:
         counts = sources.load(config["dataset"]).make_examples(

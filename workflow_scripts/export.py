@@ -13,8 +13,8 @@
 
 Reads the retriever, the stored vectors, the texts and, where queries are judged, judgements and metrics.
 Writes the folder that docs/export.md describes, complete or not at all, and the manifest. Fails where a
-library ranks otherwise. Settings: `recipe.lengths`, `encode`, `compute.threads`, `significance`, and `system`
-for the model card.
+library ranks otherwise. Settings: `dataset.split`, `recipe.lengths`, `encode`, `compute.threads`,
+`significance`, and `system` for the model card.
 """
 
 from __future__ import annotations
@@ -59,7 +59,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     counts = export_retriever(
         args.retriever,
         args.output,
-        Searched(args.embeddings, args.collection, args.doc_ids, args.queries, args.qrels),
+        Searched(
+            args.embeddings,
+            args.collection,
+            args.doc_ids,
+            args.queries,
+            args.qrels,
+            is_split=config["dataset"]["split"] is not None,
+        ),
         facts=facts_of(
             args.spec, args.retriever, counts=args.counts, metrics=args.metrics, lengths=args.lengths
         ),

@@ -1,6 +1,6 @@
 """Merge the hits of all shards of a collection into one run.
 
-    python workflow_scripts/merge.py --spec '{"config": {"depth": 1000}, ...}' \\
+    python workflow_scripts/merge.py --spec '{"config": {"depth": 1000, "dataset": {"split": null}}, ...}' \\
         --rows results/msmarco/systems/condenser-round1/seed42/search/dev.{0,1}-of-2.rows.npy \\
         --scores results/msmarco/systems/condenser-round1/seed42/search/dev.{0,1}-of-2.scores.npy \\
         --doc-ids results/msmarco/data/doc_ids.txt --queries results/msmarco/data/queries.dev.jsonl \\
@@ -8,7 +8,7 @@
         --manifest results/msmarco/systems/condenser-round1/seed42/run.dev.trec.manifest.json
 
 Reads rows and scores of the shards, in order, and the ids; with --subset the run is of those queries alone.
-Writes a TREC run and the manifest. Setting: `depth`.
+Writes a TREC run and the manifest. Settings: `depth`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         query_ids,
         read_doc_ids(arguments.doc_ids),
         depth=arguments.spec["config"]["depth"],
+        is_split=arguments.spec["config"]["dataset"]["split"] is not None,
     )
     num_hits = write_run(arguments.output, run, system=arguments.spec["wildcards"]["system"])
     manifest.write(outputs=[arguments.output], counts={"queries": len(query_ids), "hits": num_hits})

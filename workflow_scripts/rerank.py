@@ -13,7 +13,7 @@
 
 Reads the cross-encoder, the run, and the tokens and ids of passages and queries. Writes a TREC run and the
 manifest. Finished blocks of pairs are kept in the work folder until the run is complete. Settings: `depth`,
-`recipe.lengths`, `encode`, `compute`.
+`recipe.lengths`, `encode`, `compute`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         compute=compute,
         work_folder=manifest.own_folder(work_folder),
         system=args.spec["wildcards"]["system"],
+        is_split=config["dataset"]["split"] is not None,
     )
     manifest.write(outputs=[args.output], counts=counts, device=str(compute), work_folder=work_folder)
 

@@ -12,7 +12,7 @@
 Reads the embeddings of the shard and of the queries. Writes the best rows (int64, counted over the
 whole collection) and their scores (float32), [query, rank], and the manifest. Finished blocks of
 queries are kept in the work folder until the files are complete. Settings: `depth`, `encode.block_rows`,
-`compute.threads`, `compute.device`.
+`compute.threads`, `compute.device`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -42,15 +42,19 @@ def main(argv: Sequence[str] | None = None) -> None:
         inputs=[arguments.embeddings, arguments.queries, arguments.doc_ids],
     )
 
-    from condenser.data.records import count_doc_ids
+    from condenser.data.records import count_doc_ids, read_doc_ids
     from condenser.data.tokens import shard_rows
+    from condenser.retrieve.documents import documents_of_rows
     from condenser.retrieve.search import search_device, search_shard
 
     compute = config["compute"]
     device = search_device(compute["device"], threads=compute["threads"])
-    first_row, _ = shard_rows(
+    first_row, end_row = shard_rows(
         count_doc_ids(arguments.doc_ids), arguments.shard, multiple_of=config["encode"]["block_rows"]
     )
+    documents = None
+    if config["dataset"]["split"]:
+        documents = documents_of_rows(read_doc_ids(arguments.doc_ids)[first_row:end_row])
     counts = search_shard(
         arguments.embeddings,
         arguments.queries,
@@ -61,6 +65,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         block_rows=config["encode"]["block_rows"],
         threads=compute["threads"],
         device=device,
+        documents=documents,
         work_folder=manifest.own_folder(work_folder),
     )
     manifest.write(

@@ -40,6 +40,14 @@ def check_datasets(config: dict[str, Any]) -> None:
                 f"{key}.other_eval_splits: expected none, the source {dataset['source']} makes one "
                 f"evaluation set, got {', '.join(dataset['other_eval_splits'])}. Leave the key out."
             )
+        if dataset.get("split") and any(
+            sources.example_files(dataset, system) for system in config["systems"]
+        ):
+            raise ValueError(
+                f"{key}.split: expected none with official negatives, which are whole texts. Set "
+                f"{key}.{'triples' if 'triples' in dataset else 'hard_negatives'} to null: then a run gives "
+                "the negatives."
+            )
         for number, split in enumerate(sources.eval_splits(dataset)):
             of_split = f"{key}.other_eval_splits.{split}" if number else key
             metrics = experiment.metrics(config, name, split)

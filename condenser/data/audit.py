@@ -6,7 +6,7 @@ Nothing is removed. Each finding names ids, a score and what to do; docs/audit.m
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import groupby
 from pathlib import Path
@@ -16,6 +16,7 @@ import numpy as np
 
 from condenser.data.lengths import TextLengths
 from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
+from condenser.data.passages import document_of
 from condenser.data.records import (
     Passage,
     Query,
@@ -92,6 +93,7 @@ def audit(
     thresholds: Thresholds,
     lengths: Mapping[str, int | str],
     text_lengths: Mapping[str, TextLengths],
+    is_split: bool = False,
 ) -> tuple[list[Finding], dict[str, Any]]:
     """All findings, in order of kind, and counts of what was looked at and found.
 
@@ -101,7 +103,9 @@ def audit(
         runs: of the train queries, by the system that judges the negatives.
         lengths: of the data set's recipe.
         text_lengths: by the checkpoint whose tokenizer they are by.
+        is_split: the collection holds passages of documents; the judgements are of documents.
     """
+    judged_id = document_of if is_split else str  # of what is judged, by the id of a text
     counts: dict[str, Any] = {"negatives": {}, "judged": {}}
     train = [] if train_queries is None else list(read_queries(train_queries))
     evaluation = {split: list(read_queries(path)) for split, path in eval_queries.items()}
@@ -121,15 +125,15 @@ def audit(
             for doc_id in (*example.positive_doc_ids, *example.negative_doc_ids)
         }
         rows: dict[str, int] = {}
-        findings += _single_passages(passages, rows, wanted, thresholds.least_words)
+        findings += _single_passages(passages, rows, wanted, thresholds.least_words, is_split=is_split)
         counts["passages"] = len(passages)
-        repeated = list(_repeated_passages(passages, relevant, thresholds.near_passages))
+        repeated = list(_repeated_passages(passages, relevant, thresholds.near_passages, judged_id))
         findings += repeated
         for system, of_system in examples_of.items():
             counts["negatives"][system] = sum(len(example.negative_doc_ids) for example in of_system)
             findings += _relevant_negatives(system, of_system, passages, rows, texts, thresholds)
         for judge, path in runs.items():
-            above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values())
+            above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values(), judged_id)
             findings += [
                 one._replace(
                     text=_shown(texts[one.query_id]), other_text=_beginning(passages[rows[one.doc_id]])
@@ -137,7 +141,7 @@ def audit(
                 for one in above
             ]
     earlier: dict[str, str] = {}
-    for one in repeated:
+    for one in [] if is_split else repeated:  # documents with one passage in common are not the same
         earlier[one.doc_id] = earlier.get(one.other_id, one.other_id)
     judged = {query_id: {earlier.get(one, one) for one in of} for query_id, of in relevant.items()}
     for split, queries in evaluation.items():
@@ -186,7 +190,7 @@ def _beginning(passage: Passage) -> str:
 
 
 def _single_passages(
-    passages: Passages, rows: dict[str, int], wanted: set[str], least_words: int
+    passages: Passages, rows: dict[str, int], wanted: set[str], least_words: int, *, is_split: bool
 ) -> Iterator[Finding]:
     """What single passages and their lengths show; reads all passages, and notes the rows of `wanted`."""
     longest = {"words": Counter[int](), "characters": Counter[int]()}
@@ -201,7 +205,7 @@ def _single_passages(
             yield Finding("cut_text", doc_id=passage.doc_id, text=_shown(passage.text.rstrip()[-_SHOWN:]))
         for unit, length in (("words", len(passage.text.split())), ("characters", len(passage.text))):
             longest[unit][length] += 1
-    for unit, lengths in longest.items():
+    for unit, lengths in {} if is_split else longest.items():  # windows have one length
         most = max(lengths, default=0)
         # where nothing cuts texts, few have the very length of the longest
         if lengths[most] >= max(20, len(passages) / 100):
@@ -210,14 +214,17 @@ def _single_passages(
 
 
 def _repeated_passages(
-    passages: Passages, relevant: Mapping[str, set[str]], least: float
+    passages: Passages,
+    relevant: Mapping[str, set[str]],
+    least: float,
+    judged_id: Callable[[str], str],
 ) -> Iterator[Finding]:
     """Passages that equal or resemble an earlier one."""
     judged = set().union(*relevant.values())
 
     def finding(kind: str, row: int, earlier: int, score: float) -> Finding:
         one, other = passages[row], passages[earlier]
-        is_open = (one.doc_id in judged) != (other.doc_id in judged)
+        is_open = (judged_id(one.doc_id) in judged) != (judged_id(other.doc_id) in judged)
         return Finding(
             kind,
             doc_id=one.doc_id,
@@ -325,7 +332,10 @@ def _relevant_negatives(
 
 
 def _above_positive(
-    judge: str, run: Path, examples: Iterable[Sequence[TrainExample]]
+    judge: str,
+    run: Path,
+    examples: Iterable[Sequence[TrainExample]],
+    judged_id: Callable[[str], str],
 ) -> tuple[list[Finding], dict[str, int]]:
     """Negatives that a run of the train queries has above all positives, and counts of what it judges.
 
@@ -342,23 +352,31 @@ def _above_positive(
         if query_id not in positives:
             continue
         scores = {hit.doc_id: hit.score for hit in hits}
-        found = [(scores[doc_id], doc_id) for doc_id in positives[query_id] if doc_id in scores]
+        found = [
+            (scores[judged_id(text_id)], text_id)
+            for text_id in positives[query_id]
+            if judged_id(text_id) in scores
+        ]
         if not found:
             continue
         highest, positive = max(found)
-        judged = [doc_id for doc_id in negatives[query_id] - positives[query_id] if doc_id in scores]
+        judged = [
+            (scores[judged_id(text_id)], text_id)
+            for text_id in negatives[query_id] - positives[query_id]
+            if judged_id(text_id) in scores
+        ]
         counts["queries"] += 1
         counts["negatives"] += len(judged)
         findings += [
             Finding(
                 "negative_above_positive",
                 query_id=query_id,
-                doc_id=doc_id,
+                doc_id=text_id,
                 other_id=positive,
                 where=judge,
-                score=scores[doc_id] - highest,
+                score=score - highest,
             )
-            for doc_id in judged
-            if scores[doc_id] > highest
+            for score, text_id in judged
+            if score > highest
         ]
     return findings, counts

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
+from condenser.data.passages import first_passage
 from condenser.data.randomness import permutation
-from condenser.data.records import TrainExample, read_positives, read_queries, read_run, write_examples
+from condenser.data.records import (
+    ScoredDoc,
+    TrainExample,
+    read_positives,
+    read_queries,
+    read_run,
+    write_examples,
+)
 from condenser.files import count_lines
 from condenser.progress import Progress
 
@@ -28,6 +36,7 @@ COUNTS = (
     "removed_by_margin",
     "negatives",
 )
+COUNTS_OF_SPLIT = ("positives_by_run", "positives_by_first_passage")
 
 
 def make_examples(
@@ -43,6 +52,7 @@ def make_examples(
     wanted: Collection[str] | None,
     seed: int,
     answering: Collection[tuple[str, str]] = frozenset(),
+    is_split: bool = False,
 ) -> dict[str, int]:
     """Write one example for each train query that has positives and negatives; gives the counts.
 
@@ -56,18 +66,25 @@ def make_examples(
     Source: coCondenser, A.1; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever);
     answers: Karpukhin et al. 2020 (DPR).
 
+    Of a collection that is split, the texts of an example are passages. The positive of a relevant document
+    is its best passage by the run, and its first passage where the run lacks the document: counted as
+    `positives_by_run` and `positives_by_first_passage`. A negative is the best passage of a document that is
+    not judged relevant.
+
     The run is read once, one query at a time, so it must be in the queries' order.
     `without_hits` counts the queries for which the system found nothing.
-    Of the counts, `queries` is the sum of the seven that follow it; the last five are of examples.
+    Of the counts, `queries` is the sum of the seven that follow it; those after `examples` are of examples.
 
     Raises:
         ValueError: the run names an unknown query, leaves the queries' order, or names a
             document twice for one query; or no query is left.
     """
-    counts, positives = dict.fromkeys(COUNTS, 0), read_positives(qrels)
+    counts = dict.fromkeys((*COUNTS, *(COUNTS_OF_SPLIT if is_split else ())), 0)
+    positives = read_positives(qrels)
 
     def examples() -> Iterator[TrainExample]:
-        for query_id, ranked in _runs_by_query(run, queries):
+        for query_id, hits in _runs_by_query(run, queries):
+            ranked = {doc_id: hit.score for doc_id, hit in hits.items()}
             if wanted is not None and query_id not in wanted:
                 continue
             judged = positives.get(query_id, {})
@@ -99,7 +116,15 @@ def make_examples(
                 counts["removed_by_answer"] += len(unjudged) - len(unanswering)
                 counts["removed_by_margin"] += len(unanswering) - len(negatives)
                 counts["negatives"] += len(drawn)
-                yield TrainExample(query_id, tuple(judged), tuple(top[index] for index in drawn))
+                relevant = tuple(judged)
+                if is_split:
+                    by_run = [doc_id for doc_id in judged if doc_id in hits]
+                    counts["positives_by_run"] += len(by_run)
+                    counts["positives_by_first_passage"] += len(judged) - len(by_run)
+                    relevant = tuple(
+                        hits[doc_id].text_id if doc_id in hits else first_passage(doc_id) for doc_id in judged
+                    )
+                yield TrainExample(query_id, relevant, tuple(hits[top[index]].text_id for index in drawn))
         if counts["examples"] == 0:
             reasons = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
             advice = "Do run, queries and judgements belong together?"
@@ -113,14 +138,14 @@ def make_examples(
     return counts
 
 
-def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, dict[str, float]]]:
-    """Every query with the documents of its run and their scores, best first; none if it lacks the query."""
+def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, dict[str, ScoredDoc]]]:
+    """Every query with the hits of its run by document, best first; none if it lacks the query."""
     lines = enumerate(read_run(run), start=1)
     groups = groupby(lines, key=lambda line: line[1].query_id)
     waiting = next(groups, None)
     with Progress("examples", total=count_lines(queries), unit="queries") as progress:
         for query in read_queries(queries):
-            ranked: dict[str, float] = {}
+            ranked: dict[str, ScoredDoc] = {}
             if waiting is not None and waiting[0] == query.query_id:
                 for number, row in waiting[1]:
                     if row.doc_id in ranked:
@@ -128,7 +153,7 @@ def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, 
                             f"{run}:{number}: expected each document once for query {row.query_id}, "
                             f"got {row.doc_id} again. Make the run anew."
                         )
-                    ranked[row.doc_id] = row.score
+                    ranked[row.doc_id] = row
                 waiting = next(groups, None)
             yield query.query_id, ranked
             progress.advance()

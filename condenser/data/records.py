@@ -8,6 +8,8 @@ U+2028.
 - `qrels.<split>.tsv`: TREC form, `query_id 0 doc_id grade`, tab-separated.
 - `items.<split>.jsonl`: `{"item_id", "texts", "label"}`, pairs or triplets of sentences.
 - runs (`<system>.<split>.trec`): `query_id Q0 doc_id rank score system`, space-separated; ranks begin at 1.
+  Of a collection that is split (`condenser.data.passages`), `doc_id` is a document, and its best passage
+  stands in place of `Q0`, which no evaluation tool reads.
 - similarities (`similarities.<split>.tsv`): item_id and similarities, tab-separated.
 - examples (`<system>.jsonl`): `{"query_id", "positive_doc_ids", "negative_doc_ids"}`.
 """
@@ -68,12 +70,18 @@ class Item:
 class ScoredDoc(NamedTuple):
     """One line of a run; the lines of a query are ordered by rank, best first.
 
-    A tuple, since runs have millions of lines.
+    A tuple, since runs have millions of lines. `passage_id` is empty where the whole document was ranked.
     """
 
     query_id: str
     doc_id: str
     score: float
+    passage_id: str = ""
+
+    @property
+    def text_id(self) -> str:
+        """The id in the collection of the text that has this score."""
+        return self.passage_id or self.doc_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +239,7 @@ def write_run(path: str | Path, rows: Iterable[ScoredDoc], *, system: str) -> in
     return _write_lines(
         path,
         (
-            f"{query_id} Q0 {row.doc_id} {rank} {row.score:.9g} {system}"
+            f"{query_id} {row.passage_id or 'Q0'} {row.doc_id} {rank} {row.score:.9g} {system}"
             for query_id, of_query in groupby(rows, key=lambda row: row.query_id)
             for rank, row in enumerate(of_query, start=1)
         ),
@@ -255,7 +263,7 @@ def parse_hit(path: str | Path, number: int, line: bytes) -> ScoredDoc:
         ValueError: the line does not have six columns, or its score is NaN or not a number.
     """
     try:
-        query_id, _, doc_id, _, text, _ = line.decode().split()
+        query_id, passage_id, doc_id, _, text, _ = line.decode().split()
         if isnan(score := float(text)):
             raise ValueError("NaN cannot be ranked")
     except ValueError as error:
@@ -263,7 +271,7 @@ def parse_hit(path: str | Path, number: int, line: bytes) -> ScoredDoc:
             f"{path}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a number "
             f"as score, got {line.decode(errors='replace')[:80]!r}. Is this a TREC run?"
         ) from error
-    return ScoredDoc(query_id, doc_id, score)
+    return ScoredDoc(query_id, doc_id, score, passage_id if "#" in passage_id else "")
 
 
 def read_doc_ids(path: str | Path) -> list[str]:

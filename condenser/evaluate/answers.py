@@ -55,8 +55,9 @@ def answering_pairs(
 ) -> set[tuple[str, str]]:
     """The pairs (query_id, doc_id) among the first `depth` hits of each query (None: all) that answer it.
 
-    Of all queries, or of those whose ids are `wanted`. The collection is read once, and only hits are held in
-    memory. Each text and each answer is cut into tokens once: a passage may be a hit of many queries.
+    Of all queries, or of those whose ids are `wanted`. Of a document that is split, the passage that was
+    found decides. The collection is read once, and only hits are held in memory. Each text and each answer
+    is cut into tokens once: a passage may be a hit of many queries.
 
     Raises:
         ValueError: no query has an answer.
@@ -67,19 +68,19 @@ def answering_pairs(
             f"{queries}:1: expected queries with answers, got none. Take the measure hits off the data set "
             "and negatives.without_answers off its recipe, or give the queries answers."
         )
-    asked: dict[str, list[str]] = {}
+    asked: dict[str, list[tuple[str, str]]] = {}
     for query_id, hits in groupby(read_run(run), key=attrgetter("query_id")):
         for hit in islice(hits, depth):
             if query_id in answers and (wanted is None or query_id in wanted):
-                asked.setdefault(hit.doc_id, []).append(query_id)
+                asked.setdefault(hit.text_id, []).append((query_id, hit.doc_id))
     pairs = set()
     passages = track(read_passages(collection), "answers", total=count_lines(collection), unit="passages")
     for passage in passages:
-        if by_queries := asked.get(passage.doc_id):
+        if of_text := asked.get(passage.doc_id):
             tokens = _joined(passage.text)
             pairs |= {
-                (query_id, passage.doc_id)
-                for query_id in by_queries
+                (query_id, doc_id)
+                for query_id, doc_id in of_text
                 if any(answer in tokens for answer in answers[query_id])
             }
     return pairs

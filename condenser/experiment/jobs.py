@@ -36,9 +36,9 @@ from condenser.systems import UNTRAINED
 def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]:
     """The configuration as one job sees it.
 
-    Besides the blocks of the configuration: `dataset`, `recipe`, `model`, `system`, `table` and `figure` of
-    the job's wildcards, its `seed` and `train_queries` (None: all), `lengths`
-    of its data set's recipe, also of texts that name none, and `depth`, the number of hits per query
+    Besides the blocks of the configuration: `dataset` (with `split` None if it has no such key), `recipe`,
+    `model`, `system`, `table` and `figure` of the job's wildcards, its `seed` and `train_queries` (None: all),
+    `lengths` of its data set's recipe, also of texts that name none, and `depth`, the number of hits per query
     in runs of its split.
 
     Raises:
@@ -86,7 +86,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
         named = seen["dataset"].get("recipe") or config.get("recipe")
         seen["lengths"] = config["recipes"].get(named, {}).get("lengths")
         seen["metrics"] = metrics(config, wildcards["dataset"], wildcards.get("split"))
-        seen["dataset"] = sources.collected(seen["dataset"])
+        seen["dataset"] = {"split": None, **sources.collected(seen["dataset"])}
     if "table" in seen:
         rows = table_rows(config, wildcards["dataset"], wildcards["table"])
         starts, comparisons = table_comparisons(config, wildcards["dataset"], wildcards["table"], rows)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
+from condenser.data.passages import document_of
 from condenser.data.records import read_doc_ids, read_passages, read_qrels, read_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.evaluate.metrics import grades_of, measure_run, ranked
@@ -29,6 +30,7 @@ from condenser.model.devices import set_up
 from condenser.model.text_vector import Role, read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.progress import Progress
+from condenser.retrieve.documents import best_of_documents, documents_of_rows
 from condenser.retrieve.encode import encode_texts
 from condenser.retrieve.exact import Rows, Scores
 from condenser.retrieve.faiss_search import top_of_shards
@@ -62,6 +64,8 @@ class Searched:
         embeddings: the stored vectors of the collection, by shard, of which the exported index is made.
         queries, qrels: of the evaluation split; without queries the first passages serve as such, and
             without judgements nothing is measured.
+        is_split: the collection holds passages of documents: then documents are ranked, each by its best
+            passage, here and in the other libraries.
     """
 
     embeddings: Sequence[Path]
@@ -69,6 +73,7 @@ class Searched:
     doc_ids: Path
     queries: Path | None
     qrels: Path | None
+    is_split: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,10 @@ class Texts:
 
 @dataclass(frozen=True)
 class Found:
-    """The first passages of each query, [query, rank], as rows of what was searched, and their scores."""
+    """The first passages of each query, [query, rank], as rows of what was searched, and their scores.
+
+    Of a collection that is split, the best passages of the first documents.
+    """
 
     rows: Rows
     scores: Scores
@@ -116,10 +124,21 @@ def compare(
     compute = set_up(device="cpu", precision="fp32", threads=threads)
     num_passages = sum(map(len, stored))
     is_whole = num_passages <= WHOLE_COLLECTION
+    passage_ids = read_doc_ids(searched.doc_ids)
+    documents = documents_of_rows(passage_ids) if searched.is_split else None
 
-    def best(shards: Sequence[np.ndarray], queries: Vectors, *, depth: int = DEPTH) -> Found:
-        block_rows = encode["block_rows"]
-        return Found(*top_of_shards(shards, queries, depth=depth, block_rows=block_rows, threads=threads))
+    def best(
+        shards: Sequence[np.ndarray],
+        queries: Vectors,
+        *,
+        rows: np.ndarray | slice = slice(None),
+        depth: int = DEPTH,
+    ) -> Found:
+        def search(depth: int) -> tuple[Rows, Scores]:
+            block_rows = encode["block_rows"]
+            return top_of_shards(shards, queries, depth=depth, block_rows=block_rows, threads=threads)
+
+        return Found(*ranked_rows(search, None if documents is None else documents[rows], depth=depth))
 
     with tempfile.TemporaryDirectory(prefix="export-") as folder:
         work = Path(folder)
@@ -164,7 +183,7 @@ def compare(
             f"by {deviation:.0%} of their length. Encode the collection with this model."
         )
 
-    truth = best([of_passages], of_queries)
+    truth = best([of_passages], of_queries, rows=rows)
     separator, always = _separator(query_encoder_folder(model)), encode["separator"] == "always"
     given = [joined(*passage, separator=separator, always=always) for passage in texts.passages]
 
@@ -179,17 +198,18 @@ def compare(
     with Progress("export: other libraries", total=len(encoders) + 1, unit="libraries") as progress:
         for name, make in encoders.items():
             encode_queries, encode_passages = make()
-            found[name] = best([encode_passages(given)], encode_queries(texts.queries))
+            found[name] = best([encode_passages(given)], encode_queries(texts.queries), rows=rows)
             libraries[name] = _likeness(truth, found[name], of_queries, of_passages)
             progress.advance()
-        by_pyserini = _pyserini(model, index, texts, searched.doc_ids, threads=threads)
+        by_pyserini = _pyserini(model, index, texts, passage_ids, documents, threads=threads)
         libraries["pyserini"] = _likeness(
             Found(in_index.rows[:, :DEPTH], in_index.scores[:, :DEPTH]), by_pyserini, of_queries, stored
         )
         progress.advance()
     int8 = libraries.pop("int8")
     if searched.qrels is not None and searched.queries is not None:
-        doc_ids, grades = read_doc_ids(searched.doc_ids), grades_of(read_qrels(searched.qrels))
+        doc_ids = list(map(document_of, passage_ids)) if searched.is_split else passage_ids
+        grades = grades_of(read_qrels(searched.qrels))
         int8 |= _measured_loss(truth, found["int8"], texts, doc_ids, grades, significance)
     result = {
         "depth": DEPTH,
@@ -206,6 +226,15 @@ def compare(
     }
     refuse_disagreement(result)
     return result
+
+
+def ranked_rows(
+    search: Callable[[int], tuple[Rows, Scores]], documents: np.ndarray | None, *, depth: int
+) -> tuple[Rows, Scores]:
+    """The `depth` best passages of each query, or, given the document of each row, those of documents."""
+    if documents is None:
+        return search(depth)
+    return best_of_documents(search, documents, depth=depth)
 
 
 def refuse_disagreement(result: Mapping[str, Any]) -> None:
@@ -438,7 +467,15 @@ def prepare_pyserini() -> None:
     start_java(heap_mb=512)
 
 
-def _pyserini(model: Path, index: Path, texts: Texts, doc_ids: Path, *, threads: int) -> Found:
+def _pyserini(
+    model: Path,
+    index: Path,
+    texts: Texts,
+    passage_ids: Sequence[str],
+    documents: np.ndarray | None,
+    *,
+    threads: int,
+) -> Found:
     """What `FaissSearcher` finds in the exported index, as rows of the collection."""
     prepare_pyserini()
     from pyserini.encode import AutoQueryEncoder
@@ -453,11 +490,14 @@ def _pyserini(model: Path, index: Path, texts: Texts, doc_ids: Path, *, threads:
         prefix=vector.query_prompt or None,
     )
     searcher = FaissSearcher(str(index), encoder)
-    row_of = {doc_id: row for row, doc_id in enumerate(read_doc_ids(doc_ids))}
-    depth = min(DEPTH, searcher.num_docs)
+    row_of = {passage_id: row for row, passage_id in enumerate(passage_ids)}
     numbers = [str(number) for number in range(len(texts.queries))]  # two queries may have one id elsewhere
-    hits = searcher.batch_search(texts.queries, numbers, k=depth, threads=threads)
-    return Found(
-        np.array([[row_of[hit.docid] for hit in hits[number]] for number in numbers], np.int64),
-        np.array([[hit.score for hit in hits[number]] for number in numbers], np.float32),
-    )
+
+    def search(depth: int) -> tuple[Rows, Scores]:
+        hits = searcher.batch_search(texts.queries, numbers, k=depth, threads=threads)
+        return (
+            np.array([[row_of[hit.docid] for hit in hits[number]] for number in numbers], np.int64),
+            np.array([[hit.score for hit in hits[number]] for number in numbers], np.float32),
+        )
+
+    return Found(*ranked_rows(search, documents, depth=min(DEPTH, searcher.num_docs)))

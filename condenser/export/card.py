@@ -30,6 +30,13 @@ from condenser.model.weights import WEIGHTS_FILE
 
 CARD_FILE = "README.md"
 
+_DOCUMENTS = Template("""\
+A passage is $words words of a document, every $stride words, under the document's title. Its id is that of
+the document, `#`, and its number. A document ranks by its best passage: search deeper, and keep the first hit
+of each document, as `--max-passage` of `python -m pyserini.search.faiss` does.
+
+""")
+
 _CARD = Template("""\
 ---
 library_name: sentence-transformers
@@ -100,7 +107,7 @@ encoder = AutoQueryEncoder("$query", "pyserini/tokenizer", pooling="$pooled", l2
 hits = FaissSearcher("pyserini", encoder).search("how is a list sorted", k=10)
 ```
 
-The index belongs to this model: `cd pyserini && sha256sum --check model.sha256`.
+${documents}The index belongs to this model: `cd pyserini && sha256sum --check model.sha256`.
 
 With ONNX Runtime; `model_int8.onnx` beside it is smaller and quicker, and loses a little (below):
 
@@ -261,7 +268,7 @@ def model_card(
     folder = query_encoder_folder(model)
     vector, is_tied = read_text_vector(folder), folder == model
     quoted = partial(json.dumps, ensure_ascii=False)
-    system = facts.spec["config"]["system"]
+    system, split = facts.spec["config"]["system"], facts.spec["config"]["dataset"]["split"]
     start, source = _settings_of(facts, "checkpoint", "model"), _settings_of(facts, "collect", "dataset")
     evaluation_set = EvaluationSet(
         facts.spec["wildcards"]["dataset"],
@@ -287,7 +294,9 @@ def model_card(
         prompted_passage=quoted(f"{vector.passage_prompt}{_PASSAGE}"),
         prefix=f", prefix={quoted(vector.query_prompt)}" if vector.query_prompt else "",
         collection=evaluation_set.name,
-        passages=f"{facts.counts['passages']:,}",
+        passages=(f"{facts.counts['documents']:,} documents in " if split else "")
+        + f"{facts.counts['passages']:,}",
+        documents=_DOCUMENTS.substitute(split) if split else "",
         kind=f"`{system['kind']}`: `{system['initial']}`, {learnt}",
         encoders="one for queries and passages" if is_tied else "one for queries, one for passages",
         similarity="cosine" if vector.normalised else "inner product",

@@ -6,15 +6,17 @@ import re
 import shlex
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from condenser import kinds
+from condenser.data.passages import document_of
 from condenser.files import read_json
-from condenser.live.searchers import FOLDER
+from condenser.live.searchers import FOLDER, Found
 from condenser.live.texts import Lines, read_passage
+from condenser.retrieve.documents import MORE, best_places
 
 MAX_CHARACTERS = 1000
 """Of a query. Each character is a word at most, and Lucene takes 1,024 words."""
@@ -40,13 +42,14 @@ class NotReady(ValueError):
 
 @dataclass(frozen=True)
 class Hit:
-    """A passage of an answer."""
+    """A passage of an answer, or a document by its best passage."""
 
     rank: int
     score: float
     doc_id: str
     title: str
     text: str
+    passage_id: str = ""  # of a document that is split: title and text are those of its best passage
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Asked:
         files: what it needs, by name.
         reasons: why its results are out of date, by the configuration and code of today.
         error: why it cannot be asked; None if it can, once its files are made.
+        is_split: whether the collection holds passages of documents.
     """
 
     dataset: str
@@ -85,6 +89,7 @@ class Asked:
     reasons: list[str]
     error: str | None
     command: str
+    is_split: bool = False
 
     @property
     def name(self) -> str:
@@ -175,6 +180,7 @@ class Known:
             [] if is_newer else of_variant.get("reasons", []),  # it was made again since
             of_variant.get("error"),
             command,
+            texts["is_split"],
         )
 
     def _command(self, entry: Mapping[str, Any], variant: str) -> str:
@@ -234,16 +240,29 @@ class LiveSystem:
 
     def answer(self, query: str, depth: int) -> Answer:
         """The `depth` best passages for a query that `check` has passed."""
-        found = self._searcher.search(query, depth)
+        found = self._documents(query, depth) if self.asked.is_split else self._searcher.search(query, depth)
         hits = []
         for rank, (row, score) in enumerate(found.hits, start=1):
             passage = read_passage(self._collection, self._doc_ids, row)
-            hits.append(Hit(rank, score, passage.doc_id, passage.title, passage.text))
+            hit = Hit(rank, score, passage.doc_id, passage.title, passage.text)
+            if self.asked.is_split:
+                hit = replace(hit, doc_id=document_of(passage.doc_id), passage_id=passage.doc_id)
+            hits.append(hit)
         notes = list(found.notes)
         if self.asked.reasons:
             more = f" and {len(self.asked.reasons) - 1} more" if len(self.asked.reasons) > 1 else ""
             notes.append(f"Out of date: {self.asked.reasons[0]}{more}. Make it again: {self.asked.command}")
         return Answer(hits, found.milliseconds, notes)
+
+    def _documents(self, query: str, depth: int) -> Found:
+        """The best passages of the `depth` best documents; searches deeper until there are so many."""
+        asked = MORE * depth
+        while True:
+            found = self._searcher.search(query, asked)
+            places = best_places(document_of(self._doc_ids[row].decode()) for row, _ in found.hits)
+            if len(places) >= depth or len(found.hits) < asked:
+                return replace(found, hits=[found.hits[place] for place in places[:depth]])
+            asked *= MORE
 
     def close(self) -> None:
         """Let its files go."""

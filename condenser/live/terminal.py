@@ -62,12 +62,13 @@ def _folded(text: str, columns: int, *, indent: int) -> Iterator[str]:
 
 
 def shown_answer(asked: Asked, answer: Answer, *, columns: int) -> Iterator[str]:
-    """The lines of an answer: rank, score, id and title of each passage, then the beginning of its text."""
+    """The lines of an answer: rank, score, id and title of each hit, then the beginning of its text."""
     columns = max(columns, 30)
     yield cut(plain(f"{asked.label} ({asked.name})"), columns)
     for hit in answer.hits:
         title = f"  {plain(hit.title)}" if hit.title else ""
-        yield cut(f"{hit.rank:3d}  {hit.score:9.4f}  {plain(hit.doc_id)}{title}", columns)
+        passage = f"  passage {hit.passage_id.rpartition('#')[2]}" if hit.passage_id else ""
+        yield cut(f"{hit.rank:3d}  {hit.score:9.4f}  {plain(hit.doc_id)}{passage}{title}", columns)
         if text := plain(hit.text).strip():
             yield from _folded(text, columns, indent=5)
     if not answer.hits:

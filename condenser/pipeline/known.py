@@ -106,6 +106,7 @@ def write_known(
             "opens_with": opens_with(dataset),
             "collection": str(results / dataset / "data" / "collection.jsonl"),
             "doc_ids": str(results / dataset / "data" / "doc_ids.txt"),
+            "is_split": bool(entry.get("split")),
             "systems": {
                 system: described(dataset, system)
                 for system in config["systems"]

@@ -486,7 +486,8 @@ class Report:
         columns = [column for table in self._tables for column in table.config["table"]["columns"]]
         of_main_set = [column["measure"] for column in columns if "/" not in column["name"]]
         measures = list(dict.fromkeys(of_main_set))
-        return by_query(self._rankings, measures=measures, limits=limits, **self._texts())
+        is_split = bool(self._data and self._data.config["dataset"].get("split"))
+        return by_query(self._rankings, is_split=is_split, measures=measures, limits=limits, **self._texts())
 
 
 def _read_tsv(file: Path) -> list[dict[str, str]]:

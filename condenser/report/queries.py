@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from condenser.data.records import read_passages, read_qrels, read_queries
+from condenser.data.passages import first_passage
+from condenser.data.records import read_passages, read_qrels, read_queries, read_run
 from condenser.data.runs import hits_by_query
 from condenser.evaluate.metrics import grades_of
 from condenser.files import canonical_json, read_json, sha256_text
@@ -56,6 +59,7 @@ def by_query(
     qrels: Path,
     queries: Path,
     collection: Path,
+    is_split: bool,
     measures: Sequence[str],
     limits: Limits,
 ) -> dict[str, Any]:
@@ -65,6 +69,9 @@ def by_query(
     first relevant passage or 0, `hits`, which alternate passage and score); `queries` (id, text);
     `judged` (by query: passage and grade, alternating); `passages` (id, title, text, 1 if it is cut);
     `num_queries` of the evaluation; `relevant_grade`. Passages are numbers into `passages`.
+
+    Of a collection that is split, all these passages are documents, shown by the first one of theirs, and
+    each system has `shown` besides: of each hit, the passage that was found.
 
     Raises:
         ValueError: the systems were measured on different queries.
@@ -86,19 +93,25 @@ def by_query(
         query_id: {doc_id for doc_id, grade in grades[query_id].items() if grade >= least} for query_id in ids
     }
     found = [top_hits(ranking.run, relevant, chosen) for ranking in rankings]
+    shown = [top_passages(ranking.run, chosen) if is_split else {} for ranking in rankings]
     needed = {doc_id for hits in found for top, _ in hits.values() for doc_id, _ in top}
     needed |= {doc_id for query_id in drawn for doc_id in grades[query_id]}
+    documents = {first_passage(doc_id): doc_id for doc_id in needed} if is_split else {}
+    if is_split:
+        needed = {*documents, *(one for of_run in shown for ids in of_run.values() for one in ids)}
     passages = {
         passage.doc_id: _cut(passage.doc_id, passage.title, passage.text, limits.characters)
         for passage in read_passages(collection)
         if passage.doc_id in needed
     }
+    passages |= {doc_id: [doc_id, *passages[first][1:]] for first, doc_id in documents.items()}
     while True:
         data = _packed(
             [query_id for query_id in ids if query_id in chosen],
             rankings,
             metrics,
             found,
+            shown,
             grades,
             texts,
             passages,
@@ -125,6 +138,16 @@ def top_hits(
     return found
 
 
+def top_passages(run: Path, chosen: set[str]) -> dict[str, list[str]]:
+    """The passages of the first hits of chosen queries."""
+    by_query = groupby(read_run(run), key=attrgetter("query_id"))
+    return {
+        query_id: [hit.text_id for hit in islice(hits, TOP)]
+        for query_id, hits in by_query
+        if query_id in chosen
+    }
+
+
 def _cut(doc_id: str, title: str, text: str, characters: int) -> list[Any]:
     if len(text) <= characters:
         return [doc_id, title, text, 0]
@@ -136,6 +159,7 @@ def _packed(
     rankings: Sequence[Ranking],
     metrics: Sequence[Mapping[str, Any]],
     found: Sequence[Mapping[str, tuple[list[tuple[str, float]], int]]],
+    shown: Sequence[Mapping[str, list[str]]],
     grades: Mapping[str, Mapping[str, int]],
     texts: Mapping[str, str],
     passages: Mapping[str, Sequence[Any]],
@@ -163,8 +187,9 @@ def _packed(
             },
             "first": [hits.get(query_id, ([], 0))[1] for query_id in ids],
             "hits": [flat(hits.get(query_id, ([], 0))[0]) for query_id in ids],
+            **({"shown": [list(map(numbered, texts_of.get(one, ()))) for one in ids]} if texts_of else {}),
         }
-        for ranking, one, hits in zip(rankings, metrics, found, strict=True)
+        for ranking, one, hits, texts_of in zip(rankings, metrics, found, shown, strict=True)
     ]
     judged = [flat(grades[query_id].items()) for query_id in ids]
     return {

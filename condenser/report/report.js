@@ -36,8 +36,11 @@
   const words = data.queries.map(([id, text]) => `${text}\n${id}`.toLowerCase());
 
   function hits(system, query) {
-    const flat = data.systems[system].hits[query], found = [];
-    for (let i = 0; i < flat.length; i += 2) found.push({passage: flat[i], score: flat[i + 1], rank: i / 2 + 1});
+    const {hits: {[query]: flat}, shown} = data.systems[system], found = [];
+    for (let i = 0; i < flat.length; i += 2) {
+      const text = shown ? shown[query][i / 2] : flat[i]; // of a document, the passage that was found
+      found.push({passage: flat[i], text, score: flat[i + 1], rank: i / 2 + 1});
+    }
     return found;
   }
 
@@ -174,7 +177,7 @@
     const ranks = new Map(hits(other, query).map((hit) => [hit.passage, hit.rank]));
     const first = data.systems[system].first[query];
     const items = found.map((hit) => {
-      const [id, title, text, isCut] = data.passages[hit.passage];
+      const [id, title, text, isCut] = data.passages[hit.text];
       const grade = grades.get(hit.passage);
       const isRelevant = grade !== undefined && grade >= data.relevant_grade;
       const meta = node("div", {class: "meta"}, node("strong", {}, String(hit.rank)), node("span", {}, hit.score.toFixed(4)));

@@ -23,12 +23,13 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, read_run, write_run
 from condenser.files import NO_ROOM, atomic_folder, atomic_write, count_lines, full_disk_named
 from condenser.program import bound
 from condenser.progress import Progress, track
+from condenser.retrieve.documents import MORE, best_passages
 from condenser.retrieve.finished import finish_block, is_finished
 
 PASSAGES_PER_FILE = 100_000  # each of Anserini's indexing threads takes a file at a time
@@ -242,8 +243,11 @@ def search_bm25(
     heap_mb: int,
     work_folder: Path,
     system: str,
+    is_split: bool = False,
 ) -> dict[str, int]:
     """Write the BM25 run of all queries of a file: at most `depth` hits each, best first.
+
+    Of a collection that is split, a hit is a document, by its best passage (`condenser.data.passages`).
 
     `language` is that of the index. A query is a bag of words: no character in it is an operator. Scores are
     Anserini's: rounded to four decimals, and lowered by 1e-6 per hit among equal ones, so that every
@@ -271,7 +275,8 @@ def search_bm25(
             count = min(per_block, len(queries) - start)
             mark = block.with_suffix(".json")
             if not is_finished(mark, [block]):
-                _search_block(queries[start : start + count], queries_file, block, options, heap_mb=heap_mb)
+                search = _search_documents if is_split else _search_block
+                search(queries[start : start + count], queries_file, block, options, heap_mb=heap_mb)
                 finish_block(mark, [block])
             blocks[start] = block
             progress.advance(count)
@@ -303,6 +308,36 @@ def _search_block(
     topics.unlink()
 
 
+def _search_documents(
+    queries: list[Query],
+    queries_file: Path,
+    block: Path,
+    options: Mapping[str, Any],
+    *,
+    heap_mb: int,
+) -> None:
+    """As `_search_block`, with documents as hits; goes deeper for queries whose passages are of too few."""
+    hits: dict[int, list[ScoredDoc]] = {}
+    rows, depth, asked = list(range(len(queries))), options["hits"], MORE * options["hits"]
+    deep = block.with_suffix(".passages")
+    while rows:
+        lacking: list[int] = []
+        per_search = max(1, HITS_PER_BLOCK // asked)
+        for start in range(0, len(rows), per_search):
+            some = rows[start : start + per_search]
+            of_some = [queries[row] for row in some]
+            _search_block(of_some, queries_file, deep, {**options, "hits": asked}, heap_mb=heap_mb)
+            for place, found in itertools.groupby(read_run(deep), key=lambda hit: hit.query_id):
+                row, ranked = some[int(place)], list(found)
+                ids, scores = [hit.doc_id for hit in ranked], [hit.score for hit in ranked]
+                hits[row] = best_passages(str(row), ids, scores, depth=depth)
+                if len(hits[row]) < depth and len(ranked) == asked:
+                    lacking.append(row)
+        rows, asked = lacking, MORE * asked
+    deep.unlink()
+    write_run(block, (hit for row in sorted(hits) for hit in hits[row]), system="bm25")
+
+
 def _check_answers(
     log: str, queries: list[Query], queries_file: Path, *, num_asked: int, index: object
 ) -> None:
@@ -325,9 +360,9 @@ def _check_answers(
 def _read_blocks(blocks: dict[int, Path], queries: list[Query], found: set[str]) -> Iterator[ScoredDoc]:
     """The hits of all blocks with their queries' own ids, which are added to `found`."""
     hits = (
-        ScoredDoc(queries[start + int(row)].query_id, doc_id, score)
+        hit._replace(query_id=queries[start + int(hit.query_id)].query_id)
         for start, block in blocks.items()
-        for row, doc_id, score in read_run(block)
+        for hit in read_run(block)
     )
     num_hits = sum(map(count_lines, blocks.values()))
     for hit in track(hits, "writing the run", total=num_hits, unit="hits"):

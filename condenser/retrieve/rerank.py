@@ -27,6 +27,7 @@ from condenser.model.products import weights_unchanged
 from condenser.model.rows import Rows
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
+from condenser.retrieve.documents import best_passages
 
 
 def rerank(
@@ -43,11 +44,13 @@ def rerank(
     compute: Compute,
     work_folder: Path,
     system: str,
+    is_split: bool = False,
 ) -> dict[str, int]:
     """Write the run of the first `depth` hits of each query of `candidates`; returns counts.
 
     Hits are sorted by the cross-encoder's score; a tie goes to the lower row of the collection. Deeper hits
-    are left out. Texts are cut as in training. By `batch_tokens` and `block_rows` only the rounding differs.
+    are left out. Of a document that is split, the model reads the passage that the candidates found. Texts
+    are cut as in training. By `batch_tokens` and `block_rows` only the rounding differs.
 
     An interrupted reranking resumes after the last finished block in `work_folder`. The caller chooses a
     folder that belongs to these inputs alone, and removes it.
@@ -121,8 +124,12 @@ def rerank(
         for begin, end in pairwise(bounds):
             order = begin + np.lexsort((passage_rows[begin:end], -scores[begin:end]))
             for pair in order.tolist():
-                query_id, doc_id = texts.query_ids[query_rows[pair]], texts.doc_ids[passage_rows[pair]]
-                yield ScoredDoc(query_id, doc_id, float(scores[pair]))
+                query_id, text_id = texts.query_ids[query_rows[pair]], texts.doc_ids[passage_rows[pair]]
+                score = float(scores[pair])
+                if is_split:
+                    yield from best_passages(query_id, [text_id], [score], depth=1)
+                else:
+                    yield ScoredDoc(query_id, text_id, score)
 
     num_hits = write_run(output, hits(), system=system)
     return {
@@ -149,7 +156,7 @@ def _rows_of_hits(
         for hit in islice(hits, depth):
             try:
                 queries.append(query_rows[query_id])
-                passages.append(doc_rows[hit.doc_id])
+                passages.append(doc_rows[hit.text_id])
             except KeyError as error:
                 raise ValueError(
                     f"{run}: expected ids of this data set, got {error.args[0]!r} (query {query_id}, passage "

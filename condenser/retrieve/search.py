@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Int64
 
 from condenser.data.records import ScoredDoc
 from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 from condenser.retrieve import exact
+from condenser.retrieve.documents import best_of_documents, best_passages
 from condenser.retrieve.exact import Rows, Scores, best_of, mapped_rows
 from condenser.retrieve.faiss_search import top_passages
 from condenser.retrieve.finished import finish_block, is_finished
@@ -53,17 +56,20 @@ def search_shard(
     threads: int,
     work_folder: Path,
     device: torch.device | None = None,
+    documents: Int64[np.ndarray, " row"] | None = None,
 ) -> dict[str, int]:
     """The `depth` passages of one embedding shard that score highest with each query, best first.
 
     Writes `rows` (int64, rows of the whole collection; the shard begins at `first_row`) and `scores`
-    (float32), both [query, min(depth, rows of the shard)].
+    (float32), both [query, min(depth, rows of the shard)]. Of a collection that is split, these are the best
+    passages of the `depth` best documents instead (`condenser.data.passages`).
 
     An interrupted search resumes after the last finished block of queries in `work_folder`, which keeps all
     blocks but the last one. The caller chooses a folder that belongs to these inputs alone, and removes it.
 
     Args:
         device: where PyTorch searches; None for FAISS on the processor.
+        documents: of a collection that is split, the document of each row of the shard.
 
     Raises:
         ValueError: the two files differ in dimension or are not float32, or the shard does not begin at a
@@ -87,13 +93,14 @@ def search_shard(
             f"{first_row}. Encode again with this block_rows."
         )
     work_folder.mkdir(parents=True, exist_ok=True)
-    num_queries, width = exact.QUERIES_PER_PRODUCT, min(depth, len(embeddings))
-    settings = {"depth": depth, "block_rows": block_rows}
+    num_queries = exact.QUERIES_PER_PRODUCT
+    width = min(depth, len(embeddings) if documents is None else len(np.unique(documents)))
     search: Callable[..., tuple[Rows, Scores]] = partial(top_passages, threads=threads)
     if device is not None:
         from condenser.retrieve.device_search import queries_at_once, top_passages_on
 
-        num_queries = queries_at_once(dim=embeddings.shape[1], depth=depth)
+        if documents is None:  # else more hits are held than `depth`, of as few queries as a product has
+            num_queries = queries_at_once(dim=embeddings.shape[1], depth=depth)
         search = partial(top_passages_on, device)
     starts = range(0, len(queries), num_queries)
     with (
@@ -112,7 +119,17 @@ def search_shard(
                 progress.advance(len(embeddings))
             else:
                 block = mapped_rows(queries, start, num_queries)
-                rows, scores = search(embeddings, block, **settings, on_read=progress.advance)
+                if documents is None:
+                    rows, scores = search(
+                        embeddings, block, depth=depth, block_rows=block_rows, on_read=progress.advance
+                    )
+                else:
+
+                    def passages(asked: int, block: np.ndarray = block) -> tuple[Rows, Scores]:
+                        return search(embeddings, block, depth=asked, block_rows=block_rows)
+
+                    rows, scores = best_of_documents(passages, documents, depth=depth)
+                    progress.advance(len(embeddings))
                 rows = rows + first_row
                 if start != starts[-1]:
                     save_npy(files[0], rows)
@@ -124,11 +141,17 @@ def search_shard(
 
 
 def merged_run(
-    parts: Sequence[tuple[Path, Path]], query_ids: Sequence[str], doc_ids: Sequence[str], *, depth: int
+    parts: Sequence[tuple[Path, Path]],
+    query_ids: Sequence[str],
+    doc_ids: Sequence[str],
+    *,
+    depth: int,
+    is_split: bool = False,
 ) -> Iterator[ScoredDoc]:
     """The run of all shards together: the `depth` best of each query, ties to the lower row.
 
-    `parts` are the (rows, scores) files of the shards, in their order.
+    `parts` are the (rows, scores) files of the shards, in their order. Of a collection that is split, the run
+    names documents; one whose passages lie in two shards stands once.
 
     Raises:
         ValueError: a file does not belong to the others, the queries or the collection.
@@ -148,7 +171,7 @@ def merged_run(
                     (mapped_rows(rows, start, step), mapped_rows(scores, start, step))
                     for rows, scores in arrays
                 ],
-                depth=depth,
+                depth=sum(rows.shape[1] for rows, _ in arrays) if is_split else depth,
             )
             if rows.size and not 0 <= rows.min() <= rows.max() < len(doc_ids):
                 raise ValueError(
@@ -156,6 +179,9 @@ def merged_run(
                     f"{rows.min():,} to {rows.max():,}. Encode and search this collection again."
                 )
             for query_id, found, values in zip(query_ids[start : start + step], rows, scores, strict=True):
-                for row, score in zip(found.tolist(), values.tolist(), strict=True):
-                    yield ScoredDoc(query_id, doc_ids[row], score)
+                ids = [doc_ids[row] for row in found.tolist()]
+                if is_split:
+                    yield from best_passages(query_id, ids, values.tolist(), depth=depth)
+                else:
+                    yield from map(ScoredDoc, repeat(query_id), ids, values.tolist())
                 progress.advance()

@@ -113,6 +113,7 @@ rule search:
         spec=spec(
             "search",
             settings=[
+                "dataset.split",
                 "depth",
                 "encode.block_rows",
                 "compute.threads",
@@ -155,7 +156,7 @@ rule merge:
         runtime=growing(240),
     params:
         program=program("merge"),
-        spec=spec("merge", settings=["depth"], packages=["numpy"]),
+        spec=spec("merge", settings=["dataset.split", "depth"], packages=["numpy"]),
         subset=given("subset"),
     shell:
         "{params.program} --spec {params.spec:q} --rows {input.rows:q}"

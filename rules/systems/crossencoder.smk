@@ -42,6 +42,7 @@ rule rerank:
         spec=spec(
             "rerank",
             settings=[
+                "dataset.split",
                 "system",
                 "depth",
                 "recipe.lengths",

@@ -285,6 +285,10 @@ TABLE = "tables.table2"
          "queries: expected a file whose name ends with .jsonl or .tsv (or with .gz behind it) for 'log'"),
         ("datasets.msmarco.queries", {"a.b": "log.tsv"}, "datasets.msmarco.queries.a.b: expected"),
         ("datasets.stsb.queries", {"log": "log.tsv"}, "datasets.stsb.queries: unknown key"),
+        ("datasets.mine", {"source": "tsv", "path": ".", "split": {"words": 60, "stride": 61}},
+         "stride: expected at most words (60), got 61"),
+        ("datasets.msmarco", {"source": "msmarco", "triples": "bm25", "split": {"words": 120, "stride": 60}},
+         "Set datasets.msmarco.triples to null: then a run gives the negatives."),
         ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},
          "other_eval_splits: expected none without eval_split, the main one"),
         # models
@@ -704,7 +708,7 @@ def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> 
     assert filled == {
         **entry, "bad_rows": "strict", "recipe": "marco", "train_split": "train", "eval_split": "dev",
         "measures": None, "relevant_grade": None, "documents": None, "other_eval_splits": None,
-        "queries": None,
+        "queries": None, "split": None,
     }  # fmt: skip
 
 

@@ -152,6 +152,7 @@ VALUES: dict[str, Any] = {
     "datasets.msmarco.measures": ["MRR@10", "R@100", "R@1000"],
     "datasets.msmarco.relevant_grade": 2,
     "datasets.*.queries": {"log": "tests/data/tiny/queries.jsonl"},
+    "datasets.msmarco.split": {"words": 60, "stride": 30},
     "*.held_out": "rest",
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,

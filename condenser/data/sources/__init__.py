@@ -41,6 +41,7 @@ from typing import Any
 
 from condenser import kinds
 from condenser.data.canonical import rows_left_out
+from condenser.data.passages import split_collection
 from condenser.files import write_json
 
 FOLDER = "data/sources"
@@ -193,7 +194,11 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) 
     ]
     if absent := [name for name in needed if name not in settings]:
         raise ValueError(f"source {settings['source']}: expected the setting {', '.join(absent)}, got none.")
-    counts = source.collect(folder, raw, **{key: settings[key] for key in settings if key != "source"})
+    split = settings.get("split")
+    given = {key: settings[key] for key in settings if key not in ("source", "split")}
+    counts = source.collect(folder, raw, **given)
+    if split:
+        counts = {**counts, **split_collection(folder, **split)}
     write_json(folder / "counts.json", counts)
     if left_out := rows_left_out(counts):
         log.warning("%s", left_out)

@@ -20,6 +20,7 @@ import numpy as np
 from condenser.data import sources
 from condenser.data.archives import count_unpacked_lines, open_unpacked
 from condenser.data.lengths import AUTO, NUM_SPECIALS, TokenCounts
+from condenser.data.passages import windows
 from condenser.data.tokens import load_counts, shard_files
 from condenser.pipeline.costs.arithmetic import even_places
 from condenser.pipeline.costs.tables import Row, Tables
@@ -93,6 +94,31 @@ def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
     Raises:
         ValueError: collections.tsv does not have its source, or a part of it.
     """
+    documents = _assumed_documents(settings, tables)
+    if split := settings.get("split"):
+        return split_texts(documents, **split, tokens_per_word=tables.assumption("tokens_per_word"))
+    return documents
+
+
+def split_texts(documents: Texts, *, words: int, stride: int, tokens_per_word: float) -> Texts:
+    """The passages of documents (`condenser.data.passages`), whose words are taken to be of equal length."""
+    rows = []
+    for title, *sentences in documents.sentences:
+        bounds = np.cumsum([0, *sentences])
+        of_document = windows(
+            int(bounds[-1]), words=round(words * tokens_per_word), stride=round(stride * tokens_per_word)
+        )
+        for first, end in of_document:
+            inside = np.diff(bounds.clip(first, end))
+            rows.append([title, *inside[inside > 0].tolist()])
+    count = documents.count * len(rows) / documents.num_rows
+    why = f"{count:,.0f} passages of {words} words, {tokens_per_word:g} tokens each"
+    chosen = [rows[place] for place in even_places(len(rows), min(len(rows), SAMPLE_ROWS))]
+    return Texts(chosen, count, documents.id_bytes, "; ".join(filter(None, [documents.assumption, why])))
+
+
+def _assumed_documents(settings: Mapping[str, Any], tables: Tables) -> Texts:
+    """The texts of a data set before they are split."""
     if expected := getattr(sources.load(settings), "expected", None):
         return _mixed(expected(settings, None), tables)
     if (files := sources.local_files(settings)) and not sources.task(settings):

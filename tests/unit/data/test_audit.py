@@ -459,7 +459,7 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
     spec = {
         "stage": "audit",
         "wildcards": {"dataset": "mine"},
-        "config": {"audit": settings, "lengths": LENGTHS},
+        "config": {"audit": settings, "lengths": LENGTHS, "dataset": {"split": None}},
     }
     arguments = ["--spec", json.dumps(spec), "--collection", f"{tmp_path}/collection.jsonl"]
     with_queries = [

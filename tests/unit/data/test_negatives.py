@@ -21,6 +21,8 @@ from condenser.data.records import (
     write_run,
 )
 
+UNSPLIT = {"split": None}
+
 
 def made(
     folder: Path,
@@ -121,6 +123,29 @@ def test_what_holds_an_answer_is_no_negative(tmp_path):
     assert counts["without_negatives_by_answer"] == 1
 
 
+def test_of_split_documents_examples_have_the_best_passages_by_the_run(tmp_path: Path) -> None:
+    """A passage of a relevant document is never a negative; one that was not found is its first."""
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "?")])
+    write_qrels(tmp_path / "qrels.tsv", [Qrel("q", "a", 1), Qrel("q", "b#1", 2), Qrel("q", "c", 0)])
+    hits = [("c", "c#4"), ("b#1", "b#1#2"), ("d", "d#1"), ("e", "e#9")]
+    run = [ScoredDoc("q", doc_id, -rank, passage_id) for rank, (doc_id, passage_id) in enumerate(hits)]
+    write_run(tmp_path / "run.trec", run, system="bm25")
+    counts = make_examples(
+        *(tmp_path / name for name in ("run.trec", "queries.jsonl", "qrels.tsv", "examples.jsonl")),
+        depth=2,
+        sample=5,
+        positive_in_run=False,
+        margin=None,
+        wanted=None,
+        seed=1,
+        is_split=True,
+    )
+    assert list(read_examples(tmp_path / "examples.jsonl")) == [
+        TrainExample("q", ("a#1", "b#1#2"), ("c#4", "d#1"))
+    ]
+    assert (counts["positives_by_run"], counts["positives_by_first_passage"]) == (1, 1)
+
+
 def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
     from workflow_scripts import examples
 
@@ -131,7 +156,8 @@ def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
         tmp_path / "collection.jsonl", [Passage(doc_id, "Paris", text) for doc_id, text in texts.items()]
     )
     negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
-    spec = {"config": {"recipe": {"negatives": negatives}, "seed": 42}, "wildcards": {"system": "bm25"}}
+    config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
+    spec = {"config": config, "wildcards": {"system": "bm25"}}
     arguments = f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
     arguments += (
         f" --collection {tmp_path}/collection.jsonl --output {tmp_path}/out --manifest {tmp_path}/m.json"
@@ -234,7 +260,7 @@ def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_name
     negatives = {"depth": 200, "sample": 30, "positive_in_run": ["bm25"], "margin": None}
     for system, expected in (("bm25", 1), ("condenser-round1", 2)):
         spec = {
-            "config": {"recipe": {"negatives": negatives}, "seed": 42},
+            "config": {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42},
             "wildcards": {"system": system},
         }
         arguments = (
@@ -251,7 +277,8 @@ def test_the_program_makes_examples_of_a_subset_alone(tmp_path):
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
     (tmp_path / "subset.txt").write_text("r\n")
     negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
-    spec = {"config": {"recipe": {"negatives": negatives}, "seed": 42}, "wildcards": {"system": "bm25"}}
+    config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
+    spec = {"config": config, "wildcards": {"system": "bm25"}}
     arguments = f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
     arguments += f" --subset {tmp_path}/subset.txt --output {tmp_path}/out --manifest {tmp_path}/m.json"
     examples.main(["--spec", json.dumps(spec), *arguments.split()])

@@ -106,6 +106,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
     }  # fmt: skip
     texts: dict[str, Any] = {"collection": str(tmp_path / "c"), "doc_ids": str(tmp_path / "d")}
     texts["opens_with"] = [["learnt", "seed42"]]
+    texts["is_split"] = False
     write_json(tmp_path / "known.json", {"mine": {**texts, "systems": {"learnt": system}}})
     with ThreadPoolExecutor(1) as searching:
         yield Client(application(Known(tmp_path / "known.json"), port=8017, token=TOKEN, searching=searching))

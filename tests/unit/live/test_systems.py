@@ -30,7 +30,7 @@ def known(folder: Path, *, arguments: str = "", overlays: str = "", **systems: d
     texts = {name: str(folder / name) for name in ("collection", "doc_ids")}
     write_json(
         folder / "known.json",
-        {"mine": {**texts, "opens_with": [], "systems": {"learnt": entry(), **systems}}},
+        {"mine": {**texts, "opens_with": [], "is_split": False, "systems": {"learnt": entry(), **systems}}},
     )
     return Known(folder / "known.json", overlays=overlays, make_arguments=arguments)
 

@@ -33,6 +33,7 @@ from condenser import kinds
 from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
+from condenser.data.passages import windows
 from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards, prefix_of, shard_files
@@ -583,6 +584,23 @@ def test_a_gzip_collection_is_assumed_as_the_plain_one_is(tmp_path: Path, write:
         file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
     assert assumed() == plain
+
+
+def test_split_documents_are_planned_as_the_passages_that_they_become(tmp_path: Path) -> None:
+    """Texts of as many bytes as the plan assumes that so many words have; every passage is in the sample."""
+    tables, lengths = Tables(TABLES), range(30, 330, 3)
+    per_word = tables.assumption("bytes_per_token") * tables.assumption("tokens_per_word")
+    texts = ["w" * round(per_word * length) for length in lengths]
+    corpus = "".join(json.dumps({"_id": f"d{row}", "text": text}) + "\n" for row, text in enumerate(texts))
+    whole = write_beir(tmp_path, **{"corpus.jsonl": corpus})
+    plain = assumed_passages(whole, tables)
+    found = assumed_passages({**whole, "split": {"words": 40, "stride": 20}}, tables)
+    expected = [window for length in lengths for window in windows(length, words=40, stride=20)]
+    assert plain.count == len(lengths)
+    assert found.count == pytest.approx(len(expected), rel=0.05)
+    tokens = sum(end - start for start, end in expected) * tables.assumption("tokens_per_word")
+    assert found.num_tokens == pytest.approx(tokens, rel=0.05)
+    assert "passages of 40 words" in found.assumption
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ def index(tmp_path_factory):
     return folder / "index"
 
 
-def searched(folder, index, texts, *, depth=2):
+def searched(folder, index, texts, *, depth=2, is_split=False):
     write_queries(folder / "queries.jsonl", (Query(f"q{row}", text) for row, text in enumerate(texts)))
     counts = search_bm25(
         index,
@@ -37,6 +37,7 @@ def searched(folder, index, texts, *, depth=2):
         heap_mb=100,
         work_folder=folder / "work",
         system="bm25",
+        is_split=is_split,
     )
     return [(row.query_id, row.doc_id) for row in read_run(folder / "run.trec")], counts
 
@@ -45,6 +46,29 @@ def test_titles_are_searched_and_queries_without_hits_counted(tmp_path, index):
     hits, counts = searched(tmp_path, index, ["salt", "", "   ", "camel", "sheep"])
     assert hits == [("q0", "a"), ("q4", "b")]
     assert counts == {"queries": 5, "queries_without_hits": 3, "hits": 2}
+
+
+@pytest.mark.parametrize("most", [2_000_000, 6])
+def test_documents_are_ranked_by_the_best_of_all_their_passages(tmp_path, monkeypatch, most):
+    """Ten passages of one document are before the others, so that the first search is too shallow."""
+    monkeypatch.setattr(bm25, "HITS_PER_BLOCK", most)
+    texts = {f"long#{number}": "wool wool wool" for number in range(1, 31)}
+    texts |= {"long#31": "wool", "a#1": "salt", "a#2": "wool and some salt", "b#1": "wool " + "grass " * 20}
+    write_passages(tmp_path / "texts.jsonl", [Passage(name, "", text) for name, text in texts.items()])
+    index_collection(tmp_path / "texts.jsonl", tmp_path / "index", threads=1, heap_mb=100)
+    queries = ["wool", "camel", "", "salt", "wool salt"]
+    plain, _ = searched(tmp_path, tmp_path / "index", queries, depth=1000)
+    expected = {}
+    for query_id, passage_id in plain:
+        expected.setdefault((query_id, passage_id.split("#")[0]), passage_id)
+    shutil.rmtree(tmp_path / "work")
+    found, counts = searched(tmp_path, tmp_path / "index", queries, depth=3, is_split=True)
+    assert found == list(expected)
+    assert counts == {"queries": 5, "queries_without_hits": 2, "hits": len(found)}
+    assert [hit.passage_id for hit in read_run(tmp_path / "run.trec")] == list(expected.values())
+    shutil.rmtree(tmp_path / "work")
+    first, _ = searched(tmp_path, tmp_path / "index", queries, depth=1, is_split=True)
+    assert first == [("q0", "long"), ("q3", "a"), ("q4", "a")]
 
 
 def test_depth_beyond_the_collection_gives_every_passage_that_matches_once(tmp_path, index):

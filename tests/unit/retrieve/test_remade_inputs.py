@@ -74,7 +74,8 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch,
         save_npy(folder / "queries.npy", rng.standard_normal((10, 8), np.float32))
         (folder / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(30)))
 
-    config = {"depth": 5, "encode": {"block_rows": 8}, "compute": {"threads": 1, "device": "cpu"}}
+    compute = {"threads": 1, "device": "cpu"}
+    config = {"dataset": {"split": None}, "depth": 5, "encode": {"block_rows": 8}, "compute": compute}
     monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     monkeypatch.setattr(device_search, "HELD_BYTES", 1)  # so many queries at a time on a device, too
     monkeypatch.setattr(search, "search_device", lambda name, threads: device)
@@ -148,7 +149,7 @@ def test_a_bm25_run_mixes_no_hits_of_another_index(root, tmp_path, monkeypatch):
         return "INFO: 1 queries processed\n"
 
     spec = {
-        "config": {"system": {"k1": 0.9, "b": 0.4}, "depth": 2},
+        "config": {"dataset": {"split": None}, "system": {"k1": 0.9, "b": 0.4}, "depth": 2},
         "wildcards": {"system": "bm25"},
     }
     monkeypatch.setattr(bm25, "run_anserini", run_anserini)
