@@ -379,6 +379,13 @@ def test_the_loss_scale_doubles_after_good_steps_in_a_row(
     assert scales == [1, 1, 1, 0.5, 0.5, 0.5, 0.5, 1, 1, 1, 1, 2]
 
 
+def test_overflows_halve_the_loss_scale_down_to_one_and_count_as_bad_then() -> None:
+    state = {"loss_scale": 4.0, "good_steps": 0, "bad_streak": 0}
+    outcomes = [loop._judge(1.0, math.inf, state, use_loss_scale=True) for _ in range(3)]
+    assert outcomes == ["overflowed", "overflowed", "skipped"]
+    assert state == {"loss_scale": 1.0, "good_steps": 0, "bad_streak": 1}
+
+
 def test_an_error_while_preparing_a_batch_comes_through(tmp_path: Path) -> None:
     def prepare(step: int) -> Batch[_Points]:
         if step == 3:
