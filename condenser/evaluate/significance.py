@@ -366,7 +366,9 @@ def minimal_detectable_difference(of_difference: Variance, *, alpha: float, powe
     drawn = np.array([generator.chisquare(number, size=(2, _NUM_REPETITIONS)) / number for number in degrees])
     true = np.array([[of_difference.of_seeds], [of_difference.of_systems]]) / drawn[:, 0]
     again = true * drawn[:, 1]
-    limits = stdtrit(_degrees_of_freedom(again[0], again[1], *degrees), 1 - alpha / 2) * np.sqrt(again.sum(axis=0))
+    limits = stdtrit(_degrees_of_freedom(again[0], again[1], *degrees), 1 - alpha / 2) * np.sqrt(
+        again.sum(axis=0)
+    )
     true_error = np.sqrt(true.sum(axis=0))
 
     def share_found(difference: float) -> float:

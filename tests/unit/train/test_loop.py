@@ -379,6 +379,16 @@ def test_the_loss_scale_doubles_after_good_steps_in_a_row(
     assert scales == [1, 1, 1, 0.5, 0.5, 0.5, 0.5, 1, 1, 1, 1, 2]
 
 
+def test_a_finite_weight_whose_moment_is_infinite_is_named() -> None:
+    weight = nn.Parameter(torch.zeros(2))
+    optimiser = torch.optim.AdamW([weight])
+    weight.grad = torch.ones(2)
+    optimiser.step()
+    assert loop._not_finite({"out.bias": weight}, optimiser) is None
+    optimiser.state[weight]["exp_avg_sq"][1] = math.inf
+    assert loop._not_finite({"out.bias": weight}, optimiser) == "out.bias"
+
+
 def test_overflows_halve_the_loss_scale_down_to_one_and_count_as_bad_then() -> None:
     state = {"loss_scale": 4.0, "good_steps": 0, "bad_streak": 0}
     outcomes = [loop._judge(1.0, math.inf, state, use_loss_scale=True) for _ in range(3)]
