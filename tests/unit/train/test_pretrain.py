@@ -174,6 +174,15 @@ def test_similarities_are_scaled_as_the_vector_says_unless_a_setting_says_otherw
     assert plain.contrast(**vectors) == loss(*vectors.values(), scale=1.0)
 
 
+def test_each_span_has_a_mask_of_its_own_and_other_places_in_another_epoch(files: Files) -> None:
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    training = kinds.load("objectives", "cocondenser").training
+    made = training(files.backbone, shards, tokenizer, COCONDENSER, seed=1)
+    first, second = (made.texts(np.array([3, 0]), epoch)["spans"] for epoch in (0, 1))
+    assert first.positions.tolist() == second.positions.tolist() == [6, 7, 0, 1]
+    assert first.starts.tolist() != second.starts.tolist()
+
+
 def test_the_gradient_cache_changes_no_byte(files: Files, tmp_path: Path) -> None:
     for choice in ("always", "never", "auto"):
         train("cocondenser", files, tmp_path / choice, gradient_cache=choice, rows_per_chunk=3, epochs=0.4)
