@@ -37,9 +37,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     """The configuration as one job sees it.
 
     Besides the blocks of the configuration: `dataset` (with `split` None if it has no such key), `recipe`,
-    `model`, `system`, `table` and `figure` of the job's wildcards, its `seed` and `train_queries` (None: all),
-    `lengths` of its data set's recipe, also of texts that name none, and `depth`, the number of hits per query
-    in runs of its split.
+    `model`, `system`, `table` and `figure` of the job's wildcards, its `seed` and `train_queries` (None:
+    all), `lengths` of its data set's recipe, also of texts that name none, and `depth`, the number of hits
+    per query in runs of its split.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.

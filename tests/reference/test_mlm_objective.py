@@ -13,6 +13,7 @@ from small_trainings import prepare
 from transformers import BertForMaskedLM
 
 from condenser.data.batches import step_items
+from condenser.data.blocks import block_windows, pack_blocks
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.objectives import mlm
@@ -73,6 +74,21 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
     np.testing.assert_allclose(
         model.mlm_head.bias.grad, theirs.cls.predictions.bias.grad, rtol=1e-8, atol=1e-12
     )
+
+
+def test_a_block_that_is_too_long_gives_another_window_in_each_epoch(tmp_path: Path) -> None:
+    files = prepare(tmp_path, dropout=0.0)
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    settings = {**SETTINGS, "max_tokens": 5}
+    training = mlm.training(files.backbone, shards, tokenizer, settings, seed=3)
+    blocks = pack_blocks(shards, max_tokens=5, short_probability=0.1, seed=3)
+    assert training.counts["blocks_cut_to_a_window"] > 10
+    items, windows = np.arange(training.num_items), []
+    for epoch in range(2):
+        windows.append(training.texts(items, epoch)["blocks"].starts)
+        expected, _ = block_windows(blocks, items, max_tokens=5, seed=3, epoch=epoch)
+        assert (windows[-1] == expected).all()
+    assert (windows[0] != windows[1]).any()
 
 
 def test_the_saved_folder_has_backbone_and_head_and_no_condenser_head(tmp_path: Path) -> None:

@@ -75,6 +75,8 @@ def test_the_last_batch_of_an_epoch_holds_what_is_left():
 def test_a_part_of_an_epoch_is_its_first_steps() -> None:
     steps = [num_steps(10, batch_size=4, epochs=epochs) for epochs in (0.01, 1 / 3, 0.5, 1, 1.0, 1.4, 2)]
     assert steps == [1, 1, 2, 3, 3, 5, 6]
+    assert 0.07 * 100 > 7  # in floating point
+    assert num_steps(400, batch_size=4, epochs=0.07) == 7
 
 
 @given(
@@ -196,6 +198,7 @@ def test_a_passage_is_title_sep_text_cut_to_126_tokens_also_without_a_title(tmp_
 
 def test_positives_take_turns_from_epoch_to_epoch():
     assert [positive_index(4, 3, seed=42, epoch=epoch) for epoch in range(4)] == [1, 2, 0, 1]
+    assert [positive_index(4, 3, seed=seed, epoch=0) for seed in (43, 44)] == [2, 0]  # 42 is 0 modulo 3
     with pytest.raises(ValueError, match="at least one positive"):
         positive_index(4, 0, seed=42, epoch=0)
 
@@ -217,6 +220,15 @@ def test_items_shuffle_their_negatives_each_in_its_own_way():
     first = Counter(int(negative_window(30, 7, seed=1, item=item, epoch=0)[0]) for item in range(3000))
     assert len(first) == 30
     assert sum((count - 100) ** 2 / 100 for count in first.values()) < 58.3  # chi2, 29 df, p .001
+
+
+@pytest.mark.parametrize("num_negatives", [30, 3])
+def test_negatives_are_drawn_by_seed_and_item(num_negatives):
+    windows = {
+        tuple(negative_window(num_negatives, 7, seed=seed, item=item, epoch=0))
+        for seed, item in ((1, 5), (2, 5), (1, 6))
+    }
+    assert len(windows) == 3
 
 
 def test_fewer_negatives_than_wanted_are_drawn_with_repeats_anew_each_epoch():

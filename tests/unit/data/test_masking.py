@@ -72,7 +72,7 @@ def slow_mask(ids: np.ndarray, lengths: np.ndarray, positions: np.ndarray, **opt
 @pytest.mark.parametrize("low", [0, 5, 30, 40])  # 40: a row is one word
 def test_masks_are_those_of_taking_one_token_at_a_time(probability, max_predictions, low):
     ids, lengths = texts(60, width=40, low=low)
-    options = {"probability": probability, "max_predictions": max_predictions}
+    options = {"probability": probability, "max_predictions": max_predictions, "epoch": 2}
     positions = np.arange(60) * 3
     batch = mask_tokens(ids, positions=positions, **{**SETTINGS, **options})
     expected, masked, labels = slow_mask(ids, lengths, positions, **options)

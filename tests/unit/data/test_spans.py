@@ -80,12 +80,14 @@ def test_a_span_inside_one_long_word_stays_where_it_is(tmp_path):
 def test_lengths_are_drawn_evenly_and_one_in_ten_short(tmp_path):
     shards = shards_of(tmp_path, [100] * 600)
     documents = span_documents(shards, min_tokens=3)
-    lengths = np.concatenate([sampled(shards, documents, epoch=epoch)[1].ravel() for epoch in range(10)])
+    pairs = np.concatenate([sampled(shards, documents, epoch=epoch)[1] for epoch in range(10)])
+    assert abs(np.corrcoef(pairs.T)[0, 1]) < 4 / np.sqrt(len(pairs))  # each span has a length of its own
+    lengths = pairs.ravel()
     counts = np.bincount(lengths, minlength=10) / len(lengths)
     expected = np.zeros(10)
     expected[6:10] += 0.9 / 4
     expected[3:7] += 0.1 / 4
-    assert np.abs(counts - expected).max() < 5 * np.sqrt(0.25 * 0.75 / len(lengths))
+    assert (np.abs(counts - expected) <= 5 * np.sqrt(expected * (1 - expected) / len(lengths))).all()
 
 
 def test_every_place_and_either_order_is_as_likely(tmp_path):

@@ -97,6 +97,8 @@ def test_two_grades_for_one_passage_are_an_error():
     assert grades_of([Qrel("q", "d", 1), Qrel("q", "d", 1)]) == {"q": {"d": 1}}
     with pytest.raises(ValueError, match="one grade for passage d, got 1 and 2"):
         grades_of([Qrel("q", "d", 1), Qrel("q", "d", 2)])
+    with pytest.raises(ValueError, match="one grade for passage d, got 1 and 0"):
+        grades_of([Qrel("q", "d", 1), Qrel("q", "d", 0)])
 
 
 def test_trec_order_breaks_ties_by_the_later_id_and_sees_float32():

@@ -28,32 +28,38 @@ def test_hand_worked_span_loss() -> None:
     assert math.isclose(span_contrastive_loss(spans).item(), expected, rel_tol=1e-6)
 
 
-@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 1000))
+SCALES = st.sampled_from([1.0, 0.5, 20.0])
+
+
+@given(st.integers(1, 5), st.integers(1, 4), SCALES, st.integers(0, 1000))
 @settings(max_examples=40, deadline=None)
-def test_span_loss_is_equation_6(documents: int, dim: int, seed: int) -> None:
+def test_span_loss_is_equation_6(documents: int, dim: int, scale: float, seed: int) -> None:
     spans = torch.randn(2 * documents, dim, generator=torch.Generator().manual_seed(seed)).double()
     total = 0.0
     for i in range(2 * documents):
         twin = i + 1 if i % 2 == 0 else i - 1
         others = [k for k in range(2 * documents) if k != i]
-        total += _slow_cross_entropy([_dot(spans[i], spans[k]) for k in others], others.index(twin))
+        scores = [scale * _dot(spans[i], spans[k]) for k in others]
+        total += _slow_cross_entropy(scores, others.index(twin))
     assert math.isclose(
-        span_contrastive_loss(spans).item(), total / (2 * documents), rel_tol=1e-10, abs_tol=1e-12
+        span_contrastive_loss(spans, scale=scale).item(), total / (2 * documents), rel_tol=1e-9, abs_tol=1e-9
     )
 
 
-@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 1000))
+@given(st.integers(1, 4), st.integers(1, 4), SCALES, st.integers(0, 1000))
 @settings(max_examples=40, deadline=None)
-def test_in_batch_loss_takes_every_passage_of_the_batch(num_queries: int, group: int, seed: int) -> None:
+def test_in_batch_loss_takes_every_passage_of_the_batch(
+    num_queries: int, group: int, scale: float, seed: int
+) -> None:
     generator = torch.Generator().manual_seed(seed)
     queries = torch.randn(num_queries, 3, generator=generator).double()
     passages = torch.randn(num_queries * group, 3, generator=generator).double()
     total = sum(
-        _slow_cross_entropy([_dot(query, passage) for passage in passages], i * group)
+        _slow_cross_entropy([scale * _dot(query, passage) for passage in passages], i * group)
         for i, query in enumerate(queries)
     )
     assert math.isclose(
-        in_batch_loss(queries, passages).item(), total / num_queries, rel_tol=1e-10, abs_tol=1e-12
+        in_batch_loss(queries, passages, scale=scale).item(), total / num_queries, rel_tol=1e-9, abs_tol=1e-9
     )
 
 
@@ -82,6 +88,8 @@ def test_an_odd_span_is_refused(num_spans: int) -> None:
 def test_uneven_groups_are_refused() -> None:
     with pytest.raises(ValueError, match="each of 2 queries, got 5"):
         in_batch_loss(torch.zeros(2, 3), torch.zeros(5, 3))
+    with pytest.raises(ValueError, match="each of 2 queries, got 0"):
+        in_batch_loss(torch.zeros(2, 3), torch.zeros(0, 3))
 
 
 def test_scores_are_not_rounded_under_autocast() -> None:

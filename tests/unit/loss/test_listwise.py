@@ -40,8 +40,10 @@ def test_scores_that_do_not_divide_among_queries_are_refused(num_scores: int) ->
         localised_contrastive_loss(torch.zeros(num_scores, 1), passages_per_query=2)
 
 
-def test_scores_are_compared_in_float32_under_autocast() -> None:
+def test_scores_are_compared_in_float32_also_under_autocast() -> None:
     scores = torch.randn(8, 1, generator=torch.Generator().manual_seed(0)).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):
         inside = localised_contrastive_loss(scores, passages_per_query=4)
-    assert torch.equal(inside, localised_contrastive_loss(scores.float(), passages_per_query=4))
+    outside = localised_contrastive_loss(scores, passages_per_query=4)
+    exact = localised_contrastive_loss(scores.float(), passages_per_query=4)
+    assert torch.equal(inside, exact) and torch.equal(outside, exact)

@@ -52,8 +52,13 @@ def test_modules_are_found_through_others_and_inside_functions(checkout: Path) -
     ],
 )
 def test_an_import_is_found_in_every_kind_of_block(checkout: Path, block: str) -> None:
-    found = edit(checkout, "workflow_scripts/tool.py", block.format("import condenser.data.other"))
+    found = edit(checkout, "workflow_scripts/tool.py", block.format("import json, condenser.data.other"))
     assert "condenser.data.other" in found
+
+
+def test_the_prefix_u_of_a_text_changes_nothing(checkout: Path) -> None:
+    plain = edit(checkout, "condenser/data/b.py", "Z = 'text'\n")
+    assert edit(checkout, "condenser/data/b.py", "Z = u'text'\n") == plain
 
 
 def test_a_comment_a_docstring_and_blank_lines_change_nothing(checkout: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from condenser.config import validated
+from condenser.files import sha256_file
 from condenser.pipeline.freshness import differences
 from condenser.pipeline.specs import Specs, Stage
 
@@ -127,6 +129,49 @@ def test_the_lineage_holds_the_makers_of_all_inputs_and_no_file_of_theirs(root: 
     ]
 
 
+def test_users_files_are_known_by_their_names_wherever_they_lie(root: Path, tmp_path: Path) -> None:
+    def contents(folder: Path) -> list[str]:
+        files = [folder / part / "corpus.jsonl" for part in ("a", "b")]
+        for number, file in enumerate(files):
+            file.parent.mkdir(parents=True)
+            file.write_text(f"text {number}")
+        made = specs(root, inputs={"collect": [*map(str, files)]}, cache=tmp_path / "digests.json")
+        found: dict[str, str] = made.spec("collect", {"dataset": "msmarco"})["contents"]
+        assert [*found.values()] == [sha256_file(file) for file in files]
+        return [*found]
+
+    assert contents(tmp_path / "x") == contents(tmp_path / "y") == ["corpus.jsonl", "corpus.jsonl (2)"]
+
+
+def test_a_package_counts_by_its_version_and_not_by_its_build(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import condenser.pipeline.specs as module
+
+    monkeypatch.setattr(module, "version", lambda name: "2.13.0+cpu")
+    module._version.cache_clear()
+    made = specs(root, stages={"collect": Stage(packages=["torch"])}).spec("collect", {"dataset": "msmarco"})
+    module._version.cache_clear()
+    assert made["versions"] == {"torch": "2.13.0"}
+
+
+def test_all_shards_of_a_stage_make_one_entry_of_the_lineage_that_knows_each(root: Path) -> None:
+    def entry(shards: list[str]) -> dict[str, str]:
+        made = specs(
+            root,
+            shards=3,
+            inputs={"merge": [f"search/{shard}" for shard in shards]},
+            stages={"merge": Stage()},
+        )
+        made.owner = lambda file: ("search", {**SYSTEM, "split": "dev", "shard": file.partition("/")[2]})
+        lineage: dict[str, str] = made.spec("merge", {**SYSTEM, "split": "dev"})["lineage"]
+        return lineage
+
+    assert [*entry(["0-of-3", "1-of-3"])] == ["search"]
+    assert entry(["0-of-3", "1-of-3"]) != entry(["0-of-3"]) != entry(["0-of-3", "2-of-3"])
+    assert entry(["0-of-3", "1-of-3"]) != entry(["0-of-3", "2-of-3"])
+
+
 def test_the_bytes_of_the_users_files_count_and_are_read_once(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,7 +189,9 @@ def test_the_bytes_of_the_users_files_count_and_are_read_once(
     file.write_text("one")
     first = contents()
     assert contents() == first and read == ["corpus.jsonl"]
+    times = file.stat()
     file.write_text("two")
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))  # as `cp --preserve` does
     assert contents() != first and read == ["corpus.jsonl"] * 2
     cache.write_text("damaged")
     assert contents() != first and read == ["corpus.jsonl"] * 3

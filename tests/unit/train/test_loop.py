@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_with_warmup
 
 from condenser.files import read_json
+from condenser.train import loop
 from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
 from condenser.train.loop import BAD_BATCH_NAME, Batch, StepRecord, log_totals, train, weight_groups
@@ -147,6 +148,13 @@ def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(tmp_p
         torch.testing.assert_close(weight, plain.get_parameter(name), rtol=1e-5, atol=1e-6)
     records = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
     assert [record["grad_norm"] for record in records] == pytest.approx(norms, rel=1e-5)
+
+
+def test_a_gradient_below_the_limit_is_never_scaled_up(tmp_path: Path) -> None:
+    free = _train(tmp_path / "free", max_grad_norm=0.0)
+    records = [json.loads(line) for line in (tmp_path / "free" / LOG_NAME).read_text().splitlines()]
+    limit = 1.5 * max(record["grad_norm"] for record in records)
+    assert _same(_train(tmp_path / "limited", max_grad_norm=limit), free)
 
 
 def test_without_a_limit_the_gradient_is_not_clipped(tmp_path: Path) -> None:
@@ -351,6 +359,43 @@ def test_an_overflow_halves_the_loss_scale_and_is_not_a_bad_loss(tmp_path: Path)
     _train(tmp_path / "cut", loss_of=loss_of, precision="fp16")
     assert scales == [16384] * 10  # the scale was resumed too
     assert (tmp_path / "cut" / LOG_NAME).read_bytes() == (tmp_path / "whole" / LOG_NAME).read_bytes()
+
+
+def test_the_loss_scale_doubles_after_good_steps_in_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "_GOOD_STEPS_TO_DOUBLE", 4)  # 2,000 in a training
+    scales: list[float] = []
+
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        def overflow_at_two(gradient: Tensor) -> Tensor:
+            scales.append(float(gradient) / 65536)
+            return gradient * (float("inf") if batch.step == 2 else 1.0)
+
+        loss = _squares(net, batch)
+        loss.register_hook(overflow_at_two)
+        return loss
+
+    _train(tmp_path, loss_of=loss_of, precision="fp16")
+    # two good steps, an overflow; then four good ones in a row, twice
+    assert scales == [1, 1, 1, 0.5, 0.5, 0.5, 0.5, 1, 1, 1, 1, 2]
+
+
+def test_a_finite_weight_whose_moment_is_infinite_is_named() -> None:
+    weight = nn.Parameter(torch.zeros(2))
+    optimiser = torch.optim.AdamW([weight])
+    weight.grad = torch.ones(2)
+    optimiser.step()
+    assert loop._not_finite({"out.bias": weight}, optimiser) is None
+    optimiser.state[weight]["exp_avg_sq"][1] = math.inf
+    assert loop._not_finite({"out.bias": weight}, optimiser) == "out.bias"
+
+
+def test_overflows_halve_the_loss_scale_down_to_one_and_count_as_bad_then() -> None:
+    state = {"loss_scale": 4.0, "good_steps": 0, "bad_streak": 0}
+    outcomes = [loop._judge(1.0, math.inf, state, use_loss_scale=True) for _ in range(3)]
+    assert outcomes == ["overflowed", "overflowed", "skipped"]
+    assert state == {"loss_scale": 1.0, "good_steps": 0, "bad_streak": 1}
 
 
 def test_an_error_while_preparing_a_batch_comes_through(tmp_path: Path) -> None:

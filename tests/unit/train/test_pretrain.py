@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,17 @@ from small_trainings import (
 )
 from transformers import AutoModel, AutoTokenizer
 
+from condenser import kinds
 from condenser.data.batches import step_items
 from condenser.data.blocks import pack_blocks
 from condenser.data.randomness import stream_key
 from condenser.data.spans import span_documents
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.files import read_json
-from condenser.loss.contrastive import in_batch_loss
+from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
+from condenser.model.text_vector import TextVector, write_text_vector
 from condenser.objectives.ict import Contexts
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.distributed import Processes, alone
@@ -138,6 +141,46 @@ def test_a_part_of_weight_zero_is_left_out(files: Files, tmp_path: Path) -> None
         dropout=None,
     ).head.state_dict()
     assert all(torch.equal(weight, untrained[name]) for name, weight in head.items())
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "groups"),
+    [
+        ("cocondenser", COCONDENSER, {"spans": 6}),
+        (
+            "ict",
+            {
+                **{"max_sentence_tokens": 6, "max_tokens": 12, "remove_probability": 0.9, "scale": None},
+                **{"gradient_cache": "always", "memory_gb": 1.0},
+            },
+            {"queries": 3, "passages": 3},
+        ),
+    ],
+)
+def test_similarities_are_scaled_as_the_vector_says_unless_a_setting_says_otherwise(
+    files: Files, tmp_path: Path, kind: str, settings: dict[str, Any], groups: dict[str, int]
+) -> None:
+    backbone = shutil.copytree(files.backbone, tmp_path / "backbone")
+    write_text_vector(TextVector("mean", normalised=True), backbone, dim=SHAPE["hidden_size"])
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(backbone)
+    training = kinds.load("objectives", kind).training
+    generator = torch.Generator().manual_seed(1)
+    vectors = {name: torch.randn(count, 8, generator=generator) for name, count in groups.items()}
+    loss = span_contrastive_loss if kind == "cocondenser" else in_batch_loss
+    for scale, expected in ((None, 20.0), (3.0, 3.0)):
+        made = training(backbone, shards, tokenizer, {**settings, "scale": scale}, seed=1)
+        assert made.contrast(**vectors) == loss(*vectors.values(), scale=expected)
+    plain = training(files.backbone, shards, tokenizer, settings, seed=1)
+    assert plain.contrast(**vectors) == loss(*vectors.values(), scale=1.0)
+
+
+def test_each_span_has_a_mask_of_its_own_and_other_places_in_another_epoch(files: Files) -> None:
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    training = kinds.load("objectives", "cocondenser").training
+    made = training(files.backbone, shards, tokenizer, COCONDENSER, seed=1)
+    first, second = (made.texts(np.array([3, 0]), epoch)["spans"] for epoch in (0, 1))
+    assert first.positions.tolist() == second.positions.tolist() == [6, 7, 0, 1]
+    assert first.starts.tolist() != second.starts.tolist()
 
 
 def test_the_gradient_cache_changes_no_byte(files: Files, tmp_path: Path) -> None:
