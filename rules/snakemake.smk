@@ -3,6 +3,9 @@
 import _thread
 import functools
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 
 import snakemake.common
@@ -159,6 +162,39 @@ def exit_gracefully(scheduler, *_, snakemakes=JobScheduler.exit_gracefully):
 
 
 JobScheduler.exit_gracefully = exit_gracefully
+
+
+# At Ctrl-C Snakemake waits for the running jobs to end; a second one interrupts that with a traceback, and then
+# Python waits all the same. It means: do not wait. The programs see that Snakemake has ended, and stop.
+def schedule(scheduler, snakemakes=JobScheduler.schedule):
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
+    return snakemakes(scheduler)
+
+
+def interrupt(*_):
+    signal.signal(signal.SIGINT, end_at_once)
+    raise KeyboardInterrupt
+
+
+def end_at_once(*_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # the interrupted code may hold a lock of the screen: another thread ends it, if it can
+    last_words = threading.Thread(target=say_last_words, daemon=True)
+    last_words.start()
+    last_words.join(timeout=5)
+    os._exit(130)
+
+
+def say_last_words():
+    logger.warning(
+        "Interrupted again: not waiting for the running jobs. Start the same command again to resume."
+    )
+    for handler in list(logger.handlers):
+        handler.close()
+
+
+JobScheduler.schedule = schedule
 
 # A scheduler sends SIGTERM to every process of a job. The shell and tee must outlive the program,
 # which saves a checkpoint and says so. (The rest is Snakemake's own prefix, which this replaces.)
