@@ -17,6 +17,7 @@ from snakemake.io import _IOFile
 from snakemake.jobs import Job
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake.workflow import Workflow
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser.experiment import jobs
@@ -46,14 +47,20 @@ def manifest_of_job(job):
     )
 
 
+def changes_of(job, manifest):
+    """The stage of a job, and why its result is out of date."""
+    outputs = [output for output in job.output if output != manifest]
+    spec = json.loads(job.params.spec)
+    return spec["stage"], FRESHNESS.changes(Path(manifest), outputs, spec)
+
+
 def params_changed(
     persistence, job, file=None, snakemakes=PersistenceBase.params_changed
 ):
     manifest = manifest_of_job(job)
     if manifest is None:
         return snakemakes(persistence, job, file=file)
-    outputs = [output for output in job.output if output != manifest]
-    changes = FRESHNESS.changes(Path(manifest), outputs, json.loads(job.params.spec))
+    _, changes = changes_of(job, manifest)
     # what a plan can count today is no part of its spec: it would be stale once the stages have run
     if not changes and hasattr(job.params, "counted"):
         return snakemakes(persistence, job, file=file)
@@ -74,6 +81,21 @@ FRESHNESS = freshness.Freshness()
 PersistenceBase.has_metadata = lambda persistence, job: True
 PersistenceBase.params_changed = params_changed
 PersistenceBase.input_changed = input_changed
+
+
+# At the end of a dry run Snakemake advises options that do nothing here, and names no key that was edited.
+def say_what_changed(workflow):
+    needed = workflow.dag.needrun_jobs(exclude_finished=False)
+    changes = [
+        changes_of(job, manifest)
+        for job in needed
+        if (manifest := manifest_of_job(job))
+    ]
+    if edits := freshness.edits(changes, most=5):
+        logger.info("\n    ".join(["What changed since the last run:", *edits]))
+
+
+Workflow.log_provenance_info = say_what_changed
 
 
 # Snakemake calls changed params whatever the manifests say. Of a failed job it prints the command and the spec,
