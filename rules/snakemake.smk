@@ -118,7 +118,9 @@ ERRORS = []  # of the failed jobs
 
 
 def last_error(log):
-    """The error with which a program ended, from its log; None where it was killed."""
+    """The error with which a program ended, from its log; None where it was killed, or there is no log."""
+    if log is None:
+        return None
     try:
         lines = Path(log).read_text(errors="replace").splitlines()
     except OSError:

@@ -39,7 +39,7 @@ rule failing:
     log:
         "failing.log",
     shell:
-        "(echo 'error: here: expected b, got a. Write b.'; exit 1) 2>&1 | tee {log}"
+        "(echo failing: half done; echo 'error: here: expected b, got a. Write b.'; exit 1) 2>&1 | tee {log}"
 """
 
 
@@ -90,11 +90,19 @@ def test_a_terminal_shows_one_screen_and_ends_with_one_line(folder: Path) -> Non
     assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
 
 
-def test_on_a_terminal_the_error_comes_last(folder: Path) -> None:
+def test_on_a_terminal_the_error_comes_last_and_once(folder: Path) -> None:
     done = on_terminal(folder, [*command(), "failing.txt"])
     assert done.status != 0
     assert done.screens[-1].splitlines()[-1] == "error: here: expected b, got a. Write b."
+    assert done.raw.count("error: ") == 1 and "failing: half done" in done.raw
     assert "Error in rule failing" in done.raw and "failing.log" in done.raw
+
+
+def test_elsewhere_the_error_comes_last_and_once(folder: Path) -> None:
+    done = run(folder, [*command(), "failing.txt"])
+    assert done.returncode != 0 and done.stdout == "failing: half done\n"
+    assert done.stderr.splitlines()[-1] == "error: here: expected b, got a. Write b."
+    assert done.stderr.count("error: ") == 1
 
 
 def test_an_interrupted_run_leaves_a_usable_terminal(folder: Path) -> None:
