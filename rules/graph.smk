@@ -129,7 +129,7 @@ def could_be_made(dataset):
             try:
                 reason = SPECS.jobs_behind(*owner_of(target)) and None
             except (LookupError, ValueError, SystemExit) as error:
-                reason = str(error)
+                reason = str(error).removeprefix("error: ")
             found.append(
                 {
                     "target": target,

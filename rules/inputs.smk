@@ -4,7 +4,7 @@ import os
 import sys
 
 from condenser import experiment
-from condenser.config.positions import check_longest_row
+from condenser.config.positions import check_longest_row, layers_and_positions
 from condenser.data import sources
 from condenser.data.lengths import AUTO
 from condenser.evaluate import columns, figures, measures, published
@@ -53,6 +53,21 @@ def prefetch_inputs(wildcards):
             if checkpoints.needs_network(config["models"][model]):
                 files.add(model_file(dataset, model))
     return sorted(files)
+
+
+def folder_files(wildcards):
+    """The user's own files of a checkpoint; a folder that cannot be used ends what needs it with a line."""
+    name = wildcards.model
+    try:
+        layers_and_positions(config["models"][name], f"models.{name}")
+        return list(map(str, checkpoints.local_files(config["models"][name])))
+    except ValueError as error:
+        sys.exit(f"error: config: {error}")
+    except OSError as error:
+        sys.exit(
+            f"error: config: models.{name}.path: expected to list {error.filename}, got: {error.strerror}. "
+            "Correct the rights."
+        )
 
 
 def vocabulary_texts(wildcards):

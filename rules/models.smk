@@ -6,9 +6,7 @@
 rule checkpoint:
     input:
         collection=vocabulary_texts,
-        files=lambda wildcards: list(
-            map(str, checkpoints.local_files(config["models"][wildcards.model]))
-        ),
+        files=folder_files,
     output:
         model="results/{dataset}/models/{model}/model.safetensors",
         tokenizer="results/{dataset}/models/{model}/tokenizer.json",

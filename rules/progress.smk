@@ -190,16 +190,22 @@ class Progress(logging.Handler):
             key = self.running.pop(record.jobid)
             with self.state:
                 self.board.fail(key)
-            self.show(key)
+            # its error comes last (rules/snakemake.smk)
+            self.show(key, but=last_error(self.shown.get(key)))
         elif str(record.msg).startswith("Elapsed time"):
             with self.state:
                 text = self.board.end()
             self.say(text)
 
-    def show(self, key):
-        """Print what a job said that was asked for, on standard output."""
+    def show(self, key, but=None):
+        """Print what a job said that was asked for, but for one line, on standard output."""
         if key in self.shown and self.shown[key].exists():
-            text = self.shown[key].read_text(errors="replace")
+            lines = (
+                self.shown[key].read_text(errors="replace").splitlines(keepends=True)
+            )
+            text = "".join(line for line in lines if line.rstrip("\n") != but)
+            if not text:
+                return
             if self.live is None or not sys.stdout.isatty():
                 print(text, end="", flush=True)
             else:

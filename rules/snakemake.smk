@@ -3,6 +3,9 @@
 import _thread
 import functools
 import json
+import os
+import signal
+import threading
 from pathlib import Path
 
 import snakemake.common
@@ -14,6 +17,7 @@ from snakemake.io import _IOFile
 from snakemake.jobs import Job
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake.workflow import Workflow
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser.experiment import jobs
@@ -43,14 +47,20 @@ def manifest_of_job(job):
     )
 
 
+def changes_of(job, manifest):
+    """The stage of a job, and why its result is out of date."""
+    outputs = [output for output in job.output if output != manifest]
+    spec = json.loads(job.params.spec)
+    return spec["stage"], FRESHNESS.changes(Path(manifest), outputs, spec)
+
+
 def params_changed(
     persistence, job, file=None, snakemakes=PersistenceBase.params_changed
 ):
     manifest = manifest_of_job(job)
     if manifest is None:
         return snakemakes(persistence, job, file=file)
-    outputs = [output for output in job.output if output != manifest]
-    changes = FRESHNESS.changes(Path(manifest), outputs, json.loads(job.params.spec))
+    _, changes = changes_of(job, manifest)
     # what a plan can count today is no part of its spec: it would be stale once the stages have run
     if not changes and hasattr(job.params, "counted"):
         return snakemakes(persistence, job, file=file)
@@ -73,6 +83,21 @@ PersistenceBase.params_changed = params_changed
 PersistenceBase.input_changed = input_changed
 
 
+# At the end of a dry run Snakemake advises options that do nothing here, and names no key that was edited.
+def say_what_changed(workflow):
+    needed = workflow.dag.needrun_jobs(exclude_finished=False)
+    changes = [
+        changes_of(job, manifest)
+        for job in needed
+        if (manifest := manifest_of_job(job))
+    ]
+    if edits := freshness.edits(changes, most=5):
+        logger.info("\n    ".join(["What changed since the last run:", *edits]))
+
+
+Workflow.log_provenance_info = say_what_changed
+
+
 # Snakemake calls changed params whatever the manifests say. Of a failed job it prints the command and the spec,
 # longer than a screen, and ends with a line that says nothing. So the job's own error comes last instead.
 def in_plain_words(record):
@@ -93,7 +118,9 @@ ERRORS = []  # of the failed jobs
 
 
 def last_error(log):
-    """The error with which a program ended, from its log; None where it was killed."""
+    """The error with which a program ended, from its log; None where it was killed, or there is no log."""
+    if log is None:
+        return None
     try:
         lines = Path(log).read_text(errors="replace").splitlines()
     except OSError:
@@ -159,6 +186,39 @@ def exit_gracefully(scheduler, *_, snakemakes=JobScheduler.exit_gracefully):
 
 
 JobScheduler.exit_gracefully = exit_gracefully
+
+
+# At Ctrl-C Snakemake waits for the running jobs to end; a second one interrupts that with a traceback, and then
+# Python waits all the same. It means: do not wait. The programs see that Snakemake has ended, and stop.
+def schedule(scheduler, snakemakes=JobScheduler.schedule):
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, interrupt)
+    return snakemakes(scheduler)
+
+
+def interrupt(*_):
+    signal.signal(signal.SIGINT, end_at_once)
+    raise KeyboardInterrupt
+
+
+def end_at_once(*_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # the interrupted code may hold a lock of the screen: another thread ends it, if it can
+    last_words = threading.Thread(target=say_last_words, daemon=True)
+    last_words.start()
+    last_words.join(timeout=5)
+    os._exit(130)
+
+
+def say_last_words():
+    logger.warning(
+        "Interrupted again: not waiting for the running jobs. Start the same command again to resume."
+    )
+    for handler in list(logger.handlers):
+        handler.close()
+
+
+JobScheduler.schedule = schedule
 
 # A scheduler sends SIGTERM to every process of a job. The shell and tee must outlive the program,
 # which saves a checkpoint and says so. (The rest is Snakemake's own prefix, which this replaces.)

@@ -1,7 +1,8 @@
 """The configuration, validated before anything runs.
 
 Nothing here reads a file but the `config.json` of a model that is a folder. Every wrong key, type, range,
-missing folder or impossible combination gives one line: the key, what is allowed, what came.
+missing folder or impossible combination gives one line: the key, what is allowed, what came. The folder of a
+model stops only the jobs that need it (`folder_files` of rules/inputs.smk).
 """
 
 from __future__ import annotations

@@ -26,7 +26,10 @@ def check_rows_fit(config: dict[str, Any]) -> None:
             continue
         chain = experiment.chain(config, system["initial"])
         root = config["models"][chain[-1]]
-        shape = layers_and_positions(root, f"models.{chain[-1]}")
+        try:
+            shape = layers_and_positions(root, f"models.{chain[-1]}")
+        except ValueError:
+            continue  # a folder that cannot be used: the jobs that need it say so, others may run
         if shape is None:
             continue
         num_layers, num_positions = shape
@@ -87,7 +90,11 @@ def _refuse_long_row(
 
 
 def layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] | None:
-    """The number of layers and of positions of a checkpoint; None where it is still on the hub."""
+    """The number of layers and of positions of a checkpoint; None where it is still on the hub.
+
+    Raises:
+        ValueError: its folder is missing, cannot be read, or is no BERT.
+    """
     if model["source"] == "embedded":
         return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
     if model["source"] == "scratch":
@@ -95,15 +102,22 @@ def layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] 
     if model["source"] == "hub":
         return None
     file = Path(model["path"], "config.json")
-    if not file.is_file():
-        raise ValueError(
-            f"{key}.path: expected a Hugging Face folder with config.json, "
-            f"found none at {preview(model['path'], longest=LONGEST_PATH)}."
-        )
     try:
-        settings = read_json(file)
+        is_there = file.is_file()
+        settings = read_json(file) if is_there else {}
+    except OSError as error:
+        path = preview(str(file), longest=LONGEST_PATH)
+        raise ValueError(
+            f"{key}.path: expected to read {path}, got: {error.strerror}. Correct the path or the rights."
+        ) from error
     except ValueError as error:
         raise ValueError(f"{key}.path: {error}") from error
+    if not is_there:
+        path = preview(model["path"], longest=LONGEST_PATH)
+        raise ValueError(
+            f"{key}.path: expected a Hugging Face folder with config.json, found none at {path} "
+            "(relative to where snakemake runs). Correct the path."
+        )
     settings = settings if isinstance(settings, dict) else {}
     layers, positions = settings.get("num_hidden_layers"), settings.get("max_position_embeddings")
     if not (isinstance(layers, int) and isinstance(positions, int)):

@@ -10,7 +10,6 @@ from typing import Any
 from condenser import experiment, kinds
 from condenser.config.blocks import Recipe, SentenceRecipe, Table, recipe_class
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, preview
-from condenser.config.positions import layers_and_positions
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
@@ -115,8 +114,6 @@ def check_models(config: dict[str, Any]) -> None:
                 f"{key}.seed: expected a whole number, got {experiment.EACH}. "
                 "A checkpoint is one for all seeds."
             )
-        if "initial" not in model and model["source"] == "folder":
-            layers_and_positions(model, key)
     for name in models:
         _refuse_cycles(f"models.{name}.initial", name, lambda one: filter(None, [models[one].get("initial")]))
         *above, checkpoint = experiment.chain(config, name)

@@ -160,14 +160,18 @@ def check(arguments: Sequence[str]) -> None:
 
 
 def main() -> None:
-    """Start Snakemake, unless its command line has a fault."""
+    """Start Snakemake, unless its command line has a fault. Ctrl-C before the first job is status 130."""
     try:
         check(sys.argv[1:])
     except ValueError as error:
         sys.exit(f"error: {error}")
-    from snakemake.cli import main as start
+    try:
+        from snakemake.cli import main as start
 
-    start()
+        start()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        sys.exit(130)
 
 
 if __name__ == "__main__":

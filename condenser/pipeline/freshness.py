@@ -8,7 +8,7 @@ digests of the inputs that it was made from.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ _SAID = {  # by part of a spec; what was edited stands before what follows from 
     "contents": "file {name}",
     "lineage": "above it: {name}",
 }
+_FOLLOWS = "above it: "
+_LONGEST = 150  # characters of an edit in a summary; the reason of each job has all of it
 
 
 class Freshness:
@@ -82,6 +84,31 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         )
         for part, name in sorted(changed, key=lambda leaf: (order.index(leaf[0]), leaf[1]))
     ]
+
+
+def edits(changes: Iterable[tuple[str, Sequence[str]]], *, most: int) -> list[str]:
+    """What was edited, a line each with the stages that it concerns; what only follows from it is left out.
+
+    Args:
+        changes: of each job that must run, its stage and what `Freshness.changes` says.
+        most: the number of lines; of the others a last one says how many there are.
+
+    >>> edits([("train", ["setting seed of train: 1 -> 2", "above it: tokens"])], most=5)
+    ['setting seed: 1 -> 2 (train)']
+    """
+    stages: dict[str, set[str]] = {}
+    for stage, texts in changes:
+        for text in texts:
+            if not text.startswith(_FOLLOWS):
+                stages.setdefault(text.replace(f" of {stage}: ", ": ", 1), set()).add(stage)
+    kinds = [text.partition(" ")[0] for text in _SAID.values()]
+    order = {kind: number for number, kind in enumerate(kinds)}
+    told = sorted(stages, key=lambda text: (order.get(text.partition(" ")[0], len(order)), text))
+    lines = [
+        f"{text if len(text) <= _LONGEST else text[:_LONGEST] + ' ...'} ({', '.join(sorted(stages[text]))})"
+        for text in told[:most]
+    ]
+    return lines + [f"and {len(told) - most} more"] * (len(told) > most)
 
 
 def _leaves(value: Any, *above: str) -> dict[tuple[str, str], str]:

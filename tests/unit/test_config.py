@@ -13,7 +13,12 @@ import yaml
 
 from condenser import experiment, kinds
 from condenser.config import validated
-from condenser.config.positions import EMBEDDED_LAYERS, EMBEDDED_POSITIONS, check_longest_row
+from condenser.config.positions import (
+    EMBEDDED_LAYERS,
+    EMBEDDED_POSITIONS,
+    check_longest_row,
+    layers_and_positions,
+)
 from condenser.data.batches import num_steps
 from condenser.data.sources import msmarco
 from condenser.experiment.jobs import job_settings
@@ -292,8 +297,6 @@ TABLE = "tables.table2"
         ("datasets.mine", {"source": "tsv", "path": ".", "eval_split": None, "other_eval_splits": {"a": {}}},
          "other_eval_splits: expected none without eval_split, the main one"),
         # models
-        ("models.backbone", {"objective": "checkpoint", "source": "folder", "path": "/no/such"},
-         "models.backbone.path: expected a Hugging Face folder"),
         ("models.backbone", {"objective": "checkpoint", "source": "hub"}, "source hub needs id"),
         ("models.backbone", {"objective": "checkpoint", "source": "embedded", "id": "x"},
          "source embedded takes no id. If a configuration file below gives it, set it to null."),
@@ -698,8 +701,24 @@ def test_a_backbones_broken_config_is_named(config: Config, tmp_path: Path) -> N
     folder = backbone_folder(tmp_path)
     for text in ("{", "[]", '{"num_hidden_layers": "4"}', '{"num_hidden_layers": 4}'):
         (tmp_path / "config.json").write_text(text)
-        said = refusal(changed(config, "models.backbone", folder))
-        assert re.match(r"models.backbone.path: .*config.json.*expected", said)
+        with pytest.raises(ValueError, match=r"^models.backbone.path: .*config.json.*expected"):
+            layers_and_positions(folder, "models.backbone")
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [("/no/such", "expected a Hugging Face folder"), ("x" * 300, "expected to read .*: File name too long")],
+)
+def test_a_folder_that_cannot_be_used_is_refused_by_what_needs_it_alone(
+    config: Config, path: str, line: str
+) -> None:
+    folder = {"objective": "checkpoint", "source": "folder", "path": path}
+    validated(changed(config, "models.backbone", folder))
+    with pytest.raises(ValueError, match=f"^models.backbone.path: {line}"):
+        layers_and_positions(folder, "models.backbone")
+    system = {"kind": "biencoder", "initial": "no-such-model", "negatives": ["bm25"]}
+    broken = changed(changed(config, "models.backbone", folder), "systems.mine", system)
+    assert refusal(broken).startswith("systems.mine.initial: expected one of")
 
 
 def test_a_users_own_data_set_needs_two_keys(config: Config, tmp_path: Path) -> None:

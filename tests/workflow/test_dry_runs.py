@@ -418,3 +418,31 @@ def test_a_measure_that_a_data_set_lacks_is_refused_in_one_line(load: Load) -> N
     graph = load({"datasets": {"msmarco": {"measures": ["MRR@10"]}}})
     with pytest.raises(SystemExit, match=r"expected measures of the data set \(MRR@10\), got R@1000"):
         graph.jobs("results/msmarco/table2.tsv")
+
+
+@pytest.mark.parametrize("content", [None, "{"])
+def test_a_model_that_cannot_be_used_stops_only_what_uses_it(
+    root: Path, folder: Path, content: str | None
+) -> None:
+    if content is not None:
+        (folder / "broken").mkdir()
+        (folder / "broken" / "config.json").write_text(content)
+    system = {"kind": "biencoder", "initial": "mine", "negatives": ["bm25"]}
+    table = {"rows": ["mine"], "measures": ["MRR@10"]}
+    (folder / "mine.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "models": {"mine": {"objective": "checkpoint", "source": "folder", "path": "broken"}},
+                "systems": {"mine": system},
+                "tables": {"mine": table},
+            }
+        )
+    )
+    options = ("--configfile", "mine.yaml")
+    others = snakemake(root, folder, "results/msmarco/table2.tsv", *options)
+    assert others.returncode == 0 and "rule train:" in others.stdout, others.stdout
+    done = snakemake(root, folder, "results/msmarco/mine.tsv", *options)
+    assert done.returncode != 0
+    (line,) = [line for line in done.stdout.splitlines() if "rror" in line]
+    assert line.startswith("error: config: models.mine.path: ") and "broken" in line, done.stdout
+    assert "Traceback" not in done.stdout

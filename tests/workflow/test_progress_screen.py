@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from runs import checkout, environment
+from terminals import SEQUENCE, on_terminal
 
 pytestmark = pytest.mark.workflow
 
@@ -41,9 +39,8 @@ rule failing:
     log:
         "failing.log",
     shell:
-        "(echo 'error: here: expected b, got a. Write b.'; exit 1) 2>&1 | tee {log}"
+        "(echo failing: half done; echo 'error: here: expected b, got a. Write b.'; exit 1) 2>&1 | tee {log}"
 """
-SCREEN = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b\]8;[^\x1b]*\x1b\\")
 
 
 @pytest.fixture
@@ -74,59 +71,6 @@ def run(folder: Path, words: list[str], **more: str) -> subprocess.CompletedProc
     )
 
 
-@dataclass
-class OnTerminal:
-    """What a command wrote to a terminal of 80 columns and 24 lines, and its status."""
-
-    raw: str
-    status: int
-
-    @property
-    def screens(self) -> list[str]:
-        """What stood on the terminal whenever it was about to be erased, and at the end.
-
-        Lines that scrolled away still count. Of the sequences that move or erase, rich's Live uses two.
-        """
-        lines, row, screens, is_whole = [""], 0, list[str](), True
-        for piece in re.split(r"(\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r)", self.raw):
-            if piece == "\x1b[2K":
-                screens += ["\n".join(lines)] * is_whole
-                lines[row], is_whole = "", False
-            elif piece == "\x1b[1A":
-                row -= 1
-            elif piece == "\r\n":
-                row += 1
-                lines += [""] * (row == len(lines))
-            elif piece and not piece.startswith(("\x1b", "\r")):
-                lines[row] += piece
-                is_whole = True
-        return [*screens, "\n".join(lines).rstrip()]
-
-
-def on_terminal(
-    folder: Path, words: list[str], *, then: Callable[[str, int], None] | None = None, **more: str
-) -> OnTerminal:
-    """Run a command on a pseudo-terminal; `then` gets what it wrote so far and its process."""
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        os.chdir(folder)
-        size = {"COLUMNS": "80", "LINES": "24", "TERM": "xterm-256color"}
-        os.execve(words[0], words, {**environment(), **size, **more})
-    raw = b""
-    while True:
-        try:
-            part = os.read(descriptor, 1 << 16)
-        except OSError:  # the other end is closed
-            part = b""
-        if not part:
-            break
-        raw += part
-        if then is not None:
-            then(raw.decode(errors="replace"), pid)
-    os.close(descriptor)
-    return OnTerminal(raw.decode(), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
-
-
 def test_a_terminal_shows_one_screen_and_ends_with_one_line(folder: Path) -> None:
     done = on_terminal(folder, [*command(), "slow.txt"], WAIT="3")
     assert done.status == 0, done.raw
@@ -146,18 +90,26 @@ def test_a_terminal_shows_one_screen_and_ends_with_one_line(folder: Path) -> Non
     assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
 
 
-def test_on_a_terminal_the_error_comes_last(folder: Path) -> None:
+def test_on_a_terminal_the_error_comes_last_and_once(folder: Path) -> None:
     done = on_terminal(folder, [*command(), "failing.txt"])
     assert done.status != 0
     assert done.screens[-1].splitlines()[-1] == "error: here: expected b, got a. Write b."
+    assert done.raw.count("error: ") == 1 and "failing: half done" in done.raw
     assert "Error in rule failing" in done.raw and "failing.log" in done.raw
+
+
+def test_elsewhere_the_error_comes_last_and_once(folder: Path) -> None:
+    done = run(folder, [*command(), "failing.txt"])
+    assert done.returncode != 0 and done.stdout == "failing: half done\n"
+    assert done.stderr.splitlines()[-1] == "error: here: expected b, got a. Write b."
+    assert done.stderr.count("error: ") == 1
 
 
 def test_an_interrupted_run_leaves_a_usable_terminal(folder: Path) -> None:
     sent = []
 
     def interrupt(raw: str, pid: int) -> None:
-        if "slow   00:0" in SCREEN.sub("", raw) and not sent:
+        if "slow   00:0" in SEQUENCE.sub("", raw) and not sent:
             sent.append(time.monotonic())
             os.kill(pid, signal.SIGTERM)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,13 @@ from condenser.files import read_json
 pytestmark = pytest.mark.workflow
 
 REPORT = "results/tiny/report.html"
-OVERLAY = {"figures": {"losses": {"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 2}}}
+OVERLAY = {
+    "figures": {"losses": {"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 2}},
+    # a table that cannot be made
+    "models": {"gone": {"objective": "checkpoint", "source": "folder", "path": "no/such/folder"}},
+    "systems": {"gone": {"kind": "biencoder", "initial": "gone", "negatives": ["bm25"]}},
+    "tables": {"gone": {"rows": ["gone"], "measures": ["MRR@10"]}},
+}
 
 
 def test_a_report_has_no_job_behind_it(load: Load) -> None:
@@ -66,6 +73,8 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
     assert started_rules(finished(folder, **options, overlays=overlays)) == {"report"}
     text = (folder / REPORT).read_text()
     assert command not in text and "Which differences hold" in text
+    (why,) = re.findall(r"tiny/gone\.tsv</strong>\s*<span[^>]*>([^<]*)", text)
+    assert why.startswith("config: models.gone.path: expected a Hugging Face folder")
     assert "table2.plan.H200.tsv" in text and "data:image/svg+xml;base64," in text
     assert started_rules(finished(folder, "-n", **options, overlays=overlays)) == set()
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from runs import checkout, command, finished
+from terminals import SEQUENCE, on_terminal
 
 pytestmark = pytest.mark.workflow
 
@@ -40,3 +47,67 @@ def test_a_stop_in_the_midst_of_scheduling_does_not_hang(root: Path, tmp_path: P
         cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert "Will exit after finishing currently running jobs" in done.stdout, done.stdout
+
+
+MODEL = "results/tiny/models/condenser/model.safetensors"
+
+
+def interrupts(moment: str, *, gap_s: float, number: int) -> Callable[[str, int], None]:
+    """Sends SIGINT to the foreground of a terminal, as Ctrl-C does, once a text stands on it."""
+    sent: list[float] = []
+
+    def interrupt(raw: str, pid: int) -> None:
+        if re.search(moment, SEQUENCE.sub("", raw)) and not sent:
+            for _ in range(number):
+                sent.append(time.monotonic())
+                os.killpg(os.getpgid(pid), signal.SIGINT)
+                time.sleep(gap_s)
+
+    return interrupt
+
+
+def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes(
+    root: Path, tmp_path: Path
+) -> None:
+    folder = checkout(root, tmp_path / "checkout")
+    words = command(target=MODEL)
+    done = on_terminal(folder, words, then=interrupts("tokens tiny .* 00:0", gap_s=0.05, number=3))
+    assert done.status == 130, done.raw
+    assert "Traceback" not in done.raw and "KeyboardInterrupt" not in done.raw, done.raw
+    assert done.screens[-1].splitlines()[-1].startswith("Interrupted again: not waiting")
+    assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
+    resumed = finished(folder, target=MODEL)
+    assert "started pretrain" in resumed and "collect_tiny" not in resumed
+
+
+def test_a_second_interrupt_of_snakemake_alone_does_not_wait_for_its_jobs(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text(
+        f"include: {str(root / 'rules' / 'snakemake.smk')!r}\n"
+        "rule made:\n    output: 'made'\n    shell: 'touch begun; sleep 20; touch made'\n"
+    )
+    with (tmp_path / "said").open("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "snakemake", "--cores", "1"],
+            cwd=tmp_path, stdout=said, stderr=said, start_new_session=True,
+        )  # fmt: skip
+        try:
+            while not (tmp_path / "begun").exists():
+                assert process.poll() is None
+                time.sleep(0.05)
+            for _ in range(2):
+                process.send_signal(signal.SIGINT)
+                time.sleep(0.5)
+            assert process.wait(timeout=10) == 130
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)  # the job, which nobody waits for
+        said.seek(0)
+        assert "Traceback" not in said.read()
+
+
+def test_an_interrupt_before_the_first_job_is_one_word(root: Path, tmp_path: Path) -> None:
+    folder = checkout(root, tmp_path / "checkout")
+    words = [sys.executable, "-m", "condenser.pipeline.command_line", *command()[3:]]
+    interrupt = interrupts("profiles/default", gap_s=0, number=1)
+    done = on_terminal(folder, words, then=interrupt, PYTHONPATH=str(root))
+    assert done.status == 130, done.raw
+    assert "Traceback" not in done.raw and done.screens[-1].splitlines()[-1].endswith("interrupted")

@@ -9,7 +9,7 @@ import pytest
 
 from condenser.files import read_json
 from condenser.manifest import Manifest, sealed
-from condenser.pipeline.freshness import Freshness, accept
+from condenser.pipeline.freshness import Freshness, accept, differences, edits
 
 SPEC = {"stage": "tokens", "wildcards": {"dataset": "d"}, "config": {"shards": 1}, "code": {}, "lineage": {}}
 EDITED = {**SPEC, "config": {"shards": 2}}
@@ -31,6 +31,29 @@ def test_a_changed_setting_is_named_and_nothing_where_none_is(tmp_path: Path) ->
     result = made(tmp_path, "a", inputs=[])
     assert changes(result, SPEC) == []
     assert changes(result, EDITED) == ["setting shards of tokens: 1 -> 2"]
+
+
+def test_edits_are_said_once_with_their_stages_and_without_what_follows_from_them() -> None:
+    def spec(stage: str, seed: int, torch: str, above: str) -> dict[str, Any]:
+        config = {"seed": seed, "label": f"a of {stage}: b"}
+        return {"stage": stage, "config": config, "versions": {"torch": torch}, "lineage": {"tokens": above}}
+
+    changed = [
+        (stage, differences(spec(stage, 1, "2.0", "abc"), spec(stage, 2, "2.1", "def")))
+        for stage in ("pretrain", "train", "train")
+    ]
+    changed.append(("search", differences(spec("search", 1, "2.0", "abc"), spec("search", 1, "2.0", "def"))))
+    changed.append(("table", ["x.tsv has no manifest"]))
+    whole = [
+        "setting seed: 1 -> 2 (pretrain, train)",
+        'package torch: "2.0" -> "2.1" (pretrain, train)',  # values are JSON
+        "x.tsv has no manifest (table)",
+    ]
+    assert edits(changed, most=3) == whole
+    assert edits(changed, most=1) == [whole[0], "and 2 more"]
+    assert edits([("search", ["above it: tokens"])], most=5) == []
+    (long,) = edits([("table", ["setting table.rows of table: " + 500 * "x"])], most=5)
+    assert len(long) < 200 and long.endswith("xxx ... (table)")
 
 
 def test_an_input_made_again_with_other_bytes_is_named(tmp_path: Path) -> None:
