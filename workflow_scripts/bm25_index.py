@@ -26,8 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.collection])
 
-    from condenser.retrieve.bm25 import index_collection
-    from condenser.systems.bm25 import language_of
+    from condenser.retrieve.bm25 import index_collection, language_of
 
     counts = index_collection(
         arguments.collection,

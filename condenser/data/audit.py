@@ -16,11 +16,11 @@ import numpy as np
 
 from condenser.data.lengths import TextLengths
 from condenser.data.near import Passages, Rarity, numbers_of, trigrams_of, words_of
-from condenser.data.passages import document_of
 from condenser.data.records import (
     Passage,
     Query,
     TrainExample,
+    document_of,
     read_examples,
     read_qrels,
     read_queries,

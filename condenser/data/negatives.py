@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from condenser.data.passages import first_passage
 from condenser.data.randomness import permutation
 from condenser.data.records import (
     ScoredDoc,
     TrainExample,
+    first_passage,
     read_positives,
     read_queries,
     read_run,

@@ -14,14 +14,12 @@ from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from condenser.data.records import Passage, read_passages, write_passages
+import regex
+
+from condenser.data.records import Passage, passage_id, read_passages, write_passages
 from condenser.files import atomic_write, count_lines
 from condenser.progress import track
-
-if TYPE_CHECKING:
-    import regex
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 
@@ -46,7 +44,7 @@ def passages_of(document: Passage, *, words: int, stride: int) -> list[Passage]:
     spans = [match.span() for match in _word().finditer(document.text)]
     return [
         Passage(
-            f"{document.doc_id}#{number}",
+            passage_id(document.doc_id, number),
             document.title,
             document.text[spans[first][0] : spans[end - 1][1]] if spans else "",
         )
@@ -56,23 +54,7 @@ def passages_of(document: Passage, *, words: int, stride: int) -> list[Passage]:
 
 @cache
 def _word() -> regex.Pattern[str]:
-    import regex  # what ranks passages has no need of it
-
     return regex.compile(rf"[{_UNSPACED}]\p{{M}}*|[^\s{_UNSPACED}]+")
-
-
-def document_of(passage_id: str) -> str:
-    """The id of a passage's document.
-
-    >>> document_of("d7#3"), document_of("a#b#12")
-    ('d7', 'a#b')
-    """
-    return passage_id.rpartition("#")[0]
-
-
-def first_passage(doc_id: str) -> str:
-    """The id of a document's first passage, which every document has."""
-    return f"{doc_id}#1"
 
 
 def split_collection(folder: Path, *, words: int, stride: int) -> dict[str, int]:

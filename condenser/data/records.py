@@ -282,3 +282,22 @@ def read_doc_ids(path: str | Path) -> list[str]:
 def count_doc_ids(path: str | Path) -> int:
     """The number of passages of a collection, from its file `doc_ids.txt`."""
     return count_lines(path)
+
+
+def passage_id(doc_id: str, number: int) -> str:
+    """The id of a passage of a document that is split; numbers begin with 1."""
+    return f"{doc_id}#{number}"
+
+
+def document_of(passage_id: str) -> str:
+    """The id of a passage's document.
+
+    >>> document_of("d7#3"), document_of("a#b#12")
+    ('d7', 'a#b')
+    """
+    return passage_id.rpartition("#")[0]
+
+
+def first_passage(doc_id: str) -> str:
+    """The id of a document's first passage, which every document has."""
+    return passage_id(doc_id, 1)

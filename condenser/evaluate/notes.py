@@ -130,8 +130,3 @@ def write_notes(path: Path, notes: Iterable[str]) -> None:
     """Write a note a line; an empty file where there is none."""
     with atomic_write(path) as file:
         file.write("".join(f"{note}\n" for note in notes).encode())
-
-
-def read_notes(path: Path) -> list[str]:
-    """The notes of `write_notes`."""
-    return path.read_text(encoding="utf-8").splitlines()

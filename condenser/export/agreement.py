@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32
 
-from condenser.data.passages import document_of
-from condenser.data.records import read_doc_ids, read_passages, read_qrels, read_queries
+from condenser.data.records import document_of, read_doc_ids, read_passages, read_qrels, read_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.evaluate.metrics import grades_of, measure_run, ranked
 from condenser.evaluate.significance import bootstrap_interval

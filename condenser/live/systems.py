@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any
 
 from condenser import kinds
-from condenser.data.passages import document_of
+from condenser.data.records import document_of
 from condenser.files import read_json
 from condenser.live.searchers import FOLDER, Found
 from condenser.live.texts import Lines, read_passage

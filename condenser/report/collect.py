@@ -12,7 +12,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from condenser.evaluate.notes import read_notes
 from condenser.files import canonical_json, read_json
 from condenser.report.charts import Line, Point, chart
 from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, LastRun, last_run, needs_of, reached
@@ -148,7 +147,12 @@ class Report:
             "collection": rows[0]["collection"] if rows else "",
             "published": settings["published"],
             "has_published": any(row["origin"] == "published" for row in rows),
-            "notes": [note for file in result.outputs if file.suffix == ".txt" for note in read_notes(file)],
+            "notes": [
+                note
+                for file in result.outputs
+                if file.suffix == ".txt"
+                for note in file.read_text(encoding="utf-8").splitlines()
+            ],
             "tests": tests,
             "num_held": sum(test["verdict"] in ("better", "worse") for test in tests),
             "changes": result.changes,

@@ -165,6 +165,24 @@ def _shown_on(progress: Progress) -> Callable[[str], None]:
     return show
 
 
+def index_name(language: str) -> str:
+    """The folder of the index in a language, which all systems of that language share.
+
+    >>> index_name("en"), index_name("de")
+    ('index', 'index-de')
+    """
+    return "index" if language == "en" else f"index-{language}"
+
+
+def language_of(index: str) -> str:
+    """The language of an index, by the name of its folder.
+
+    >>> language_of("index"), language_of("index-de")
+    ('en', 'de')
+    """
+    return index.partition("-")[2] or "en"
+
+
 def index_collection(
     collection: Path, folder: Path, *, language: str = "en", threads: int, heap_mb: int
 ) -> dict[str, int]:

@@ -12,8 +12,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 import numpy as np
 from jaxtyping import Int64
 
-from condenser.data.passages import document_of
-from condenser.data.records import ScoredDoc
+from condenser.data.records import ScoredDoc, document_of
 from condenser.retrieve.exact import Rows, Scores
 
 MORE = 4

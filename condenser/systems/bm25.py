@@ -22,24 +22,6 @@ class Settings(System):
     language: Language = "en"
 
 
-def index_name(settings: Mapping[str, Any]) -> str:
-    """The folder of the index in a system's language, which all systems of that language share.
-
-    >>> index_name({"language": "en"}), index_name({"language": "de"})
-    ('index', 'index-de')
-    """
-    return "index" if settings["language"] == "en" else f"index-{settings['language']}"
-
-
-def language_of(index: str) -> str:
-    """The language of an index, by the name of its folder.
-
-    >>> language_of("index"), language_of("index-de")
-    ('en', 'de')
-    """
-    return index.partition("-")[2] or "en"
-
-
 def is_trained(settings: Mapping[str, Any]) -> bool:
     """BM25 learns nothing."""
     return False
@@ -47,7 +29,9 @@ def is_trained(settings: Mapping[str, Any]) -> bool:
 
 def made_from_texts(settings: Mapping[str, Any]) -> list[str]:
     """The index."""
-    return [f"bm25/{index_name(settings)}"]
+    from condenser.retrieve.bm25 import index_name
+
+    return [f"bm25/{index_name(settings['language'])}"]
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

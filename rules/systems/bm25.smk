@@ -1,6 +1,6 @@
 # BM25. Needs: the collection. Makes: a Lucene index for each language, and runs of any split.
 
-from condenser.systems.bm25 import index_name
+from condenser.retrieve.bm25 import index_name
 
 BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 
@@ -16,7 +16,7 @@ rule bm25_index:
     benchmark:
         "results/{dataset}/benchmarks/bm25_{index}.tsv"
     wildcard_constraints:
-        index=names({index_name(config["systems"][name]) for name in BM25_SYSTEMS}),
+        index=names({index_name(config["systems"][name]["language"]) for name in BM25_SYSTEMS}),
     conda:
         "../../envs/bm25.yaml"
     threads: THREADS
@@ -36,7 +36,7 @@ rule bm25_index:
 rule bm25_run:
     input:
         index=lambda wildcards: (
-            f"results/{wildcards.dataset}/bm25/{index_name(config['systems'][wildcards.system])}"
+            f"results/{wildcards.dataset}/bm25/{index_name(config['systems'][wildcards.system]['language'])}"
         ),
         queries=data("queries.{split}.jsonl"),
     output:

@@ -413,7 +413,7 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
     assert seen["recipe"]["batch_size"] == 2
     assert seen["dataset"] == {
         **{"source": "beir", "path": "graded", "bad_rows": "strict"},
-        **{"train_split": "train", "eval_split": "test"},
+        **{"train_split": "train", "eval_split": "test", "split": None},
     }
     assert seen["metrics"] == {"measures": ["nDCG@10"], "relevant_grade": 2}
     table = job_settings(CONFIG, {"dataset": "mine", "table": "plain"})["table"]
@@ -442,7 +442,7 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
 def test_texts_without_queries_have_neither_recipe_nor_depth() -> None:
     seen = job_settings(CONFIG, {"dataset": "wiki", "model": "condenser"})
     assert "recipe" not in seen and "depth" not in seen
-    assert seen["dataset"] == CONFIG["datasets"]["wiki"]
+    assert seen["dataset"] == {"split": None, **CONFIG["datasets"]["wiki"]}
 
 
 def test_a_table_of_texts_without_queries_has_its_rows_without_batch_and_its_columns_without_depth() -> None:

@@ -242,7 +242,7 @@ def test_a_question_beside_a_run_leaves_the_locks_of_that_run(root: Path, checko
         lock.parent.mkdir(exist_ok=True)
         lock.touch()
         subprocess.run(
-            [sys.executable, *verify[1:]], cwd=checkout, env=environment(), capture_output=True, check=True
+            [sys.executable, "-m", *verify], cwd=checkout, env=environment(), capture_output=True, check=True
         )
         assert lock.exists()
         lock.unlink()

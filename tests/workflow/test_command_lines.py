@@ -22,6 +22,7 @@ OVERLAY = """
 tables:
   table2: {train_queries: [20, all]}
   low_data: {by_dataset: {stsb: {train_queries: [20], seeds: [1]}}}
+datasets: {tiny: {queries: {log: log.tsv}}}
 systems: {glove: {kind: word_vectors, path: overlay.yaml}}
 """
 TARGETS = [
@@ -29,7 +30,7 @@ TARGETS = [
     "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify", "ask",
     "results/tiny/report.html", "results/tiny/audit.tsv",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
-    "results/tiny/table3.tsv", "results/tiny/table2.crate.zip",
+    "results/tiny/systems/bm25/untrained/run.log.trec", "results/tiny/table3.tsv", "results/tiny/table2.crate.zip",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
 ]  # fmt: skip
 
@@ -40,6 +41,7 @@ def lines(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("command lines") / "a checkout"
     shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
     (folder / "overlay.yaml").write_text(OVERLAY)
+    (folder / "log.tsv").write_text("1\ta query\n")
     said = finished(folder, *TARGETS[1:], "-n", "-p", "--forceall", overlays=["overlay.yaml"])
     return re.findall(r"(?m)^Shell command: (.*)$", said)
 

@@ -157,6 +157,7 @@ VALUES: dict[str, Any] = {
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,
     "models.cocondenser.initial": "backbone",
+    "*.skip_from": 2,
     "models.cocondenser.new_head": {"num_head_layers": 2, "skip_from": 3},
     "models.condenser-ct.initial": "backbone",
     "models.ict.initial": "condenser",

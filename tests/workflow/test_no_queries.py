@@ -40,7 +40,9 @@ def test_without_queries_a_table_makes_the_models_of_its_rows_and_the_index(
     jobs = graph.jobs(f"results/{dataset}/adapt.tsv")
     made = {job.split()[2] for job in jobs if job.startswith(("pretrain ", "checkpoint "))}
     assert made == {"backbone", "mlm", "ict", "condenser", "cocondenser"}
-    assert stages(set(jobs)) == {"collect", "checkpoint", "tokens", "pretrain", "bm25_index", "table"}
+    assert stages(set(jobs)) == {
+        *("collect", "checkpoint", "tokens", "lengths", "pretrain", "bm25_index", "table")
+    }
     lineage = graph.spec(f"table {dataset} adapt")["lineage"]
     assert {"pretrain mlm", "pretrain cocondenser", "bm25_index index"} <= set(lineage)
     assert graph.jobs(f"results/{dataset}/adapt.plan.H200.tsv")

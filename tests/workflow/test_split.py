@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from runs import checkout, finished
 
-from condenser.data.passages import document_of
 from condenser.data.records import (
     ScoredDoc,
+    document_of,
     read_doc_ids,
     read_examples,
     read_passages,

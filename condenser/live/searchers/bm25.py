@@ -12,10 +12,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from condenser import kinds
 from condenser.live.searchers import Found, sound_manifest
 from condenser.live.texts import Lines
 from condenser.manifest import OTHER_BYTES, SUFFIX
+from condenser.retrieve.bm25 import index_name
 
 HEAP_MB = 512  # of Java; a query of some hundred hits needs a few
 
@@ -24,8 +24,7 @@ def needs(
     settings: Mapping[str, Any], *, dataset: str, variant: str, shards: Sequence[str]
 ) -> dict[str, list[str]]:
     """The index of the collection in the system's language."""
-    (index,) = kinds.load("systems", "bm25").made_from_texts(settings)
-    return {"index": [f"{dataset}/{index}"]}
+    return {"index": [f"{dataset}/bm25/{index_name(settings['language'])}"]}
 
 
 class Searcher:

@@ -9,8 +9,8 @@ import pytest
 from own_collections import write_beir, write_tsv
 
 from condenser.data import sources
-from condenser.data.passages import document_of, first_passage, passages_of, windows
-from condenser.data.records import Passage, read_passages, read_qrels
+from condenser.data.passages import passages_of, windows
+from condenser.data.records import Passage, document_of, first_passage, read_passages, read_qrels
 
 SPLIT = {"words": 4, "stride": 2}
 

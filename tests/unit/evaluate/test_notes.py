@@ -13,7 +13,7 @@ import pytest
 from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, rendered_comparisons
-from condenser.evaluate.notes import notes_of_table, read_notes, trivial_lines, update_lines, write_notes
+from condenser.evaluate.notes import notes_of_table, trivial_lines, update_lines, write_notes
 from condenser.evaluate.significance import Comparison
 
 
@@ -137,4 +137,4 @@ def test_an_interval_that_leaves_out_0_without_a_difference_is_explained(
 def test_notes_are_a_line_each_and_read_again(tmp_path: Path) -> None:
     write_notes(tmp_path / "n.txt", ["one", "two"])
     assert (tmp_path / "n.txt").read_bytes() == b"one\ntwo\n"
-    assert read_notes(tmp_path / "n.txt") == ["one", "two"]
+    assert (tmp_path / "n.txt").read_text() == "one\ntwo\n"

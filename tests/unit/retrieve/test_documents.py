@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from condenser.data.passages import document_of
-from condenser.data.records import ScoredDoc, read_run, write_run
+from condenser.data.records import ScoredDoc, document_of, read_run, write_run
 from condenser.evaluate.answers import answering_pairs
 from condenser.files import save_npy
 from condenser.retrieve import documents as documents_module

@@ -149,7 +149,7 @@ def test_a_bm25_run_mixes_no_hits_of_another_index(root, tmp_path, monkeypatch):
         return "INFO: 1 queries processed\n"
 
     spec = {
-        "config": {"dataset": {"split": None}, "system": {"k1": 0.9, "b": 0.4}, "depth": 2},
+        "config": {"dataset": {"split": None}, "system": {"k1": 0.9, "b": 0.4, "language": "en"}, "depth": 2},
         "wildcards": {"system": "bm25"},
     }
     monkeypatch.setattr(bm25, "run_anserini", run_anserini)
