@@ -30,7 +30,8 @@ TARGETS = [
     "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify", "ask",
     "results/tiny/report.html", "results/tiny/audit.tsv",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
-    "results/tiny/systems/bm25/untrained/run.log.trec", "results/tiny/table3.tsv", "results/tiny/table2.crate.zip",
+    "results/tiny/systems/bm25/untrained/run.log.trec", "results/tiny/table3.tsv",
+    "results/tiny/table2.crate.zip",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
 ]  # fmt: skip
 
