@@ -757,7 +757,7 @@ def optimiser(setting: Setting) -> None:
         )
         loop.train(
             training.model,
-            lambda step: loop.Batch(batches[step], 0, 6, 0, dict),
+            lambda step: loop.Batch(batches[step], 0, 6, 0, dict, 6),
             _backward(training, run.processes, precision="fp32"),
             run,
             num_steps=NUM_OPTIMISER_STEPS,
