@@ -171,10 +171,10 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
 def rows_left_out(counts: Mapping[str, Any]) -> str | None:
     """By `counts.json`, the bad rows that a data set is without, in words; None where it has all.
 
-    >>> rows_left_out({"left_out": {"passages": 2, "judgements of dev": 1}})
+    >>> rows_left_out({"rejected_rows": {"passages": 2, "judgements of dev": 1}})
     'Left out as bad rows: 2 passages, 1 judgements of dev; rejected.jsonl lists them.'
     """
-    parts = [f"{count:,} {what}" for what, count in counts.get("left_out", {}).items()]
+    parts = [f"{count:,} {what}" for what, count in counts.get("rejected_rows", {}).items()]
     return f"Left out as bad rows: {', '.join(parts)}; rejected.jsonl lists them." if parts else None
 
 
@@ -190,7 +190,7 @@ class CanonicalFiles:
     `counts` has for each file `rows` = `kept` + `rejected` + `without_judgement` (queries that are not
     used) + `repeated` (judgements that occur again) + what a source leaves out, `without_text`,
     `of_documents_without_text` (judgements) and `without_positives` (questions).
-    Blank lines are not rows. `left_out` has the rejected rows by what they are, `passages`, `queries`,
+    Blank lines are not rows. `rejected_rows` has the rejected rows by what they are, `passages`, `queries`,
     `judgements of <split>`, `items of <split>` or `titles`; it is not there where none is rejected.
     `repeated_texts` counts the passages that have the title and text of an earlier one under another id; they
     are kept.
@@ -202,7 +202,7 @@ class CanonicalFiles:
         self._parts: dict[str, tuple[str, str]] = {}  # file -> names of its part and of itself
         self._doc_ids = IdSet()
         self._totals: dict[str, Any] = {"passages": 0, "queries": {}, "qrels": {}}
-        self._left_out: Counter[str] = Counter()
+        self._rejected_rows: Counter[str] = Counter()
 
     def __enter__(self) -> CanonicalFiles:
         self._writing = self._written_together()
@@ -228,8 +228,8 @@ class CanonicalFiles:
         """The numbers of rows read, kept and left out, by file and in total."""
         rejected = sum(tally["rejected"] for tally in self._tallies.values())
         files = {name: dict(sorted(tally.items())) for name, tally in sorted(self._tallies.items())}
-        left_out = {"left_out": dict(self._left_out)} if self._left_out else {}
-        return {"files": files, "rejected": rejected, **left_out, **self._totals}
+        rejected_rows = {"rejected_rows": dict(self._rejected_rows)} if self._rejected_rows else {}
+        return {"files": files, "rejected": rejected, **rejected_rows, **self._totals}
 
     def add_part(self, folder: str | Path, files: Iterable[Path]) -> None:
         """Count the rows of `files` together, under the name of their `folder`.
@@ -304,7 +304,7 @@ class CanonicalFiles:
     def reject(
         self, what: str, file: str, line: int | str, unfit: Unfit, *, below: Iterable[Unfit | None] = ()
     ) -> None:
-        """Leave out a bad row; `what` it is one of, for `left_out`.
+        """Leave out a bad row; `what` it is one of, for `rejected_rows`.
 
         `below` says of each row below it in the file what is wrong, for the message.
 
@@ -314,7 +314,7 @@ class CanonicalFiles:
         if not self._skips:
             raise unfit.at(file, line, more=_more_bad_rows(below))
         self.tally(file)["rejected"] += 1
-        self._left_out[what] += 1
+        self._rejected_rows[what] += 1
         record = {"file": self._names_of(file)[1], "line": line, "expected": unfit.expected, "got": unfit.got}
         self._rejected.write(json.dumps(record, ensure_ascii=False).encode() + b"\n")
 

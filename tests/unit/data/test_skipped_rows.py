@@ -35,7 +35,7 @@ def test_bad_rows_are_left_out_counted_and_listed_when_they_may_be_skipped(tmp_p
         ("qrels.train.tsv", 4),
     ]
     assert counts["rejected"] == 4
-    assert counts["left_out"] == {"passages": 2, "judgements of train": 2}
+    assert counts["rejected_rows"] == {"passages": 2, "judgements of train": 2}
 
 
 def test_what_is_left_out_is_said_at_the_end_by_split(tmp_path, caplog):

@@ -44,7 +44,7 @@ def notes(folder: Path, **changes: Any) -> list[str]:
     given = {
         "dataset": "mine",
         "columns": columns_of("MRR@10", "R@1000"),
-        "counts": {"mine": {"passages": 300, "left_out": {"passages": 2, "judgements of dev": 3}}},
+        "counts": {"mine": {"passages": 300, "rejected_rows": {"passages": 2, "judgements of dev": 3}}},
         "noted": {"texts": texts, "trainings": [{"model": "condenser", "seed": None}]},
         "lengths": {("mine", "backbone"): TEXTS},
         "losses": [losses(folder / "condenser.jsonl", steps=18, items_of_epoch=1152)],
@@ -74,7 +74,7 @@ def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_
         {**of_text, "lengths": {"query": 32, "passage": 200}, "systems": ["C"]},
     ]
     changes = {
-        "counts": {"mine": {"passages": 5000}, "other": {"passages": 300, "left_out": {"queries": 1}}},
+        "counts": {"mine": {"passages": 5000, "left_out": {"body_short": 7}}, "other": {"passages": 300, "rejected_rows": {"queries": 1}}},
         "noted": {"texts": texts, "trainings": []},
         "lengths": {("other", "backbone"): TEXTS},
         **{"losses": [], "unknown_words": 0.5},
