@@ -74,7 +74,10 @@ def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_
         {**of_text, "lengths": {"query": 32, "passage": 200}, "systems": ["C"]},
     ]
     changes = {
-        "counts": {"mine": {"passages": 5000, "left_out": {"body_short": 7}}, "other": {"passages": 300, "rejected_rows": {"queries": 1}}},
+        "counts": {
+            "mine": {"passages": 5000, "left_out": {"body_short": 7}},
+            "other": {"passages": 300, "rejected_rows": {"queries": 1}},
+        },
         "noted": {"texts": texts, "trainings": []},
         "lengths": {("other", "backbone"): TEXTS},
         **{"losses": [], "unknown_words": 0.5},
