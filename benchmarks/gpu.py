@@ -136,7 +136,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print("\nlines for rates.tsv:")
     for stage, unit, rate in rates:
         print(
-            f"{stage}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\tmeasured with benchmarks/gpu.py on {peaks.name}"
+            f"{stage}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\t{peaks.name}\tmeasured with benchmarks/gpu.py"
         )
 
 
