@@ -7,8 +7,8 @@
 
 Reads the table's jobs with their settings, what is finished of them and its token shards, the tables of rates
 and sizes, and the first lines of a user's own collection. With --device measure the rates are those of this
-machine, measured first (some seconds). Writes the plan as TSV, and the manifest; prints the total with its range,
-and what nobody has measured.
+machine, measured first (some seconds). Writes the plan as TSV, and the manifest; prints the total with its
+range, and what nobody has measured.
 """
 
 from __future__ import annotations

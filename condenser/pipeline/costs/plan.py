@@ -72,14 +72,20 @@ def rendered(rows: Sequence[Row]) -> str:
         return "The time is unknown."
     low, high = (_in_words(total[end]) for end in _RANGE)
     time = f"{_in_words(total['seconds'])}, between {low} and {high}, one job after the other"
-    stated = _largest_first({key: part for (basis, key), part in total["rates"].items() if basis == "stated"})
-    rates = [f"{key} ({part / total['seconds']:.0%})" for key, part in stated.items()]
-    sizes = _each_once(row["assumption"] for row in rows[:-1] if row["basis"] == "assumed")
+    rates = {
+        key: part / total["seconds"] for (basis, key), part in total["rates"].items() if basis == "stated"
+    }
+    large = [f"{key} {share:.0%}" for key, share in _largest_first(rates).items() if share >= 0.01]
+    if len(rates) > len(large):
+        large.append(f"{len(rates) - len(large)} {'more' if large else 'rates'} below 1% each")
+    num_assumed = sum(row["basis"] == "assumed" for row in rows[:-1])
     lines = [f"{total['device']}: {time}. Rates: {_shares(total['rates'])}."]
-    if rates:
-        lines.append(f"Nobody has measured these rates (share of the time): {', '.join(rates)}.")
-    if sizes:
-        lines.append(f"Sizes are assumed: {sizes}.")
+    if large:
+        lines.append(f"Nobody has measured (with the share of the time): {', '.join(large)}.")
+    if num_assumed:
+        lines.append(
+            f"Sizes are assumed in {num_assumed} of {len(rows) - 1} rows: see the column assumption."
+        )
     if total["assumption"]:
         lines.append(f"The total {total['assumption']}.")
     return "\n".join(lines)
@@ -141,12 +147,12 @@ def _shares(rates: Mapping[Rate, float]) -> str:
     """What seconds rest on, most first; parts below half a percent are left out.
 
     >>> _shares({("scaled", "* cpu flops"): 9.0, ("stated", "* cpu layers"): 1.0})
-    'scaled 90 %, stated 10 %'
+    'scaled 90%, stated 10%'
     """
     by_basis = _largest_first(_add({basis: part} for (basis, _), part in rates.items()))
     total = sum(by_basis.values())
     shares = {basis: round(100 * part / total) for basis, part in by_basis.items()}
-    return ", ".join(f"{basis} {share} %" for basis, share in shares.items() if share) or "unknown"
+    return ", ".join(f"{basis} {share}%" for basis, share in shares.items() if share) or "unknown"
 
 
 def _in_words(seconds: float) -> str:
