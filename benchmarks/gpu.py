@@ -135,9 +135,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     rates.append(("search", "fp32_flops", measure_search(table, place, peaks, sizes, threads=threads)))
     print("\nlines for rates.tsv:")
     for stage, unit, rate in rates:
-        print(
-            f"{stage}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\tmeasured with benchmarks/gpu.py on {peaks.name}"
-        )
+        print(f"{stage}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\t{peaks.name}\tmeasured with benchmarks/gpu.py")
 
 
 class Table:

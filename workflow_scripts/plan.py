@@ -7,7 +7,8 @@
 
 Reads the table's jobs with their settings, what is finished of them and its token shards, the tables of rates
 and sizes, and the first lines of a user's own collection. With --device measure the rates are those of this
-machine, measured first (some seconds). Writes the plan as TSV, and the manifest.
+machine, measured first (some seconds). Writes the plan as TSV, and the manifest; prints the total with its
+range, and what nobody has measured.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     compute, dataset = arguments.spec["config"]["compute"], arguments.spec["wildcards"]["dataset"]
 
     from condenser.pipeline.costs.jobs import read_jobs
-    from condenser.pipeline.costs.plan import make_plan, write_plan
+    from condenser.pipeline.costs.plan import make_plan, rendered, write_plan
     from condenser.pipeline.costs.tables import Tables
 
     jobs, tables = read_jobs(arguments.jobs), Tables(arguments.tables)
@@ -53,6 +54,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         device = tables.device(arguments.device)
     rows = make_plan(jobs, dataset, tables=tables, device=device, threads=compute["threads"])
     write_plan(rows, arguments.output)
+    print(rendered(rows))
     counts = {"stages": len(rows) - 1, "jobs": len(jobs), "device": asdict(device)}
     manifest.write(outputs=[arguments.output], counts=counts, device=device.name)
 

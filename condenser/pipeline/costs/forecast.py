@@ -93,6 +93,6 @@ def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: s
         # of a rate or a size that the tables lack, the plan itself speaks
         with contextlib.suppress(ValueError, LookupError, OSError):
             if (work := work_of(job, data)) is not None:
-                seconds = tables.seconds(job.stage, work, machine, threads=threads)
+                seconds = sum(tables.seconds_by_rate(job.stage, work, machine, threads=threads).values())
                 planned.append((key_of(job.stage, job.wildcards), job.stage, seconds))
     write_json(output, planned)

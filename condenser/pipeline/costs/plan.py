@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,16 @@ from condenser.pipeline.costs import stages
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
 from condenser.pipeline.costs.stages import Work
-from condenser.pipeline.costs.tables import Device, Tables
+from condenser.pipeline.costs.tables import Device, Rate, Tables
 from condenser.systems import FOLDER as SYSTEMS
 
 Row = dict[str, Any]
 _AMOUNTS = ("tokens", "flops", "bytes_on_disk", "memory_bytes")
-_SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds")
-COLUMNS = ("stage", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption")
+_RANGE = ("seconds_low", "seconds_high")
+_SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds", *_RANGE)
+COLUMNS = ("stage", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption", *_RANGE, "rates")
 _TOLD = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
-_FORMATS = {"flops": "{:.4g}", "seconds": "{:.1f}"}
+_FORMATS = {"flops": "{:.4g}", **dict.fromkeys(("seconds", *_RANGE), "{:.1f}")}
 _BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
 
 
@@ -64,17 +65,48 @@ def write_plan(rows: Sequence[Row], output: str | Path) -> None:
         file.write("".join("\t".join(line) + "\n" for line in lines).encode())
 
 
+def rendered(rows: Sequence[Row]) -> str:
+    """The total with its range, and a line on the rates and sizes of it that nobody has measured."""
+    total = rows[-1]
+    if total["seconds"] is None:
+        return "The time is unknown."
+    low, high = (_in_words(total[end]) for end in _RANGE)
+    time = f"{_in_words(total['seconds'])}, between {low} and {high}, one job after the other"
+    rates = {
+        key: part / total["seconds"] for (basis, key), part in total["rates"].items() if basis == "stated"
+    }
+    large = [f"{key} {share:.0%}" for key, share in _largest_first(rates).items() if share >= 0.01]
+    if len(rates) > len(large):
+        large.append(f"{len(rates) - len(large)} {'more' if large else 'rates'} below 1% each")
+    num_assumed = sum(row["basis"] == "assumed" for row in rows[:-1])
+    lines = [f"{total['device']}: {time}. Rates: {_shares(total['rates'])}."]
+    if large:
+        lines.append(f"Nobody has measured (with the share of the time): {', '.join(large)}.")
+    if num_assumed:
+        lines.append(
+            f"Sizes are assumed in {num_assumed} of {len(rows) - 1} rows: see the column assumption."
+        )
+    if total["assumption"]:
+        lines.append(f"The total {total['assumption']}.")
+    return "\n".join(lines)
+
+
 def _row(job: Job, data: Data, *, threads: int) -> Row:
     """The row of one job, without its name."""
     data.assumptions.clear()
     work = work_of(job, data)
     row: Row = dict.fromkeys(COLUMNS) | {"jobs": 1, "device": data.device.name, "seconds": job.seconds}
-    row |= {"basis": "unknown" if job.seconds is None else "measured", "assumption": ""}
+    row |= {"basis": "unknown" if job.seconds is None else "measured", "assumption": "", "rates": {}}
+    if job.seconds is not None:
+        row |= dict.fromkeys(_RANGE, job.seconds) | {"rates": {("measured", job.stage): job.seconds}}
     if work is None:
         return row
     if job.seconds is None:
-        row["seconds"] = data.tables.seconds(job.stage, work, data.device, threads=threads)
+        row["rates"] = data.tables.seconds_by_rate(job.stage, work, data.device, threads=threads)
+        row["seconds"] = sum(row["rates"].values())
         row["basis"] = "assumed" if data.assumptions else "counted"
+        ends = data.tables.seconds_range(row["rates"], sizes_assumed=bool(data.assumptions))
+        row |= dict(zip(_RANGE, ends, strict=True))
     row |= {column: work.get(column, 0) for column in _AMOUNTS}
     row["flops"] += work.get("fp32_flops", 0)
     row["memory_bytes"] += data.tables.assumption("process_bytes")
@@ -91,6 +123,7 @@ def _sum(name: str, rows: Sequence[Row]) -> Row:
         "device": rows[0]["device"],
         "basis": max(known["basis"], key=_BASES.index),
         "assumption": _each_once(known["assumption"]),
+        "rates": _add(known["rates"]),
     }
 
 
@@ -98,7 +131,45 @@ def _each_once(said: Iterable[str | None]) -> str:
     return "; ".join(dict.fromkeys(filter(None, said)))
 
 
+def _add(parts: Iterable[Mapping[Any, float]]) -> dict[Any, float]:
+    sums: dict[Any, float] = defaultdict(float)
+    for part in parts:
+        for key, amount in part.items():
+            sums[key] += amount
+    return dict(sums)
+
+
+def _largest_first(amounts: Mapping[str, float]) -> dict[str, float]:
+    return dict(sorted(amounts.items(), key=lambda item: -item[1]))
+
+
+def _shares(rates: Mapping[Rate, float]) -> str:
+    """What seconds rest on, most first; parts below half a percent are left out.
+
+    >>> _shares({("scaled", "* cpu flops"): 9.0, ("stated", "* cpu layers"): 1.0})
+    'scaled 90%, stated 10%'
+    """
+    by_basis = _largest_first(_add({basis: part} for (basis, _), part in rates.items()))
+    total = sum(by_basis.values())
+    shares = {basis: round(100 * part / total) for basis, part in by_basis.items()}
+    return ", ".join(f"{basis} {share}%" for basis, share in shares.items() if share) or "unknown"
+
+
+def _in_words(seconds: float) -> str:
+    """Seconds to three digits.
+
+    >>> _in_words(42), _in_words(630), _in_words(135_360)
+    ('42 s', '10.5 min', '37.6 h')
+    """
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:,.0f} h" if seconds >= 3.6e6 else f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
 def _cell(column: str, value: Any) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, dict):
+        return _shares(value)
     return value if isinstance(value, str) else _FORMATS.get(column, "{:.0f}").format(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from condenser.evaluate import published
 from condenser.pipeline.costs.arithmetic import Shape
 
 Row = dict[str, str]
-_NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3}  # leading columns
+Rate = tuple[str, str]  # basis (measured, scaled or stated), then stage, kind and unit
+# Columns of the key, which come first.
+_NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3, "spreads": 2}
 _PEAKS = {"flops": "flops_per_s", "fp32_flops": "fp32_flops_per_s"}
 _PEAKS |= {"graph_bytes": "bytes_per_s", "update_bytes": "bytes_per_s"}
 _TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most stages
@@ -76,8 +79,26 @@ class Tables:
         _, *dimensions, pooling, _ = self.row("backbones", name).values()
         return Shape(*map(int, dimensions), pooling=pooling)
 
-    def seconds(self, stage: str, work: Mapping[str, Any], device: Device, *, threads: int) -> float:
-        """The time of one job: its start, then each kind of its work at its rate, one after the other.
+    def seconds_range(self, seconds: Mapping[Rate, float], *, sizes_assumed: bool) -> tuple[float, float]:
+        """The lowest and the highest sum of seconds at these rates, by the factors of spreads.tsv."""
+        ends = []
+        for end, sign in (("low", -1), ("high", 1)):
+            factors = {rate: float(self._spread(rate)[end]) ** sign for rate in seconds}
+            sizes = float(self.row("spreads", "sizes *")[end]) ** sign if sizes_assumed else 1.0
+            ends.append(sizes * sum(seconds[rate] * factor for rate, factor in factors.items()))
+        return ends[0], ends[1]
+
+    def _spread(self, rate: Rate) -> Row:
+        basis, key = rate
+        own = self._tables["spreads"].get(f"{basis} {key.split()[-1]}")
+        return own or self.row("spreads", f"{basis} *")
+
+    def seconds_by_rate(
+        self, stage: str, work: Mapping[str, Any], device: Device, *, threads: int
+    ) -> dict[Rate, float]:
+        """The time of one job, by rate: its start, then each kind of its work, one after the other.
+
+        A rate is `measured` on this very device, or `scaled` from another one, or only `stated`.
 
         A row of the stage wins over a row of all stages (`*`). Where a device has a peak rate, the row has
         the share of it that is reached. Other rates grow with the threads they were measured with, if not 0.
@@ -85,16 +106,25 @@ class Tables:
         Raises:
             ValueError: rates.tsv has no rate for a kind of work.
         """
-        total = 0.0
+        seconds: dict[Rate, float] = defaultdict(float)
         for unit, amount in {"jobs": 1, **work}.items():
             keys = (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}")
             row = next(filter(None, (self._tables["rates"].get(f"{key} {unit}") for key in keys)), None)
             if row is not None:
                 peak = getattr(device, _PEAKS[unit]) if unit in _PEAKS else 1.0
-                total += amount / (float(row["rate"]) * peak * threads / (int(row["threads"]) or threads))
+                speed = float(row["rate"]) * peak * threads / (int(row["threads"]) or threads)
+                key = " ".join([row["stage"], row["kind"], unit])
+                seconds[_basis(row["measured_on"], device), key] += amount / speed
             elif unit not in _TIMELESS:
                 raise ValueError(
                     f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. "
                     "Add it."
                 )
-        return total
+        return seconds
+
+
+def _basis(measured_on: str, device: Device) -> str:
+    """What a rate is for a device; `measured_on` is a machine's name, or nothing."""
+    if measured_on == "nothing":
+        return "stated"
+    return "measured" if device.name in measured_on else "scaled"

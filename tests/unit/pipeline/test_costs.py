@@ -6,6 +6,7 @@ import gzip
 import json
 import math
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -52,7 +53,7 @@ from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, pad
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device
-from condenser.pipeline.costs.plan import Row, make_plan, write_plan
+from condenser.pipeline.costs.plan import Row, make_plan, rendered, write_plan
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
 from condenser.train.chunks import Chunk as TrainingChunk
@@ -487,7 +488,26 @@ MEASURED_S = {
     "tokens backbone": 0.45,
     "collect": 2.6,
 }
-THAT_MACHINE = Device("that machine", "cpu", "bf16", 1.69e12, 4.0e9, 25e9, 2.15e11)
+THAT_MACHINE = tables.device("Xeon")
+# The same jobs on an EPYC of family 26 (2026-11-25, two jobs at a time), and its peak rates of one thread,
+# measured later by processor time, beside other programs.
+MEASURED_ON_EPYC_S = {
+    "pretrain condenser": 46.6,
+    "pretrain cocondenser": 71.5,
+    "train condenser-round1 seed42": 48.6,
+    "train condenser-round2 seed42": 110.0,
+    "encode condenser-round1 seed42": 31.9,
+    "encode_queries condenser-round1 seed42 dev": 7.6,
+    "encode_queries condenser-round1 seed42 train": 4.5,
+    "bm25_run bm25 untrained train": 5.8,
+    "bm25_run bm25 untrained dev": 27.2,
+    "merge condenser-round1 seed42 dev": 3.5,
+    "metrics condenser-round1 seed42 dev": 1.0,
+    "tokens backbone": 0.55,
+    "collect": 2.9,
+    "checkpoint backbone": 4.3,  # without its imports
+}
+EPYC = Device("an EPYC", "cpu", "bf16", 4.92e11, 6.2e9, 25e9, 1.09e11)
 
 
 def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(load: Load, tmp_path: Path) -> None:
@@ -495,6 +515,70 @@ def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(load: Load, t
     rows = plan(jobs, THAT_MACHINE, dataset="msmarco")
     for stage, seconds in MEASURED_S.items():
         assert seconds / 1.5 < rows[stage]["seconds"] < seconds * 1.5, stage
+
+
+@pytest.mark.parametrize(
+    ("device", "basis", "measured"),
+    [(THAT_MACHINE, "measured", MEASURED_S), (EPYC, "scaled", MEASURED_ON_EPYC_S)],
+)
+def test_what_was_measured_lies_in_the_range_of_the_rates(
+    load: Load, tmp_path: Path, device: Device, basis: str, measured: dict[str, float]
+) -> None:
+    """Also without the factor for assumed sizes; and the point estimate lies in it too."""
+    jobs = read_own_jobs(load().write_plan_of("msmarco", "table2", tmp_path))
+    rows = plan(jobs, device, dataset="msmarco")
+    for stage, seconds in measured.items():
+        low, high = tables.seconds_range(rows[stage]["rates"], sizes_assumed=False)
+        assert low < seconds < high and low < rows[stage]["seconds"] < high, stage
+    trained = rows["pretrain condenser"]["rates"]
+    assert trained[basis, "* cpu flops"] > trained["stated", "* cpu layers"] > 0
+
+
+def test_a_range_is_the_seconds_at_each_rate_by_the_factor_of_its_basis(tmp_path: Path) -> None:
+    shutil.copytree(TABLES, tmp_path, dirs_exist_ok=True)
+    lines = ["basis unit low high source", "measured * 1.25 2 s", "scaled * 2 4 s", "scaled jobs 4 10 s"]
+    lines += ["stated * 5 20 s", "sizes * 2 3 s"]
+    (tmp_path / "spreads.tsv").write_text("\n".join(lines).replace(" ", "\t") + "\n")
+    seconds = {
+        ("scaled", "* cpu flops"): 40.0,
+        ("scaled", "* cpu jobs"): 4.0,
+        ("stated", "* cpu layers"): 5.0,
+    }
+    seconds["measured", "merge host hits"] = 10.0
+    low, high = 20 + 1 + 1 + 8, 160 + 40 + 100 + 20
+    spread = Tables(tmp_path)
+    assert spread.seconds_range(seconds, sizes_assumed=False) == pytest.approx((low, high))
+    assert spread.seconds_range(seconds, sizes_assumed=True) == pytest.approx((low / 2, high * 3))
+
+
+def test_the_plan_says_which_of_its_numbers_nobody_has_measured(paper: list[Job], tmp_path: Path) -> None:
+    rows = make_plan(paper, "msmarco", tables=tables, device=H200, threads=8)
+    write_plan(rows, tmp_path / "plan.tsv")
+    header, *lines = ((line.split("\t")) for line in (tmp_path / "plan.tsv").read_text().splitlines())
+    assert header[-3:] == ["seconds_low", "seconds_high", "rates"]
+    cells = {line[0]: dict(zip(header, line, strict=True)) for line in lines}
+    trained = cells["pretrain wikibook condenser"]
+    assert trained["rates"] == "stated 100%"
+    # the factors of stated rates, and of assumed sizes
+    assert float(trained["seconds_high"]) == pytest.approx(3 * 1.2 * float(trained["seconds"]), rel=1e-4)
+    assert float(trained["seconds_low"]) == pytest.approx(float(trained["seconds"]) / 2 / 1.2, rel=1e-4)
+    assert cells["metrics bm25 untrained dev"]["rates"] == "scaled 100%"
+    for end in ("seconds_low", "seconds", "seconds_high"):
+        parts = sum(
+            float(line[end]) for name, line in cells.items() if name != "total" and line[end] != "unknown"
+        )
+        assert float(cells["total"][end]) == pytest.approx(parts, rel=1e-4)
+    first, second, third = rendered(rows).splitlines()[:3]
+    assert re.match(r"H200: [\d.]+ h, between [\d.]+ h and \d+ h, .* Rates: stated 9\d%, scaled \d%\.", first)
+    assert re.match(r"Nobody has measured .*: \* gpu flops 4\d%, .* more below 1% each\.$", second)
+    num_assumed = sum(line["basis"] == "assumed" for name, line in cells.items() if name != "total")
+    assert f"assumed in {num_assumed} of {len(lines) - 1} rows" in third
+
+
+def test_each_rate_says_where_it_was_measured_or_that_it_is_stated() -> None:
+    for line in (TABLES / "rates.tsv").read_text().splitlines()[1:]:
+        *_, measured_on, source = line.split("\t")
+        assert ("stated" in source) == (measured_on == "nothing"), line
 
 
 @pytest.mark.parametrize("kind", ["gpu", "cpu"])
@@ -548,7 +632,8 @@ def test_a_kind_without_a_cost_is_unknown_and_the_total_says_so(
     assert total["assumption"] == "lacks the seconds of pretrain cocondenser"
     assert (total["basis"], total["seconds"]) == ("unknown", pytest.approx(known_s))
     write_plan([rows["pretrain cocondenser"]], tmp_path / "plan.tsv")
-    assert (tmp_path / "plan.tsv").read_text().count("unknown") == 6  # four amounts, seconds, basis
+    # four amounts, seconds and their range, basis, rates
+    assert (tmp_path / "plan.tsv").read_text().count("unknown") == 9
 
 
 def test_shards_make_more_jobs_of_the_same_work(tiny: list[Job]) -> None:
@@ -643,6 +728,8 @@ def test_measured_seconds_take_the_place_of_planned_ones(made: list[Job]) -> Non
     only(made, "tokens", shard="0-of-2").seconds = 100.0
     rows = plan(made)
     assert (rows["collect"]["seconds"], rows["collect"]["basis"]) == (12.5, "measured")
+    assert (rows["collect"]["seconds_low"], rows["collect"]["seconds_high"]) == (12.5, 12.5)
+    assert rows["collect"]["rates"] == {("measured", "collect"): 12.5}
     assert 100 < rows["tokens backbone"]["seconds"] < 110
     assert rows["tokens backbone"]["basis"] == "counted"  # one of two shards
 
@@ -674,16 +761,23 @@ def test_a_variant_of_fewer_train_queries_asks_only_those(tiny: list[Job]) -> No
 
 def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
     shutil.copytree(TABLES, tmp_path, dirs_exist_ok=True)
-    rates = ["* cpu jobs 2 0", "encode cpu flops 0.5 0", "* cpu flops 9 0", "* cpu layers 10 0"]
-    rates += ["encode host hits 4 2", "encode host rows 4 0"]  # hits: twice as many on four threads
-    lines = ["stage kind unit rate threads source", *(f"{line} here" for line in rates)]
+    rates = [
+        "* cpu jobs 2 0 A",
+        "encode cpu flops 0.5 0 Xeon",
+        "* cpu flops 9 0 A",
+        "* cpu layers 10 0 nothing",
+    ]
+    rates += ["encode host hits 4 2 A", "encode host rows 4 0 A"]  # hits: twice as many on four threads
+    lines = ["stage kind unit rate threads measured_on source", *(f"{line} here" for line in rates)]
     (tmp_path / "rates.tsv").write_text("\n".join(lines).replace(" ", "\t") + "\n")
     rated, device = Tables(tmp_path), replace(THAT_MACHINE, flops_per_s=100.0)
     work = {"flops": 100.0, "layers": 30.0, "hits": 16.0, "rows": 2.0, "tokens": 5.0, "note": "no work"}
-    seconds = rated.seconds("encode", work, device, threads=4)
-    assert seconds == pytest.approx(1 / 2 + 100 / 50 + 30 / 10 + 16 / 8 + 2 / 4)
+    seconds = rated.seconds_by_rate("encode", work, device, threads=4)
+    expected = {("scaled", "* cpu jobs"): 1 / 2, ("measured", "encode cpu flops"): 100 / 50}
+    expected |= {("stated", "* cpu layers"): 30 / 10, ("scaled", "encode host hits"): 16 / 8}
+    assert seconds == pytest.approx({**expected, ("scaled", "encode host rows"): 2 / 4})
     with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of stage merge on a cpu"):
-        rated.seconds("merge", {"hits": 1.0}, device, threads=4)
+        rated.seconds_by_rate("merge", {"hits": 1.0}, device, threads=4)
 
 
 def test_a_processor_searches_with_its_own_rate_and_looks_at_every_pair(paper: list[Job]) -> None:

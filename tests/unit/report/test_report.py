@@ -167,8 +167,10 @@ def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
         ["pretrain other", "1", "5.0", "", ""],
     ]
     columns = ["stage", "jobs", "seconds", "memory_bytes", "bytes_on_disk", "device", "basis"]
-    total = ["total", "3", "3607.0", "2000000000", "92000000", "", ""]
-    lines = [columns, *([*row, "H200", "counted"] for row in rows), total]
+    columns += ["seconds_low", "seconds_high", "rates"]
+    total = ["total", "3", "3607.0", "2000000000", "92000000", "", "", "1803.5", "10821.0", "stated 100%"]
+    ends = ["1800.0", "10800.0", "stated 98%, scaled 2%"]
+    lines = [columns, *([*row, "H200", "counted", *ends] for row in rows), total]
     plan.write_text("".join("\t".join(line) + "\n" for line in lines))
     record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
     report = report_of(results)
@@ -181,9 +183,10 @@ def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
         assert cost["memory_mb"] == of[stage].record["peak_memory_mb"]
         assert cost["bytes"] == sum(file.stat().st_size for file in of[stage].outputs)
     text = shown(results)[0].text
-    assert "1 h 0 min" in text and "2.0 GB" in text and "92.0 MB" in text
+    assert "1 h 0 min (30 min 0 s to 3 h 0 min)" in text and "stated 98%, scaled 2%" in text
+    assert "2.0 GB" in text and "92.0 MB" in text
 
-    of_table = ["table", "1", "1.0", "", "", "H200", "counted"]
+    of_table = ["table", "1", "1.0", "", "", "H200", "counted", "unknown", "unknown", "unknown"]
     plan.write_text("".join("\t".join(line) + "\n" for line in [*lines[:3], of_table, total]))
     record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
     *parts, whole = (row["measured"] for row in report_of(results).planned()[0]["rows"])
