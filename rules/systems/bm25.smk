@@ -16,7 +16,9 @@ rule bm25_index:
     benchmark:
         "results/{dataset}/benchmarks/bm25_{index}.tsv"
     wildcard_constraints:
-        index=names({index_name(config["systems"][name]["language"]) for name in BM25_SYSTEMS}),
+        index=names(
+            {index_name(config["systems"][name]["language"]) for name in BM25_SYSTEMS}
+        ),
     conda:
         "../../envs/bm25.yaml"
     threads: THREADS
