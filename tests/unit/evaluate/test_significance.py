@@ -266,6 +266,15 @@ def test_resampled_means_that_tie_with_the_mean_count_half(num_relevant, expecte
     assert (low / unit, high / unit) == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_levels_of_a_biased_and_skewed_interval_are_efrons():
+    """A bias of .146, an acceleration of .06: Efron and Tibshirani 1993, section 14.3, the spatial test."""
+    scores = (np.arange(26) < 4).astype(np.float64)
+    resampled = scores.mean() + np.where(np.arange(1000) < 558, -1.0, 1.0)
+    assert stats.norm.ppf(0.558) == pytest.approx(0.146, abs=1e-3)
+    levels = significance._bca_levels(scores, resampled, alpha=0.1)
+    assert levels == pytest.approx([0.110, 0.985], abs=1e-3)
+
+
 def test_the_interval_of_a_difference_is_scipys_bca_of_the_differences():
     generator = np.random.default_rng(16)
     difficulty = generator.normal(1, 2, size=150)
