@@ -29,7 +29,8 @@ def top_passages(
     it is read in pieces of whole blocks, and `on_read` is called with the number of passages of each.
     """
     faiss.omp_set_num_threads(threads)
-    faiss.cvar.distance_compute_blas_threshold = 0  # below it FAISS sums in another order
+    # Where queries times dim are fewer, FAISS sums in another order: the last digits of scores change.
+    faiss.cvar.distance_compute_blas_threshold = 0
     faiss.cvar.distance_compute_blas_query_bs = exact.QUERIES_PER_PRODUCT
     faiss.cvar.distance_compute_blas_database_bs = block_rows
     found = _no_hits(queries)

@@ -27,6 +27,8 @@ from condenser.retrieve.finished import finish_block, is_finished
 if TYPE_CHECKING:
     import torch
 
+HITS_AT_ONCE = 1 << 22  # of one merge: bounds its memory, changes no result
+
 
 def search_device(name: str, *, threads: int) -> torch.device | None:
     """Where the config's `compute.device` lets PyTorch search; None for FAISS on the processor.
@@ -163,7 +165,7 @@ def merged_run(
                 f"{file}: expected hits of {len(query_ids):,} queries, got {len(rows):,} rows and "
                 f"{len(scores):,} of scores. Search again."
             )
-    step = max(1, (1 << 22) // max(1, sum(rows.shape[1] for rows, _ in arrays)))
+    step = max(1, HITS_AT_ONCE // max(1, sum(rows.shape[1] for rows, _ in arrays)))
     with Progress("merge", total=len(query_ids), unit="queries") as progress:
         for start in range(0, len(query_ids), step):
             rows, scores = best_of(

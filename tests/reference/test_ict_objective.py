@@ -94,6 +94,19 @@ def test_rows_of_one_sentence_are_left_out_and_counted(tmp_path: Path) -> None:
     assert training.num_items == sum(1 for count in np.diff(shards.first_sentence) if count > 2)
 
 
+def test_a_text_gives_another_sentence_in_each_epoch(files: Files) -> None:
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    training = ict.training(files.backbone, shards, tokenizer, SETTINGS, seed=3)
+    rows, items, sentences = ict.rows_with_sentences(shards), np.arange(training.num_items), []
+    for epoch in range(2):
+        groups = training.texts(items, epoch)
+        (starts, lengths), contexts = ict.sample_pairs(shards, rows, SETTINGS, seed=3, epoch=epoch)
+        assert (groups["queries"].starts == starts).all() and (groups["queries"].lengths == lengths).all()
+        assert (groups["passages"].starts == contexts.starts).all()
+        sentences.append(groups["queries"].starts)
+    assert (sentences[0] != sentences[1]).any()
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return prepare(tmp_path_factory.mktemp("ict"), dropout=0.0)

@@ -76,7 +76,7 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
     )
 
 
-def test_a_block_that_is_too_long_gives_another_window_in_each_epoch(tmp_path: Path) -> None:
+def test_a_block_has_a_mask_of_its_own_and_if_it_is_too_long_a_window_of_each_epoch(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.0)
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
     settings = {**SETTINGS, "max_tokens": 5}
@@ -85,7 +85,9 @@ def test_a_block_that_is_too_long_gives_another_window_in_each_epoch(tmp_path: P
     assert training.counts["blocks_cut_to_a_window"] > 10
     items, windows = np.arange(training.num_items), []
     for epoch in range(2):
-        windows.append(training.texts(items, epoch)["blocks"].starts)
+        texts = training.texts(items, epoch)["blocks"]
+        assert (texts.positions == items).all()  # the mask of a block is drawn by them
+        windows.append(texts.starts)
         expected, _ = block_windows(blocks, items, max_tokens=5, seed=3, epoch=epoch)
         assert (windows[-1] == expected).all()
     assert (windows[0] != windows[1]).any()

@@ -12,7 +12,7 @@ import torch
 
 from condenser.data.tokens import shard_bounds
 from condenser.files import save_npy
-from condenser.retrieve import device_search, exact, faiss_search
+from condenser.retrieve import device_search, exact, faiss_search, search
 from condenser.retrieve.device_search import queries_at_once, top_passages_on
 from condenser.retrieve.faiss_search import top_passages
 from condenser.retrieve.search import merged_run, search_device, search_shard
@@ -82,13 +82,27 @@ def test_a_block_seen_by_windows_gives_the_bits_of_the_whole_block(monkeypatch):
         return real(block, queries, depth=depth)
 
     monkeypatch.setattr(faiss_search, "_top_of_block", counted)
-    passages, queries = made_up(100, 37, copies=30)
+    passages, queries = made_up(100, 37, copies=60)
+    passages[20] = 2 * passages[0]  # a better hit, late in its window, drives the first of a tie out
     found, everything = (
         top_passages(passages, queries, depth=depth, block_rows=128, threads=1) for depth in (5, 100)
     )
     assert blocks == [100]  # in the search for 5
     for few, all_of_them in zip(found, everything, strict=True):
         assert few.tobytes() == np.ascontiguousarray(all_of_them[:, :5]).tobytes()
+
+
+def test_few_queries_are_multiplied_as_many_are(monkeypatch):
+    """FAISS sums in another order where queries times dimension stay below its threshold."""
+    passages, queries = made_up(60, 37, copies=0)
+    of_threshold = {}
+    for threshold in (0, 1 << 30):
+        monkeypatch.setattr(faiss.cvar, "distance_compute_blas_threshold", threshold)
+        scores, _ = faiss.knn(queries, passages, 60, metric=faiss.METRIC_INNER_PRODUCT)
+        of_threshold[threshold] = scores.tobytes()
+    assert of_threshold[0] != of_threshold[1 << 30]
+    _, scores = top_passages(passages, queries, depth=60, block_rows=64, threads=1)
+    assert scores.tobytes() == of_threshold[0]
 
 
 def run_of(folder, passages, queries, *, num_shards, depth, block_rows=64, device=None):
@@ -131,6 +145,7 @@ def test_the_number_of_shards_changes_no_bit(top, device, tmp_path, monkeypatch,
     assert [hit.doc_id for hit in whole] == [f"d{row}" for row in in_memory.ravel()]
     monkeypatch.setattr(exact, "READ_BYTES", 1)  # a block at a time
     assert searched(tmp_path / "blocks", num_shards=1) == whole
+    monkeypatch.setattr(search, "HITS_AT_ONCE", 1000)  # merges five queries at a time, or fewer
     monkeypatch.setattr(device_search, "HELD_BYTES", 1 << 20)  # all queries at a time
     for num_shards in (2, 3):
         assert searched(tmp_path / str(num_shards), num_shards=num_shards) == whole
@@ -152,6 +167,7 @@ def test_depth_beyond_the_collection_gives_every_passage_once(device, tmp_path):
 def test_pytorch_finds_the_bytes_of_faiss_where_products_are_exact(monkeypatch, depth, window, ascending):
     """Whole numbers: every sum is exact in float32, and there are ties at every rank."""
     monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 10)
+    monkeypatch.setattr(faiss_search, "SPARE_HITS", 1)  # FAISS has to go through the windows too
     monkeypatch.setattr(exact, "WINDOW", window)
     rng = np.random.default_rng(3)
     passages, queries = (rng.integers(-3, 4, (rows, 12)).astype(np.float32) for rows in (1013, 33))

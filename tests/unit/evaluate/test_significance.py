@@ -266,6 +266,18 @@ def test_resampled_means_that_tie_with_the_mean_count_half(num_relevant, expecte
     assert (low / unit, high / unit) == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_levels_of_a_biased_and_skewed_interval_are_those_worked_by_hand():
+    """Efron 1987: the bias b and the acceleration a of level z give b + (b + z) / (1 - a (b + z)).
+
+    Here b = .1459 and a = .6923 / (6 sqrt(3.3846)) = .06272. For z = -1.6449 and 1.6449:
+    .1459 - 1.4990 / 1.0940 = -1.2242 and .1459 + 1.7908 / .8877 = 2.1632.
+    """
+    scores = (np.arange(26) < 4).astype(np.float64)
+    resampled = scores.mean() + np.where(np.arange(1000) < 558, -1.0, 1.0)  # 558 of 1,000 are below the mean
+    levels = significance._bca_levels(scores, resampled, alpha=0.1)
+    assert stats.norm.ppf(levels) == pytest.approx([-1.2242, 2.1632], abs=2e-4)
+
+
 def test_the_interval_of_a_difference_is_scipys_bca_of_the_differences():
     generator = np.random.default_rng(16)
     difficulty = generator.normal(1, 2, size=150)

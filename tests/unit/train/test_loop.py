@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_wit
 
 from condenser.files import read_json
 from condenser.train import loop
-from condenser.train.checkpoint import LOG_NAME, load_newest_checkpoint, save_checkpoint
+from condenser.train.checkpoint import LOG_NAME, Checkpoint, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
 from condenser.train.loop import BAD_BATCH_NAME, Batch, StepRecord, log_totals, train, weight_groups
 
@@ -198,6 +199,37 @@ def test_after_a_signal_the_step_is_finished_and_saved_and_handlers_are_restored
     checkpoint = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
     assert checkpoint is not None and checkpoint.step == 5
     assert _same(_train(tmp_path), _train(tmp_path / "whole"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_in_the_last_step_does_not_stop_a_training_that_is_finished(
+    tmp_path: Path, number: int
+) -> None:
+    last = _train(tmp_path / "cut", loss_of=_signal_at(_NUM_STEPS - 1, number))
+    assert _same(last, _train(tmp_path / "whole"))
+
+
+def test_seconds_to_the_next_checkpoint_are_counted_from_the_end_of_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a clock by which a step takes 10 seconds and a checkpoint 25."""
+    now, saved = 0.0, []
+
+    def loss_of(net: _Net, batch: _Points) -> Tensor:
+        nonlocal now
+        now += 10
+        return _squares(net, batch)
+
+    def save(folder: Path, checkpoint: Checkpoint, **settings: Any) -> None:
+        nonlocal now
+        now += 25
+        saved.append(checkpoint.step)
+        save_checkpoint(folder, checkpoint, **settings)
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(loop, "save_checkpoint", save)
+    _train(tmp_path, loss_of=loss_of, checkpoint_every_s=30)
+    assert saved == [3, 6, 9, 12]
 
 
 @pytest.mark.parametrize(

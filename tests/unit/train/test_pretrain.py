@@ -3,6 +3,7 @@ from __future__ import annotations
 import logging
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from small_models import meant
+from small_models import full_rows, meant
 from small_trainings import (
     COCONDENSER,
     CONDENSER,
@@ -181,6 +182,25 @@ def test_each_span_has_a_mask_of_its_own_and_other_places_in_another_epoch(files
     first, second = (made.texts(np.array([3, 0]), epoch)["spans"] for epoch in (0, 1))
     assert first.positions.tolist() == second.positions.tolist() == [6, 7, 0, 1]
     assert first.starts.tolist() != second.starts.tolist()
+
+
+@pytest.mark.parametrize(("asked", "layer"), [(0, 0), (1, 1), (2, 2), (None, 1)])
+@pytest.mark.parametrize("kind", ["condenser", "cocondenser"])
+def test_the_head_reads_the_layer_that_skip_from_names(
+    files: Files, kind: str, asked: int | None, layer: int
+) -> None:
+    head = {"skip_from": asked, "num_head_layers": 1}
+    settings = CONDENSER | head if kind == "condenser" else COCONDENSER | {"new_head": head}
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    training = kinds.load("objectives", kind).training
+    model = training(files.backbone, shards, tokenizer, settings, seed=1).model.eval()
+    read: list[torch.Tensor] = []
+    model.head[0].register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
+    ids = torch.tensor([[tokenizer.cls_id, 30, 40, 50, 60, 70, 80, tokenizer.sep_id]])
+    rows = full_rows(ids)
+    model(rows, rows.chosen(np.array([0]), np.array([2])))
+    states = AutoModel.from_pretrained(files.backbone).eval()(ids, output_hidden_states=True).hidden_states
+    torch.testing.assert_close(meant(read[0], rows.layout)[1:], states[layer][0, 1:], rtol=0, atol=1e-5)
 
 
 def test_the_gradient_cache_changes_no_byte(files: Files, tmp_path: Path) -> None:
@@ -355,6 +375,10 @@ def test_a_mask_depends_on_seed_epoch_and_position_and_not_on_group_or_chunk(fil
         assert rows(masked(shards, groups, tokenizer, **alike, **other), "passages") != rows(
             whole, "passages"
         )
+    elsewhere = replace(groups["passages"], positions=1 + groups["passages"].positions)
+    assert rows(masked(shards, {"passages": elsewhere}, tokenizer, **alike), "passages") != rows(
+        whole, "passages"
+    )
 
 
 def test_without_a_mask_probability_the_texts_stay_as_they_are(files: Files) -> None:
