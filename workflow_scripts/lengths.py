@@ -7,7 +7,7 @@
         --manifest results/msmarco/tokens/backbone/lengths.json.manifest.json
 
 Reads the counts of all token shards, of the passages and of the queries of all splits, and the number of
-positions and the prompts of the model. Writes them together as JSON, and the manifest.
+positions, the prompts and the assumptions of the model. Writes them together as JSON, and the manifest.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from condenser.data.lengths import TextLengths, counts_of, total
     from condenser.data.tokens import Tokenizer
     from condenser.files import read_json
-    from condenser.model.text_vector import Role, read_text_vector
+    from condenser.model.text_vector import Role, assumptions, read_text_vector
 
     num_positions = read_json(args.model / "config.json")["max_position_embeddings"]
     tokenizer, vector = Tokenizer(args.model), read_text_vector(args.model)
@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         total(counts_of(read_json(file)) for file in args.passages),
         {file.name.split(".")[1]: counts_of(read_json(file)) for file in args.queries},
         {role: len(tokenizer.encode_prompt(vector.prompt(role), max_tokens=num_positions)) for role in roles},
+        assumptions(args.model),
     )
     lengths.write(args.output)
     counts = {"passages": lengths.passages.num_rows, "tokens": lengths.passages.num_tokens}

@@ -7,7 +7,7 @@ with the `lengths` of a recipe. Counts of shards add up to those of the whole co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,18 +135,20 @@ class TextLengths:
         num_positions: tokens of a row, specials included.
         queries: by split.
         prompts: tokens of the model's prompt before a `query` and a `passage`, which the counts are without.
+        assumed: what was assumed of the model's vectors (`condenser.model.text_vector.assumptions`).
     """
 
     num_positions: int
     passages: TokenCounts
     queries: Mapping[str, TokenCounts]
     prompts: Mapping[str, int]
+    assumed: Sequence[str] = ()
 
     def write(self, path: Path) -> None:
         """Write them as JSON."""
         queries = {split: counts.as_json() for split, counts in self.queries.items()}
         value = {"positions": self.num_positions, "passages": self.passages.as_json(), "queries": queries}
-        write_json(path, value | {"prompts": dict(self.prompts)})
+        write_json(path, value | {"prompts": dict(self.prompts), "assumed": list(self.assumed)})
 
     def _read(self, key: str, counts: TokenCounts, *, in_one_row: bool) -> TokenCounts:
         """The counts of texts as a system reads them: a bi-encoder behind a prompt."""
@@ -192,7 +194,8 @@ def read_text_lengths(path: Path) -> TextLengths:
     """What `TextLengths.write` wrote."""
     value = read_json(path)
     queries = {split: counts_of(counts) for split, counts in value["queries"].items()}
-    return TextLengths(value["positions"], counts_of(value["passages"]), queries, value["prompts"])
+    passages = counts_of(value["passages"])
+    return TextLengths(value["positions"], passages, queries, value["prompts"], tuple(value["assumed"]))
 
 
 def resolved(

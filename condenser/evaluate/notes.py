@@ -48,6 +48,8 @@ def notes_of_table(
         texts = lengths[one["dataset"], one["model"]]
         cuts = texts.cuts(one["lengths"], splits=one["splits"], in_one_row=one["in_one_row"])
         lines += [f"{of_place[one['dataset']]}{whose}{line}" for line, _ in cuts]
+    assumed = [f"{model}: {line}" for (_, model), texts in lengths.items() for line in texts.assumed]
+    lines += list(dict.fromkeys(assumed))  # the same model may read several data sets
     for (name, model), texts in lengths.items():
         splits = [split for one in noted["texts"] if one["dataset"] == name for split in one["splits"]]
         unknown = unknown_lines(texts, model, splits=dict.fromkeys(splits), above=unknown_words)

@@ -35,6 +35,7 @@ TEXTS = TextLengths(
     TokenCounts(100, 37, Counter({100: 64, 200: 236})),
     {"dev": TokenCounts(1000, 9, Counter({12: 40}))},
     {"query": 0, "passage": 0},
+    ("[CLS] is assumed.",),
 )
 
 
@@ -58,6 +59,7 @@ def test_a_table_says_what_was_left_out_cut_unknown_trivial_and_made(tmp_path: P
     assert notes(tmp_path) == [
         "Left out as bad rows: 2 passages, 3 judgements of dev; rejected.jsonl lists them.",
         "236 of 300 passages (78.7 %) are longer than 128 tokens; 32.1 % of the tokens are never read.",
+        "backbone: [CLS] is assumed.",
         "37.0 % of the words of the passages are unknown to the vocabulary of backbone, which reads [UNK] in "
         "place of each.",
         "R@1000 tells no ranking from another: its depth takes in all 300 passages.",
@@ -87,6 +89,7 @@ def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_
         "other: A, B: 236 of 300 passages (78.7 %) are longer than 128 tokens; 32.1 % of the tokens are "
         "never read.",
         "other: C: None of the 300 passages is longer than 200 tokens.",
+        "backbone: [CLS] is assumed.",
     ]
 
 
