@@ -26,9 +26,9 @@ def collected(folder: Path, name: str, content: str | bytes, *, bad_rows: str = 
     [
         ("log.jsonl", JSON_LINES),
         ("log.tsv", TABLE),
-        ("log.jsonl.gz", gzip.compress(JSON_LINES.encode())),
-        ("log.tsv.gz", gzip.compress(TABLE.encode())),
-        ("log.tsv", gzip.compress(TABLE.encode())),  # gzip under a plain name, as of a collection
+        ("log.jsonl.gz", gzip.compress(JSON_LINES.encode(), mtime=0)),
+        ("log.tsv.gz", gzip.compress(TABLE.encode(), mtime=0)),
+        ("log.tsv", gzip.compress(TABLE.encode(), mtime=0)),  # gzip under a plain name, as of a collection
         ("log.tsv", "\ufeffq1\tfirst?\r\n\r\nq2\tsecond?\r\n"),
     ],
 )
@@ -83,6 +83,6 @@ def test_a_file_of_queries_must_be_there_before_anything_runs(tmp_path: Path) ->
     message = r"^datasets\.mine\.queries\.log: expected a file of queries at .*log\.tsv, found none"
     with pytest.raises(ValueError, match=message):
         sources.check_local_files({"mine": settings})
-    (tmp_path / "log.tsv.gz").write_bytes(gzip.compress(TABLE.encode()))
+    (tmp_path / "log.tsv.gz").write_bytes(gzip.compress(TABLE.encode(), mtime=0))
     sources.check_local_files({"mine": settings})
     assert sources.unjudged(settings) == {"log": tmp_path / "log.tsv.gz"}
