@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shlex
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -320,13 +319,13 @@ def made_unmeasured(
     """What a table without judged queries has made, and the command that searches with it.
 
     Args:
-        made: files of models and indexes.
+        made: files of models, and folders of indexes.
         rows: as `condenser.experiment.tables.table_rows` gives them.
         overlays: the configuration files that the workflow was started with.
     """
-    folders = dict.fromkeys(str(file.parent) for file in made)
+    folders = dict.fromkeys(str(file.parent if file.suffix else file) for file in made)
     *others, last = dict.fromkeys(row["system"] for row in rows)
-    given = f' SNAKEMAKE_ARGS="--configfile {shlex.join(overlays)}"' if overlays else ""
+    given = f' CONFIG="{" ".join(overlays)}"' if overlays else ""
     return "\n".join(
         [
             f"Made: {', '.join(folders)}.",

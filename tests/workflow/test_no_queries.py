@@ -110,7 +110,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
     models = "results/texts/models"
     assert f"Made: results/texts/bm25/index, {models}/backbone, {models}/mlm, {models}/ict, " in said
     search = 'make search DATASET=texts SYSTEM=cocondenser-zeroshot QUERY="..."'
-    assert f'{search} SNAKEMAKE_ARGS="--configfile configs/tiny.yaml overlay.yaml"' in said
+    assert f'{search} CONFIG="configs/tiny.yaml overlay.yaml"' in said
     for name in ("backbone", "mlm", "ict", "condenser", "cocondenser"):
         assert (texts / "models" / name / "model.safetensors").is_file()
     assert (texts / "bm25/index").is_dir() and not (texts / "systems").exists()
