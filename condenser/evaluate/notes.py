@@ -54,7 +54,8 @@ def notes_of_table(
         splits = [split for one in noted["texts"] if one["dataset"] == name for split in one["splits"]]
         unknown = unknown_lines(texts, model, splits=dict.fromkeys(splits), above=unknown_words)
         lines += [f"{of_place[name]}{line}" for line in unknown]
-    lines += trivial_lines(columns, {name: of_set["passages"] for name, of_set in counts.items()})
+    ranked = {name: of_set.get("documents", of_set["passages"]) for name, of_set in counts.items()}
+    lines += trivial_lines(columns, ranked)
     lines += update_lines(noted["trainings"], losses)
     compared = [one for column in found.values() for one in column.comparisons.values()]
     lines += holm_note((one.verdict, one.low, one.high) for one in compared)
@@ -72,14 +73,14 @@ def unknown_lines(texts: TextLengths, model: str, *, splits: Iterable[str], abov
     ]
 
 
-def trivial_lines(columns: Sequence[Column], num_passages: Mapping[str, int]) -> list[str]:
-    """The columns in which every ranking of all passages has the same value."""
+def trivial_lines(columns: Sequence[Column], num_ranked: Mapping[str, int]) -> list[str]:
+    """The columns in which every ranking of all passages, or documents, has the same value."""
     lines = []
     for column in columns:
-        rows = num_passages[column.dataset]
+        rows = num_ranked[column.dataset]
         if parse(column.measure).is_trivial(num_passages=rows, run_depth=column.depth or 0):
             lines.append(
-                f"{column.name} tells no ranking from another: its depth takes in all {rows:,} passages."
+                f"{column.name} tells no ranking from another: its depth takes in all {rows:,} texts that are ranked."
             )
     return lines
 

@@ -62,7 +62,7 @@ def test_a_table_says_what_was_left_out_cut_unknown_trivial_and_made(tmp_path: P
         "backbone: [CLS] is assumed.",
         "37.0 % of the words of the passages are unknown to the vocabulary of backbone, which reads [UNK] in "
         "place of each.",
-        "R@1000 tells no ranking from another: its depth takes in all 300 passages.",
+        "R@1000 tells no ranking from another: its depth takes in all 300 texts that are ranked.",
         "condenser: 18 updates, 0.25 epochs.",
     ]
 
@@ -91,6 +91,12 @@ def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_
         "other: C: None of the 300 passages is longer than 200 tokens.",
         "backbone: [CLS] is assumed.",
     ]
+
+
+def test_a_depth_beyond_the_documents_tells_nothing_however_many_passages_they_have(tmp_path: Path) -> None:
+    counts = {"mine": {"passages": 5000, "documents": 40}}
+    line = "R@1000 tells no ranking from another: its depth takes in all 40 texts that are ranked."
+    assert line in notes(tmp_path, counts=counts)
 
 
 @pytest.mark.parametrize(
