@@ -80,7 +80,8 @@ def trivial_lines(columns: Sequence[Column], num_ranked: Mapping[str, int]) -> l
         rows = num_ranked[column.dataset]
         if parse(column.measure).is_trivial(num_passages=rows, run_depth=column.depth or 0):
             lines.append(
-                f"{column.name} tells no ranking from another: its depth takes in all {rows:,} texts that are ranked."
+                f"{column.name} tells no ranking from another: its depth takes in all {rows:,} texts "
+                "that are ranked."
             )
     return lines
 
