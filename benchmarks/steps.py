@@ -5,7 +5,7 @@
 
 Runs the stages themselves (pre-training of --models, with the gradient cache and without it where they may
 use it; fine-tuning, `train`; encoding) on random tokens, with the settings of config.yaml and the given
-files. The texts are as long as the plan assumes for the data set (docs/plan.md), or as --tokens and
+files. The texts are as long as the plan assumes for the data set (docs/using.md), or as --tokens and
 --variation say. The backbone has the shape of the checkpoint of the first model and new weights, or is
 --initial. All stages start from it, with a new head where they need one. Needs no network. The folder is
 made and removed.
@@ -214,7 +214,7 @@ def measure(
 
 
 def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float:
-    """Operations of an update, as docs/plan.md counts them."""
+    """Operations of an update, as docs/using.md counts them."""
     from condenser.pipeline.costs.arithmetic import TRAINING_PASSES
 
     forward = encoder = sum(map(shape.encoder_flops, update.chunks))

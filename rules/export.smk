@@ -1,5 +1,5 @@
 # Needs: a bi-encoder with its vectors of the collection; where queries are judged, its metrics. Makes: a folder
-# that sentence-transformers, transformers, Pyserini and ONNX Runtime read (docs/export.md), once they have ranked
+# that sentence-transformers, transformers, Pyserini and ONNX Runtime read (docs/using.md), once they have ranked
 # with it as this workflow does.
 
 

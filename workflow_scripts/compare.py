@@ -5,7 +5,7 @@
         --output results/msmarco/table2.tests.tsv --manifest results/msmarco/table2.tests.tsv.manifest.json
 
 Reads the metrics of every row and variant, query by query, in the order of the spec's rows, for one
-evaluation set of its columns after another. Writes the TSV that docs/significance.md describes, and the
+evaluation set of its columns after another. Writes the TSV that docs/using.md describes, and the
 manifest.
 """
 

@@ -12,7 +12,7 @@
         --manifest results/msmarco/systems/condenser-round1/seed42/export.manifest.json
 
 Reads the retriever, the stored vectors, the texts and, where queries are judged, judgements and metrics.
-Writes the folder that docs/export.md describes, complete or not at all, and the manifest. Fails where a
+Writes the folder that docs/using.md describes, complete or not at all, and the manifest. Fails where a
 library ranks otherwise. Settings: `dataset.split`, `recipe.lengths`, `encode`, `compute.threads`,
 `significance`, and `system` for the model card.
 """

@@ -8,7 +8,7 @@
         --manifest results/stsb/systems/condenser-sentences/n500-seed1/metrics.test.json.manifest.json
 
 Reads the similarities and the items. Writes the measures (their means, and the values of each item, which
-docs/significance.md explains) as JSON, and the manifest.
+docs/using.md explains) as JSON, and the manifest.
 """
 
 from __future__ import annotations

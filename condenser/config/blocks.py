@@ -118,7 +118,7 @@ class Metrics(Block):
 
 
 class Significance(Block):
-    """How sure a table is: see docs/significance.md."""
+    """How sure a table is: see docs/using.md."""
 
     confidence: Annotated[float, Field(ge=0.5, lt=1.0)]
     power: Annotated[float, Field(ge=0.5, lt=1.0)]
@@ -142,7 +142,7 @@ class Notes(Block):
 
 
 class Audit(Block):
-    """What an audit looks at, and where its findings begin: see docs/audit.md."""
+    """What an audit looks at, and where its findings begin: see docs/using.md."""
 
     systems: list[Name]
     judges: list[Name]

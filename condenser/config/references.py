@@ -254,7 +254,7 @@ def _check_measures(key: str, names: Iterable[str], *, task: str | None) -> None
         if of != task:
             raise ValueError(
                 f"{key}: expected measures of {task or 'rankings'}, got {name}, which is one of "
-                f"{of or 'rankings'}. See docs/kinds.md."
+                f"{of or 'rankings'}. See docs/extending.md."
             )
 
 

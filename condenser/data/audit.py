@@ -1,6 +1,6 @@
 """Faults in the data, found before they cost: what is short, cut, double, leaked, or no negative.
 
-Nothing is removed. Each finding names ids, a score and what to do; docs/audit.md explains the kinds.
+Nothing is removed. Each finding names ids, a score and what to do; docs/using.md explains the kinds.
 """
 
 from __future__ import annotations

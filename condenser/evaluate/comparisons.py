@@ -22,7 +22,7 @@ from condenser.evaluate.significance import Cell, Comparison, summaries
 from condenser.files import read_json
 
 _TESTS = {False: "randomisation over queries", True: "t test over seeds and queries"}
-_COLUMNS = {  # of `<table>.tests.tsv`; docs/significance.md explains them
+_COLUMNS = {  # of `<table>.tests.tsv`; docs/using.md explains them
     **{"row": "str", "compared_with": "str", "measure": "str"},
     **{"row_mean": "Float64", "compared_with_mean": "Float64"},
     **{"difference": "Float64", "difference_low": "Float64", "difference_high": "Float64"},
@@ -126,7 +126,7 @@ def measured(
 
 
 def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Measured]) -> pd.DataFrame:
-    """A line for each column and comparison, in that order; as in docs/significance.md.
+    """A line for each column and comparison, in that order; as in docs/using.md.
 
     Args:
         rows: as `condenser.experiment.tables.table_rows` gives them.

@@ -1,7 +1,7 @@
 """A retriever as other libraries load it, and the proof that they rank as this workflow does.
 
 Four libraries read the exported folder: sentence-transformers, transformers, Pyserini and ONNX Runtime.
-docs/export.md says what lies in it.
+docs/using.md says what lies in it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,14 @@ from condenser.experiment import merged
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = "benchmarks|condenser|configs|docs|envs|profiles|rules|tests|workflow_scripts"
+TEXTS = {".py", ".smk", ".tsv", ".yaml"}
 PAGES = sorted(page for page in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")] if page.name != "log.md")
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page, as a viewer of Markdown makes them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.M)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -22,9 +29,11 @@ def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -
     text = page.read_text()
     added = set(re.findall(r"^# (\S+)$", text, flags=re.M)) if page.name == "extending.md" else set()
     named = set(re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w/.-]*[\w/]", text)) - added
-    links = {str(page.parent / link) for link in re.findall(r"\]\(([^)#:]+)\)", text)}
     missing = {path for path in named if "NAME" not in path and not (root / path).exists()}
-    missing |= {link for link in links if not Path(link).exists()}
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        target = page.parent / link if link else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            missing.add(f"{link}#{anchor}")
     assert not missing
     rules = "\n".join(file.read_text() for file in root.glob("rules/**/*.smk"))
     for name in re.findall(r"\b(\w+):(?:gpu|mem_mb|runtime)=", text):
@@ -42,3 +51,12 @@ def test_overlays_of_a_page_are_valid(root: Path, tmp_path: Path, page: Path) ->
         local = re.sub(r"\.\./my/(collection|pairs|triplets)|/data/mirror", str(tmp_path), block)
         overlay = yaml.safe_load(local)
         validated(merged(below, overlay))
+
+
+def test_pages_that_code_and_configuration_name_exist(root: Path) -> None:
+    folders = ["benchmarks", "condenser", "configs", "profiles", "rules", "tests", "workflow_scripts"]
+    files = [file for folder in folders for file in (root / folder).rglob("*") if file.suffix in TEXTS]
+    files += [root / name for name in ("config.yaml", "pyproject.toml", "Snakefile", "Makefile")]
+    named = {(str(file), name) for file in files for name in re.findall(r"docs/\w+\.md", file.read_text())}
+    assert len({name for _, name in named}) > 3
+    assert not {(file, name) for file, name in named if not (root / name).exists()}

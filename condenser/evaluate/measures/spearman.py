@@ -6,7 +6,7 @@ A correlation is no mean over pairs. So that its uncertainty can be told like th
 a jackknife pseudo-value, n r - (n - 1) r_i, where r_i is the correlation without the pair. All of them are
 moved by one number so that their mean is r itself. To first order their spread is that of r over other pairs.
 Source: Efron and Tibshirani 1993, ch. 11; moved ("normalised") and taken as scores of readers on cases:
-Hillis et al., Statistics in Medicine 2005. docs/significance.md says how this was checked.
+Hillis et al., Statistics in Medicine 2005. docs/using.md says how this was checked.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What a table will cost, worked out before anything runs: docs/plan.md."""
+"""What a table will cost, worked out before anything runs: docs/using.md."""
