@@ -172,7 +172,7 @@ def _onnx_session(form: Form) -> Any:
         form.inputs / "model", attn_implementation="eager", add_pooling_layer=False
     )
     ids = torch.ones(2, 9, dtype=torch.int64)
-    names, file = ("input_ids", "attention_mask"), form.work / "plain.onnx"
+    names, file = ["input_ids", "attention_mask"], form.work / "plain.onnx"
     logging.getLogger("onnxruntime.transformers").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
