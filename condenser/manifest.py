@@ -68,7 +68,7 @@ class Manifest:
                 sys.exit(0)
             _sweep(self._path)
         if os.environ.get("RANK", "0") == "0":
-            self._refuse_damaged_inputs()
+            self._refuse_damaged(self._input_digests)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -91,13 +91,19 @@ class Manifest:
     def _input_digests(self) -> dict[str, str]:
         return self._digests(self._inputs)
 
-    def _refuse_damaged_inputs(self) -> None:
-        """See that the inputs are as their stages wrote them; the manifest needs their digests in any case.
+    def add_inputs(self, files: Sequence[Path]) -> None:
+        """Name further inputs, which were not known before the job began."""
+        digests = self._digests(files)
+        self._refuse_damaged(digests)
+        self._input_digests.update(digests)
+
+    def _refuse_damaged(self, digests: dict[str, str]) -> None:
+        """See that inputs are as their stages wrote them; the manifest needs their digests in any case.
 
         Raises:
             ValueError: the bytes of an input are not those of its own manifest.
         """
-        for file, digest in _beside(self._path, self._input_digests).items():
+        for file, digest in _beside(self._path, digests).items():
             record = record_of(file)
             if record is not None and record.outputs[file] != digest:
                 raise ValueError(
@@ -118,13 +124,8 @@ class Manifest:
         outputs: Sequence[str | Path],
         counts: dict[str, Any],
         device: str = "cpu",
-        work_folder: Path | None = None,
     ) -> None:
-        """Write the manifest with the digests of the outputs; call it last, when they are in place.
-
-        Then remove `work_folder`: Snakemake deletes the outputs of a job that is killed before that, and
-        the job resumes from its work folder.
-        """
+        """Write the manifest with the digests of the outputs; call it last, when they are in place."""
         record: dict[str, Any] = {
             "spec": self._spec,
             "inputs": self._input_digests,
@@ -140,8 +141,6 @@ class Manifest:
         if RUN_VARIABLE in os.environ:
             record["run"] = json.loads(os.environ[RUN_VARIABLE])
         write_json(self._path, sealed(record))
-        if work_folder is not None:
-            shutil.rmtree(work_folder)
 
     def _digests(self, paths: Sequence[Path]) -> dict[str, str]:
         """SHA-256 by path relative to the manifest's folder, so that a moved folder still verifies."""

@@ -1,9 +1,7 @@
-"""How every program of workflow_scripts runs: arguments, one-line errors, log, signals, and its end."""
+"""How every program of workflow_scripts runs: one-line errors, log, signals, and its end."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import logging
 import os
 import re
@@ -13,7 +11,6 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 log = logging.getLogger("condenser")
 
@@ -27,27 +24,6 @@ ctypes.CDLL(None).prctl(1, int(sys.argv[1]), 0, 0, 0)
 if os.getppid() != int(sys.argv[2]): sys.exit("the parent ended first")
 os.execv(sys.argv[3], sys.argv[3:])
 """
-
-
-def job_parser(description: str | None) -> argparse.ArgumentParser:
-    """The arguments that every job has; the program adds its own. `description` is its docstring."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--spec", type=json.loads, required=True, help="the job's spec, as JSON")
-    parser.add_argument("--manifest", type=Path, required=True, help="of the result, written last")
-    return parser
-
-
-def training_parser(description: str | None) -> argparse.ArgumentParser:
-    """The arguments that every training has (`condenser.train.machine.run_training`)."""
-    parser = job_parser(description)
-    parser.add_argument("--output", type=Path, required=True, help="the model's folder")
-    parser.add_argument("--work-folder", type=Path, required=True, help="of this spec's checkpoints")
-    parser.add_argument("--checkpoint-every-s", type=int, required=True)
-    parser.add_argument("--checkpoints-kept", type=int, required=True)
-    parser.add_argument("--bad-loss-patience", type=int, required=True)
-    return parser
 
 
 class _WithoutPasswords(logging.Filter):
@@ -67,7 +43,7 @@ def without_passwords(text: str) -> str:
     return re.sub(r"//[^\s/]*@", "//***@", text)
 
 
-def run(main: Callable[[Sequence[str] | None], None]) -> None:
+def run(main: Callable[[], None]) -> None:
     """Run a program's `main`: a person's mistake is one line on standard error and status 1.
 
     So is a refusal of memory by the system or a GPU. A defect of ours prints its traceback, then the line.
@@ -83,7 +59,7 @@ def run(main: Callable[[Sequence[str] | None], None]) -> None:
     if CONTROLLER_VARIABLE in os.environ:
         _end_with(int(os.environ[CONTROLLER_VARIABLE]))
     try:
-        main(None)
+        main()
     except (ValueError, FileNotFoundError, PermissionError) as error:
         print(without_passwords(f"error: {error}"), file=sys.stderr)
         log.debug("", exc_info=error)

@@ -12,7 +12,7 @@ rule ask:
     conda:
         "../envs/ask.yaml"
     params:
-        program=program("ask"),
+        program=ROOT / "workflow_scripts" / "ask.py",
         known=lambda wildcards: write_known(
             config,
             Path("results"),
@@ -22,4 +22,4 @@ rule ask:
             specs=SPECS,
         ),
     shell:
-        "{params.program} --known {params.known:q} 2>&1 | tee {log:q}"
+        "python {params.program:q} --known {params.known:q} 2>&1 | tee {log:q}"

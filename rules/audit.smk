@@ -20,14 +20,8 @@ rule audit:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        program=program("audit"),
-        spec=spec(
+        job=job(
             "audit", settings=["audit", "lengths", "dataset.split"], packages=["numpy"]
         ),
-        files=given(
-            "train_queries", "eval_queries", "qrels", "examples", "runs", "lengths"
-        ),
     shell:
-        "{params.program} --spec {params.spec:q} --collection {input.collection:q} {params.files}"
-        " --output {output.findings:q} --counts {output.counts:q} --manifest {output.manifest:q}"
-        " 2>&1 | tee {log:q}"
+        RUN

@@ -1,9 +1,8 @@
-# Shared by all rules: the validated configuration, and the options of the programs.
+# Shared by all rules: the validated configuration.
 
 import gc
 import os
 import re
-import shlex
 import sys
 from pathlib import Path
 
@@ -45,44 +44,10 @@ except OSError as error:
         "work in a copy of this folder that you may write to, with results/ linked to the original."
     )
 
-# Settings that change no result are options of the programs, and no part of a spec.
-SAFETY = environment.flags(config["safety"])
-DOWNLOADS = environment.flags(config["downloads"])
-MIRROR = environment.flags({"mirror": config["downloads"]["mirror"]})
-LAUNCH = environment.flags(
-    {"device": config["compute"]["device"], "stop_timeout_s": 600}
-)
 THREADS = config["compute"]["threads"]
 # What computes on a GPU asks for one; profiles give a training more. It starts a process for each,
 # and one where there is none.
 GPUS = 0 if config["compute"]["device"] == "cpu" else 1
-
-
-def program(name):
-    """A param: the beginning of a job's command line."""
-    return lambda wildcards: f"python {script(name)}"
-
-
-def launched(name):
-    """A param: the same of a training, as one process for each GPU of the job."""
-    return lambda wildcards, resources: (
-        f"python {script('launch')} --processes {resources.gpu} {LAUNCH} -- {script(name)}"
-    )
-
-
-def script(name):
-    """The path of a program, quoted for the shell."""
-    return shlex.quote(str(ROOT / "workflow_scripts" / f"{name}.py"))
-
-
-def given(*names):
-    """A param: options for those of these inputs that a job has, such as `--subset FILE`."""
-    return lambda wildcards, input: " ".join(
-        f"--{name.replace('_', '-')} "
-        + " ".join(map(shlex.quote, [files] if isinstance(files, str) else files))
-        for name in names
-        if (files := input.get(name))
-    )
 
 
 def source_module(settings):

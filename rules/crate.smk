@@ -22,9 +22,6 @@ rule crate:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        program=program("crate"),
-        spec=spec("crate"),
+        job=job("crate"),
     shell:
-        "{params.program} --spec {params.spec:q} --table {input.table:q}"
-        " --manifests {input.manifests:q} --workflow {input.workflow:q}"
-        " --output {output.crate:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

@@ -15,12 +15,9 @@ rule download:
     conda:
         "../envs/data.yaml"
     params:
-        program=program("download"),
-        options=DOWNLOADS,
-        spec=spec("download"),
+        job=job("download", options=config["downloads"]),
     shell:
-        "{params.program} --spec {params.spec:q} --output {output.file:q}"
-        " {params.options} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 # Needs: installed packages, a folder of the user's, or official files.
@@ -32,10 +29,10 @@ for name, entry in config["datasets"].items():
         name:
             f"collect_{name}"
         input:
-            [f"results/downloads/{file}" for file in sources.raw_files(entry)],
-            list(map(str, sources.local_files(entry))),
+            downloads=[f"results/downloads/{file}" for file in sources.raw_files(entry)],
+            files=list(map(str, sources.local_files(entry))),
         output:
-            [
+            files=[
                 f"results/{name}/data/{file}"
                 for file in (
                     *(
@@ -58,8 +55,7 @@ for name, entry in config["datasets"].items():
             mem_mb=growing(8000),
             runtime=growing(480),
         params:
-            program=program("collect"),
-            spec=spec(
+            job=job(
                 "collect",
                 named=f"collect_{name}",
                 fixed={"dataset": name},
@@ -70,10 +66,8 @@ for name, entry in config["datasets"].items():
                 ],
                 modules=source_module,
             ),
-            folder=lambda wildcards, output: os.path.dirname(output[0]),
         shell:
-            "{params.program} --spec {params.spec:q} --raw {input:q}"
-            " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+            RUN
 
 
 # Needs: a file of queries without judgements. Makes: the same as the queries of a split, checked and counted.
@@ -103,17 +97,14 @@ for name, entry in config["datasets"].items():
                 mem_mb=growing(4000),
                 runtime=growing(60),
             params:
-                program=program("queries"),
-                spec=spec(
+                job=job(
                     "queries",
                     named=f"queries_{name}",
                     fixed={"dataset": name},
                     settings=["dataset.bad_rows"],
                 ),
-                folder=lambda wildcards, output: os.path.dirname(output.queries),
             shell:
-                "{params.program} --spec {params.spec:q} --file {input.file:q}"
-                " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+                RUN
 
 
 # Needs: the collection and a tokenizer. Makes: memory-mapped 16-bit token shards, cut as embeddings are.
@@ -139,18 +130,13 @@ rule tokens:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        program=program("tokens"),
-        spec=spec(
+        job=job(
             "tokens",
             settings=["encode.block_rows", "encode.separator"],
             packages=["tokenizers", "sentencex"],
         ),
-        prefix=lambda wildcards, output: output.tokens.removesuffix(".tokens.npy"),
     shell:
-        "{params.program} --spec {params.spec:q} --collection {input.collection:q}"
-        " --doc-ids {input.doc_ids:q} --tokenizer $(dirname {input.tokenizer:q})"
-        " --shard {wildcards.shard} --output-prefix {params.prefix:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule query_tokens:
@@ -171,13 +157,9 @@ rule query_tokens:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        program=program("query_tokens"),
-        spec=spec("query_tokens", packages=["tokenizers"]),
-        prefix=lambda wildcards, output: output.tokens.removesuffix(".tokens.npy"),
+        job=job("query_tokens", packages=["tokenizers"]),
     shell:
-        "{params.program} --spec {params.spec:q} --queries {input.queries:q}"
-        " --tokenizer $(dirname {input.tokenizer:q}) --output-prefix {params.prefix:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 # Needs: the counts of all token shards, and the backbone. Makes: how long the texts of a data set are, which
@@ -206,13 +188,9 @@ rule lengths:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        program=program("lengths"),
-        spec=spec("lengths", packages=["numpy", "tokenizers"]),
-        queries=given("queries"),
+        job=job("lengths", packages=["numpy", "tokenizers"]),
     shell:
-        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
-        " --passages {input.passages:q} {params.queries} --output {output.lengths:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 # Needs: the train queries or sentences. Makes: the ids of a subset; of one seed, smaller ones lie inside larger
@@ -231,11 +209,9 @@ rule subset:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        program=program("subset"),
-        spec=spec("subset", settings=["train_queries", "seed"], packages=["numpy"]),
+        job=job("subset", settings=["train_queries", "seed"], packages=["numpy"]),
     shell:
-        "{params.program} --spec {params.spec:q} --queries {input.queries:q}"
-        " --output {output.ids:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 # Makes: all that comes from outside, so that the rest can run on nodes without a network.

@@ -20,15 +20,11 @@ rule examples:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        program=program("examples"),
-        spec=spec(
+        job=job(
             "examples",
             settings=["dataset.source", "dataset.split", "recipe.negatives", "seed"],
             packages=["numpy"],
             modules=source_module,
         ),
-        files=given("run", "raw", "collection", "subset"),
     shell:
-        "{params.program} --spec {params.spec:q} {params.files}"
-        " --queries {input.queries:q} --qrels {input.qrels:q} --output {output.examples:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

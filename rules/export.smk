@@ -33,8 +33,7 @@ rule export:
         mem_mb=growing(16000),
         runtime=growing(480),
     params:
-        program=program("export"),
-        spec=spec(
+        job=job(
             "export",
             settings=[
                 "dataset.split",
@@ -57,10 +56,5 @@ rule export:
                 "sentence-transformers",
             ],
         ),
-        folder=lambda wildcards, output: os.path.dirname(output.agreement),
-        given=given("queries", "qrels", "metrics", "lengths"),
     shell:
-        "{params.program} --spec {params.spec:q} --retriever $(dirname {input.model:q})"
-        " --embeddings {input.embeddings:q} --collection {input.collection:q}"
-        " --doc-ids {input.doc_ids:q} --counts {input.counts:q} {params.given}"
-        " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

@@ -29,8 +29,7 @@ rule attention_entropy:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        program=program("attention_entropy"),
-        spec=spec(
+        job=job(
             "attention_entropy",
             settings=[
                 "recipe.lengths.passage",
@@ -40,11 +39,8 @@ rule attention_entropy:
             ],
             packages=TORCH,
         ),
-        lengths=given("lengths"),
     shell:
-        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q}) {params.lengths}"
-        " --tokens {input.tokens:q} --doc-ids {input.doc_ids:q} --output {output.entropies:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule figure:
@@ -69,8 +65,7 @@ rule figure:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        program=program("figure"),
-        spec=spec(
+        job=job(
             "figure",
             settings=["figure", "significance"],
             packages=["matplotlib", "numpy", "pandas", "scipy"],
@@ -79,6 +74,4 @@ rule figure:
             ],
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --files {input.files:q} {input.published:q}"
-        " --table {output.table:q} --picture {output.picture:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

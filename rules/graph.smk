@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from condenser.files import canonical_json
+from condenser.job import write_job
 from condenser.pipeline import specs
 from condenser.pipeline.specs import Stage
 
@@ -58,26 +58,57 @@ SPECS = specs.Specs(
 )
 
 
-def spec(stage, *, named=None, fixed=None, **declared):
-    """The param that decides reruns, the canonical spec of the job; declares what its stage depends on."""
+RUN = "{params.job} 2>&1 | tee {log:q}"  # the shell line of every rule
+
+
+def job(stage, *, named=None, fixed=None, options=None, processes=False, **declared):
+    """A param: the program of a rule and its job, a file; declares what the results of the rule depend on.
+
+    `options` change no result: values by name, or a function of wildcards, threads and resources. With
+    `processes` the program is started once on each GPU of the job.
+    """
     RULES[named or stage] = stage, fixed or {}
     SPECS.stages[stage] = Stage(**declared)
 
-    def of(wildcards, input):
+    def command(wildcards, input, output, threads, resources):
         try:
             names = {**(fixed or {}), **dict(wildcards.items())}
-            return canonical_json(SPECS.spec(stage, names, inputs=list(input)))
+            spec = SPECS.spec(stage, names, inputs=list(input))
         except (LookupError, ValueError) as error:
             sys.exit(f"error: {stage}: {error}")
+        given = (
+            options(wildcards, threads, resources)
+            if callable(options)
+            else dict(options or {})
+        )
+        if processes:
+            given["processes"] = max(1, resources.gpu)
+        return command_of(
+            stage,
+            **{"settings" if key == "config" else key: spec[key] for key in spec},
+            input=by_name(input),
+            output=by_name(output),
+            work=f"{WORK}/{stage}-{SPECS.hash(stage, names)[:16]}",
+            options=given,
+        )
 
-    return of
+    return command
 
 
-def work(stage):
-    """The folder in which a long job keeps partial work, keyed by its spec."""
-    return lambda wildcards, input: (
-        f"{WORK}/{stage}-{SPECS.hash(stage, dict(wildcards.items()))[:16]}"
-    )
+def command_of(rule, **written):
+    """A program and its job, which is written to a file: 500 shards would not fit into a command line."""
+    written.pop("stage", None)
+    file = write_job(Path(".snakemake", "jobs"), {"rule": rule, **written})
+    program = ROOT / "workflow_scripts" / f"{rule}.py"
+    return f"python {shlex.quote(str(program))} {file}"
+
+
+def by_name(files):
+    """The files of a job by name, one or a list."""
+    return {
+        name: given if isinstance(given, str) else list(given)
+        for name, given in files.items()
+    }
 
 
 def growing(first):
@@ -85,10 +116,9 @@ def growing(first):
     return lambda wildcards, attempt: first * attempt
 
 
-def planned_table(wildcards):
+def planned_table(dataset, table):
     """The job of a plan's table, and the folder of the files on the jobs behind it."""
-    names = {"dataset": wildcards.dataset, "table": wildcards.table}
-    return ("table", names), Path(WORK, "plan", wildcards.dataset)
+    return ("table", {"dataset": dataset, "table": table}), Path(WORK, "plan", dataset)
 
 
 def behind_of(target):

@@ -82,14 +82,15 @@ def negatives_source(wildcards):
     entry = config["datasets"][wildcards.dataset]
     given = sources.example_files(entry, wildcards.system)
     if given:
-        return {"raw": [f"results/downloads/{name}" for name in given]}
+        return {"raw": [f"results/downloads/{name}" for name in given], "run": []}
     return {
+        "raw": [],
         "run": run_file(
             wildcards.dataset,
             wildcards.system,
             wildcards.variant,
             split_of(wildcards.dataset, "train_split"),
-        )
+        ),
     }
 
 
@@ -170,7 +171,7 @@ def start_of_sentences(wildcards):
 def evaluation_files(wildcards):
     """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
     if not experiment.is_measured(config, wildcards.dataset):
-        return {}
+        return {"queries": [], "qrels": [], "metrics": []}
     split = split_of(wildcards.dataset, "eval_split")
     folder = f"results/{wildcards.dataset}/data"
     return {
@@ -277,14 +278,14 @@ def rows_of_table(wildcards):
     """The metrics of a table's rows; without judged queries, what the rows make of the collection."""
     dataset = wildcards.dataset
     if experiment.is_measured(config, dataset):
-        return {"metrics": metrics_of_table(wildcards)}
+        return {"metrics": metrics_of_table(wildcards), "models": []}
     models = [
         file
         for row in rows_that_fit(wildcards)
         for variant in row["variants"]
         for file in made_from_texts(dataset, row["system"], variant)
     ]
-    return {"models": list(dict.fromkeys(models))}
+    return {"metrics": [], "models": list(dict.fromkeys(models))}
 
 
 def made_from_texts(dataset, system, variant):
@@ -326,11 +327,12 @@ def audited_files(wildcards):
             lengths_file(dataset, model)
             for model in experiment.checkpoints_of(config, dataset)
         ],
+        **{name: [] for name in ("train_queries", "examples", "runs")},
     }
     if train := entry.get("train_split"):
         variant = f"seed{config['seed']}"
         files |= {
-            "train_queries": [f"{folder}/queries.{train}.jsonl"],
+            "train_queries": f"{folder}/queries.{train}.jsonl",
             "examples": [
                 system_file(dataset, system, variant, "examples.jsonl")
                 for system in audit["systems"]

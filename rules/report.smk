@@ -5,9 +5,30 @@
 # (rules/snakemake.smk, as of a plan). The manifest names the results that are shown, so that `verify` calls a
 # report stale when one of them has changed, and not when there is more to show.
 
+import functools
+
 from condenser.report.state import write_state
 
 PAGE = Path(os.path.relpath(ROOT / "condenser" / "report"))
+
+
+@functools.lru_cache(1)
+def _state(dataset):
+    return write_state(
+        Path(WORK, "report"),
+        Path("results"),
+        dataset,
+        spec_of=SPECS.spec,
+        manifest_of=manifest_of,
+        benchmark_of=benchmark_of,
+        could_be_made=could_be_made(dataset),
+        behind_of=behind_of,
+    )
+
+
+def state_of(wildcards):
+    """The file on what has been made of a data set so far."""
+    return _state(wildcards.dataset)
 
 
 rule report:
@@ -33,18 +54,14 @@ rule report:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        program=program("report"),
-        spec=spec("report", settings=["report"], packages=["jinja2", "numpy"]),
-        counted=lambda wildcards: write_state(
-            Path(WORK, "report"),
-            Path("results"),
-            wildcards.dataset,
-            spec_of=SPECS.spec,
-            manifest_of=manifest_of,
-            benchmark_of=benchmark_of,
-            could_be_made=could_be_made(wildcards.dataset),
-            behind_of=behind_of,
+        job=job(
+            "report",
+            settings=["report"],
+            packages=["jinja2", "numpy"],
+            options=lambda wildcards, threads, resources: {
+                "counted": state_of(wildcards)
+            },
         ),
+        counted=lambda wildcards: state_of(wildcards),
     shell:
-        "{params.program} --spec {params.spec:q} --state {params.counted:q}"
-        " --output {output.report:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

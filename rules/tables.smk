@@ -19,18 +19,14 @@ rule metrics:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        program=program("metrics"),
-        spec=spec(
+        job=job(
             "metrics",
             settings=["metrics"],
             packages=["numpy"],
             modules=measure_modules,
         ),
-        texts=given("texts"),
     shell:
-        "{params.program} --spec {params.spec:q} --run {input.run:q}"
-        " --qrels {input.qrels:q} {params.texts} --output {output.metrics:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule table:
@@ -57,8 +53,7 @@ rule table:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        program=program("table"),
-        spec=spec(
+        job=job(
             "table",
             settings=["table", "significance", "notes"],
             packages=["numpy", "pandas", "scipy"],
@@ -68,14 +63,10 @@ rule table:
                     for column in settings["table"]["columns"]
                 )
             ),
+            options={"overlays": overlay_files()},
         ),
-        rows=given("metrics", "models", "lengths", "losses"),
-        published=given("published"),
-        overlays=f"--overlays {shlex.join(overlay_files())}" if overlay_files() else "",
     shell:
-        "{params.program} --spec {params.spec:q} {params.rows} {params.overlays}"
-        " --counts {input.counts:q} {params.published} --output {output.table:q}"
-        " --notes {output.notes:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule compare:
@@ -98,8 +89,7 @@ rule compare:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        program=program("compare"),
-        spec=spec(
+        job=job(
             "compare",
             settings=[
                 "table.rows",
@@ -110,5 +100,4 @@ rule compare:
             packages=["numpy", "pandas", "scipy"],
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --metrics {input.metrics:q}"
-        " --output {output.tests:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

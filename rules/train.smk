@@ -3,21 +3,7 @@
 # starts from the pre-trained model again and reads one more file of examples.
 
 
-FINE_TUNING = (  # what of a recipe a training reads
-    "tied",
-    "lengths",
-    "batch_size",
-    "passages_per_query",
-    "rows_per_chunk",
-    "epochs",
-    "updates",
-    "scale",
-    "learning_rate",
-    "weight_decay",
-    "warmup_ratio",
-    "max_grad_norm",
-    "drop_last",
-)
+from condenser.config.blocks import FineTuning
 
 
 rule train:
@@ -53,13 +39,11 @@ rule train:
         mem_mb=growing(16000),
         runtime=growing(1440),
     params:
-        program=launched("train"),
-        options=SAFETY,
-        spec=spec(
+        job=job(
             "train",
             settings=[
                 "system",
-                *(f"recipe.{key}" for key in FINE_TUNING),
+                *(f"recipe.{key}" for key in FineTuning.model_fields),
                 "compute",
                 "seed",
             ],
@@ -67,16 +51,8 @@ rule train:
             modules=lambda settings: [
                 kinds.module_name(SYSTEMS, settings["system"]["kind"])
             ],
-        ),
-        work=work("train"),
-        lengths=given("lengths"),
-        folder=lambda wildcards, output: os.path.dirname(output.model),
-        query_prefix=lambda wildcards, input: input.query_tokens.removesuffix(
-            ".tokens.npy"
+            options=config["safety"],
+            processes=True,
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --initial $(dirname {input.initial:q})"
-        " --collection-tokens {input.tokens:q} --query-tokens {params.query_prefix:q}"
-        " --doc-ids {input.doc_ids:q} --queries {input.queries:q} --examples {input.examples:q} {params.lengths}"
-        " --output {params.folder:q} --work-folder {params.work:q}"
-        " --manifest {output.manifest:q} {params.options} 2>&1 | tee {log:q}"
+        RUN

@@ -12,22 +12,21 @@ rule verify:
     conda:
         "../envs/verify.yaml"
     params:
-        program=program("verify"),
-        current=lambda wildcards: write_current(
-            Path("results"),
-            Path(".snakemake", "current.json"),
-            datasets=config["datasets"],
-            spec_of=SPECS.spec,
-            manifest_of=manifest_of,
-        ),
-        # a file that the run does not depend on, so it is no input
-        options=lambda wildcards: environment.flags(
-            {
-                name.lower(): os.environ[name]
-                for name in ("DATASET", "AGAINST")
-                if os.environ.get(name)
-            }
+        # AGAINST is a file that the run does not depend on, so it is no input
+        job=lambda wildcards: command_of(
+            "verify",
+            options={
+                "results": "results",
+                "current": write_current(
+                    Path("results"),
+                    Path(".snakemake", "current.json"),
+                    datasets=config["datasets"],
+                    spec_of=SPECS.spec,
+                    manifest_of=manifest_of,
+                ),
+                "dataset": os.environ.get("DATASET") or None,
+                "against": os.environ.get("AGAINST") or None,
+            },
         ),
     shell:
-        "{params.program} --results results --current {params.current:q} {params.options}"
-        " 2>&1 | tee {log:q}"
+        RUN

@@ -15,13 +15,12 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from condenser import program
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -35,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--depth", type=int, default=10, help="passages shown, at most 100")
     parser.add_argument("--serve", action="store_true", help="serve the page")
     parser.add_argument("--port", type=int, help="of the page; else 8017, or a free one")
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"  # nothing here needs a network
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that wait leave the cores to trainings
 

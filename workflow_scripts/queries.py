@@ -1,10 +1,6 @@
 """Check queries without judgements, and write them as those of a split.
 
-    python workflow_scripts/queries.py \\
-        --spec '{"wildcards": {"dataset": "mine", "split": "log"}, \
-"config": {"dataset": {"bad_rows": "strict"}}, ...}' \\
-        --file ../mine/log.tsv --output results/mine/queries/log \\
-        --manifest results/mine/queries/log.manifest.json
+    python workflow_scripts/queries.py .snakemake/jobs/queries-0123456789abcdef.json
 
 Reads a file of queries: JSON Lines or TSV, plain or gzip. Writes queries.<name>.jsonl, rejected.jsonl (the
 rows left out under bad_rows: skip), counts.json, and the manifest.
@@ -12,32 +8,21 @@ rows left out under bad_rows: skip), counts.json, and the manifest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
-from condenser import program
-from condenser.manifest import Manifest
+from condenser.job import Job, run_job
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = program.job_parser(__doc__)
-    parser.add_argument("--file", type=Path, required=True, help="the user's queries")
-    parser.add_argument("--output", type=Path, required=True, help="folder of what is written")
-    arguments = parser.parse_args(argv)
-    manifest = Manifest(arguments.manifest, arguments.spec, inputs=[arguments.file])
-
+def main(job: Job) -> dict[str, Any]:
     from condenser.data.unjudged import collect_unjudged
 
-    name = arguments.spec["wildcards"]["split"]
-    counts = collect_unjudged(
-        arguments.file,
-        arguments.output,
-        name=name,
-        bad_rows=arguments.spec["config"]["dataset"]["bad_rows"],
+    return collect_unjudged(
+        job.input.file,
+        job.output.queries.parent,
+        name=job.wildcards["split"],
+        bad_rows=job.settings["dataset"]["bad_rows"],
     )
-    outputs = [f"queries.{name}.jsonl", "rejected.jsonl", "counts.json"]
-    manifest.write(outputs=[arguments.output / file for file in outputs], counts=counts)
 
 
 if __name__ == "__main__":
-    program.run(main)
+    run_job(main)

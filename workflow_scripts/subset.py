@@ -1,9 +1,6 @@
-"""Draw a subset of the train queries.
+"""Draw a subset of the train queries or sentences.
 
-    python workflow_scripts/subset.py --spec '{"config": {"train_queries": 1000, "seed": 1}, ...}' \\
-        --queries results/msmarco/data/queries.train.jsonl \\
-        --output results/msmarco/subsets/n1000-seed1.txt \\
-        --manifest results/msmarco/subsets/n1000-seed1.txt.manifest.json
+    python workflow_scripts/subset.py .snakemake/jobs/subset-0123456789abcdef.json
 
 Reads the train queries. Writes the ids of the subset, one a line, in the order of the queries, and the
 manifest. Of one seed, a smaller subset lies inside a larger one.
@@ -11,28 +8,19 @@ manifest. Of one seed, a smaller subset lies inside a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from typing import Any
 
-from condenser import program
-from condenser.manifest import Manifest
+from condenser.job import Job, run_job
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = program.job_parser(__doc__)
-    parser.add_argument(
-        "--queries", type=Path, required=True, help="queries.SPLIT.jsonl or items.SPLIT.jsonl"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="the ids")
-    args = parser.parse_args(argv)
-
+def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import write_subset
 
-    config = args.spec["config"]
-    manifest = Manifest(args.manifest, args.spec, inputs=[args.queries])
-    counts = write_subset(args.queries, args.output, count=config["train_queries"], seed=config["seed"])
-    manifest.write(outputs=[args.output], counts=counts)
+    settings = job.settings
+    return write_subset(
+        job.input.queries, job.output.ids, count=settings["train_queries"], seed=settings["seed"]
+    )
 
 
 if __name__ == "__main__":
-    program.run(main)
+    run_job(main)

@@ -5,44 +5,33 @@
 Reads results/ and the specs of the current configuration. Writes nothing. Says on standard output what is
 stale, damaged or of unknown origin, and exits with status 1 if anything is, or if there is nothing to check.
 Of a data set that the configuration lacks it checks the bytes alone, against the manifests.
-With --against, a crate of another run (rules/crate.smk) or the record.json in one, it also names the first
-job of the pipeline whose results differ here, and exits with status 1.
+Compared with AGAINST, a crate of another run (rules/crate.smk) or the record.json in one, it also names the
+first job of the pipeline whose results differ here, and exits with status 1.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from condenser import program
+from condenser.job import Job, run_job
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--results", type=Path, required=True, help="the folder of all results")
-    parser.add_argument(
-        "--current", type=Path, required=True, help="what changed by manifest, from the rule verify"
-    )
-    parser.add_argument("--dataset", help="check the results of this data set alone")
-    parser.add_argument("--against", type=Path, help="a crate of another run, or the record.json in one")
-    arguments = parser.parse_args(argv)
-
+def main(job: Job) -> None:
     from condenser.files import read_json
     from condenser.pipeline.provenance import compare, read_record
     from condenser.pipeline.verify import others_of, results_digest, verify
 
-    record = None if arguments.against is None else read_record(arguments.against)
-    current, dataset = read_json(arguments.current), arguments.dataset or None
-    checked, findings = verify(arguments.results, current=current, dataset=dataset)
+    options = job.options
+    results, dataset, against = Path(options.results), options.dataset, options.against
+    record = None if against is None else read_record(Path(against))
+    current = read_json(Path(options.current))
+    checked, findings = verify(results, current=current, dataset=dataset)
     for finding in findings:
         print(finding)
     print(f"{checked} artefacts checked, {len(findings)} findings")
     if others := others_of(current, dataset=dataset):
-        folders = [arguments.results / name for name in others]
+        folders = [results / name for name in others]
         faulty = [
             folder.name for folder in folders if any(find.path.is_relative_to(folder) for find in findings)
         ]
@@ -50,18 +39,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         noun = "data set" if len(others) == 1 else "data sets"
         print(f"not of this configuration: {len(others)} {noun}, {state}")
     of = f"the results of {dataset}" if dataset else "all results"
-    print(f"digest of {of}: {results_digest(arguments.results, dataset=dataset)}")
+    print(f"digest of {of}: {results_digest(results, dataset=dataset)}")
     if any(finding.kind == "stale" for finding in findings):
         print("stale by this configuration: give verify every --configfile that the results were made with")
     num_compared, difference = (0, None) if record is None else compare(record)
     if difference:
-        print(f"{arguments.against}: the first job with other results is {difference}")
+        print(f"{against}: the first job with other results is {difference}")
     elif record is not None and num_compared == 0:
-        difference = f"{arguments.against}: no job was compared: the results of all of them differ each time"
+        difference = f"{against}: no job was compared: the results of all of them differ each time"
         print(difference)
     elif record is not None:
         print(
-            f"{arguments.against}: {num_compared} of {len(record['jobs'])} jobs compared, all with the same "
+            f"{against}: {num_compared} of {len(record['jobs'])} jobs compared, all with the same "
             f"results; digest {record['digest']}"
         )
     if findings or difference:
@@ -69,4 +58,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    program.run(main)
+    run_job(main)

@@ -81,27 +81,33 @@ class Negatives(Block):
 
 
 class FineTuning(Optimiser):
-    """The train sizes that `epochs_by_size` names have epochs of their own, without bounds of updates."""
+    """What the training of a retriever reads of its recipe."""
 
     batch_size: Count
-    epochs_by_size: dict[Count, Epochs] = Field(default_factory=dict)
-
-
-class Recipe(FineTuning):
-    """How retrievers are fine-tuned and searched on a kind of data."""
-
     tied: bool
     lengths: Lengths
-    negatives: Negatives
-    depth: Depth
     passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
 
 
-class SentenceRecipe(FineTuning):
+class SizedEpochs(Block):
+    """The train sizes that `epochs_by_size` names have epochs of their own, without bounds of updates."""
+
+    epochs_by_size: dict[Count, Epochs] = Field(default_factory=dict)
+
+
+class Recipe(FineTuning, SizedEpochs):
+    """How retrievers are fine-tuned and searched on a kind of data."""
+
+    negatives: Negatives
+    depth: Depth
+
+
+class SentenceRecipe(Optimiser, SizedEpochs):
     """How encoders of sentences are fine-tuned on pairs or triplets."""
 
+    batch_size: Count
     max_tokens: Annotated[int, Field(ge=3, le=512)]
     margin: Positive | None = None  # of triplets
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import datetime
 import json
 import os
-import shlex
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from condenser.manifest import CLAIMS_VARIABLE, RUN_VARIABLE, STARTED_VARIABLE
 from condenser.program import CONTROLLER_VARIABLE
@@ -55,13 +53,3 @@ def run(asked: Sequence[str]) -> dict[str, str]:
     """
     started = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return {RUN_VARIABLE: json.dumps({"started": started, "asked": list(asked)})}
-
-
-def flags(settings: Mapping[str, Any]) -> str:
-    """A block of settings as options of a command line; null as an empty text.
-
-    >>> flags({"retries": 5, "mirror": None})
-    "--retries=5 --mirror=''"
-    """
-    options = ((name.replace("_", "-"), "" if value is None else value) for name, value in settings.items())
-    return " ".join(f"--{name}={shlex.quote(str(value))}" for name, value in options)

@@ -18,41 +18,40 @@ from condenser.program import bound
 
 log = logging.getLogger(__name__)
 
+STOP_TIMEOUT_S = 600  # to save a checkpoint of the largest BERT
 
-def launch(command: Sequence[str], *, processes: int, device: str, stop_timeout_s: int) -> int:
+
+def launch(command: Sequence[str], *, processes: int, device: str) -> int | None:
     """Run a Python program with its arguments as `processes` processes; gives its exit status.
 
-    One process replaces this one, and this function does not return. Several processes are started by
+    One process is this one, which should go on: the status is None. Several processes are started by
     torchrun's agent, on this machine. Process i uses GPU i of those that a scheduler assigned
     (CUDA_VISIBLE_DEVICES), else of the free GPUs, which are claimed. With `device` "cpu" none is claimed.
 
     If a process fails, the others get SIGTERM and, 30 s later, SIGKILL. SIGTERM and Ctrl-C are passed
-    on, and the processes have `stop_timeout_s` seconds to save a checkpoint. If this process is killed,
+    on, and the processes have `STOP_TIMEOUT_S` to save a checkpoint. If this process is killed,
     they get SIGTERM.
 
     The status is that of the process that failed first, or 128 + signal if a signal ended it or all.
 
     Raises:
-        ValueError: `processes` is below 1, the program is missing, or too few GPUs are free.
+        ValueError: `processes` is below 1, or too few GPUs are free.
     """
     if processes < 1:
-        raise ValueError(f"--processes: expected 1 or more, got {processes}.")
-    if not command or not Path(command[0]).is_file():
-        found = command[0] if command else "nothing"
-        raise ValueError(f"command: expected a Python program after --, got {found}. Is the path right?")
+        raise ValueError(f"processes: expected 1 or more, got {processes}.")
     if processes == 1:
         log.info("1 process, %s", _assigned_gpus())
-        os.execv(sys.executable, [sys.executable, *command])
+        return None
 
     from condenser.model.devices import claim_visible_gpus
 
     if device != "cpu":
         claim_visible_gpus(count=processes)
     log.info("%d processes, %s", processes, _assigned_gpus())
-    return _run_agent(command, processes=processes, stop_timeout_s=stop_timeout_s)
+    return _run_agent(command, processes=processes)
 
 
-def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -> int:
+def _run_agent(command: Sequence[str], *, processes: int) -> int:
     # imported here, because most jobs are one process and start a second faster without it
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -87,7 +86,7 @@ def _run_agent(command: Sequence[str], *, processes: int, stop_timeout_s: int) -
             local_addr="127.0.0.1",  # a compute node's own name may not resolve
             max_restarts=0,
             logs_specs=DefaultLogsSpecs(log_dir=folder),
-            shutdown_timeout=stop_timeout_s,
+            shutdown_timeout=STOP_TIMEOUT_S,
         )
         try:
             elastic_launch(config, worker[0])(*worker[1:])

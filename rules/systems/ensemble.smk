@@ -20,8 +20,6 @@ rule ensemble:
         mem_mb=growing(2000),
         runtime=growing(240),
     params:
-        program=program("ensemble"),
-        spec=spec("ensemble", settings=["system", "depth"]),
+        job=job("ensemble", settings=["system", "depth"]),
     shell:
-        "{params.program} --spec {params.spec:q} --runs {input.runs:q}"
-        " --output {output.run:q} --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

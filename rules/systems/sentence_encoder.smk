@@ -29,22 +29,15 @@ rule train_sentences:
         mem_mb=growing(8000),
         runtime=growing(1440),
     params:
-        program=program("train_sentences"),
-        options=SAFETY,
-        spec=spec(
+        job=job(
             "train_sentences",
             settings=["dataset.source", "recipe", "compute", "seed"],
             packages=SENTENCE_PACKAGES,
             modules=source_module,
+            options=config["safety"],
         ),
-        work=work("train_sentences"),
-        folder=lambda wildcards, output: os.path.dirname(output.model),
-        subset=given("subset"),
     shell:
-        "{params.program} --spec {params.spec:q} --initial $(dirname {input.initial:q})"
-        " --items {input.sentences:q} {params.subset} --output {params.folder:q}"
-        " --work-folder {params.work:q} --manifest {output.manifest:q} {params.options}"
-        " 2>&1 | tee {log:q}"
+        RUN
 
 
 rule similarities:
@@ -68,8 +61,7 @@ rule similarities:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        program=program("similarities"),
-        spec=spec(
+        job=job(
             "similarities",
             settings=[
                 "dataset.source",
@@ -81,9 +73,7 @@ rule similarities:
             modules=source_module,
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --encoder $(dirname {input.model:q})"
-        " --items {input.sentences:q} --output {output.similarities:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN
 
 
 rule sentence_metrics:
@@ -103,14 +93,11 @@ rule sentence_metrics:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        program=program("sentence_metrics"),
-        spec=spec(
+        job=job(
             "sentence_metrics",
             settings=["metrics.measures"],
             packages=["numpy"],
             modules=measure_modules,
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --similarities {input.similarities:q}"
-        " --items {input.sentences:q} --output {output.metrics:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

@@ -19,14 +19,11 @@ rule word_similarities:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        program=program("word_similarities"),
-        spec=spec(
+        job=job(
             "word_similarities",
             settings=["dataset.source"],
             packages=SENTENCE_PACKAGES,
             modules=source_module,
         ),
     shell:
-        "{params.program} --spec {params.spec:q} --vectors {input.vectors:q}"
-        " --items {input.sentences:q} --output {output.similarities:q}"
-        " --manifest {output.manifest:q} 2>&1 | tee {log:q}"
+        RUN

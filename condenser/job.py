@@ -1,0 +1,200 @@
+"""Jobs: what a rule hands to its program, as one file, and how a program runs it.
+
+A rule states inputs, outputs and settings by name. The workflow writes them as a JSON file, and the program
+gets its path: `python workflow_scripts/encode.py JOB.json`. Such a file can also be written by hand:
+
+    {"rule": "subset", "wildcards": {"dataset": "mine", "variant": "n100-seed1"},
+     "settings": {"train_queries": 100, "seed": 1},
+     "input": {"queries": "results/mine/data/queries.train.jsonl"},
+     "output": {"ids": "hundred.txt", "manifest": "hundred.txt.manifest.json"}}
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from condenser import program
+from condenser.files import canonical_json, sha256_text, write_json
+from condenser.manifest import SUFFIX, Manifest
+
+KEPT = ("log.jsonl", "lock")  # of partial work, when the result is made
+
+_OF_SPEC = ("code", "versions", "lineage", "contents")
+
+
+class MissingName(ValueError, AttributeError):
+    """A job lacks what its program needs."""
+
+
+class Named:
+    """Values by name, as attributes."""
+
+    def __init__(self, values: Mapping[str, Any], *, noun: str) -> None:
+        self.__dict__.update(values)
+        self._noun = noun
+
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(key for key in self.__dict__ if key != "_noun") or "none"
+        raise MissingName(f"job: expected an {self.__dict__.get('_noun')} {name}, got {known}.")
+
+
+class Job:
+    """One job of a rule.
+
+    Attributes:
+        rule: the rule's name, which is also the name of its program.
+        wildcards: the values in the paths of its outputs.
+        settings: the part of the configuration that its result depends on.
+        input: files by name: a path, or a list of paths, which is empty where this job has none.
+        output: the same of what it writes.
+        options: values that change no result, such as how often a checkpoint is saved.
+        device: on what it computed; the program sets it.
+    """
+
+    def __init__(self, written: Mapping[str, Any]) -> None:
+        self.rule: str = written["rule"]
+        self.wildcards: dict[str, str] = written.get("wildcards", {})
+        self.settings: dict[str, Any] = written.get("settings", {})
+        self.input = Named(_paths(written.get("input", {})), noun="input")
+        self.output = Named(_paths(written.get("output", {})), noun="output")
+        self.options = Named(written.get("options", {}), noun="option")
+        self.device = "cpu"
+        self.outputs = _whole(_flat(written.get("output", {})))
+        self._work = Path(written["work"]) if "work" in written else None
+        self._inputs = _whole(_flat(written.get("input", {})))
+        self.spec: dict[str, Any] = {
+            "stage": self.rule,
+            "wildcards": self.wildcards,
+            "config": self.settings,
+            **{name: written[name] for name in _OF_SPEC if name in written},
+        }
+
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The manifest of the result; where another process makes the same, this waits for its end."""
+        return Manifest(self.output.manifest, self.spec, inputs=self._inputs)
+
+    @cached_property
+    def work_folder(self) -> Path:
+        """The folder of partial work, which a later process with the same spec and inputs resumes."""
+        if self._work is None:
+            self._work = Path(f"{self.output.manifest}.work")
+        return self.manifest.own_folder(self._work)
+
+    def reads(self, files: Sequence[Path]) -> None:
+        """Name further inputs, which no rule can know."""
+        self.manifest.add_inputs(files)
+
+    def finish(self, counts: dict[str, Any]) -> None:
+        """Write the manifest, then remove partial work."""
+        self.manifest.write(outputs=self.outputs, counts=counts, device=self.device)
+        if self._work is not None and self._work.exists():
+            _remove_partial_work(self._work)
+
+
+def run_job(main: Callable[[Job], dict[str, Any] | None], *, processes: bool = False) -> None:
+    """Run the program of a rule: read its job, do it, write the manifest.
+
+    `main` gives what it counted. With `processes` it runs once on each GPU that the job has.
+    """
+    program.run(lambda: _run(main, has_processes=processes))
+
+
+def _run(main: Callable[[Job], dict[str, Any] | None], *, has_processes: bool) -> None:
+    parser = argparse.ArgumentParser(
+        description=sys.modules[main.__module__].__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("job", type=Path, help="a file as the workflow writes it, .snakemake/jobs/*.json")
+    job = read_job(parser.parse_args().job)
+    if has_processes and "RANK" not in os.environ:
+        from condenser.train.launch import launch
+
+        device = job.settings["compute"]["device"]
+        status = launch(sys.argv, processes=getattr(job.options, "processes", 1), device=device)
+        if status is not None:
+            sys.exit(status)
+    do_job(job, main)
+
+
+def do_job(job: Job, main: Callable[[Job], dict[str, Any] | None]) -> None:
+    """Do a job in this process, and write its manifest if it has one."""
+    if "manifest" not in vars(job.output):
+        main(job)
+        return
+    job.manifest  # noqa: B018 - refuses damaged inputs before anything is computed
+    counts = main(job)
+    if os.environ.get("RANK", "0") == "0":
+        assert counts is not None
+        job.finish(counts)
+
+
+def read_job(file: Path) -> Job:
+    """The job in a file.
+
+    Raises:
+        ValueError: the file is no job.
+    """
+    try:
+        return Job(json.loads(file.read_bytes()))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{file}: expected a job as JSON, with rule, input and output, got {error!r}. "
+            "condenser/job.py shows one."
+        ) from error
+
+
+def write_job(folder: Path, written: Mapping[str, Any]) -> Path:
+    """Write a job for its program; the same job has the same file."""
+    file = folder / f"{written['rule']}-{sha256_text(canonical_json(dict(written)))[:16]}.json"
+    if not file.exists():
+        write_json(file, dict(written))
+    return file
+
+
+def _paths(files: Mapping[str, str | list[str]]) -> dict[str, Any]:
+    return {
+        name: Path(given) if isinstance(given, str) else list(map(Path, given))
+        for name, given in files.items()
+    }
+
+
+def _flat(files: Mapping[str, str | list[str]]) -> list[Path]:
+    """All files, without manifests: a job that is run again takes another time, and makes nothing stale."""
+    given = [file for files in files.values() for file in ([files] if isinstance(files, str) else files)]
+    return [Path(file) for file in given if not file.endswith(SUFFIX)]
+
+
+def _whole(files: Sequence[Path]) -> list[Path]:
+    """With each file what belongs to it: to weights the model's folder, to tokens the other two arrays."""
+    from condenser.data.tokens import prefix_of, shard_files
+
+    found: dict[Path, None] = {}
+    for file in files:
+        if file.name == "model.safetensors":
+            found[file.parent] = None
+        elif file.name.endswith(".tokens.npy"):
+            found.update(dict.fromkeys(shard_files(prefix_of(file))))
+        else:
+            found[file] = None
+    return list(found)
+
+
+def _remove_partial_work(folder: Path) -> None:
+    """Remove partial work, but not the log of a training."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif path.name not in KEPT:
+            path.unlink()
+    if not any(folder.iterdir()):
+        shutil.rmtree(folder)
