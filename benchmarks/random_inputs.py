@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from condenser.data.records import Query, TrainExample, write_examples, write_queries
-from condenser.data.tokens import Tokenizer, packed_counts, shard_files
+from condenser.data.tokens import Tokenizer, packed_counts
 from condenser.experiment import home, root
 from condenser.files import save_npy
 from condenser.model.backbone import backbone_from, new_backbone
 from condenser.pipeline.costs.data import checkpoint_shape
 from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries, assumed_texts
+from condenser.shards import shard_files
 
 
 def write_inputs(

@@ -24,6 +24,7 @@ from typing import Any
 from condenser import program
 from condenser.files import canonical_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, Manifest
+from condenser.shards import prefix_of, shard_files
 
 KEPT = ("log.jsonl", "lock")  # of partial work, when the result is made
 
@@ -67,7 +68,7 @@ class Job:
         self.output = Named(_paths(written.get("output", {})), noun="output")
         self.options = Named(written.get("options", {}), noun="option")
         self.device = "cpu"
-        self.outputs = _whole(_flat(written.get("output", {})))
+        self.outputs = _whole(_flat(written.get("output", {}), without="manifest"))
         self._work = Path(written["work"]) if "work" in written else None
         self._inputs = _whole(_flat(written.get("input", {})))
         self.spec: dict[str, Any] = {
@@ -100,24 +101,29 @@ class Job:
             _remove_partial_work(self._work)
 
 
-def run_job(main: Callable[[Job], dict[str, Any] | None], *, processes: bool = False) -> None:
+Main = Callable[["Job"], dict[str, Any] | None]
+"""What a program does; gives what it counted."""
+
+Launch = Callable[..., int | None]
+"""`condenser.train.launch.launch`, by which a program becomes several processes."""
+
+
+def run_job(main: Main, *, launch: Launch | None = None) -> None:
     """Run the program of a rule: read its job, do it, write the manifest.
 
-    `main` gives what it counted. With `processes` it runs once on each GPU that the job has.
+    With `launch` it runs once on each GPU that the job has.
     """
-    program.run(lambda: _run(main, has_processes=processes))
+    program.run(lambda: _run(main, launch))
 
 
-def _run(main: Callable[[Job], dict[str, Any] | None], *, has_processes: bool) -> None:
+def _run(main: Main, launch: Launch | None) -> None:
     parser = argparse.ArgumentParser(
         description=sys.modules[main.__module__].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("job", type=Path, help="a file as the workflow writes it, .snakemake/jobs/*.json")
     job = read_job(parser.parse_args().job)
-    if has_processes and "RANK" not in os.environ:
-        from condenser.train.launch import launch
-
+    if launch is not None and "RANK" not in os.environ:
         device = job.settings["compute"]["device"]
         status = launch(sys.argv, processes=getattr(job.options, "processes", 1), device=device)
         if status is not None:
@@ -125,7 +131,7 @@ def _run(main: Callable[[Job], dict[str, Any] | None], *, has_processes: bool) -
     do_job(job, main)
 
 
-def do_job(job: Job, main: Callable[[Job], dict[str, Any] | None]) -> None:
+def do_job(job: Job, main: Main) -> None:
     """Do a job in this process, and write its manifest if it has one."""
     if "manifest" not in vars(job.output):
         main(job)
@@ -167,16 +173,15 @@ def _paths(files: Mapping[str, str | list[str]]) -> dict[str, Any]:
     }
 
 
-def _flat(files: Mapping[str, str | list[str]]) -> list[Path]:
+def _flat(files: Mapping[str, str | list[str]], without: str = "") -> list[Path]:
     """All files, without manifests: a job that is run again takes another time, and makes nothing stale."""
-    given = [file for files in files.values() for file in ([files] if isinstance(files, str) else files)]
+    lists = [[given] if isinstance(given, str) else given for name, given in files.items() if name != without]
+    given = [file for given in lists for file in given]
     return [Path(file) for file in given if not file.endswith(SUFFIX)]
 
 
 def _whole(files: Sequence[Path]) -> list[Path]:
     """With each file what belongs to it: to weights the model's folder, to tokens the other two arrays."""
-    from condenser.data.tokens import prefix_of, shard_files
-
     found: dict[Path, None] = {}
     for file in files:
         if file.name == "model.safetensors":

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from condenser.data.tokens import TokenShards, shard_bounds, shard_files
+from condenser.data.tokens import TokenShards, shard_bounds
 from condenser.files import save_npy
+from condenser.shards import shard_files
 
 Row = Sequence[Sequence[int]]  # the tokens of the title, then of each sentence
 

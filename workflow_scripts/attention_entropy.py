@@ -16,9 +16,9 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolved
     from condenser.data.records import read_doc_ids
-    from condenser.data.tokens import prefix_of
     from condenser.model.devices import set_up
     from condenser.retrieve.attention import write_attention_entropies
+    from condenser.shards import prefix_of
 
     settings = job.settings
     compute = set_up(precision="fp32", **settings["compute"])

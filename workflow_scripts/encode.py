@@ -17,9 +17,10 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolved
     from condenser.data.records import count_doc_ids, read_doc_ids
-    from condenser.data.tokens import prefix_of, shard_rows
+    from condenser.data.tokens import shard_rows
     from condenser.model.devices import set_up
     from condenser.retrieve.encode import encode_texts
+    from condenser.shards import prefix_of
 
     settings, doc_ids = job.settings, job.input.doc_ids
     compute = set_up(**settings["compute"])

@@ -19,10 +19,10 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolved
     from condenser.data.records import read_queries
     from condenser.data.subsets import read_subset
-    from condenser.data.tokens import prefix_of
     from condenser.model.devices import set_up
     from condenser.model.untied import query_encoder_folder
     from condenser.retrieve.encode import encode_texts
+    from condenser.shards import prefix_of
 
     settings, queries, rows = job.settings, job.input.queries, None
     if job.input.subset:

@@ -25,7 +25,7 @@ def main(job: Job) -> dict[str, Any]:
 
     compute = job.settings["compute"]
     jobs, tables = read_jobs(Path(job.options.counted)), Tables(job.input.tables[0].parent)
-    job.reads([planned.manifest for planned in jobs if planned.manifest])
+    job.reads([Path(planned.manifest) for planned in jobs if planned.manifest])
     if job.options.device == "measure":
         from condenser.model.devices import set_up
         from condenser.pipeline.costs.measure import measure_device

@@ -13,11 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 from condenser.job import Job, run_job
+from condenser.train.launch import launch
 
 
 def main(job: Job) -> dict[str, Any]:
     from condenser import kinds
-    from condenser.data.tokens import prefix_of
+    from condenser.shards import prefix_of
     from condenser.train.machine import run_training
     from condenser.train.pretrain import pretrain
 
@@ -38,4 +39,4 @@ def main(job: Job) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_job(main, processes=True)
+    run_job(main, launch=launch)

@@ -16,7 +16,8 @@ BATCH_ROWS = 4096  # changes no byte
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.tokens import Tokenizer, prefix_of, tokenise_queries
+    from condenser.data.tokens import Tokenizer, tokenise_queries
+    from condenser.shards import prefix_of
 
     tokenizer = Tokenizer(job.input.tokenizer.parent)
     return tokenise_queries(job.input.queries, prefix_of(job.output.tokens), tokenizer, batch_size=BATCH_ROWS)

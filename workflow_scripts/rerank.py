@@ -18,9 +18,9 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolved
     from condenser.data.subsets import read_subset
     from condenser.data.text_files import TextFiles
-    from condenser.data.tokens import prefix_of
     from condenser.model.devices import set_up
     from condenser.retrieve.rerank import rerank
+    from condenser.shards import prefix_of
 
     files, settings = job.input, job.settings
     compute = set_up(**settings["compute"])

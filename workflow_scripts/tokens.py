@@ -18,7 +18,8 @@ BATCH_ROWS = 512  # few enough that a batch's Python objects stay cheap; changes
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.tokens import Tokenizer, prefix_of, tokenise_collection
+    from condenser.data.tokens import Tokenizer, tokenise_collection
+    from condenser.shards import prefix_of
 
     settings = job.settings["encode"]
     return tokenise_collection(

@@ -14,13 +14,14 @@ from __future__ import annotations
 from typing import Any
 
 from condenser.job import Job, run_job
+from condenser.train.launch import launch
 
 
 def main(job: Job) -> dict[str, Any]:
     from condenser import kinds
     from condenser.data.lengths import resolved
     from condenser.data.text_files import TextFiles
-    from condenser.data.tokens import prefix_of
+    from condenser.shards import prefix_of
     from condenser.train.examples import TrainingFiles
     from condenser.train.machine import run_training
 
@@ -39,4 +40,4 @@ def main(job: Job) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    run_job(main, processes=True)
+    run_job(main, launch=launch)

@@ -8,7 +8,8 @@ from measuring import Form, functions, in_turn, line
 from transformers import AutoTokenizer
 
 from condenser.data.records import read_passages
-from condenser.data.tokens import Tokenizer, TokenShards, shard_files, tokenise_collection
+from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
+from condenser.shards import shard_files
 
 
 def measure(form: Form) -> list[dict[str, Any]]:

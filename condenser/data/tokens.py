@@ -27,30 +27,7 @@ from condenser.data.records import read_passages, read_queries
 from condenser.data.sentences import split_sentences
 from condenser.files import atomic_write, count_lines, load_npy, read_json, save_npy
 from condenser.progress import Progress
-
-PARTS = ("tokens", "sentence_lengths", "num_sentences")
-
-
-def shard_files(prefix: str | Path) -> list[Path]:
-    """The files of the shard behind a prefix, in the order of `PARTS`."""
-    prefix = Path(prefix)
-    return [prefix.with_name(f"{prefix.name}.{part}.npy") for part in PARTS]
-
-
-def counts_file(prefix: str | Path) -> Path:
-    """The counts beside the shard behind a prefix."""
-    prefix = Path(prefix)
-    return prefix.with_name(f"{prefix.name}.counts.json")
-
-
-def prefix_of(tokens_file: str | Path) -> Path:
-    """The prefix of the shard that a tokens file belongs to.
-
-    >>> str(prefix_of("a/queries.dev.tokens.npy"))
-    'a/queries.dev'
-    """
-    tokens_file = Path(tokens_file)
-    return tokens_file.with_name(tokens_file.name.removesuffix(f".{PARTS[0]}.npy"))
+from condenser.shards import counts_file, shard_files
 
 
 def shard_bounds(num_rows: int, *, num_shards: int, multiple_of: int = 1) -> list[tuple[int, int]]:

@@ -12,9 +12,9 @@ import json
 import os
 import resource
 import runpy
+import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -93,17 +93,9 @@ def finished_jobs(folder: Path) -> list[Job]:
 
 
 def _program_arguments(command: str) -> list[str]:
-    """What a rule's shell line gives to Python, the launcher of trainings taken off."""
-    said = subprocess.run(
-        ["bash", "-c", f"python() {{ printf '%s\\0' \"$@\"; }}; tee() {{ cat; }}; {command}"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    arguments = said.stdout.split("\0")[:-1]
-    if arguments[0].endswith("launch.py"):
-        arguments = arguments[arguments.index("--") + 1 :]
-    return [f"workflow_scripts/{Path(arguments[0]).name}", *arguments[1:]]  # of the copy, not of the run
+    """The program and the job of a rule's shell line; those of the copy, not of the run."""
+    _, program, job, *_ = shlex.split(command)[shlex.split(command).index("python") :]
+    return [f"workflow_scripts/{Path(program).name}", job]
 
 
 class Attempt:

@@ -113,16 +113,18 @@ def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
 ) -> None:
     """A real stage; begun again it goes on, in the long form to the weights of two nobody disturbed."""
     job = next(job for job in finished_jobs(golden) if job.name == "pretrain cocondenser")
-    arguments = [argument.replace('"epochs":2', '"epochs":6') for argument in job.arguments]  # time to strike
-    assert arguments != job.arguments
-    launcher = [sys.executable, "workflow_scripts/launch.py", "--processes", "2", "--device", "cpu",
-                "--stop-timeout-s", "60", "--", *arguments]  # fmt: skip
+    longer = json.loads((golden / job.arguments[1]).read_text())
+    longer["settings"]["model"]["epochs"] *= 3  # time to strike
+    longer["options"]["processes"] = 2
+    longer["settings"]["compute"]["device"] = "cpu"
     num_steps = len((golden / "results/tiny/models/cocondenser/losses.jsonl").read_text().splitlines())
     models = []
     for disturbed in (True, False)[: times(1, 2)]:
         folder = tmp_path / f"disturbed-{disturbed}"
         shutil.copytree(golden, folder, symlinks=True)
         shutil.rmtree(folder / "results" / "tiny" / "models" / "cocondenser")
+        (folder / "job.json").write_text(json.dumps(longer))
+        launcher = [sys.executable, *job.arguments[:1], "job.json"]
         mark = uuid.uuid4().hex
         environment = {**os.environ, MARK: mark, "PYTHONPATH": str(folder)}
         started = subprocess.Popen(launcher, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)

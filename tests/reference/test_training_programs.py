@@ -11,11 +11,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from forks import Program
+from job_files import job_file
 from small_trainings import (
     OBJECTIVES,
     OPTIMISER,
@@ -32,12 +34,12 @@ from transformers import AutoModel, AutoTokenizer
 
 from condenser import kinds
 from condenser.data.records import read_queries
-from condenser.data.tokens import shard_files
+from condenser.shards import shard_files
 
 PROGRAMS = ["pretrain", "train"]
 COMPUTE = {"threads": 1, "device": "cpu", "precision": "fp32"}
 Start = Callable[..., Program]
-LOOP = ["--checkpoint-every-s", "3600", "--checkpoints-kept", "2", "--bad-loss-patience", "0"]
+LOOP = {"checkpoint_every_s": 3600, "checkpoints_kept": 2, "bad_loss_patience": 0}
 
 
 @pytest.fixture
@@ -45,9 +47,10 @@ def start(root: Path, tmp_path: Path) -> Iterator[Start]:
     """Starts a program, pre-training by default; kills at the end what is left."""
     started: list[Program] = []
 
-    def start(arguments: list[str], name: str = "pretrain") -> Program:
-        program = str(root / "workflow_scripts" / f"{name}.py")
-        started.append(Program([program, *arguments], tmp_path / f"said-{len(started)}"))
+    def start(job: dict[str, Any], rule: str = "pretrain") -> Program:
+        program = str(root / "workflow_scripts" / f"{rule}.py")
+        file = job_file(tmp_path / f"job-{len(started)}.json", rule, **job)
+        started.append(Program([program, file], tmp_path / f"said-{len(started)}"))
         return started[-1]
 
     yield start
@@ -55,16 +58,23 @@ def start(root: Path, tmp_path: Path) -> Iterator[Start]:
         program.kill()
 
 
-def _arguments(files: Files, folder: Path, *, objective: str = "condenser", **changes: object) -> list[str]:
+def _job(files: Files, folder: Path, *, objective: str = "condenser", **changes: object) -> dict[str, Any]:
     """Of a pre-training; `changes` replace its settings."""
     model = {"objective": objective, **OPTIMISER, **OBJECTIVES[objective], **changes}
-    spec = {"config": {"model": model, "compute": COMPUTE, "seed": 42}}
-    return [
-        *("--spec", json.dumps(spec), "--tokens", *(str(shard_files(prefix)[0]) for prefix in files.tokens)),
-        *("--doc-ids", str(files.doc_ids), "--initial", str(files.backbone)),
-        *("--output", str(folder / "out"), "--work-folder", str(folder / "work"), *LOOP),
-        *("--manifest", str(folder / "out.manifest.json")),
-    ]
+    return {
+        "settings": {"model": model, "compute": COMPUTE, "seed": 42},
+        "input": {
+            "tokens": [shard_files(prefix)[0] for prefix in files.tokens],
+            "doc_ids": files.doc_ids,
+            "initial": files.backbone / "model.safetensors",
+        },
+        "output": {
+            "model": folder / "out" / "model.safetensors",
+            "manifest": folder / "out.manifest.json",
+        },
+        "work": folder / "work",
+        "options": LOOP,
+    }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -76,15 +86,15 @@ def test_help_tells_what_is_read_and_written_without_loading_torch(root: Path, n
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "Reads " in done.stdout and "Writes " in done.stdout and "--work-folder" in done.stdout
+    assert "Reads " in done.stdout and "Writes " in done.stdout and "JOB.json" not in done.stdout
 
 
 def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
     start: Start, tmp_path: Path
 ) -> None:
     files = prepare(tmp_path, dropout=0.1)
-    arguments = _arguments(files, tmp_path, epochs=2)
-    first = start(arguments)
+    job = _job(files, tmp_path, epochs=2)
+    first = start(job)
     work, until = tmp_path / "work", time.monotonic() + 60
     while sum(log.read_bytes().count(b"\n") for log in work.glob("*/log.jsonl")) < 2:
         assert first.is_alive and time.monotonic() < until, "no step was logged"
@@ -96,7 +106,7 @@ def test_a_program_stopped_by_sigterm_saves_and_is_resumed_by_the_same_call(
     (saved,) = (tmp_path / "work").glob("*/step-*")
     assert not (tmp_path / "out").exists()
 
-    status, told = start(arguments).ended(timeout_s=120)
+    status, told = start(job).ended(timeout_s=120)
     assert status == 0, told
     assert f"resuming after step {int(saved.name[5:])} of " in told
     manifest = json.loads((tmp_path / "out.manifest.json").read_text())
@@ -109,10 +119,9 @@ def test_a_loss_that_is_no_number_stops_the_program_and_leaves_the_checkpoint(
     start: Start, tmp_path: Path
 ) -> None:
     files = prepare(tmp_path, dropout=0.1)
-    arguments = _arguments(files, tmp_path, learning_rate=1e30, max_grad_norm=0.0, warmup_ratio=0.0)
-    for flag, value in (("--checkpoint-every-s", "0"), ("--bad-loss-patience", "1")):
-        arguments[arguments.index(flag) + 1] = value
-    status, told = start(arguments).ended(timeout_s=60)
+    job = _job(files, tmp_path, learning_rate=1e30, max_grad_norm=0.0, warmup_ratio=0.0)
+    job["options"] = {**LOOP, "checkpoint_every_s": 0, "bad_loss_patience": 1}
+    status, told = start(job).ended(timeout_s=60)
     assert status == 1
     message = re.search(
         r"^error: \S*log\.jsonl:(\d+): expected a number for loss and gradient norm, got .* at step (\d+) "
@@ -136,9 +145,7 @@ def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
     files = prepare(tmp_path, dropout=0.1)
     for folder in ("remade", "anew"):
         (tmp_path / folder).mkdir()
-    arguments = _arguments(files, tmp_path / "remade")
-    arguments[arguments.index("--checkpoint-every-s") + 1] = "0"
-    first = start(arguments)
+    first = start({**_job(files, tmp_path / "remade"), "options": {**LOOP, "checkpoint_every_s": 0}})
     until = time.monotonic() + 60
     while not list((tmp_path / "remade" / "work").glob("*/step-*")):
         assert first.is_alive and time.monotonic() < until, "no checkpoint came"
@@ -146,7 +153,7 @@ def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
     first.kill()
     sharpen(files.backbone)
     for folder in ("remade", "anew"):
-        status, told = start(_arguments(files, tmp_path / folder)).ended(timeout_s=120)
+        status, told = start(_job(files, tmp_path / folder)).ended(timeout_s=120)
         assert status == 0, told
         assert ("not resumed, its inputs were others" in told) == (
             folder == "remade"
@@ -157,10 +164,13 @@ def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
 def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:
     """Started from the shell, as a rule starts it: all that Python and its libraries say is seen."""
     files = prepare(tmp_path, dropout=0.1)
-    arguments = _arguments(files, tmp_path)
-    arguments[arguments.index("--initial") + 1] = str(tmp_path)
+    job = _job(files, tmp_path)
+    job["input"]["initial"] = tmp_path / "model.safetensors"
     wrong = subprocess.run(
-        [sys.executable, str(root / "workflow_scripts" / "pretrain.py"), *arguments],
+        [
+            *(sys.executable, str(root / "workflow_scripts" / "pretrain.py")),
+            job_file(tmp_path / "job.json", "pretrain", **job),
+        ],
         env={**os.environ, "PYTHONPATH": str(root)},
         capture_output=True,
         text=True,
@@ -168,7 +178,8 @@ def test_a_mistake_is_one_line_and_status_1(root: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert wrong.returncode == 1
-    assert wrong.stderr.startswith("error: ") and wrong.stderr.count("\n") == 1, wrong.stderr
+    started, error = wrong.stderr.splitlines()
+    assert started.endswith("1 process, no GPU assigned") and error.startswith("error: ")
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -193,41 +204,37 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
     }
     config = {"recipe": recipe, "compute": COMPUTE, "encode": {"batch_tokens": 512, "block_rows": 30}}
 
-    def run(name: str, more: dict, output: str, *arguments: object) -> None:
-        spec = json.dumps({"config": {**config, **more}})
-        manifest = tmp_path / f"{output}.manifest.json"
-        given = ["--spec", spec, "--work-folder", tmp_path / "work", "--manifest", manifest, *arguments]
-        status, told = start([*map(str, given), "--output", str(tmp_path / output)], name).ended(
-            timeout_s=120
-        )
+    def run(rule: str, output: str, given: dict[str, Any], **more: Any) -> None:
+        name = {"train": "model", "encode": "embeddings", "encode_queries": "embeddings"}[rule]
+        file = tmp_path / output
+        job = {
+            "settings": {**config, "system": {"kind": "biencoder", "initial": "backbone"}, "seed": 42},
+            "input": {"lengths": [], "subset": [], **given},
+            "output": {name: file, "manifest": f"{file}.manifest.json"},
+            "work": tmp_path / "work" / output,
+            **more,
+        }
+        status, told = start(job, rule).ended(timeout_s=120)
         assert status == 0, told
 
     queries, query_tokens = tmp_path / "queries.jsonl", shard_files(tmp_path / "queries")[0]
     tokens = [shard_files(prefix)[0] for prefix in files.tokens]
-    trained = {"system": {"kind": "biencoder", "initial": "backbone"}, "seed": 42}
-    run(
-        *("train", trained, "model", "--initial", files.backbone, "--doc-ids", files.doc_ids, *LOOP),
-        *("--collection-tokens", *tokens, "--query-tokens", tmp_path / "queries", "--queries", queries),
-        *("--examples", files.examples),
-    )
-    encoder = ("--retriever", tmp_path / "model")
-    run(
-        "encode",
-        {},
-        "p.npy",
-        *encoder,
-        "--tokens",
-        tokens[1],
-        "--shard",
-        "1-of-2",
-        "--doc-ids",
-        files.doc_ids,
-    )
-    asked = (*encoder, "--tokens", query_tokens, "--queries", queries)
-    run("encode_queries", {}, "q.npy", *asked)
+    texts = {"doc_ids": files.doc_ids, "queries": queries}
+    initial = files.backbone / "model.safetensors"
+    learned = {
+        "tokens": tokens,
+        "query_tokens": query_tokens,
+        "examples": [files.examples],
+        "initial": initial,
+    }
+    run("train", "model/model.safetensors", {**texts, **learned}, options=LOOP)
+    encoder = {"model": tmp_path / "model" / "model.safetensors", **texts}
+    run("encode", "p.npy", {**encoder, "tokens": tokens[1]}, wildcards={"shard": "1-of-2"})
+    run("encode_queries", "q.npy", {**encoder, "tokens": query_tokens})
     ids = [query.query_id for query in read_queries(queries)]
     (tmp_path / "subset.txt").write_text(f"{ids[11]}\n{ids[2]}\n")
-    run("encode_queries", {}, "few.npy", *asked, "--subset", tmp_path / "subset.txt")
+    few = {**encoder, "tokens": query_tokens, "subset": tmp_path / "subset.txt"}
+    run("encode_queries", "few.npy", few)
 
     model = AutoModel.from_pretrained(tmp_path / "model" / "query").eval()
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "model" / "query")

@@ -26,7 +26,7 @@ from condenser import program
 from condenser.files import atomic_write
 from condenser.manifest import Manifest
 
-def main(argv):
+def main():
     result, text = Path(sys.argv[1]), sys.argv[2]
     spec = {"stage": "table", "wildcards": {}, "text": text}
     manifest = Manifest(result.with_name("a.tsv.manifest.json"), spec, inputs=[])
@@ -124,18 +124,6 @@ def test_what_a_killed_maker_left_half_written_is_removed_before_the_work_begins
     assert sorted(path.name for path in programs.result.parent.iterdir()) == [
         ".b.tsv.partial-1", "a.tsv", "a.tsv.manifest.json",
     ]  # fmt: skip
-
-
-def test_what_a_work_folder_keeps_goes_only_when_the_manifest_is_there(tmp_path: Path) -> None:
-    result, work = tmp_path / "a.tsv", tmp_path / "work"
-    work.mkdir()
-    manifest = Manifest(tmp_path / "a.tsv.manifest.json", {}, inputs=[])
-    with pytest.raises(FileNotFoundError):
-        manifest.write(outputs=[result], counts={}, work_folder=work)
-    assert work.exists()
-    result.touch()
-    manifest.write(outputs=[result], counts={}, work_folder=work)
-    assert not work.exists()
 
 
 def test_work_is_kept_apart_by_the_spec_and_by_the_bytes_of_the_inputs(

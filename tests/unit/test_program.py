@@ -16,7 +16,7 @@ from condenser.program import is_out_of_memory
 
 
 def test_a_stop_while_python_ends_says_nothing_odd() -> None:
-    program = "import atexit, os, signal; from condenser import program; program.run(lambda _: None); "
+    program = "import atexit, os, signal; from condenser import program; program.run(lambda: None); "
     program += "atexit.register(os.kill, os.getpid(), signal.SIGTERM)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "")
@@ -69,7 +69,7 @@ def torch_empty():
     import torch
     torch.empty(1 << 55, dtype=torch.uint8)
 
-program.run(lambda argv: {"torch": torch_empty,
+program.run(lambda: {"torch": torch_empty,
                           "python": lambda: bytearray(1 << 62),
                           "fault": lambda: 1 / 0}[sys.argv[1]]())
 """
@@ -123,7 +123,7 @@ def test_the_password_of_a_proxy_is_said_nowhere(root: Path, how: str) -> None:
     verb = "" if how == "a log" else "raise "
     program = (
         "from condenser import program\nfrom condenser.program import log\n"
-        f"def main(argv):\n    {verb}{raised[how]}({'5, ' if how == 'a file' else ''}'no way by {address}')\n"
+        f"def main():\n    {verb}{raised[how]}({'5, ' if how == 'a file' else ''}'no way by {address}')\n"
         "program.run(main)\n"
     )
     done = subprocess.run(

@@ -96,7 +96,7 @@ def runs(
     edit(checkout / "profiles" / "generic" / "config.yaml", "scheduler: pbs ", "scheduler: slurm ")
 
     small = ["--snakefile", str(HELPERS / "Snakefile")]
-    config = ["--config", f"programs={root}/workflow_scripts", f"helpers={HELPERS}"]
+    config = ["--config", f"tests={root}/tests"]
     on_slurm = ["--workflow-profile", str(root / "profiles" / "slurm"), *HURRY, *config]
     on_generic = ["--workflow-profile", str(checkout / "profiles" / "generic"), *HURRY[:2], *config]
     whole = ["--workflow-profile", "profiles/slurm", *HURRY, "--configfile", "configs/tiny.yaml"]

@@ -21,9 +21,10 @@ from condenser.data import sources
 from condenser.data.archives import count_unpacked_lines, open_unpacked
 from condenser.data.lengths import AUTO, NUM_SPECIALS, TokenCounts
 from condenser.data.passages import windows
-from condenser.data.tokens import load_counts, shard_files
+from condenser.data.tokens import load_counts
 from condenser.pipeline.costs.arithmetic import even_places
 from condenser.pipeline.costs.tables import Row, Tables
+from condenser.shards import shard_files
 
 SAMPLE_ROWS = 2000
 

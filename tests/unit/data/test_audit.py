@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from job_files import do
 from planted import edited, reworded
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -451,26 +452,28 @@ def test_a_judge_says_which_negatives_are_above_the_best_positive(tmp_path: Path
 
 
 def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_time(tmp_path: Path) -> None:
-    from workflow_scripts import audit as program
-
     texts = ["One\ttext\nthat is\u2028 here twice.", "One text that is here twice!", *FILLERS]
     found_in(tmp_path, texts, train=[("q", "what\tis it")], evaluation=[("e", "What is it?")])
     settings = {"systems": ["bm25"], "judges": [], **THRESHOLDS._asdict()}
-    spec = {
-        "stage": "audit",
+    job = {
         "wildcards": {"dataset": "mine"},
-        "config": {"audit": settings, "lengths": LENGTHS, "dataset": {"split": None}},
+        "settings": {"audit": settings, "lengths": LENGTHS, "dataset": {"split": None}},
     }
-    arguments = ["--spec", json.dumps(spec), "--collection", f"{tmp_path}/collection.jsonl"]
-    with_queries = [
-        *("--train-queries", f"{tmp_path}/queries.train.jsonl", "--qrels", f"{tmp_path}/qrels.train.tsv"),
-        *("--eval-queries", f"{tmp_path}/queries.dev.jsonl", "--examples", f"{tmp_path}/examples.jsonl"),
-    ]
+    no_queries = {
+        "collection": tmp_path / "collection.jsonl",
+        **{name: [] for name in ("train_queries", "eval_queries", "qrels", "examples", "runs", "lengths")},
+    }
+    with_queries = {
+        **no_queries,
+        "train_queries": tmp_path / "queries.train.jsonl",
+        "eval_queries": [tmp_path / "queries.dev.jsonl"],
+        "qrels": [tmp_path / "qrels.train.tsv"],
+        "examples": [tmp_path / "examples.jsonl"],
+    }
 
-    def made(name: str, more: list[str]) -> Path:
+    def made(name: str, given: dict[str, Any]) -> Path:
         folder = tmp_path / name
-        outputs = [f"--{key}={folder}/{file}" for key, file in OUTPUTS.items()]
-        program.main([*arguments, *more, *outputs])
+        do("audit", **job, input=given, output={key: folder / file for key, file in OUTPUTS.items()})
         return folder
 
     first, second = made("first", with_queries), made("second", with_queries)
@@ -487,11 +490,11 @@ def test_the_program_writes_one_line_for_each_finding_and_the_same_bytes_each_ti
     counts = json.loads((first / "audit.json").read_text())
     assert json.loads((first / "audit.manifest.json").read_text())["counts"] == counts
     assert counts["queries"] == {"train": 1, "dev": 1} and counts["findings"]["leaked_query"] == 1
-    alone = json.loads((made("alone", []) / "audit.json").read_text())  # a collection without queries
+    alone = json.loads((made("alone", no_queries) / "audit.json").read_text())  # a collection without queries
     assert alone["findings"]["equal_passage"] == 1 and alone["queries"] == {"train": 0}
 
 
-OUTPUTS = {"output": "audit.tsv", "counts": "audit.json", "manifest": "audit.manifest.json"}
+OUTPUTS = {"findings": "audit.tsv", "counts": "audit.json", "manifest": "audit.manifest.json"}
 
 
 def test_a_line_of_the_table_has_a_cell_for_each_column(tmp_path: Path) -> None:

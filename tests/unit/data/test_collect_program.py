@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from job_files import job_file
 from own_collections import write_beir, write_tsv
 
 from condenser.data import sources
@@ -18,18 +19,25 @@ from condenser.files import sha256_file
 def collected(
     root: Path, folder: Path, described: dict, *, bad_rows: str
 ) -> subprocess.CompletedProcess[str]:
-    raw = map(str, sources.local_files(described))
+    made = [
+        "collection.jsonl",
+        "doc_ids.txt",
+        "rejected.jsonl",
+        "counts.json",
+        *sources.split_files(described),
+    ]
+    job = job_file(
+        folder / "job.json",
+        "collect",
+        settings={"dataset": described | {"bad_rows": bad_rows}},
+        input={"downloads": [], "files": sources.local_files(described)},
+        output={
+            "files": [folder / "data" / name for name in made],
+            "manifest": folder / "data.manifest.json",
+        },
+    )
     return subprocess.run(
-        [
-            *(sys.executable, str(root / "workflow_scripts" / "collect.py")),
-            *(
-                "--spec",
-                json.dumps({"config": {"dataset": described | {"bad_rows": bad_rows}}}),
-                "--raw",
-                *raw,
-            ),
-            *("--output", str(folder / "data"), "--manifest", str(folder / "data.manifest.json")),
-        ],
+        [sys.executable, str(root / "workflow_scripts" / "collect.py"), job],
         capture_output=True,
         text=True,
         timeout=60,

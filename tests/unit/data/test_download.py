@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import json
 import random
 import shutil
@@ -17,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from job_files import do
 
 from condenser.data.download import download, mirror_places
 from condenser.data.official import OFFICIAL_FILES, official_file
@@ -405,23 +405,17 @@ def test_the_official_files_are_those_that_the_sources_need():
         official_file("passwd")
 
 
-def test_the_program_takes_the_file_from_the_mirror_of_the_environment(tmp_path, root, monkeypatch):
-    spec = importlib.util.spec_from_file_location(
-        "download_program", root / "workflow_scripts" / "download.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_the_program_takes_the_file_from_the_mirror_of_the_environment(tmp_path, monkeypatch):
     official = official_file("msmarco-test2019-queries.tsv.gz")
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "msmarco-test2019-queries.tsv.gz").write_bytes(bytes(official.num_bytes))
     monkeypatch.setenv("CONDENSER_MIRROR", str(tmp_path / "mirror"))
     with pytest.raises(ValueError, match=f"expected the MD5 {official.digest}"):
-        module.main(
-            [
-                *("--spec", '{"wildcards": {"file": "msmarco-test2019-queries.tsv.gz"}}'),
-                *("--output", str(tmp_path / "out"), "--mirror", "", "--retries", "0", "--timeout-s", "1"),
-                *("--manifest", str(tmp_path / "manifest.json")),
-            ]
+        do(
+            "download",
+            wildcards={"file": "msmarco-test2019-queries.tsv.gz"},
+            output={"file": tmp_path / "out", "manifest": tmp_path / "manifest.json"},
+            options={"mirror": None, "retries": 0, "timeout_s": 1},
         )
     assert not (tmp_path / "manifest.json").exists()
 
@@ -545,27 +539,16 @@ def test_a_file_without_a_published_sum_must_stay_as_it_was_first_seen(server, t
         download(server.url, tmp_path / "file.bin", first_seen=known, **options)
 
 
-def test_the_program_keeps_the_sum_of_a_file_that_has_none(tmp_path, root, monkeypatch):
-    spec = importlib.util.spec_from_file_location(
-        "download_program", root / "workflow_scripts" / "download.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+def test_the_program_keeps_the_sum_of_a_file_that_has_none(tmp_path):
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "AllNLI.tsv.gz").write_bytes(CONTENT)
-    arguments = [
-        *("--spec", '{"stage": "download", "wildcards": {"file": "AllNLI.tsv.gz"}}'),
-        *("--output", str(tmp_path / "downloads" / "AllNLI.tsv.gz"), "--mirror", str(tmp_path / "mirror")),
-        *(
-            "--retries",
-            "0",
-            "--timeout-s",
-            "1",
-            "--manifest",
-            str(tmp_path / "downloads" / "AllNLI.manifest.json"),
-        ),
-    ]
-    module.main(arguments)
+    downloads = tmp_path / "downloads"
+    job = {
+        "wildcards": {"file": "AllNLI.tsv.gz"},
+        "output": {"file": downloads / "AllNLI.tsv.gz", "manifest": downloads / "AllNLI.manifest.json"},
+        "options": {"mirror": tmp_path / "mirror", "retries": 0, "timeout_s": 1},
+    }
+    do("download", **job)
     (tmp_path / "mirror" / "AllNLI.tsv.gz").write_bytes(CONTENT[1:])
     with pytest.raises(ValueError, match=r"delete .*downloads/known/AllNLI.tsv.gz.sha256"):
-        module.main(arguments)
+        do("download", **job)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections import Counter
 from pathlib import Path
@@ -12,13 +11,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from job_files import do
 
 from condenser.data.batches import row_windows
 from condenser.data.lengths import TextLengths, TokenCounts, counts_of, read_text_lengths, resolved, total
 from condenser.data.records import Passage, write_passages
-from condenser.data.tokens import Tokenizer, TokenShards, counts_file, tokenise_collection
+from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
 from condenser.files import read_json
 from condenser.model.text_vector import TextVector, write_text_vector
+from condenser.shards import counts_file
 from tests.token_shards import real_tokenizer_folder
 
 NO_PROMPTS = {"query": 0, "passage": 0}
@@ -141,18 +142,18 @@ def test_what_is_cut_is_said_of_passages_always_and_of_queries_where_it_happens(
 def test_the_program_adds_up_the_counts_and_reads_the_positions(
     tmp_path: Path, passages: list[Passage]
 ) -> None:
-    from workflow_scripts import lengths
-
-    counts = [str(counts_file(prefix)) for prefix in in_shards(tmp_path / "t", passages, 3)]
+    counts = [counts_file(prefix) for prefix in in_shards(tmp_path / "t", passages, 3)]
     model = tmp_path / "model"
     shutil.copytree(real_tokenizer_folder(), model)
     (model / "config.json").write_text('{"max_position_embeddings": 77}')
     write_text_vector(TextVector(query_prompt="wool: "), model, dim=8, assumed=["[CLS] is assumed."])
     queries = tmp_path / "queries.dev.counts.json"
     TokenCounts(5, 1, Counter({7: 2})).write(queries)
-    arguments = ["--spec", json.dumps({"config": {}}), "--model", str(model), "--passages", *counts]
-    arguments += ["--queries", str(queries), "--output", str(tmp_path / "lengths.json")]
-    lengths.main([*arguments, "--manifest", str(tmp_path / "m.json")])
+    do(
+        "lengths",
+        input={"model": model / "model.safetensors", "passages": counts, "queries": [queries]},
+        output={"lengths": tmp_path / "lengths.json", "manifest": tmp_path / "m.json"},
+    )
     found = read_text_lengths(tmp_path / "lengths.json")
     assert found.num_positions == 77 and found.passages.num_rows == 29
     assert found.queries == {"dev": TokenCounts(5, 1, Counter({7: 2}))}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from job_files import do
 
 from condenser import progress
 from condenser.data.negatives import make_examples
@@ -146,9 +147,20 @@ def test_of_split_documents_examples_have_the_best_passages_by_the_run(tmp_path:
     assert (counts["positives_by_run"], counts["positives_by_first_passage"]) == (1, 1)
 
 
-def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
-    from workflow_scripts import examples
+def do_examples(folder, settings, *, system, **more):
+    """By the program, from a run, queries and judgements in `folder`."""
+    files = {"run": "run.trec", "queries": "queries.jsonl", "qrels": "qrels.tsv"}
+    given = {name: folder / file for name, file in files.items()}
+    do(
+        "examples",
+        settings=settings,
+        wildcards={"system": system},
+        input={"raw": [], "collection": [], "subset": [], **given, **more},
+        output={"examples": folder / "out", "manifest": folder / "m.json"},
+    )
 
+
+def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
     made(tmp_path, {"q": ["a", "b"]}, {"q": {"p": 1}})
     write_queries(tmp_path / "queries.jsonl", [Query("q", "capital?", ("Paris",))])
     texts = {"a": "It is Paris.", "b": "It is Rome.", "p": "Paris, the capital."}
@@ -157,12 +169,7 @@ def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
     )
     negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
     config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
-    spec = {"config": config, "wildcards": {"system": "bm25"}}
-    arguments = f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
-    arguments += (
-        f" --collection {tmp_path}/collection.jsonl --output {tmp_path}/out --manifest {tmp_path}/m.json"
-    )
-    examples.main(["--spec", json.dumps(spec), *arguments.split()])
+    do_examples(tmp_path, config, system="bm25", collection=tmp_path / "collection.jsonl")
     assert [one.negative_doc_ids for one in read_examples(tmp_path / "out")] == [("b",)]
     assert "collection.jsonl" in json.loads((tmp_path / "m.json").read_text())["inputs"]
 
@@ -254,34 +261,20 @@ def test_wanted_queries_without_an_example_are_an_error(tmp_path):
 
 
 def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_names(tmp_path):
-    from workflow_scripts import examples
-
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
     negatives = {"depth": 200, "sample": 30, "positive_in_run": ["bm25"], "margin": None}
     for system, expected in (("bm25", 1), ("condenser-round1", 2)):
-        spec = {
-            "config": {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42},
-            "wildcards": {"system": system},
-        }
-        arguments = (
-            f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
-        )
-        arguments += f" --output {tmp_path}/{system}.jsonl --manifest {tmp_path}/{system}.json"
-        examples.main(["--spec", json.dumps(spec), *arguments.split()])
-        assert json.loads((tmp_path / f"{system}.json").read_text())["counts"]["examples"] == expected
+        config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
+        do_examples(tmp_path, config, system=system)
+        assert json.loads((tmp_path / "m.json").read_text())["counts"]["examples"] == expected
 
 
 def test_the_program_makes_examples_of_a_subset_alone(tmp_path):
-    from workflow_scripts import examples
-
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
     (tmp_path / "subset.txt").write_text("r\n")
     negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
     config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
-    spec = {"config": config, "wildcards": {"system": "bm25"}}
-    arguments = f"--run {tmp_path}/run.trec --queries {tmp_path}/queries.jsonl --qrels {tmp_path}/qrels.tsv"
-    arguments += f" --subset {tmp_path}/subset.txt --output {tmp_path}/out --manifest {tmp_path}/m.json"
-    examples.main(["--spec", json.dumps(spec), *arguments.split()])
+    do_examples(tmp_path, config, system="bm25", subset=tmp_path / "subset.txt")
     assert [example.query_id for example in read_examples(tmp_path / "out")] == ["r"]
     assert "subset.txt" in json.loads((tmp_path / "m.json").read_text())["inputs"]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from job_files import do
 
 from condenser.data.records import Query, write_queries
 from condenser.data.subsets import read_subset, write_subset
@@ -71,14 +72,13 @@ def test_more_queries_than_there_are_are_refused_and_leave_no_file(tmp_path: Pat
 
 
 def test_the_program_writes_the_subset_of_its_variant_and_a_manifest(tmp_path: Path) -> None:
-    from workflow_scripts import subset
-
     ids = [f"q{number}" for number in range(10)]
-    spec = {"config": {"train_queries": 4, "seed": 3}}
-    arguments = (
-        f"--queries {queries_file(tmp_path, ids)} --output {tmp_path}/out --manifest {tmp_path}/m.json"
+    do(
+        "subset",
+        settings={"train_queries": 4, "seed": 3},
+        input={"queries": queries_file(tmp_path, ids)},
+        output={"ids": tmp_path / "out", "manifest": tmp_path / "m.json"},
     )
-    subset.main(["--spec", json.dumps(spec), *arguments.split()])
     assert read_subset(tmp_path / "out") == frozenset(drawn(tmp_path, ids, count=4, seed=3))
     manifest = json.loads((tmp_path / "m.json").read_text())
     assert manifest["counts"] == {"queries": 4, "of": 10} and list(manifest["outputs"]) == ["out"]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from job_files import do
 from tokenizers import Tokenizer as Backend
 from tokenizers.models import BPE, WordPiece
 from tokenizers.pre_tokenizers import BertPreTokenizer
@@ -24,7 +25,6 @@ from condenser.data.tokens import (
     load_counts,
     packed_counts,
     shard_bounds,
-    shard_files,
     shard_rows,
     tokenise_collection,
     tokenise_queries,
@@ -32,6 +32,7 @@ from condenser.data.tokens import (
 )
 from condenser.files import load_npy, save_npy
 from condenser.model.bert_tokenizer import save_tokenizer, wordpiece_tokenizer
+from condenser.shards import shard_files
 from tests.token_shards import counts_in_bytes, hand_made_shards, real_tokenizer_folder, rows_of_lengths
 
 TEXTS = [
@@ -482,19 +483,39 @@ def test_a_query_is_one_sentence_whatever_its_marks(tmp_path, real):
     assert row_ids(TokenShards([tmp_path / "q"]), 0) == whole_ids("What? When. Why!")
 
 
-def test_the_programs_write_shards_and_manifests(tmp_path):
-    from workflow_scripts import query_tokens, tokens
+def do_tokens(folder, *, separator):
+    """The tokens of the collection in `folder`, by the program."""
+    do(
+        "tokens",
+        settings={"encode": {"block_rows": 1024, "separator": separator}},
+        wildcards={"shard": "0-of-1"},
+        input={
+            "collection": folder / "c.jsonl",
+            "doc_ids": folder / "ids.txt",
+            "tokenizer": real_tokenizer_folder() / "tokenizer.json",
+        },
+        output={
+            "tokens": folder / "c.0-of-1.tokens.npy",
+            "counts": folder / "c.0-of-1.counts.json",
+            "manifest": folder / "c.json",
+        },
+    )
 
+
+def test_the_programs_write_shards_and_manifests(tmp_path):
     write_passages(tmp_path / "c.jsonl", [Passage("a", "Title", "Text. More."), Passage("b", "", "")])
     (tmp_path / "ids.txt").write_text("a\nb\n")
     write_queries(tmp_path / "q.jsonl", [Query("1", "question")])
-    spec = json.dumps({"config": {"encode": {"block_rows": 1024, "separator": "titled"}}})
-    common = ["--spec", spec, "--tokenizer", str(real_tokenizer_folder())]
-    arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0-of-1"
-    arguments += f" --output-prefix {tmp_path}/c.0-of-1 --manifest {tmp_path}/c.json"
-    tokens.main([*common, *arguments.split()])
-    arguments = f"--queries {tmp_path}/q.jsonl --output-prefix {tmp_path}/q --manifest {tmp_path}/q.json"
-    query_tokens.main([*common, *arguments.split()])
+    do_tokens(tmp_path, separator="titled")
+    do(
+        "query_tokens",
+        input={"queries": tmp_path / "q.jsonl", "tokenizer": real_tokenizer_folder() / "tokenizer.json"},
+        output={
+            "tokens": tmp_path / "q.tokens.npy",
+            "counts": tmp_path / "q.counts.json",
+            "manifest": tmp_path / "q.json",
+        },
+    )
     manifest = json.loads((tmp_path / "c.json").read_text())
     assert manifest["counts"]["rows"] == 2 and manifest["counts"]["rows_without_tokens"] == 1
     assert len(manifest["outputs"]) == 4
@@ -503,15 +524,9 @@ def test_the_programs_write_shards_and_manifests(tmp_path):
 
 
 def test_the_program_of_tokens_takes_the_separator_from_the_spec(tmp_path, real):
-    from workflow_scripts import tokens
-
     write_passages(tmp_path / "c.jsonl", [Passage("a", "", "Text. More.")])
     (tmp_path / "ids.txt").write_text("a\n")
-    spec = json.dumps({"config": {"encode": {"block_rows": 1024, "separator": "always"}}})
-    common = ["--spec", spec, "--tokenizer", str(real_tokenizer_folder())]
-    arguments = f"--collection {tmp_path}/c.jsonl --doc-ids {tmp_path}/ids.txt --shard 0-of-1"
-    arguments += f" --output-prefix {tmp_path}/c.0-of-1 --manifest {tmp_path}/c.json"
-    tokens.main([*common, *arguments.split()])
+    do_tokens(tmp_path, separator="always")
     assert row_ids(TokenShards([tmp_path / "c.0-of-1"]), 0) == [real.sep_id, *whole_ids("Text. More.")]
 
 

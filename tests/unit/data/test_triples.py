@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from job_files import do
 
 from condenser.data import triples as module
 from condenser.data.records import Qrel, Query, read_examples, write_qrels, write_queries
@@ -163,14 +163,14 @@ def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
 
 
 def test_the_program_holds_the_file_to_the_published_number_of_rows(tmp_path):
-    from workflow_scripts import examples
-
     path = write_gzip(tmp_path / TRIPLES, "10\t1\t5\n")
     write_queries(tmp_path / "q", [Query("10", "a")])
     write_qrels(tmp_path / "r", [Qrel("10", "1", 1)])
     config = {"dataset": {"source": "msmarco"}, "recipe": {"negatives": {"sample": 30}}, "seed": 1}
-    files = {"raw": path, "queries": tmp_path / "q", "qrels": tmp_path / "r",
-             "output": tmp_path / "out", "manifest": tmp_path / "manifest.json"}  # fmt: skip
-    flags = [text for name, file in files.items() for text in (f"--{name}", str(file))]
     with pytest.raises(ValueError, match="expected the official 397,768,673 rows, got 1"):
-        examples.main(["--spec", json.dumps({"config": config}), *flags])
+        do(
+            "examples",
+            settings=config,
+            input={"raw": [path], "subset": [], "queries": tmp_path / "q", "qrels": tmp_path / "r"},
+            output={"examples": tmp_path / "out", "manifest": tmp_path / "manifest.json"},
+        )

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from job_files import do
 
 from condenser.evaluate import published
 from condenser.evaluate.columns import Column
@@ -473,22 +474,23 @@ def test_a_measure_that_a_file_lacks_is_named(tmp_path: Path) -> None:
 def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_that_does_not_fit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from workflow_scripts import table
-
     expected = official(tmp_path)
     columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"], source="msmarco")]
     of_table = {"rows": ROWS, "columns": columns, "starts": [None] * 6, "comparisons": [], "left_out": []}
     of_table["notes"] = {"texts": [], "trainings": []}
     config = {"table": of_table, "significance": SIGNIFICANCE, "notes": {"unknown_words": 0.01}}
-    spec = json.dumps({"config": config, "wildcards": {"dataset": "msmarco"}})
     (tmp_path / "counts.json").write_text(json.dumps(counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)))
-    files = [str(tmp_path / f"{one['system']}.{one['variants'][0]}.json") for one in ROWS]
-    arguments = f"--counts {tmp_path}/counts.json --output {tmp_path}/t.tsv --notes {tmp_path}/n.txt"
-    arguments += f" --manifest {tmp_path}/m.json"
-    figures = ["--published", str(published.file("cocondenser_table2"))]
+    files = [tmp_path / f"{row['system']}.{row['variants'][0]}.json" for row in ROWS]
+    job = {
+        "settings": config,
+        "wildcards": {"dataset": "msmarco"},
+        "output": {"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
+    }
+    given = {"counts": [tmp_path / "counts.json"], "published": [published.file("cocondenser_table2")]}
+    given |= {"models": [], "lengths": [], "losses": []}
     with pytest.raises(ValueError, match="expected 6 files for the rows, got 5"):
-        table.main(["--spec", spec, "--metrics", *files[1:], *arguments.split(), *figures])
-    table.main(["--spec", spec, "--metrics", *files, *arguments.split(), *figures])
+        do("table", **job, input={**given, "metrics": files[1:]})
+    do("table", **job, input={**given, "metrics": files})
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()
     assert capsys.readouterr().out == shown(expected) + "\n"

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-import json
-import runpy
-from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forks import Program
+from job_files import do, job_file
 
 from condenser.data.records import Passage, write_passages
 from condenser.files import read_json, sha256_file
@@ -28,23 +27,23 @@ SCRATCH = {
 }
 
 
-@pytest.fixture
-def main(root: Path) -> Callable[[Sequence[str]], None]:
-    return runpy.run_path(str(root / "workflow_scripts" / "checkpoint.py"))["main"]
+def parts(tmp_path: Path, config: dict, collection: Path | None = None) -> dict[str, Any]:
+    """Of a job that makes the folder `backbone`."""
+    return {
+        "settings": {"model": config, "seed": 3},
+        "input": {"collection": collection or []},
+        "output": {
+            "model": tmp_path / "backbone" / "model.safetensors",
+            "manifest": tmp_path / "backbone.manifest.json",
+        },
+        "options": {"mirror": None},
+    }
 
 
-def flags(tmp_path: Path, config: dict, *more: str) -> list[str]:
-    spec = json.dumps({"stage": "checkpoint", "config": {"model": config, "seed": 3}})
-    return [
-        *("--spec", spec, "--mirror", "", "--output", str(tmp_path / "backbone")),
-        *("--manifest", str(tmp_path / "backbone.manifest.json"), *more),
-    ]
-
-
-def test_manifest_names_the_collection_and_every_file(main: Callable, tmp_path: Path) -> None:
+def test_manifest_names_the_collection_and_every_file(tmp_path: Path) -> None:
     collection = tmp_path / "collection.jsonl"
     write_passages(collection, [Passage("1", "Cats", "the cat sat"), Passage("2", "", "the mat sat")] * 2)
-    main(flags(tmp_path, SCRATCH, "--collection", str(collection)))
+    do("checkpoint", **parts(tmp_path, SCRATCH, collection))
     manifest = read_json(tmp_path / "backbone.manifest.json")
     assert manifest["inputs"] == {"collection.jsonl": sha256_file(collection)}
     assert set(manifest["outputs"]) == {
@@ -58,28 +57,29 @@ def test_manifest_names_the_collection_and_every_file(main: Callable, tmp_path: 
     assert load_backbone(tmp_path / "backbone", dropout=None).config.vocab_size <= 80
 
 
-def test_scratch_without_a_collection_is_refused(main: Callable, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="--collection: expected a collection"):
-        main(flags(tmp_path, SCRATCH))
+def test_scratch_without_a_collection_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="expected a collection"):
+        do("checkpoint", **parts(tmp_path, SCRATCH))
 
 
-def test_mirror_is_also_taken_from_the_environment(
-    main: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mirror_is_also_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collection = tmp_path / "collection.jsonl"
     write_passages(collection, [Passage("1", "Cats", "the cat sat")] * 3)
-    main(flags(tmp_path / "first", SCRATCH, "--collection", str(collection)))
+    do("checkpoint", **parts(tmp_path / "first", SCRATCH, collection))
     (tmp_path / "mirror" / "someone").mkdir(parents=True)
     (tmp_path / "first" / "backbone").rename(tmp_path / "mirror" / "someone" / "small")
     monkeypatch.setenv("CONDENSER_MIRROR", str(tmp_path / "mirror"))
-    main(flags(tmp_path, {**ABSENT, "source": "hub", "id": "someone/small"}))
+    do("checkpoint", **parts(tmp_path, {**ABSENT, "source": "hub", "id": "someone/small"}))
     assert read_json(tmp_path / "backbone.manifest.json")["counts"]["mlm_head"] == "from checkpoint"
 
 
 def test_a_mistake_is_one_line_and_leaves_nothing(root: Path, tmp_path: Path) -> None:
     """The whole program: a hub that cannot be reached."""
     config = {**ABSENT, "source": "hub", "id": "nobody/nothing"}
-    program = [str(root / "workflow_scripts" / "checkpoint.py"), *flags(tmp_path, config)]
+    program = [
+        str(root / "workflow_scripts" / "checkpoint.py"),
+        job_file(tmp_path / "job.json", "checkpoint", **parts(tmp_path, config)),
+    ]
     status, said = Program(program, tmp_path / "said").ended(timeout_s=120)
     assert status == 1
     assert said.startswith("error: backbone nobody/nothing: not reachable")

@@ -37,7 +37,7 @@ from condenser.data.blocks import pack_blocks
 from condenser.data.passages import windows
 from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
-from condenser.data.tokens import TokenShards, prefix_of, shard_files
+from condenser.data.tokens import TokenShards
 from condenser.files import read_json
 from condenser.manifest import Manifest
 from condenser.model.bert_config import BertConfig, read_bert_config
@@ -56,6 +56,7 @@ from condenser.pipeline.costs.measure import measure_device
 from condenser.pipeline.costs.plan import Row, make_plan, rendered, write_plan
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
+from condenser.shards import prefix_of, shard_files
 from condenser.train.chunks import Chunk as TrainingChunk
 from condenser.train.masked_texts import MaskedRows
 from condenser.train.memory import graph_bytes

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import os
-import runpy
 import tracemalloc
 import zipfile
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from job_files import do
 
 from condenser.manifest import Manifest, read_manifest
 from condenser.pipeline.provenance import (
@@ -226,7 +226,7 @@ def test_a_job_cannot_pass_by_calling_itself_a_figure(make: Callable[..., None])
 
 @pytest.mark.parametrize("forge", [list, lambda jobs: jobs[1:2]])  # none, or one that differs each time
 def test_nothing_compared_is_not_the_same_results(
-    make: Callable[..., None], root: Path, capsys: pytest.CaptureFixture[str], forge: Callable[[Any], Any]
+    make: Callable[..., None], capsys: pytest.CaptureFixture[str], forge: Callable[[Any], Any]
 ) -> None:
     make("a")
     record = record_of_runs(read_runs(map(Path, MANIFESTS.values())))
@@ -236,11 +236,10 @@ def test_nothing_compared_is_not_the_same_results(
     Path("current.json").write_text(
         json.dumps({path: {"place": path, "changes": []} for path in MANIFESTS.values()})
     )
-    program = runpy.run_path(str(root / "workflow_scripts" / "verify.py"))
-    arguments = ["--results", "results", "--current", "current.json"]
-    program["main"](arguments)  # the results themselves are in order
+    options = {"results": "results", "current": "current.json", "dataset": None, "against": None}
+    do("verify", options=options)  # the results themselves are in order
     with pytest.raises(SystemExit) as ended:
-        program["main"]([*arguments, "--against", "r.json"])
+        do("verify", options={**options, "against": "r.json"})
     assert ended.value.code == 1
     assert "r.json: no job was compared" in capsys.readouterr().out
 

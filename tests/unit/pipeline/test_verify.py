@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from job_files import do
 
 import condenser.pipeline.verify as module
 from condenser.files import canonical_json, json_bytes, read_json, sha256_file, sha256_text, write_json
 from condenser.manifest import Manifest
 from condenser.pipeline.verify import Finding, current_of, results_digest, verify, write_current
-from workflow_scripts import verify as verify_program
 
 MANIFEST = {"collect": "data", "bm25_index": "bm25/index", "table": "table2.tsv"}
 OUTPUT = {"collect": "data/in.txt", "bm25_index": "bm25/index/out.bin", "table": "table2.tsv"}
 ABOVE = {"bm25_index": "collect", "table": "bm25_index"}
 INDEX, TABLE = "results/d/bm25/index.manifest.json", "results/d/table2.tsv.manifest.json"
+
+
+OPTIONS = {"results": "results", "current": "current.json", "dataset": None, "against": None}
 
 
 def spec_of(stage: str, *, depth: int = 1) -> dict[str, Any]:
@@ -412,20 +415,20 @@ def test_where_there_is_nothing_to_check_it_says_so(
         Path("results/README.md").write_text("")
     Path("current.json").write_text("{}")
     with pytest.raises(ValueError, match="results: expected results to check, found none"):
-        verify_program.main(["--results", "results", "--current", "current.json"])
+        do("verify", options=OPTIONS)
 
 
 def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_json(Path("current.json"), today(results))
-    verify_program.main(["--results", "results", "--current", "current.json"])
+    do("verify", options=OPTIONS)
     checked, digest = capsys.readouterr().out.splitlines()
     assert checked == "3 artefacts checked, 0 findings"
     assert digest == f"digest of all results: {results_digest(Path('results'))}"
     (results / "d" / "table2.tsv").write_bytes(b"other")
     with pytest.raises(SystemExit, match="1"):
-        verify_program.main(["--results", "results", "--current", "current.json"])
+        do("verify", options=OPTIONS)
     said = capsys.readouterr().out.splitlines()
     assert said == [
         "damaged: results/d/table2.tsv: its bytes are not those that its stage wrote",
@@ -439,14 +442,14 @@ def test_results_of_a_data_set_of_another_configuration_are_in_order_if_their_by
 ) -> None:
     other = {"failure": LookupError("expected a dataset"), "datasets": ["e"]}
     write_json(Path("current.json"), today(results, **other))
-    verify_program.main(["--results", "results", "--current", "current.json"])
+    do("verify", options=OPTIONS)
     assert capsys.readouterr().out.splitlines()[:2] == [
         "3 artefacts checked, 0 findings",
         "not of this configuration: 1 data set, in order",
     ]
     (results / "d" / "bm25" / "index" / "out.bin").write_bytes(b"other")
     with pytest.raises(SystemExit, match="1"):
-        verify_program.main(["--results", "results", "--current", "current.json"])
+        do("verify", options=OPTIONS)
     damaged, stale, checked, others, *_ = capsys.readouterr().out.splitlines()
     assert damaged.startswith("damaged: results/d/bm25/index/out.bin: ")
     assert stale.startswith(f"stale: {TABLE}: made from results/d/bm25/index/out.bin, which is damaged")
@@ -474,17 +477,16 @@ def test_one_data_set_alone_is_checked_where_it_is_named(
     all_digest = results_digest(Path("results"))
     (results / "e").mkdir()
     (results / "e" / "stray.npy").write_bytes(b"x")
-    line = ["--results", "results", "--current", "current.json", "--dataset"]
-    verify_program.main([*line, "d"])
+    do("verify", options={**OPTIONS, "dataset": "d"})
     assert capsys.readouterr().out.splitlines() == [
         "3 artefacts checked, 0 findings",
         f"digest of the results of d: {all_digest}",
     ]
     with pytest.raises(SystemExit, match="1"):
-        verify_program.main([*line, "e"])
+        do("verify", options={**OPTIONS, "dataset": "e"})
     assert capsys.readouterr().out.startswith("unknown: results/e/stray.npy")
     with pytest.raises(ValueError, match="results/g: expected results to check, found none"):
-        verify_program.main([*line, "g"])
+        do("verify", options={**OPTIONS, "dataset": "g"})
 
 
 def test_the_program_says_what_may_be_missing_where_results_are_stale(
@@ -492,7 +494,7 @@ def test_the_program_says_what_may_be_missing_where_results_are_stale(
 ) -> None:
     Path("current.json").write_text("{}")  # as without the overlay that names their data set
     with pytest.raises(SystemExit, match="1"):
-        verify_program.main(["--results", "results", "--current", "current.json"])
+        do("verify", options=OPTIONS)
     assert capsys.readouterr().out.splitlines()[-1] == (
         "stale by this configuration: give verify every --configfile that the results were made with"
     )

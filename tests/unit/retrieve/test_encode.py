@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from job_files import do
 from small_trainings import sharpen
 from transformers import AutoModel, AutoTokenizer
 
@@ -231,8 +231,6 @@ def test_an_embedding_with_nan_is_an_error_with_its_id(tmp_path, retriever, toke
 
 
 def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path, retriever, texts):
-    from workflow_scripts import encode as program
-
     model = Retriever.load(retriever, dropout=None)
     with torch.no_grad():
         model.backbone.embeddings.position_embeddings.weight[0] = float("nan")
@@ -244,11 +242,19 @@ def test_the_program_names_a_passage_by_its_row_of_the_whole_collection(tmp_path
         "encode": {"batch_tokens": 512, "block_rows": 8},
         "compute": {"threads": 1, "device": "cpu", "precision": "fp32"},
     }
-    arguments = f"--retriever {tmp_path}/broken --tokens {shard}.tokens.npy --shard 1-of-2"
-    arguments += f" --doc-ids {tmp_path}/doc_ids.txt --work-folder {tmp_path}/work"
-    arguments += f" --output {tmp_path}/out.npy --manifest {tmp_path}/m.json"
     with pytest.raises(ValueError, match="NaN or infinity for passage id 24 and 7 more of its block"):
-        program.main(["--spec", json.dumps({"config": config}), *arguments.split()])
+        do(
+            "encode",
+            settings=config,
+            wildcards={"shard": "1-of-2"},
+            input={
+                "model": tmp_path / "broken" / "model.safetensors",
+                "tokens": f"{shard}.tokens.npy",
+                "doc_ids": tmp_path / "doc_ids.txt",
+                "lengths": [],
+            },
+            output={"embeddings": tmp_path / "out.npy", "manifest": tmp_path / "m.json"},
+        )
     assert not (tmp_path / "out.npy").exists() and not (tmp_path / "m.json").exists()
 
 

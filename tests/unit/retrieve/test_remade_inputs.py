@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shutil
 
 import numpy as np
 import pytest
 import torch
+from job_files import do
 
 from condenser.data.records import Query, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
@@ -27,15 +27,12 @@ def no_lasting_settings():
     torch.set_num_threads(threads)
 
 
-def broken_off_then_remade(root, folder, monkeypatch, name, *, make, arguments, outputs, step):
+def broken_off_then_remade(folder, monkeypatch, rule, *, make, parts, output, step):
     """The outputs of a job whose inputs were remade after its first step, and of one that saw no others.
 
     `make(folder, version)` makes the inputs; `step` is the module and function that computes a block.
     """
-    spec = importlib.util.spec_from_file_location(f"{name}_program", root / "workflow_scripts" / f"{name}.py")
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    given = [*arguments, "--work-folder", "work", "--manifest", "manifest.json"]
+    job = {**parts, "output": {**output, "manifest": "manifest.json"}, "work": "work"}
     real, calls = getattr(*step), []
 
     def breaks_off(*args, **kwargs):
@@ -54,11 +51,11 @@ def broken_off_then_remade(root, folder, monkeypatch, name, *, make, arguments, 
                 if version == 1:
                     patch.setattr(*step, breaks_off)
                     with pytest.raises(KeyboardInterrupt):
-                        program.main(given)
+                        do(rule, **job)
                 else:
-                    program.main(given)
-        results.append([(folder / place / output).read_bytes() for output in outputs])
-        assert not list((folder / place / "work").rglob("*.*"))
+                    do(rule, **job)
+        results.append([(folder / place / file).read_bytes() for file in output.values()])
+        assert not (folder / place / "work").exists()
     return results
 
 
@@ -67,7 +64,7 @@ def broken_off_then_remade(root, folder, monkeypatch, name, *, make, arguments, 
     [(None, (search, "top_passages")), (torch.device("cpu"), (device_search, "top_passages_on"))],
     ids=["faiss", "pytorch"],
 )
-def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch, device, step):
+def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, device, step):
     def make(folder, version):
         rng = np.random.default_rng(version)
         save_npy(folder / "passages.npy", rng.standard_normal((30, 8), np.float32))
@@ -80,20 +77,16 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch,
     monkeypatch.setattr(device_search, "HELD_BYTES", 1)  # so many queries at a time on a device, too
     monkeypatch.setattr(search, "search_device", lambda name, threads: device)
     remade, anew = broken_off_then_remade(
-        root,
         tmp_path,
         monkeypatch,
         "search",
         make=make,
-        arguments=[
-            *(
-                "--spec",
-                json.dumps({"config": config}),
-            ),
-            *("--embeddings", "passages.npy", "--shard", "0-of-1", "--doc-ids", "doc_ids.txt"),
-            *("--queries", "queries.npy", "--rows", "rows.npy", "--scores", "scores.npy"),
-        ],
-        outputs=["rows.npy", "scores.npy"],
+        parts={
+            "settings": config,
+            "wildcards": {"shard": "0-of-1"},
+            "input": {"embeddings": "passages.npy", "doc_ids": "doc_ids.txt", "queries": "queries.npy"},
+        },
+        output={"rows": "rows.npy", "scores": "scores.npy"},
         step=step,
     )
     assert remade == anew
@@ -101,7 +94,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(root, tmp_path, monkeypatch,
     assert made["device"] == ("cpu" if device is None else "cpu fp32")
 
 
-def test_an_encoding_mixes_no_vectors_of_another_model(root, tmp_path, monkeypatch):
+def test_an_encoding_mixes_no_vectors_of_another_model(tmp_path, monkeypatch):
     texts = [f"passage number {row} of the sea" for row in range(20)]
 
     def make(folder, version):
@@ -122,22 +115,27 @@ def test_an_encoding_mixes_no_vectors_of_another_model(root, tmp_path, monkeypat
         "compute": {"threads": 1, "device": "cpu", "precision": "fp32"},
     }
     remade, anew = broken_off_then_remade(
-        root,
         tmp_path,
         monkeypatch,
         "encode_queries",
         make=make,
-        arguments=[
-            *("--spec", json.dumps({"config": config}), "--retriever", "retriever"),
-            *("--tokens", "queries.tokens.npy", "--queries", "queries.jsonl", "--output", "out.npy"),
-        ],
-        outputs=["out.npy"],
+        parts={
+            "settings": config,
+            "input": {
+                "model": "retriever/model.safetensors",
+                "tokens": "queries.tokens.npy",
+                "queries": "queries.jsonl",
+                "subset": [],
+                "lengths": [],
+            },
+        },
+        output={"embeddings": "out.npy"},
         step=(encode, "row_windows"),
     )
     assert remade == anew
 
 
-def test_a_bm25_run_mixes_no_hits_of_another_index(root, tmp_path, monkeypatch):
+def test_a_bm25_run_mixes_no_hits_of_another_index(tmp_path, monkeypatch):
     def make(folder, version):
         (folder / "index").mkdir(exist_ok=True)
         (folder / "index" / "version").write_text(str(version))
@@ -148,23 +146,21 @@ def test_a_bm25_run_mixes_no_hits_of_another_index(root, tmp_path, monkeypatch):
         output.write(f"0 Q0 d{version} 1 1.0 Anserini\n".encode())
         return "INFO: 1 queries processed\n"
 
-    spec = {
-        "config": {"dataset": {"split": None}, "system": {"k1": 0.9, "b": 0.4, "language": "en"}, "depth": 2},
-        "wildcards": {"system": "bm25"},
-    }
+    system = {"k1": 0.9, "b": 0.4, "language": "en"}
     monkeypatch.setattr(bm25, "run_anserini", run_anserini)
     monkeypatch.setattr(bm25, "MAX_QUERIES_PER_BLOCK", 1)
     remade, anew = broken_off_then_remade(
-        root,
         tmp_path,
         monkeypatch,
         "bm25_run",
         make=make,
-        arguments=[
-            *("--spec", json.dumps(spec), "--index", "index", "--queries", "queries.jsonl"),
-            *("--threads", "1", "--heap-mb", "100", "--output", "run.trec"),
-        ],
-        outputs=["run.trec"],
+        parts={
+            "settings": {"dataset": {"split": None}, "system": system, "depth": 2},
+            "wildcards": {"system": "bm25"},
+            "input": {"index": "index", "queries": "queries.jsonl"},
+            "options": {"threads": 1, "heap_mb": 100},
+        },
+        output={"run": "run.trec"},
         step=(bm25, "_search_block"),
     )
     assert remade == anew

@@ -1,4 +1,4 @@
-"""Real processes, started as the rules start them: by workflow_scripts/launch.py."""
+"""Real processes, started as a training starts them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from condenser import program
 from condenser.train.distributed import joined, sum_gradients
 from condenser.train.loop import Batch, Run, train
 
-def main(argv):
+def main():
     what, folder, num_steps = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
     with joined("cpu", timeout_s=60) as processes:
@@ -68,14 +68,13 @@ def start(tmp_path: Path, root: Path) -> object:
     ) -> subprocess.Popen[str]:
         program = tmp_path / "program.py"
         program.write_text(text)
-        options = ["--processes", str(processes), "--device", device, "--stop-timeout-s", "60"]
-        launcher = [sys.executable, str(root / "workflow_scripts" / "launch.py"), *options]
+        launcher = [sys.executable, str(root / "tests" / "launcher.py"), str(processes), device]
         inherited = {
             name: value for name, value in os.environ.items() if name not in ("CUDA_VISIBLE_DEVICES", "RANK")
         }
         started.append(
             subprocess.Popen(
-                [*launcher, "--", str(program), *map(str, arguments)],
+                [*launcher, str(program), *map(str, arguments)],
                 env={**inherited, "PYTHONPATH": str(root), **environment},
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -101,9 +100,8 @@ def train(tmp_path: Path, root: Path) -> Iterator[Callable[[str, int], Program]]
     def train(what: str, num_steps: int) -> Program:
         program = tmp_path / "program.py"
         program.write_text(PROGRAM)
-        options = ["--processes", "2", "--device", "cpu", "--stop-timeout-s", "60"]
-        launcher = [str(root / "workflow_scripts" / "launch.py"), *options]
-        command = [*launcher, "--", str(program), what, str(tmp_path), str(num_steps)]
+        launcher = [str(root / "tests" / "launcher.py"), "2", "cpu"]
+        command = [*launcher, str(program), what, str(tmp_path), str(num_steps)]
         started.append(Program(command, tmp_path / f"said-{len(started)}", PYTHONPATH=str(root)))
         return started[-1]
 
@@ -143,10 +141,6 @@ def test_one_process_is_the_program_itself_and_not_a_child(start: Start) -> None
     out, _ = process.communicate(timeout=60)
     assert out.split() == [str(process.pid), "None", "None"]
     assert process.returncode == 0
-
-
-def test_a_rule_without_gpus_is_one_process(start: Start) -> None:
-    assert start(SIGHT, processes=0).communicate(timeout=60)[0].split()[1] == "None"
 
 
 @pytest.mark.slow
@@ -271,24 +265,3 @@ def test_more_processes_than_free_gpus_are_refused(start: Start, nvidia_smi: dic
     assert err == (
         "error: GPUs: expected 3 free, got 2 of 2. Run fewer jobs at once (resources: gpu=...), or wait.\n"
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nothing.py"], "expected a Python program after --, got nothing.py. Is the path right?"),
-        ([], "the following arguments are required: command"),
-    ],
-)
-def test_a_missing_program_is_reported_in_one_line(root: Path, arguments: list[str], message: str) -> None:
-    options = ["--processes", "1", "--device", "cpu", "--stop-timeout-s", "60", "--", *arguments]
-    done = subprocess.run(
-        [sys.executable, str(root / "workflow_scripts" / "launch.py"), *options],
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode in (1, 2)
-    assert done.stderr.splitlines()[-1].endswith(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -16,8 +15,8 @@ from condenser.train.loop import Batch, Run, train
 NUM_STEPS = 220
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    folder = Path((argv or sys.argv[1:])[0])
+def main() -> None:
+    folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
     model = torch.nn.Linear(1, 1, bias=False)
