@@ -21,9 +21,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from condenser import program
+from condenser import kinds, program
+from condenser.blocks import (
+    Audit,
+    Compute,
+    Encode,
+    Lengths,
+    Metrics,
+    Notes,
+    Report,
+    Significance,
+    recipe_class,
+)
 from condenser.files import canonical_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, Manifest
+from condenser.settings import Block, PartlyJudgedTexts, Pretraining, Settings, System, partly
 from condenser.shards import prefix_of, shard_files
 
 KEPT = ("log.jsonl", "lock")  # of partial work, when the result is made
@@ -53,7 +65,7 @@ class Job:
     Attributes:
         rule: the rule's name, which is also the name of its program.
         wildcards: the values in the paths of its outputs.
-        settings: the part of the configuration that its result depends on.
+        settings: the part of the configuration that its result depends on, block by block.
         input: files by name: a path, or a list of paths, which is empty where this job has none.
         output: the same of what it writes.
         options: values that change no result, such as how often a checkpoint is saved.
@@ -63,7 +75,7 @@ class Job:
     def __init__(self, written: Mapping[str, Any]) -> None:
         self.rule: str = written["rule"]
         self.wildcards: dict[str, str] = written.get("wildcards", {})
-        self.settings: dict[str, Any] = written.get("settings", {})
+        self.settings = settings_of(written.get("settings", {}))
         self.input = Named(_paths(written.get("input", {})), noun="input")
         self.output = Named(_paths(written.get("output", {})), noun="output")
         self.options = Named(written.get("options", {}), noun="option")
@@ -74,7 +86,7 @@ class Job:
         self.spec: dict[str, Any] = {
             "stage": self.rule,
             "wildcards": self.wildcards,
-            "config": self.settings,
+            "config": written.get("settings", {}),
             **{name: written[name] for name in _OF_SPEC if name in written},
         }
 
@@ -101,6 +113,35 @@ class Job:
             _remove_partial_work(self._work)
 
 
+def settings_of(written: Mapping[str, Any]) -> Settings:
+    """The settings of a job by the classes that declare them, with the keys that the job depends on."""
+    made: dict[str, Any] = {}
+    for name, value in written.items():
+        if name in ("dataset", "model", "system"):
+            tag, folder = KINDS[name]
+            kind = value.get(tag)
+            block = kinds.load(folder, kind).Settings if kind else BLOCKS[name]
+            made[name] = partly(block, value)
+        elif name == "recipe":
+            made[name] = partly(recipe_class(value), value)
+        elif name in BLOCKS and isinstance(value, Mapping):
+            made[name] = partly(BLOCKS[name], value)
+        else:
+            made[name] = Settings(**value) if isinstance(value, Mapping) else value
+    return Settings(**made)
+
+
+KINDS = {  # what names the kind of an entry, and where the kinds are
+    "dataset": ("source", "data/sources"),
+    "model": ("objective", "objectives"),
+    "system": ("kind", "systems"),
+}
+BLOCKS: dict[str, type[Block]] = {
+    **{"dataset": PartlyJudgedTexts, "model": Pretraining, "system": System},
+    **{"compute": Compute, "encode": Encode, "metrics": Metrics, "significance": Significance},
+    **{"lengths": Lengths, "audit": Audit, "notes": Notes, "report": Report},
+}
+
 Main = Callable[["Job"], dict[str, Any] | None]
 """What a program does; gives what it counted."""
 
@@ -124,7 +165,7 @@ def _run(main: Main, launch: Launch | None) -> None:
     parser.add_argument("job", type=Path, help="a file as the workflow writes it, .snakemake/jobs/*.json")
     job = read_job(parser.parse_args().job)
     if launch is not None and "RANK" not in os.environ:
-        device = job.settings["compute"]["device"]
+        device = job.settings.compute.device
         status = launch(sys.argv, processes=getattr(job.options, "processes", 1), device=device)
         if status is not None:
             sys.exit(status)

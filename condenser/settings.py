@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import reprlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, model_validator
 
+AUTO = "auto"  # a length of texts that is chosen by the collection: `condenser.data.lengths`
 LARGEST = 2**63 - 1  # of NumPy's and torch's integers
 
 
@@ -64,6 +66,44 @@ class Block(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
+BlockType = TypeVar("BlockType", bound=Block)
+
+
+def partly(block: type[BlockType], values: Mapping[str, Any]) -> BlockType:
+    """A block with some of its keys, which have been checked before. To ask for another one fails."""
+    nested = {
+        name: partly(inner, value) if inner and isinstance(value, Mapping) else value
+        for name, value in values.items()
+        for inner in [_block_in(block.model_fields[name].annotation) if name in block.model_fields else None]
+    }
+    made = block.model_construct(_fields_set=set(nested))
+    made.__dict__.clear()
+    made.__dict__.update(nested)
+    return made
+
+
+def _block_in(annotation: Any) -> type[Block] | None:
+    """The block that a key holds, also where it may be null; None of other keys."""
+    if isinstance(annotation, type) and issubclass(annotation, Block):
+        return annotation
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        return next(filter(None, map(_block_in, get_args(annotation))), None)
+    return None
+
+
+class Settings(SimpleNamespace):
+    """What one job sees of the configuration: blocks and values by name."""
+
+
+def plain(value: Any) -> Any:
+    """Settings as JSON has them."""
+    if isinstance(value, Block | SimpleNamespace):
+        return {name: plain(inner) for name, inner in vars(value).items()}
+    if isinstance(value, Mapping):
+        return {name: plain(inner) for name, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
 class Optimiser(Block):
     """The keys of every training.
 
@@ -71,6 +111,7 @@ class Optimiser(Block):
     or, whatever its items, just the number in `updates`, and `epochs` is null.
     """
 
+    batch_size: Count  # items an update, of all processes together
     learning_rate: Positive
     weight_decay: NotNegative
     warmup_ratio: Share
@@ -207,7 +248,6 @@ class Pretraining(Model, Optimiser):
 
     initial: Name
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
-    batch_size: Count
     rows_per_chunk: Count
 
 

@@ -15,7 +15,7 @@ from condenser.systems import FOLDER as SYSTEMS
 
 try:
     config = validated(config)
-    sources.check_local_files(config["datasets"])
+    sources.check_local_files(config.datasets)
 except ValueError as error:
     sys.exit(f"error: config: {error}")
 
@@ -44,20 +44,20 @@ except OSError as error:
         "work in a copy of this folder that you may write to, with results/ linked to the original."
     )
 
-THREADS = config["compute"]["threads"]
+THREADS = config.compute.threads
 # What computes on a GPU asks for one; profiles give a training more. It starts a process for each,
 # and one where there is none.
-GPUS = 0 if config["compute"]["device"] == "cpu" else 1
+GPUS = 0 if config.compute.device == "cpu" else 1
 
 
 def source_module(settings):
     """The module of a data set's source, for a job's spec."""
-    return [kinds.module_name(sources.FOLDER, settings["dataset"]["source"])]
+    return [kinds.module_name(sources.FOLDER, settings.dataset.source)]
 
 
 def measure_modules(settings):
     """The modules of a job's measures, for its spec."""
-    asked = settings["metrics"]["measures"]
+    asked = settings.metrics.measures
     return sorted(measures.parse(name).module.__name__ for name in asked)
 
 
@@ -68,18 +68,18 @@ def names(chosen):
 
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
-RANKERS = [name for name in config["systems"] if experiment.ranks(config, name)]
+RANKERS = [name for name in config.systems if experiment.ranks(config, name)]
 TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 
 
 wildcard_constraints:
-    dataset=names(config["datasets"]),
-    model=names(config["models"]),
-    system=names(config["systems"]),
-    table=names(config["tables"]),
-    figure=names(config["figures"]),
+    dataset=names(config.datasets),
+    model=names(config.models),
+    system=names(config.systems),
+    table=names(config.tables),
+    figure=names(config.figures),
     variant=experiment.VARIANT,
     split="[A-Za-z0-9_-]+",
     shard=r"\d+-of-\d+",

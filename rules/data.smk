@@ -15,7 +15,7 @@ rule download:
     conda:
         "../envs/data.yaml"
     params:
-        job=job("download", options=config["downloads"]),
+        job=job("download", options=vars(config.downloads)),
     shell:
         RUN
 
@@ -23,7 +23,7 @@ rule download:
 # Needs: installed packages, a folder of the user's, or official files.
 # Makes: the canonical collection, queries and judgements, checked and counted.
 # One rule a data set, because the configuration chooses the splits that it makes.
-for name, entry in config["datasets"].items():
+for name, entry in config.datasets.items():
 
     rule:
         name:
@@ -62,7 +62,7 @@ for name, entry in config["datasets"].items():
                 settings=["dataset"],
                 packages=lambda settings: [
                     "datasets",
-                    *sources.packages(settings["dataset"]),
+                    *sources.packages(settings.dataset),
                 ],
                 modules=source_module,
             ),
@@ -72,7 +72,7 @@ for name, entry in config["datasets"].items():
 
 # Needs: a file of queries without judgements. Makes: the same as the queries of a split, checked and counted.
 # One rule a data set, as only some have such files; apart from collect_<dataset>, so that nothing else runs again.
-for name, entry in config["datasets"].items():
+for name, entry in config.datasets.items():
     if sources.unjudged(entry):
 
         rule:
@@ -173,7 +173,7 @@ rule lengths:
         ],
         queries=lambda wildcards: [
             f"results/{wildcards.dataset}/tokens/{wildcards.model}/queries.{split}.counts.json"
-            for split in sources.splits(config["datasets"][wildcards.dataset])
+            for split in sources.splits(config.datasets[wildcards.dataset])
         ],
     output:
         lengths="results/{dataset}/tokens/{model}/lengths.json",

@@ -70,7 +70,7 @@ rule figure:
             settings=["figure", "significance"],
             packages=["matplotlib", "numpy", "pandas", "scipy"],
             modules=lambda settings: [
-                kinds.module_name(figures.FOLDER, settings["figure"]["kind"])
+                kinds.module_name(figures.FOLDER, settings.figure.kind)
             ],
         ),
     shell:

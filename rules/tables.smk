@@ -60,7 +60,7 @@ rule table:
             modules=lambda settings: list(
                 dict.fromkeys(
                     measures.parse(column["measure"]).module.__name__
-                    for column in settings["table"]["columns"]
+                    for column in settings.table.columns
                 )
             ),
             options={"overlays": overlay_files()},

@@ -3,7 +3,7 @@
 # starts from the pre-trained model again and reads one more file of examples.
 
 
-from condenser.config.blocks import FineTuning
+from condenser.blocks import FineTuning
 
 
 rule train:
@@ -49,9 +49,9 @@ rule train:
             ],
             packages=TORCH,
             modules=lambda settings: [
-                kinds.module_name(SYSTEMS, settings["system"]["kind"])
+                kinds.module_name(SYSTEMS, settings.system.kind)
             ],
-            options=config["safety"],
+            options=vars(config.safety),
             processes=True,
         ),
     shell:

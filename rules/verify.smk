@@ -20,7 +20,7 @@ rule verify:
                 "current": write_current(
                     Path("results"),
                     Path(".snakemake", "current.json"),
-                    datasets=config["datasets"],
+                    datasets=config.datasets,
                     spec_of=SPECS.spec,
                     manifest_of=manifest_of,
                 ),

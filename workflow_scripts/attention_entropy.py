@@ -21,7 +21,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.shards import prefix_of
 
     settings = job.settings
-    compute = set_up(precision="fp32", **settings["compute"])
+    compute = set_up(precision="fp32", **vars(settings.compute))
     job.device = str(compute)
     return write_attention_entropies(
         job.input.model.parent,
@@ -30,8 +30,8 @@ def main(job: Job) -> dict[str, Any]:
         job.output.entropies,
         num_passages=int(job.wildcards["passages"]),
         seed=int(job.wildcards["draw"]),
-        max_tokens=resolved(settings["recipe"]["lengths"], job.input.lengths or None)["passage"],
-        batch_tokens=settings["encode"]["batch_tokens"],
+        max_tokens=int(resolved(settings.recipe.lengths, job.input.lengths or None).passage),
+        batch_tokens=settings.encode.batch_tokens,
         device=compute.device,
     )
 

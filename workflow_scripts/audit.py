@@ -20,18 +20,18 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import read_text_lengths
     from condenser.files import write_json
 
-    settings, files = job.settings["audit"], job.input
+    settings, files = job.settings.audit, job.input
     findings, counts = audit(
         files.collection,
         train_queries=files.train_queries or None,
         eval_queries={file.name.split(".")[1]: file for file in files.eval_queries},
         qrels=files.qrels,
-        examples=dict(zip(settings["systems"], files.examples, strict=False)),  # none without train queries
-        runs=dict(zip(settings["judges"], files.runs, strict=False)),
-        lengths=job.settings["lengths"],
+        examples=dict(zip(settings.systems, files.examples, strict=False)),  # none without train queries
+        runs=dict(zip(settings.judges, files.runs, strict=False)),
+        lengths=vars(job.settings.lengths),
         text_lengths={file.parent.name: read_text_lengths(file) for file in files.lengths},
-        thresholds=Thresholds(**{key: settings[key] for key in Thresholds._fields}),
-        is_split=job.settings["dataset"]["split"] is not None,
+        thresholds=Thresholds(**{key: getattr(settings, key) for key in Thresholds._fields}),
+        is_split=job.settings.dataset.split is not None,
     )
     write_findings(job.output.findings, findings)
     write_json(job.output.counts, counts)

@@ -17,20 +17,20 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.retrieve.bm25 import search_bm25
 
-    system = job.settings["system"]
+    system = job.settings.system
     return search_bm25(
         job.input.index,
         job.input.queries,
         job.output.run,
-        k1=system["k1"],
-        b=system["b"],
-        depth=job.settings["depth"],
-        language=system["language"],
+        k1=system.k1,
+        b=system.b,
+        depth=job.settings.depth,
+        language=system.language,
         threads=job.options.threads,
         heap_mb=job.options.heap_mb,
         work_folder=job.work_folder,
         system=job.wildcards["system"],
-        is_split=job.settings["dataset"]["split"] is not None,
+        is_split=job.settings.dataset.split is not None,
     )
 
 

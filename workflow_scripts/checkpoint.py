@@ -19,9 +19,9 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.objectives import checkpoint
 
     return checkpoint.prepare(
-        job.settings["model"],
+        job.settings.model,
         job.output.model.parent,
-        seed=job.settings["seed"],
+        seed=job.settings.seed,
         mirror=job.options.mirror or os.environ.get("CONDENSER_MIRROR"),
         collection=job.input.collection or None,
     )

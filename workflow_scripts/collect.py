@@ -19,7 +19,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data import sources
 
     raw = {file.name: file for file in [*job.input.downloads, *job.input.files]}
-    return sources.collect(job.output.files[0].parent, raw, job.settings["dataset"])
+    return sources.collect(job.output.files[0].parent, raw, job.settings.dataset)
 
 
 if __name__ == "__main__":

@@ -17,14 +17,12 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.evaluate import comparisons, tables
     from condenser.evaluate.columns import Column
 
-    table = job.settings["table"]
-    columns = [Column(**column) for column in table["columns"]]
-    metrics = comparisons.read_metrics(table["rows"], columns, job.input.metrics)
-    significance = job.settings["significance"]
-    found = comparisons.measured(
-        table["rows"], columns, table["comparisons"], metrics, significance=significance
-    )
-    frame = comparisons.make_comparisons(table["rows"], found)
+    table = job.settings.table
+    columns = [Column(**column) for column in table.columns]
+    metrics = comparisons.read_metrics(table.rows, columns, job.input.metrics)
+    significance = vars(job.settings.significance)
+    found = comparisons.measured(table.rows, columns, table.comparisons, metrics, significance=significance)
+    frame = comparisons.make_comparisons(table.rows, found)
     tables.write_table(job.output.tests, frame)
     print(comparisons.rendered_comparisons(frame))
     return {"lines": len(frame)}

@@ -23,10 +23,10 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.shards import prefix_of
 
     settings, doc_ids = job.settings, job.input.doc_ids
-    compute = set_up(**settings["compute"])
+    compute = set_up(**vars(settings.compute))
     job.device = str(compute)
     first_row, _ = shard_rows(
-        count_doc_ids(doc_ids), job.wildcards["shard"], multiple_of=settings["encode"]["block_rows"]
+        count_doc_ids(doc_ids), job.wildcards["shard"], multiple_of=settings.encode.block_rows
     )
     return encode_texts(
         job.input.model.parent,
@@ -34,8 +34,8 @@ def main(job: Job) -> dict[str, Any]:
         job.output.embeddings,
         rows=None,
         role="passage",
-        max_tokens=resolved(settings["recipe"]["lengths"], job.input.lengths or None)["passage"],
-        **settings["encode"],
+        max_tokens=int(resolved(settings.recipe.lengths, job.input.lengths or None).passage),
+        **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,
         name_of_row=lambda row: f"passage {read_doc_ids(doc_ids)[first_row + row]}",

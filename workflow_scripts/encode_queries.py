@@ -29,7 +29,7 @@ def main(job: Job) -> dict[str, Any]:
         wanted = read_subset(job.input.subset)
         ids = (query.query_id for query in read_queries(queries))
         rows = [row for row, query_id in enumerate(ids) if query_id in wanted]
-    compute = set_up(**settings["compute"])
+    compute = set_up(**vars(settings.compute))
     job.device = str(compute)
     return encode_texts(
         query_encoder_folder(job.input.model.parent),
@@ -37,8 +37,8 @@ def main(job: Job) -> dict[str, Any]:
         job.output.embeddings,
         rows=rows,
         role="query",
-        max_tokens=resolved(settings["recipe"]["lengths"], job.input.lengths or None)["query"],
-        **settings["encode"],
+        max_tokens=int(resolved(settings.recipe.lengths, job.input.lengths or None).query),
+        **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,
         name_of_row=lambda row: f"query {list(read_queries(queries))[row].query_id}",

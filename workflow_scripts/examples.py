@@ -22,17 +22,17 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import read_subset
 
     files, settings = job.input, job.settings
-    negatives = settings["recipe"]["negatives"]
+    negatives = settings.recipe.negatives
     wanted = read_subset(files.subset) if files.subset else None
     if files.raw:
-        return sources.load(settings["dataset"]).make_examples(
+        return sources.load(settings.dataset).make_examples(
             {file.name: file for file in files.raw},
             files.queries,
             files.qrels,
             job.output.examples,
-            sample=negatives["sample"],
+            sample=negatives.sample,
             wanted=wanted,
-            seed=settings["seed"],
+            seed=settings.seed,
         )
     answering: set[tuple[str, str]] = set()
     if files.collection:
@@ -44,14 +44,14 @@ def main(job: Job) -> dict[str, Any]:
         files.queries,
         files.qrels,
         job.output.examples,
-        depth=negatives["depth"],
-        sample=negatives["sample"],
-        positive_in_run=job.wildcards["system"] in negatives["positive_in_run"],
-        margin=negatives["margin"],
+        depth=negatives.depth,
+        sample=negatives.sample,
+        positive_in_run=job.wildcards["system"] in negatives.positive_in_run,
+        margin=negatives.margin,
         wanted=wanted,
-        seed=settings["seed"],
+        seed=settings.seed,
         answering=answering,
-        is_split=settings["dataset"]["split"] is not None,
+        is_split=settings.dataset.split is not None,
     )
 
 

@@ -36,15 +36,15 @@ def main(job: Job) -> dict[str, Any]:
             files.doc_ids,
             files.queries or None,
             files.qrels or None,
-            is_split=settings["dataset"]["split"] is not None,
+            is_split=settings.dataset.split is not None,
         ),
         facts=facts_of(
             job.spec, model, counts=files.counts, metrics=files.metrics or None, lengths=files.lengths
         ),
-        lengths=resolved(settings["recipe"]["lengths"], files.lengths),
-        encode=settings["encode"],
-        threads=settings["compute"]["threads"],
-        significance=settings["significance"],
+        lengths=vars(resolved(settings.recipe.lengths, files.lengths)),
+        encode=vars(settings.encode),
+        threads=settings.compute.threads,
+        significance=vars(settings.significance),
     )
 
 

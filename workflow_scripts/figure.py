@@ -19,10 +19,10 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.evaluate.tables import write_table
     from condenser.files import atomic_write
 
-    settings, output = job.settings["figure"], job.output
+    settings, output = job.settings.figure, job.output
     kind = figures.load(settings)
     files = [*job.input.files, *job.input.published]
-    table = kind.table(settings, files, significance=job.settings["significance"])
+    table = kind.table(settings, files, significance=vars(job.settings.significance))
     write_table(output.table, table)
     with atomic_write(output.picture) as file:
         file.write(svg(lambda: kind.picture(table, settings)))

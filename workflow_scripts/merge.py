@@ -27,8 +27,8 @@ def main(job: Job) -> dict[str, Any]:
         list(zip(files.rows, files.scores, strict=True)),
         query_ids,
         read_doc_ids(files.doc_ids),
-        depth=settings["depth"],
-        is_split=settings["dataset"]["split"] is not None,
+        depth=settings.depth,
+        is_split=settings.dataset.split is not None,
     )
     num_hits = write_run(job.output.run, run, system=job.wildcards["system"])
     return {"queries": len(query_ids), "hits": num_hits}

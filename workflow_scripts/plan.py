@@ -23,21 +23,21 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.pipeline.costs.plan import make_plan, rendered, write_plan
     from condenser.pipeline.costs.tables import Tables
 
-    compute = job.settings["compute"]
+    compute = job.settings.compute
     jobs, tables = read_jobs(Path(job.options.counted)), Tables(job.input.tables[0].parent)
     job.reads([Path(planned.manifest) for planned in jobs if planned.manifest])
     if job.options.device == "measure":
         from condenser.model.devices import set_up
         from condenser.pipeline.costs.measure import measure_device
 
-        own = set_up(**compute)
+        own = set_up(**vars(compute))
         device = measure_device(
-            own.device, precision=own.precision, threads=compute["threads"], clock=time.perf_counter
+            own.device, precision=own.precision, threads=compute.threads, clock=time.perf_counter
         )
     else:
         device = tables.device(job.options.device)
     job.device = device.name
-    rows = make_plan(jobs, job.wildcards["dataset"], tables=tables, device=device, threads=compute["threads"])
+    rows = make_plan(jobs, job.wildcards["dataset"], tables=tables, device=device, threads=compute.threads)
     write_plan(rows, job.output.plan)
     print(rendered(rows))
     return {"stages": len(rows) - 1, "jobs": len(jobs), "device": asdict(device)}

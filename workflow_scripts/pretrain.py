@@ -22,17 +22,17 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.train.machine import run_training
     from condenser.train.pretrain import pretrain
 
-    settings = job.settings["model"]
+    settings = job.settings.model
     return run_training(
         job,
         settings,
         lambda run: pretrain(
-            kinds.load("objectives", settings["objective"]).training,
+            kinds.load("objectives", settings.objective).training,
             list(map(prefix_of, job.input.tokens)),
             job.input.initial.parent,
             job.output.model.parent,
             run,
-            title=settings["objective"],
+            title=settings.objective,
             doc_ids=job.input.doc_ids,
         ),
     )

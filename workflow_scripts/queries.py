@@ -20,7 +20,7 @@ def main(job: Job) -> dict[str, Any]:
         job.input.file,
         job.output.queries.parent,
         name=job.wildcards["split"],
-        bad_rows=job.settings["dataset"]["bad_rows"],
+        bad_rows=job.settings.dataset.bad_rows,
     )
 
 

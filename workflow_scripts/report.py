@@ -24,7 +24,7 @@ def main(job: Job) -> dict[str, Any]:
 
     report = Report(job.wildcards["dataset"], *read_state(Path(job.options.counted)))
     job.reads(report.files())
-    text, counts = page(report, Limits(**job.settings["report"]))
+    text, counts = page(report, Limits(**vars(job.settings.report)))
     with atomic_write(job.output.report) as file:
         file.write(text.encode())
     print(

@@ -23,7 +23,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.shards import prefix_of
 
     files, settings = job.input, job.settings
-    compute = set_up(**settings["compute"])
+    compute = set_up(**vars(settings.compute))
     job.device = str(compute)
     passages = list(map(prefix_of, files.tokens))
     return rerank(
@@ -32,13 +32,13 @@ def main(job: Job) -> dict[str, Any]:
         job.output.run,
         TextFiles(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries),
         subset=read_subset(files.subset) if files.subset else None,
-        depth=settings["depth"],
-        lengths=resolved(settings["recipe"]["lengths"], files.lengths or None, in_one_row=True),
-        **settings["encode"],
+        depth=settings.depth,
+        lengths=vars(resolved(settings.recipe.lengths, files.lengths or None, in_one_row=True)),
+        **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,
         system=job.wildcards["system"],
-        is_split=settings["dataset"]["split"] is not None,
+        is_split=settings.dataset.split is not None,
     )
 
 

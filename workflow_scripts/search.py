@@ -21,15 +21,15 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.retrieve.documents import documents_of_rows
     from condenser.retrieve.search import search_device, search_shard
 
-    settings, files, compute = job.settings, job.input, job.settings["compute"]
-    block_rows = settings["encode"]["block_rows"]
-    device = search_device(compute["device"], threads=compute["threads"])
+    settings, files, compute = job.settings, job.input, job.settings.compute
+    block_rows = settings.encode.block_rows
+    device = search_device(compute.device, threads=compute.threads)
     job.device = f"{device.type} fp32" if device else "cpu"
     first_row, end_row = shard_rows(
         count_doc_ids(files.doc_ids), job.wildcards["shard"], multiple_of=block_rows
     )
     documents = None
-    if settings["dataset"]["split"]:
+    if settings.dataset.split:
         documents = documents_of_rows(read_doc_ids(files.doc_ids)[first_row:end_row])
     return search_shard(
         files.embeddings,
@@ -37,9 +37,9 @@ def main(job: Job) -> dict[str, Any]:
         job.output.rows,
         job.output.scores,
         first_row=first_row,
-        depth=settings["depth"],
+        depth=settings.depth,
         block_rows=block_rows,
-        threads=compute["threads"],
+        threads=compute.threads,
         device=device,
         documents=documents,
         work_folder=job.work_folder,

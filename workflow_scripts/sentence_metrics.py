@@ -21,7 +21,7 @@ def main(job: Job) -> dict[str, Any]:
         job.input.sentences,
         job.output.metrics,
         system=job.wildcards["system"],
-        measures=job.settings["metrics"]["measures"],
+        measures=job.settings.metrics.measures,
     )
 
 

@@ -19,17 +19,17 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.retrieve.similarities import write_model_similarities
 
     settings = job.settings
-    compute = set_up(**settings["compute"])
+    compute = set_up(**vars(settings.compute))
     job.device = str(compute)
-    task = sources.task(settings["dataset"])
+    task = sources.task(settings.dataset)
     assert task is not None
     return write_model_similarities(
         job.input.model.parent,
         job.input.sentences,
         job.output.similarities,
         task=task,
-        max_tokens=settings["recipe"]["max_tokens"],
-        batch_tokens=settings["encode"]["batch_tokens"],
+        max_tokens=settings.recipe.max_tokens,
+        batch_tokens=settings.encode.batch_tokens,
         compute=compute,
     )
 

@@ -17,9 +17,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import write_subset
 
     settings = job.settings
-    return write_subset(
-        job.input.queries, job.output.ids, count=settings["train_queries"], seed=settings["seed"]
-    )
+    return write_subset(job.input.queries, job.output.ids, count=settings.train_queries, seed=settings.seed)
 
 
 if __name__ == "__main__":

@@ -25,25 +25,25 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.evaluate.comparisons import measured, read_metrics
     from condenser.files import read_json
 
-    files, settings, dataset = job.input, job.settings["table"], job.wildcards["dataset"]
-    significance = job.settings["significance"]
-    rows, columns = settings["rows"], [Column(**column) for column in settings["columns"]]
+    files, settings, dataset = job.input, job.settings.table, job.wildcards["dataset"]
+    significance = vars(job.settings.significance)
+    rows, columns = settings.rows, [Column(**column) for column in settings.columns]
     metrics = read_metrics(rows, columns, files.metrics)
     datasets = dict.fromkeys([dataset, *(column.dataset for column in columns)])
     counts = {name: read_json(file) for name, file in zip(datasets, files.counts, strict=True)}
-    found = measured(rows, columns, settings["comparisons"], metrics, significance=significance)
+    found = measured(rows, columns, settings.comparisons, metrics, significance=significance)
     table = tables.make_table(
         rows,
         columns,
         metrics,
         sets=tables.evaluation_sets(columns, counts),
         found=found,
-        starts=settings["starts"],
+        starts=settings.starts,
         published=figures.rows_of(files.published),
-        left_out=settings["left_out"],
+        left_out=settings.left_out,
     )
     tables.write_table(job.output.table, table)
-    noted = settings["notes"]
+    noted = settings.notes
     of_texts = dict.fromkeys((one["dataset"], one["model"]) for one in noted["texts"])
     lines = notes.notes_of_table(
         dataset=dataset,
@@ -53,7 +53,7 @@ def main(job: Job) -> dict[str, Any]:
         lengths=dict(zip(of_texts, map(read_text_lengths, files.lengths), strict=True)),
         losses=files.losses,
         found=found,
-        unknown_words=job.settings["notes"]["unknown_words"],
+        unknown_words=job.settings.notes.unknown_words,
     )
     notes.write_notes(job.output.notes, lines)
     print(tables.rendered(table, confidence=significance["confidence"], notes=lines))

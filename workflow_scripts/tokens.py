@@ -21,15 +21,15 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.tokens import Tokenizer, tokenise_collection
     from condenser.shards import prefix_of
 
-    settings = job.settings["encode"]
+    settings = job.settings.encode
     return tokenise_collection(
         job.input.collection,
         job.input.doc_ids,
         prefix_of(job.output.tokens),
         Tokenizer(job.input.tokenizer.parent),
         shard=job.wildcards["shard"],
-        multiple_of=settings["block_rows"],
-        leading_separator=settings["separator"] == "always",
+        multiple_of=settings.block_rows,
+        leading_separator=settings.separator == "always",
         batch_size=BATCH_ROWS,
     )
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from condenser.blocks import FineTuning
 from condenser.job import Job, run_job
+from condenser.settings import partly
 from condenser.train.launch import launch
 
 
@@ -25,16 +27,16 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.train.examples import TrainingFiles
     from condenser.train.machine import run_training
 
-    files, recipe = job.input, job.settings["recipe"]
+    files, recipe = job.input, job.settings.recipe
     passages = list(map(prefix_of, files.tokens))
     texts = TextFiles(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries)
     examples = TrainingFiles(files.examples, texts)
-    system = kinds.load("systems", job.settings["system"]["kind"])
+    system = kinds.load("systems", job.settings.system.kind)
     in_one_row = hasattr(system, "longest_row")
-    lengths = resolved(recipe["lengths"], files.lengths or None, in_one_row=in_one_row)
+    lengths = resolved(recipe.lengths, files.lengths or None, in_one_row=in_one_row)
     return run_training(
         job,
-        {**recipe, "lengths": lengths},
+        partly(FineTuning, {**vars(recipe), "lengths": vars(lengths)}),
         lambda run: system.train(examples, files.initial.parent, job.output.model.parent, run),
     )
 

@@ -19,11 +19,11 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.train.machine import run_training
     from condenser.train.sentences import train_sentence_encoder
 
-    files, task = job.input, sources.task(job.settings["dataset"])
+    files, task = job.input, sources.task(job.settings.dataset)
     assert task is not None
     return run_training(
         job,
-        job.settings["recipe"],
+        job.settings.recipe,
         lambda run: train_sentence_encoder(
             files.sentences,
             files.subset or None,

@@ -14,14 +14,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from condenser import experiment, kinds
+from condenser.blocks import Config, Written, recipe_class
 from condenser.config import references
-from condenser.config.blocks import Config, recipe_class
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, first_line, preview
 from condenser.config.positions import check_rows_fit
 from condenser.config.texts import check_texts
 from condenser.data import sources
 from condenser.evaluate import figures
 from condenser.objectives import FOLDER as OBJECTIVES
+from condenser.settings import partly
 from condenser.systems import FOLDER as SYSTEMS
 
 _TAKEN = {  # names that stand for other results
@@ -31,22 +32,23 @@ _TAKEN = {  # names that stand for other results
 }
 
 
-def validated(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration as plain values, each entry completed by what its kind gives to all.
+def validated(config: Mapping[str, Any]) -> Config:
+    """The configuration, each entry completed by what its kind gives to all.
 
     Raises:
         ValueError: something is wrong; one line, `key: what is allowed, what came`.
     """
-    checked = checked_block(Config, dict(config), key="").model_dump()
+    written = checked_block(Written, dict(config), key="")
+    checked = partly(Config, vars(written))
     for noun, taken in _TAKEN.items():
-        taken = taken | set(checked["tables"]) if noun == "figures" else taken
-        if name := next((name for name in checked[noun] if name in taken), None):
+        taken = taken | set(checked.tables) if noun == "figures" else taken
+        if name := next((name for name in getattr(checked, noun) if name in taken), None):
             raise ValueError(
                 f"{noun}.{name}: expected another name, {name} is that of another result. Rename it."
             )
-    checked["recipes"] = {
-        name: checked_block(recipe_class(recipe), recipe, key=f"recipes.{name}").model_dump()
-        for name, recipe in checked["recipes"].items()
+    checked.recipes = {
+        name: checked_block(recipe_class(recipe), recipe, key=f"recipes.{name}")
+        for name, recipe in checked.recipes.items()
     }
     for noun, tag, folder, defaults in (
         ("datasets", "source", sources.FOLDER, "sources"),
@@ -54,16 +56,17 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
         ("systems", "kind", SYSTEMS, ""),
         ("figures", "kind", figures.FOLDER, ""),
     ):
-        of_kinds = checked[defaults] if defaults else {}
+        of_kinds = getattr(checked, defaults) if defaults else {}
         _check_defaults(of_kinds, folder, defaults)
-        checked[noun] = {
+        entries = {
             name: _entry(f"{noun}.{name}", entry, tag=tag, folder=folder, defaults=of_kinds)
-            for name, entry in checked[noun].items()
+            for name, entry in getattr(checked, noun).items()
         }
-    check_name("recipe", checked["recipe"], checked["recipes"])
-    for dataset in checked["datasets"].values():
-        if "recipe" in dataset:
-            dataset["recipe"] = dataset["recipe"] or checked["recipe"]
+        setattr(checked, noun, entries)
+    check_name("recipe", checked.recipe, checked.recipes)
+    for dataset in checked.datasets.values():
+        if hasattr(dataset, "recipe"):
+            dataset.recipe = dataset.recipe or checked.recipe
     check_texts(checked)
     references.check_datasets(checked)
     references.check_models(checked)
@@ -72,18 +75,16 @@ def validated(config: Mapping[str, Any]) -> dict[str, Any]:
     references.check_figures(checked)
     references.check_audit(checked)
     check_rows_fit(checked)
-    mirror = checked["downloads"]["mirror"]
+    mirror = checked.downloads.mirror
     if mirror is not None:
-        mirror = checked["downloads"]["mirror"] = _with_home(mirror)
+        mirror = checked.downloads.mirror = _with_home(mirror)
     if mirror is not None and not Path(mirror).is_dir():
         path = preview(mirror, longest=LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
     return checked
 
 
-def _entry(
-    key: str, entry: Mapping[str, Any], *, tag: str, folder: str, defaults: Mapping[str, Any]
-) -> dict[str, Any]:
+def _entry(key: str, entry: Mapping[str, Any], *, tag: str, folder: str, defaults: Mapping[str, Any]) -> Any:
     """A data set, model or system, checked by the class of its kind."""
     if tag not in entry:
         raise ValueError(f"{key}.{tag}: missing. It names the kind: {', '.join(kinds.names(folder))}.")
@@ -92,9 +93,9 @@ def _entry(
         known = ", ".join(kinds.names(folder))
         raise ValueError(f"{key}.{tag}: expected one of {known}, got {preview(kind)}.")
     values = experiment.merged_training(defaults.get(kind, {}), entry)
-    checked = checked_block(kinds.load(folder, kind).Settings, values, key=key).model_dump()
-    if checked.get("path") is not None:
-        checked["path"] = _with_home(checked["path"])
+    checked = checked_block(kinds.load(folder, kind).Settings, values, key=key)
+    if getattr(checked, "path", None) is not None:
+        checked.path = _with_home(checked.path)
     return checked
 
 

@@ -8,12 +8,13 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 
 from condenser import kinds
+from condenser.settings import BlockType
 
 LONGEST_PATH = 400  # characters of a path in a message
 _LONGEST_PREVIEW = 80  # of another value
 
 
-def checked_block(model: type[BaseModel], values: Any, *, key: str) -> BaseModel:
+def checked_block(model: type[BlockType], values: Any, *, key: str) -> BlockType:
     try:
         return model.model_validate(values)
     except ValidationError as error:

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from condenser import experiment, kinds
+from condenser.blocks import Config, Recipe
 from condenser.config.messages import LONGEST_PATH, preview
 from condenser.data import sources
-from condenser.data.lengths import AUTO
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
+from condenser.settings import AUTO, partly
 from condenser.systems import FOLDER as SYSTEMS
 
 EMBEDDED_LAYERS, EMBEDDED_POSITIONS = 6, 512  # MiniLM's config.json
 _NUM_SPECIALS = 2
 
 
-def check_rows_fit(config: dict[str, Any]) -> None:
+def check_rows_fit(config: Config) -> None:
     """Refuse a backbone of too few layers or positions for the models and systems that tables use."""
     for name in sorted(experiment.systems_of_tables(config)):
-        system = config["systems"][name]
-        if "initial" not in system:
+        system = config.systems[name]
+        if not hasattr(system, "initial"):
             continue
-        chain = experiment.chain(config, system["initial"])
-        root = config["models"][chain[-1]]
+        chain = experiment.chain(config, system.initial)
+        root = config.models[chain[-1]]
         try:
             shape = layers_and_positions(root, f"models.{chain[-1]}")
         except ValueError:
@@ -34,15 +34,17 @@ def check_rows_fit(config: dict[str, Any]) -> None:
             continue
         num_layers, num_positions = shape
         rows: dict[str, int] = {}
-        for of, dataset in config["datasets"].items():
-            if "recipe" in dataset and experiment.fits(config, name, of) and not sources.task(dataset):
-                recipe = experiment.recipe(config, dataset["recipe"], system)
+        for of, dataset in config.datasets.items():
+            if hasattr(dataset, "recipe") and experiment.fits(config, name, of) and not sources.task(dataset):
+                recipe = experiment.recipe(config, dataset.recipe, system)
                 for text in ("passage", "query"):
-                    if (length := recipe["lengths"][text]) != AUTO:  # that is at most what the backbone takes
-                        rows[f"recipes.{dataset['recipe']}.lengths.{text}"] = length
+                    if (
+                        length := getattr(recipe.lengths, text)
+                    ) != AUTO:  # that is at most what the backbone takes
+                        rows[f"recipes.{dataset.recipe}.lengths.{text}"] = length
         for model in chain[:-1]:
-            settings = config["models"][model]
-            objective = kinds.load(OBJECTIVES, settings["objective"])
+            settings = config.models[model]
+            objective = kinds.load(OBJECTIVES, settings.objective)
             if hasattr(objective, "check"):
                 try:
                     objective.check(settings, num_layers=num_layers)
@@ -56,7 +58,7 @@ def check_rows_fit(config: dict[str, Any]) -> None:
         _refuse_long_row(longest, rows[longest], chain[-1], root, num_positions=num_positions)
 
 
-def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> None:
+def check_longest_row(config: Config, dataset: str, system: str) -> None:
     """See that the longest row of a system, as its kind says, fits the positions of its backbone.
 
     Jobs of such a system ask, and not `validated`: a backbone of fewer positions may serve all other systems.
@@ -64,44 +66,46 @@ def check_longest_row(config: Mapping[str, Any], dataset: str, system: str) -> N
     Raises:
         ValueError: it does not.
     """
-    entry, recipe = config["systems"][system], config["datasets"][dataset]["recipe"]
-    backbone = experiment.root(config, entry["initial"])
-    root = config["models"][backbone]
+    entry, recipe = config.systems[system], config.datasets[dataset].recipe
+    backbone = experiment.root(config, entry.initial)
+    root = config.models[backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
-        longest_row = kinds.load(SYSTEMS, entry["kind"]).longest_row
+        longest_row = kinds.load(SYSTEMS, entry.kind).longest_row
         settings = experiment.recipe(config, recipe, entry)
-        if "lengths" in settings:  # auto takes what is left, which must be a token between the specials
-            lengths = {text: 3 if one == AUTO else one for text, one in settings["lengths"].items()}
-            settings = {**settings, "lengths": lengths}
+        if hasattr(
+            settings, "lengths"
+        ):  # auto takes what is left, which must be a token between the specials
+            lengths = {
+                text: 3 if length == AUTO else length for text, length in vars(settings.lengths).items()
+            }
+            settings = partly(Recipe, {**vars(settings), "lengths": lengths})
         tokens = longest_row(settings)
         key = f"recipes.{recipe}, the longest row of systems.{system}"
         _refuse_long_row(key, tokens, backbone, root, num_positions=shape[1])
 
 
-def _refuse_long_row(
-    key: str, tokens: int, backbone: str, root: Mapping[str, Any], *, num_positions: int
-) -> None:
+def _refuse_long_row(key: str, tokens: int, backbone: str, root: Any, *, num_positions: int) -> None:
     if tokens > num_positions:
-        of_backbone = "max_positions" if root["source"] == "scratch" else "path"
+        of_backbone = "max_positions" if root.source == "scratch" else "path"
         raise ValueError(
             f"models.{backbone}.{of_backbone}: expected at least {tokens} positions for {key} (with "
             f"specials), got {num_positions}. Shorten the texts, or take another backbone."
         )
 
 
-def layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] | None:
+def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
     """The number of layers and of positions of a checkpoint; None where it is still on the hub.
 
     Raises:
         ValueError: its folder is missing, cannot be read, or is no BERT.
     """
-    if model["source"] == "embedded":
+    if model.source == "embedded":
         return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
-    if model["source"] == "scratch":
-        return model["num_layers"], model["max_positions"] or 512
-    if model["source"] == "hub":
+    if model.source == "scratch":
+        return model.num_layers, model.max_positions or 512
+    if model.source == "hub":
         return None
-    file = Path(model["path"], "config.json")
+    file = Path(model.path, "config.json")
     try:
         is_there = file.is_file()
         settings = read_json(file) if is_there else {}
@@ -113,7 +117,7 @@ def layers_and_positions(model: Mapping[str, Any], key: str) -> tuple[int, int] 
     except ValueError as error:
         raise ValueError(f"{key}.path: {error}") from error
     if not is_there:
-        path = preview(model["path"], longest=LONGEST_PATH)
+        path = preview(model.path, longest=LONGEST_PATH)
         raise ValueError(
             f"{key}.path: expected a Hugging Face folder with config.json, found none at {path} "
             "(relative to where snakemake runs). Correct the path."

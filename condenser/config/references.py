@@ -3,73 +3,76 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from condenser import experiment, kinds
-from condenser.config.blocks import Recipe, SentenceRecipe, Table, recipe_class
+from condenser.blocks import Config, Recipe, SentenceRecipe, Table
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, preview
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
+from condenser.settings import plain
 from condenser.systems import FOLDER as SYSTEMS
 
 
-def check_datasets(config: dict[str, Any]) -> None:
-    for name, dataset in config["datasets"].items():
+def check_datasets(config: Config) -> None:
+    for name, dataset in config.datasets.items():
         key = f"datasets.{name}"
-        if dataset.get("path") is not None and not Path(dataset["path"]).is_dir():
-            path = preview(dataset["path"], longest=LONGEST_PATH)
+        if getattr(dataset, "path", None) is not None and not Path(dataset.path).is_dir():
+            path = preview(dataset.path, longest=LONGEST_PATH)
             raise ValueError(
                 f"{key}.path: expected a folder, found none at {path} (relative to where snakemake runs)."
             )
-        if "recipe" in dataset:
-            check_name(f"{key}.recipe", dataset["recipe"], config["recipes"])
+        if hasattr(dataset, "recipe"):
+            check_name(f"{key}.recipe", dataset.recipe, config.recipes)
             _check_recipe_fits(f"{key}.recipe", dataset, config)
-        if documents := dataset.get("documents"):
-            check_name(f"{key}.documents", documents, config["datasets"])
-            if config["datasets"][documents].get("documents"):
+        if documents := getattr(dataset, "documents", None):
+            check_name(f"{key}.documents", documents, config.datasets)
+            if getattr(config.datasets[documents], "documents", None):
                 raise ValueError(
                     f"{key}.documents: expected a data set that names no documents itself, got {documents}. "
                     "Name the data set whose texts the models are to be pre-trained on."
                 )
-        if dataset.get("other_eval_splits") and not sources.has_more_splits(dataset):
+        if getattr(dataset, "other_eval_splits", None) and not sources.has_more_splits(dataset):
             raise ValueError(
-                f"{key}.other_eval_splits: expected none, the source {dataset['source']} makes one "
-                f"evaluation set, got {', '.join(dataset['other_eval_splits'])}. Leave the key out."
+                f"{key}.other_eval_splits: expected none, the source {dataset.source} makes one "
+                f"evaluation set, got {', '.join(dataset.other_eval_splits)}. Leave the key out."
             )
-        if dataset.get("split") and any(
-            sources.example_files(dataset, system) for system in config["systems"]
+        if getattr(dataset, "split", None) and any(
+            sources.example_files(dataset, system) for system in config.systems
         ):
             raise ValueError(
                 f"{key}.split: expected none with official negatives, which are whole texts. Set "
-                f"{key}.{'triples' if 'triples' in dataset else 'hard_negatives'} to null: then a run gives "
-                "the negatives."
+                f"{key}.{'triples' if hasattr(dataset, 'triples') else 'hard_negatives'} to null: then a run "
+                "gives the negatives."
             )
         for number, split in enumerate(sources.eval_splits(dataset)):
             of_split = f"{key}.other_eval_splits.{split}" if number else key
             metrics = experiment.metrics(config, name, split)
-            block = dataset["other_eval_splits"][split] if number else dataset
-            _check_measures(f"{of_split}.measures", block.get("measures") or [], task=sources.task(dataset))
+            block = dataset.other_eval_splits[split] if number else dataset
+            _check_measures(
+                f"{of_split}.measures", getattr(block, "measures", None) or [], task=sources.task(dataset)
+            )
             least = getattr(sources.load(dataset), "LEAST_GRADES", {}).get(split, 1)
-            if metrics["relevant_grade"] < least:
+            if metrics.relevant_grade < least:
                 raise ValueError(
                     f"{of_split}.relevant_grade: expected at least {least} for the evaluation set {split}, "
-                    f"got {metrics['relevant_grade']}. Lower grades are not relevant there."
+                    f"got {metrics.relevant_grade}. Lower grades are not relevant there."
                 )
-    for name, recipe in config["recipes"].items():
+    for name, recipe in config.recipes.items():
         _check_recipe(f"recipes.{name}", recipe, config)
 
 
-def _check_recipe_fits(key: str, dataset: Mapping[str, Any], config: Mapping[str, Any]) -> None:
+def _check_recipe_fits(key: str, dataset: Any, config: Config) -> None:
     """Refuse a recipe that is not for what a data set has, and triplets without a margin."""
-    task, given = sources.task(dataset), dataset["recipe"]
+    task, given = sources.task(dataset), dataset.recipe
     wanted = Recipe if task is None else SentenceRecipe
     fitting = [
         name
-        for name, recipe in config["recipes"].items()
-        if recipe_class(recipe) is wanted and (task != "triplets" or recipe["margin"] is not None)
+        for name, recipe in config.recipes.items()
+        if isinstance(recipe, wanted) and (task != "triplets" or getattr(recipe, "margin", None) is not None)
     ]
     if given not in fitting:
         what = {None: "retrievers", "triplets": "sentences with a margin"}.get(task, "sentences")
@@ -79,20 +82,20 @@ def _check_recipe_fits(key: str, dataset: Mapping[str, Any], config: Mapping[str
         )
 
 
-def _check_recipe(key: str, recipe: Mapping[str, Any], config: Mapping[str, Any]) -> None:
-    if recipe_class(recipe) is SentenceRecipe:
+def _check_recipe(key: str, recipe: Recipe | SentenceRecipe, config: Config) -> None:
+    if isinstance(recipe, SentenceRecipe):
         return
-    if recipe["negatives"]["depth"] > recipe["depth"]["train"]:
+    if recipe.negatives.depth > recipe.depth.train:
         raise ValueError(
-            f"{key}.negatives.depth: {recipe['negatives']['depth']} is deeper than the train runs that it "
-            f"reads ({key}.depth.train {recipe['depth']['train']})."
+            f"{key}.negatives.depth: {recipe.negatives.depth} is deeper than the train runs that it "
+            f"reads ({key}.depth.train {recipe.depth.train})."
         )
-    for system in recipe["negatives"]["positive_in_run"]:
-        check_name(f"{key}.negatives.positive_in_run", system, config["systems"])
+    for system in recipe.negatives.positive_in_run:
+        check_name(f"{key}.negatives.positive_in_run", system, config.systems)
 
 
-def check_models(config: dict[str, Any]) -> None:
-    models = config["models"]
+def check_models(config: Config) -> None:
+    models = config.models
     for name, model in models.items():
         key = f"models.{name}"
         if re.search(r"-seed\d+$", name):
@@ -100,13 +103,13 @@ def check_models(config: dict[str, Any]) -> None:
                 f"{key}: expected another name, {name} is that of a model which is pre-trained for each "
                 "seed. Rename it."
             )
-        if model["corpus"] != experiment.OWN:
-            check_name(f"{key}.corpus", model["corpus"], [experiment.OWN, *config["datasets"]])
-        if "initial" in model:
-            check_name(f"{key}.initial", model["initial"], models)
-            if experiment.is_seeded(config, model["initial"]) and not experiment.is_seeded(config, name):
+        if model.corpus != experiment.OWN:
+            check_name(f"{key}.corpus", model.corpus, [experiment.OWN, *config.datasets])
+        if hasattr(model, "initial"):
+            check_name(f"{key}.initial", model.initial, models)
+            if experiment.is_seeded(config, model.initial) and not experiment.is_seeded(config, name):
                 raise ValueError(
-                    f"{key}.seed: expected {experiment.EACH}, because {model['initial']}, "
+                    f"{key}.seed: expected {experiment.EACH}, because {model.initial}, "
                     "which it starts from, has it."
                 )
         elif experiment.is_seeded(config, name):
@@ -115,12 +118,14 @@ def check_models(config: dict[str, Any]) -> None:
                 "A checkpoint is one for all seeds."
             )
     for name in models:
-        _refuse_cycles(f"models.{name}.initial", name, lambda one: filter(None, [models[one].get("initial")]))
+        _refuse_cycles(
+            f"models.{name}.initial", name, lambda one: filter(None, [getattr(models[one], "initial", None)])
+        )
         *above, checkpoint = experiment.chain(config, name)
-        if models[checkpoint]["source"] != "scratch":
+        if models[checkpoint].source != "scratch":
             continue
         for model in above:
-            learnt, used = models[checkpoint]["corpus"], models[model]["corpus"]
+            learnt, used = models[checkpoint].corpus, models[model].corpus
             if learnt == experiment.OWN != used:
                 raise ValueError(
                     f"models.{checkpoint}.corpus: expected {used!r}, the corpus of {model}, got {learnt!r}: "
@@ -128,96 +133,98 @@ def check_models(config: dict[str, Any]) -> None:
                 )
 
 
-def check_systems(config: dict[str, Any]) -> None:
-    systems = config["systems"]
+def check_systems(config: Config) -> None:
+    systems = config.systems
     for name, system in systems.items():
         key = f"systems.{name}"
-        if "initial" in system:
-            check_name(f"{key}.initial", system["initial"], config["models"])
+        if hasattr(system, "initial"):
+            check_name(f"{key}.initial", system.initial, config.models)
         for other in experiment.systems_of(config, name):
-            of_key = next((k for k, value in system.items() if value == other or other in _list(value)), "")
+            of_key = next(
+                (k for k, value in vars(system).items() if value == other or other in _list(value)), ""
+            )
             check_name(f"{key}.{of_key}", other, systems)
-        if system.get("first_on"):
-            check_name(f"{key}.first_on", system["first_on"], config["datasets"])
-            if not experiment.fits(config, name, system["first_on"]):
+        if getattr(system, "first_on", None):
+            check_name(f"{key}.first_on", system.first_on, config.datasets)
+            if not experiment.fits(config, name, system.first_on):
                 raise ValueError(
-                    f"{key}.first_on: expected a data set of sentences, got {system['first_on']}. "
+                    f"{key}.first_on: expected a data set of sentences, got {system.first_on}. "
                     "Name one that has pairs or triplets."
                 )
-        if system.get("recipe"):
+        if getattr(system, "recipe", None):
+            wanted: type[Recipe] | type[SentenceRecipe]
             wanted = Recipe if experiment.ranks(config, name) else SentenceRecipe
-            for recipe in config["recipes"].values():
-                if recipe_class(recipe) is not wanted:
+            for recipe in config.recipes.values():
+                if not isinstance(recipe, wanted):
                     continue
-                changed = experiment.merged_training(recipe, system["recipe"])
-                changed = checked_block(wanted, changed, key=f"{key}.recipe").model_dump()
-                _check_recipe(f"{key}.recipe", changed, config)
+                changed = experiment.merged_training(plain(recipe), system.recipe)
+                _check_recipe(f"{key}.recipe", checked_block(wanted, changed, key=f"{key}.recipe"), config)
     for name in systems:
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
     for name, system in systems.items():
-        if check := getattr(kinds.load(SYSTEMS, system["kind"]), "check", None):
+        if check := getattr(kinds.load(SYSTEMS, system.kind), "check", None):
             try:
                 check(system, systems)
             except ValueError as error:
                 raise ValueError(f"systems.{name}.{error}") from None
 
 
-def check_tables(config: dict[str, Any]) -> None:
-    _check_measures("metrics.measures", config["metrics"]["measures"], task=None)
+def check_tables(config: Config) -> None:
+    _check_measures("metrics.measures", config.metrics.measures, task=None)
     known = [
         measure
-        for dataset, settings in config["datasets"].items()
+        for dataset, settings in config.datasets.items()
         for split in sources.eval_splits(settings)
-        for measure in experiment.metrics(config, dataset, split)["measures"]
+        for measure in experiment.metrics(config, dataset, split).measures
     ]
-    known = list(dict.fromkeys([*config["metrics"]["measures"], *known]))
-    for name, table in config["tables"].items():
+    known = list(dict.fromkeys([*config.metrics.measures, *known]))
+    for name, table in config.tables.items():
         key = f"tables.{name}"
         _check_table(key, table, config, known=known, dataset=None)
-        for dataset, entry in table["by_dataset"].items():
+        for dataset, entry in table.by_dataset.items():
             if "by_dataset" in entry:
                 raise ValueError(f"{key}.by_dataset.{dataset}.by_dataset: unknown key.")
             of = f"{key}.by_dataset.{dataset}"
-            given = {**tables.of_dataset(table, entry), "by_dataset": {}}
-            whole = checked_block(Table, given, key=of).model_dump()
+            given = {**vars(tables.of_dataset(table, entry)), "by_dataset": {}}
+            whole = checked_block(Table, given, key=of)
             _check_table(of, whole, config, known=known, dataset=dataset)
-            table["by_dataset"][dataset] = {part: whole[part] for part in entry}
+            table.by_dataset[dataset] = {part: getattr(whole, part) for part in entry}
 
 
 def _check_table(
-    key: str, table: Mapping[str, Any], config: dict[str, Any], *, known: Sequence[str], dataset: str | None
+    key: str, table: Table, config: Config, *, known: Sequence[str], dataset: str | None
 ) -> None:
     """`known`: the measures of all data sets; `dataset`: that of a table for one, which may be missing."""
-    is_there = dataset is None or dataset in config["datasets"]
-    task = sources.task(config["datasets"][dataset]) if dataset is not None and is_there else None
-    for row in table["rows"]:
-        check_name(f"{key}.rows", row, config["systems"])
+    is_there = dataset is None or dataset in config.datasets
+    task = sources.task(config.datasets[dataset]) if dataset is not None and is_there else None
+    for row in table.rows:
+        check_name(f"{key}.rows", row, config.systems)
         if dataset is not None and is_there and not experiment.fits(config, row, dataset):
-            what, kind = "queries" if task is None else "sentences", config["systems"][row]["kind"]
+            what, kind = "queries" if task is None else "sentences", config.systems[row].kind
             raise ValueError(
                 f"{key}.rows: expected systems for the {what} of {dataset}, got {row}, a {kind}. "
                 "Take a system of another kind."
             )
-    for name in table["measures"]:
+    for name in table.measures:
         *above, measure = name.split("/")
         if not above and is_there and not _measure(f"{key}.measures", measure).needs_answers:
-            of_one = known if dataset is None else experiment.metrics(config, dataset)["measures"]
+            of_one = known if dataset is None else experiment.metrics(config, dataset).measures
             check_name(f"{key}.measures", measure, of_one)
         _check_measures(f"{key}.measures", [measure], task=task)
         if above:
-            _check_column(f"{key}.measures", name, config, optional=table["optional"])
-    for name in table["published"]:
+            _check_column(f"{key}.measures", name, config, optional=table.optional)
+    for name in table.published:
         check_name(f"{key}.published", name, published.names())
-    for reference in table["compare_with"] or []:
-        check_name(f"{key}.compare_with", reference, table["rows"])
+    for reference in table.compare_with or []:
+        check_name(f"{key}.compare_with", reference, table.rows)
 
 
-def _check_column(key: str, name: str, config: dict[str, Any], *, optional: Sequence[str]) -> None:
+def _check_column(key: str, name: str, config: Config, *, optional: Sequence[str]) -> None:
     """Refuse a column that no data set's table could have."""
     refused: ValueError | None = None
-    for own in config["datasets"]:
+    for own in config.datasets:
         try:
-            columns.parse(name, own=own, datasets=config["datasets"], optional=optional)
+            columns.parse(name, own=own, datasets=config.datasets, optional=optional)
         except ValueError as error:
             refused = refused or error
         else:
@@ -226,25 +233,25 @@ def _check_column(key: str, name: str, config: dict[str, Any], *, optional: Sequ
         raise ValueError(f"{key}: {refused}")
 
 
-def check_figures(config: dict[str, Any]) -> None:
-    for name, figure in config["figures"].items():
+def check_figures(config: Config) -> None:
+    for name, figure in config.figures.items():
         key = f"figures.{name}"
-        if "table" in figure:
-            check_name(f"{key}.table", figure["table"], config["tables"])
-        for dataset, table in figure.get("by_dataset", {}).items():
-            check_name(f"{key}.by_dataset.{dataset}", table, config["tables"])
-        for measure in figure.get("measures") or []:
-            check_name(f"{key}.measures", measure, config["tables"][figure["table"]]["measures"])
-        for title, systems in figure.get("panels", {}).items():
+        if hasattr(figure, "table"):
+            check_name(f"{key}.table", figure.table, config.tables)
+        for dataset, table in getattr(figure, "by_dataset", {}).items():
+            check_name(f"{key}.by_dataset.{dataset}", table, config.tables)
+        for measure in getattr(figure, "measures", None) or []:
+            check_name(f"{key}.measures", measure, config.tables[figure.table].measures)
+        for title, systems in getattr(figure, "panels", {}).items():
             fit = experiment.systems_of_kind(config, figures.load(figure).PANELS_OF)
             for system in systems:
                 check_name(f"{key}.panels.{title}", system, fit)
 
 
-def check_audit(config: dict[str, Any]) -> None:
-    rankers = [name for name in config["systems"] if experiment.ranks(config, name)]
+def check_audit(config: Config) -> None:
+    rankers = [name for name in config.systems if experiment.ranks(config, name)]
     for key in ("systems", "judges"):
-        for name in config["audit"][key]:
+        for name in getattr(config.audit, key):
             check_name(f"audit.{key}", name, rankers)
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from condenser.blocks import Config
 from condenser.config.messages import LONGEST_PATH, preview
 
 _LONGEST_LABEL = 200
 _FORMULA = ("=", "+", "-", "@")  # with which a spreadsheet begins a formula
 
 
-def check_texts(config: Mapping[str, Any]) -> None:
+def check_texts(config: Config) -> None:
     """Refuse labels that a table or a figure would not show as text, and paths that Snakemake would fill in.
 
     Raises:
@@ -37,21 +37,21 @@ def check_texts(config: Mapping[str, Any]) -> None:
             )
 
 
-def _labels(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name, system in config["systems"].items():
-        if system.get("label") is not None:
-            yield f"systems.{name}.label", system["label"]
-    for name, figure in config["figures"].items():
-        for title in figure.get("panels") or ():
+def _labels(config: Config) -> Iterator[tuple[str, str]]:
+    for name, system in config.systems.items():
+        if getattr(system, "label", None) is not None:
+            yield f"systems.{name}.label", system.label
+    for name, figure in config.figures.items():
+        for title in getattr(figure, "panels", None) or ():
             yield f"figures.{name}.panels", title
 
 
-def _paths(config: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _paths(config: Config) -> Iterator[tuple[str, str]]:
     for noun in ("datasets", "models", "systems"):
-        for name, entry in config[noun].items():
-            if isinstance(entry.get("path"), str):
-                yield f"{noun}.{name}.path", entry["path"]
-            for number, part in enumerate(entry.get("parts") or ()):
-                yield f"{noun}.{name}.parts[{number}].id", part["id"]
-    if config["downloads"]["mirror"] is not None:
-        yield "downloads.mirror", config["downloads"]["mirror"]
+        for name, entry in getattr(config, noun).items():
+            if isinstance(getattr(entry, "path", None), str):
+                yield f"{noun}.{name}.path", entry.path
+            for number, part in enumerate(getattr(entry, "parts", None) or ()):
+                yield f"{noun}.{name}.parts[{number}].id", part.id
+    if config.downloads.mirror is not None:
+        yield "downloads.mirror", config.downloads.mirror

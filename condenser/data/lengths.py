@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
+from condenser.blocks import Lengths
 from condenser.files import read_json, write_json
+from condenser.settings import AUTO, partly
 
-AUTO = "auto"
 """A length of a recipe that is chosen by the texts: see `covering`."""
 
 SHARE_COVERED = 0.95  # of the rows; the longest few would set the cost of all batches
@@ -198,10 +199,8 @@ def read_text_lengths(path: Path) -> TextLengths:
     return TextLengths(value["positions"], passages, queries, value["prompts"], tuple(value["assumed"]))
 
 
-def resolved(
-    lengths: Mapping[str, int | str], file: Path | None, *, in_one_row: bool = False
-) -> dict[str, int]:
+def resolved(lengths: Lengths, file: Path | None, *, in_one_row: bool = False) -> Lengths:
     """The `lengths` of a recipe as numbers; `file` has the `TextLengths`, where one of them is `auto`."""
     if file is None:
-        return {name: int(length) for name, length in lengths.items()}
-    return read_text_lengths(file).resolved(lengths, in_one_row=in_one_row)
+        return lengths
+    return partly(Lengths, read_text_lengths(file).resolved(vars(lengths), in_one_row=in_one_row))

@@ -42,7 +42,7 @@ class Column:
 
 
 def parse(
-    name: str, *, own: str, datasets: Mapping[str, Mapping[str, Any]], optional: Collection[str] = ()
+    name: str, *, own: str, datasets: Mapping[str, Any], optional: Collection[str] = ()
 ) -> tuple[str, str | None, str] | None:
     """Data set, evaluation set and measure of a column; None where it is optional and not there.
 

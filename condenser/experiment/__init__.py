@@ -11,7 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from condenser import kinds
+from condenser.blocks import Config, Metrics
 from condenser.data import sources
+from condenser.settings import partly, plain
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -26,8 +28,6 @@ VARIANT = rf"(n[1-9]\d*-)?seed\d+|{UNTRAINED}"
 
 SEED = r"-seed(0|[1-9]\d*)"
 """The end of the name of a model that is pre-trained for each seed, for example `condenser-seed1`."""
-
-Config = Mapping[str, Any]
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def merged_training(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[
 def chain(config: Config, model: str) -> list[str]:
     """A model and the models that it starts from, the checkpoint last."""
     names = [model]
-    while "initial" in config["models"][names[-1]]:
-        names.append(config["models"][names[-1]]["initial"])
+    while hasattr(config.models[names[-1]], "initial"):
+        names.append(config.models[names[-1]].initial)
     return names
 
 
@@ -71,15 +71,15 @@ def home(config: Config, model: str, dataset: str) -> str:
 
     The corpus `collection` is the data set that `dataset` names as its `documents`, else `dataset` itself.
     """
-    corpus = config["models"][model]["corpus"]
+    corpus = config.models[model].corpus
     if corpus != OWN:
         return corpus
-    return config["datasets"][dataset].get("documents") or dataset
+    return getattr(config.datasets[dataset], "documents", None) or dataset
 
 
 def is_seeded(config: Config, model: str) -> bool:
     """Whether a model is pre-trained once for every seed of a table."""
-    return config["models"][model]["seed"] == EACH
+    return config.models[model].seed == EACH
 
 
 def model_name(config: Config, model: str, seed: int | None) -> str:
@@ -93,7 +93,7 @@ def model_name(config: Config, model: str, seed: int | None) -> str:
     if seed is None:
         raise LookupError(
             f"expected a seed for {model}, which is pre-trained for each seed. "
-            f"Ask for another, such as {model}-seed{config['seed']} or the variant seed{config['seed']}."
+            f"Ask for another, such as {model}-seed{config.seed} or the variant seed{config.seed}."
         )
     return f"{model}-seed{seed}"
 
@@ -106,36 +106,36 @@ def model_of(config: Config, name: str) -> tuple[str, int | None]:
             has none.
     """
     match = re.fullmatch(rf"(.+){SEED}", name)
-    if match and match[1] in config["models"] and is_seeded(config, match[1]):
+    if match and match[1] in config.models and is_seeded(config, match[1]):
         return match[1], int(match[2])
-    if name not in config["models"]:
-        known = [model_name(config, model, config["seed"]) for model in config["models"]]
+    if name not in config.models:
+        known = [model_name(config, model, config.seed) for model in config.models]
         raise unknown("model", name, known)
     return model_name(config, name, None), None
 
 
 def is_trained(config: Config, system: str) -> bool:
     """Whether a system is fine-tuned."""
-    entry = config["systems"][system]
-    return kinds.load(SYSTEMS, entry["kind"]).is_trained(entry)
+    entry = config.systems[system]
+    return kinds.load(SYSTEMS, entry.kind).is_trained(entry)
 
 
 def fits(config: Config, system: str, dataset: str) -> bool:
     """Whether a system is for what a data set has: queries, or sentences of one task."""
-    tasks = getattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS", (None,))
-    return sources.task(config["datasets"][dataset]) in tasks
+    tasks = getattr(kinds.load(SYSTEMS, config.systems[system].kind), "TASKS", (None,))
+    return sources.task(config.datasets[dataset]) in tasks
 
 
 def ranks(config: Config, system: str) -> bool:
     """Whether a system ranks passages for queries; others are for sentences."""
-    return not hasattr(kinds.load(SYSTEMS, config["systems"][system]["kind"]), "TASKS")
+    return not hasattr(kinds.load(SYSTEMS, config.systems[system].kind), "TASKS")
 
 
 def systems_of(config: Config, system: str) -> list[str]:
     """The systems whose runs or examples a system reads."""
-    entry = config["systems"][system]
-    named = getattr(kinds.load(SYSTEMS, entry["kind"]), "systems_of", None)
-    return named(entry) if named else entry.get("negatives", [])
+    entry = config.systems[system]
+    named = getattr(kinds.load(SYSTEMS, entry.kind), "systems_of", None)
+    return named(entry) if named else getattr(entry, "negatives", [])
 
 
 def has_sizes(config: Config, system: str) -> bool:
@@ -145,7 +145,7 @@ def has_sizes(config: Config, system: str) -> bool:
 
 def has_seeds(config: Config, system: str) -> bool:
     """Whether the seed matters to a system: it, its model or a system that it reads from is trained by it."""
-    initial = config["systems"][system].get("initial")
+    initial = getattr(config.systems[system], "initial", None)
     return (
         has_sizes(config, system)
         or (initial is not None and is_seeded(config, initial))
@@ -156,9 +156,9 @@ def has_seeds(config: Config, system: str) -> bool:
 def checkpoints_of(config: Config, dataset: str) -> list[str]:
     """The checkpoints whose tokenizers read the passages of a data set for the systems of all tables."""
     initials = [
-        config["systems"][name]["initial"]
+        config.systems[name].initial
         for name in sorted(systems_of_tables(config))
-        if ranks(config, name) and fits(config, name, dataset) and "initial" in config["systems"][name]
+        if ranks(config, name) and fits(config, name, dataset) and hasattr(config.systems[name], "initial")
     ]
     return list(dict.fromkeys(root(config, initial) for initial in initials))
 
@@ -168,17 +168,17 @@ def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int
 
     A system that sorts the hits of others anew has no more than they have.
     """
-    entry = config["systems"][system]
-    depths: list[int] = [recipe(config, config["datasets"][dataset]["recipe"], entry)["depth"][purpose]]
-    if reorders := getattr(kinds.load(SYSTEMS, entry["kind"]), "reorders", None):
+    entry = config.systems[system]
+    depths: list[int] = [getattr(recipe(config, config.datasets[dataset].recipe, entry).depth, purpose)]
+    if reorders := getattr(kinds.load(SYSTEMS, entry.kind), "reorders", None):
         depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
-        depths.append(entry.get("depth", depths[0]))
+        depths.append(getattr(entry, "depth", depths[0]))
     return min(depths)
 
 
 def systems_of_kind(config: Config, kind: str) -> list[str]:
     """The systems of one kind."""
-    return [name for name, system in config["systems"].items() if system["kind"] == kind]
+    return [name for name, system in config.systems.items() if system.kind == kind]
 
 
 def systems_of_tables(config: Config) -> set[str]:
@@ -186,9 +186,9 @@ def systems_of_tables(config: Config) -> set[str]:
     found: set[str] = set()
     waiting = [
         row
-        for table in config["tables"].values()
-        for entry in (table, *table.get("by_dataset", {}).values())
-        for row in entry.get("rows", [])
+        for table in config.tables.values()
+        for rows in (table.rows, *(entry.get("rows", []) for entry in table.by_dataset.values()))
+        for row in rows
     ]
     while waiting:
         name = waiting.pop()
@@ -226,34 +226,35 @@ def parse_variant(name: str) -> tuple[int | None, int | None]:
     return int(match[1]) if match[1] else None, int(match[2])
 
 
-def recipe(config: Config, name: str, system: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def recipe(config: Config, name: str, system: Any = None) -> Any:
     """A recipe, with the values of a system for the keys that it replaces (`merged_training`)."""
-    own = (system or {}).get("recipe") or {}
-    return {"epochs": None, "updates": None, **merged_training(config["recipes"][name], own)}
+    given = config.recipes[name]
+    changes = getattr(system, "recipe", None) or {}
+    return partly(type(given), {"epochs": None, "updates": None, **merged_training(plain(given), changes)})
 
 
-def metrics(config: Config, dataset: str, split: str | None = None) -> dict[str, Any]:
+def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:
     """The measures of an evaluation set, and the least grade that counts as relevant.
 
     Its own, else those of its data set, else the configuration's. `split` is None for the main one.
     """
-    entry = config["datasets"][dataset]
-    further = (entry.get("other_eval_splits") or {}).get(split) or {}
-    found = dict(config["metrics"])
+    entry = config.datasets[dataset]
+    further = (getattr(entry, "other_eval_splits", None) or {}).get(split)
+    found = dict(vars(config.metrics))
     for block in (entry, further):
-        found |= {key: block[key] for key in found if block.get(key) is not None}
-    return found
+        found |= {key: value for key in found if (value := getattr(block, key, None)) is not None}
+    return partly(Metrics, found)
 
 
 def is_measured(config: Config, dataset: str) -> bool:
     """Whether a data set has judged queries to evaluate on."""
-    return config["datasets"][dataset].get("eval_split") is not None
+    return getattr(config.datasets[dataset], "eval_split", None) is not None
 
 
 def made_from_texts(config: Config, system: str) -> list[str]:
     """What a system makes of a collection before any query comes, below the results of the data set."""
-    entry = config["systems"][system]
-    made = getattr(kinds.load(SYSTEMS, entry["kind"]), "made_from_texts", None)
+    entry = config.systems[system]
+    made = getattr(kinds.load(SYSTEMS, entry.kind), "made_from_texts", None)
     return made(entry) if made else []
 
 
@@ -268,9 +269,9 @@ def unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
 
 def token_shards(config: Config) -> list[str]:
     """The shards of every collection: `0-of-2`, `1-of-2`."""
-    return [f"{index}-of-{config['shards']}" for index in range(config["shards"])]
+    return [f"{index}-of-{config.shards}" for index in range(config.shards)]
 
 
 def checkpoints(config: Config) -> list[str]:
     """The models that exist already, or are new: what trainings start from."""
-    return [name for name, model in config["models"].items() if model["objective"] == "checkpoint"]
+    return [name for name, model in config.models.items() if model.objective == "checkpoint"]

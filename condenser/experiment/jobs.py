@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
 from condenser import kinds
+from condenser.blocks import Config
 from condenser.data import sources
 from condenser.experiment import (
     VARIANT,
-    Config,
     is_trained,
-    merged,
     metrics,
     model_of,
     parse_variant,
@@ -29,11 +27,12 @@ from condenser.experiment.tables import (
     table_notes,
     table_rows,
 )
+from condenser.settings import BlockType, Settings, partly
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
 
-def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]:
+def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     """The configuration as one job sees it.
 
     Besides the blocks of the configuration: `dataset` (with `split` None if it has no such key), `recipe`,
@@ -44,63 +43,71 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> dict[str, Any]
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
     """
-    seen: dict[str, Any] = dict(config)
+    seen = Settings(**vars(config))
+    dataset = system = None
     for noun in ("dataset", "system", "table", "figure"):
         if noun in wildcards:
-            known = config[f"{noun}s"]
+            known = getattr(config, f"{noun}s")
             if wildcards[noun] not in known:
                 raise unknown(noun, wildcards[noun], known)
-            seen[noun] = known[wildcards[noun]]
     if "model" in wildcards:
         model, seed = model_of(config, wildcards["model"])
-        seen["model"] = config["models"][model]
+        seen.model = config.models[model]
         if seed is None:
-            seed = seen["model"]["seed"]
-        seen["seed"] = config["seed"] if seed is None else seed
-    seen["train_queries"], seed = parse_variant(wildcards.get("variant", ""))
+            seed = seen.model.seed
+        seen.seed = config.seed if seed is None else seed
+    seen.train_queries, seed = parse_variant(wildcards.get("variant", ""))
     if seed is not None:
-        seen["seed"] = seed
-    if "system" in seen:
+        seen.seed = seed
+    if "system" in wildcards:
+        system = config.systems[wildcards["system"]]
         hidden = {"label", "recipe"}
         if "split" not in wildcards:
-            hidden.update(getattr(kinds.load(SYSTEMS, seen["system"]["kind"]), "OF_RUNS", ()))
-        seen["system"] = {key: value for key, value in seen["system"].items() if key not in hidden}
-    if "recipe" in seen.get("dataset", {}):
-        system = config["systems"][wildcards["system"]] if "system" in wildcards else None
-        seen["recipe"] = recipe(config, seen["dataset"]["recipe"], system)
-        by_size = seen["recipe"].pop("epochs_by_size", {})
-        if seen["train_queries"] in by_size:
-            seen["recipe"] |= {"epochs": by_size[seen["train_queries"]], "updates": None}
-        ranked = sources.task(seen["dataset"]) is None
+            hidden.update(getattr(kinds.load(SYSTEMS, system.kind), "OF_RUNS", ()))
+        seen.system = _without(system, hidden)
+    if "dataset" in wildcards:
+        dataset = config.datasets[wildcards["dataset"]]
+        named = getattr(dataset, "recipe", None) or config.recipe
+        seen.lengths = getattr(config.recipes[named], "lengths", None)
+        seen.metrics = metrics(config, wildcards["dataset"], wildcards.get("split"))
+        seen.dataset = sources.collected(dataset)
+    if dataset is not None and hasattr(dataset, "recipe"):
+        ranked = sources.task(dataset) is None
+        asked = recipe(config, dataset.recipe, system)
+        if seen.train_queries in (by_size := getattr(asked, "epochs_by_size", {})):
+            asked.epochs, asked.updates = by_size[seen.train_queries], None
         if ranked and system is not None and not is_trained(config, wildcards["system"]):
-            seen["recipe"] = merged(seen["recipe"], {"negatives": {"margin": None}})
+            asked.negatives.margin = None
+        seen.recipe = _without(asked, {"epochs_by_size"})
         if ranked and "split" in wildcards:
-            is_train = wildcards["split"] == seen["dataset"]["train_split"]
-            purpose = "train" if is_train else "eval"
-            seen["depth"] = (
-                seen["recipe"]["depth"][purpose]
+            purpose = "train" if wildcards["split"] == dataset.train_split else "eval"
+            seen.depth = (
+                getattr(asked.depth, purpose)
                 if system is None
                 else run_depth(config, wildcards["dataset"], wildcards["system"], purpose=purpose)
             )
-    if "dataset" in seen:
-        named = seen["dataset"].get("recipe") or config.get("recipe")
-        seen["lengths"] = config["recipes"].get(named, {}).get("lengths")
-        seen["metrics"] = metrics(config, wildcards["dataset"], wildcards.get("split"))
-        seen["dataset"] = {"split": None, **sources.collected(seen["dataset"])}
-    if "table" in seen:
-        rows = table_rows(config, wildcards["dataset"], wildcards["table"])
-        starts, comparisons = table_comparisons(config, wildcards["dataset"], wildcards["table"], rows)
-        of_table, left_out = table_columns(config, wildcards["dataset"], wildcards["table"])
-        seen["table"] = {
-            "columns": [asdict(column) for column in of_table],
-            "left_out": left_out,
-            "published": table_entry(config, wildcards["dataset"], wildcards["table"])["published"],
-            "notes": table_notes(config, wildcards["dataset"], wildcards["table"]),
-            **{"rows": rows, "starts": starts, "comparisons": comparisons},
-        }
-    if "figure" in seen:
-        seen["figure"] = figure_settings(config, wildcards["dataset"], wildcards["figure"])
+    if "table" in wildcards:
+        names = wildcards["dataset"], wildcards["table"]
+        rows = table_rows(config, *names)
+        starts, comparisons = table_comparisons(config, *names, rows)
+        of_table, left_out = table_columns(config, *names)
+        seen.table = Settings(
+            columns=[asdict(column) for column in of_table],
+            left_out=left_out,
+            published=table_entry(config, *names).published,
+            notes=table_notes(config, *names),
+            rows=rows,
+            starts=starts,
+            comparisons=comparisons,
+        )
+    if "figure" in wildcards:
+        seen.figure = figure_settings(config, wildcards["dataset"], wildcards["figure"])
     return seen
+
+
+def _without(block: BlockType, names: set[str]) -> BlockType:
+    """A block without some of its keys."""
+    return partly(type(block), {name: value for name, value in vars(block).items() if name not in names})
 
 
 _ASKED_FOR = (  # where names stand in the path of a result

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from condenser import kinds
+from condenser.blocks import Config, Table
 from condenser.data import sources
 from condenser.evaluate import columns
 from condenser.experiment import (
-    Config,
     chain,
     fits,
     has_sizes,
@@ -25,23 +25,24 @@ from condenser.experiment import (
     variant,
 )
 from condenser.files import canonical_json
+from condenser.settings import Settings, partly, plain
 from condenser.systems import FOLDER as SYSTEMS
 
 
-def table_entry(config: Config, dataset: str, table: str) -> dict[str, Any]:
+def table_entry(config: Config, dataset: str, table: str) -> Table:
     """The block of a table, with the keys that `by_dataset` replaces for a data set."""
-    entry = config["tables"][table]
-    return of_dataset(entry, entry.get("by_dataset", {}).get(dataset, {}))
+    entry = config.tables[table]
+    return of_dataset(entry, entry.by_dataset.get(dataset, {}))
 
 
-def of_dataset(table: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def of_dataset(table: Table, own: Mapping[str, Any]) -> Table:
     """A table with keys of its own for a data set; other rows are not compared with the common ones."""
-    return {**table, **({"compare_with": None} if "rows" in own else {}), **own}
+    return partly(Table, {**vars(table), **({"compare_with": None} if "rows" in own else {}), **own})
 
 
 def untrained_tables(config: Config, dataset: str) -> list[str]:
     """The tables whose systems all fit a data set and learn from no train query."""
-    rows = {name: table_entry(config, dataset, name)["rows"] for name in config["tables"]}
+    rows = {name: table_entry(config, dataset, name).rows for name in config.tables}
     return [
         name
         for name, systems in rows.items()
@@ -59,32 +60,30 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
         ValueError: a column names no data set, evaluation set or measure that there is, or none is left.
     """
     entry, found, left_out = table_entry(config, dataset, table), [], []
-    for name in entry["measures"]:
-        parsed = columns.parse(
-            name, own=dataset, datasets=config["datasets"], optional=entry.get("optional", ())
-        )
+    for name in entry.measures:
+        parsed = columns.parse(name, own=dataset, datasets=config.datasets, optional=entry.optional)
         if parsed is None or (not is_measured(config, dataset) and parsed[0] != dataset):
             left_out.append(name)
             continue
         of, split, measure = parsed
-        settings, depth = config["datasets"][of], None
+        settings, depth = config.datasets[of], None
         if split is not None:
-            known = metrics(config, of, split)["measures"]
+            known = metrics(config, of, split).measures
             if measure not in known:
-                further = "" if split == settings["eval_split"] else f".other_eval_splits.{split}"
+                further = "" if split == settings.eval_split else f".other_eval_splits.{split}"
                 raise ValueError(
                     f"expected measures of the data set ({', '.join(known)}), got {measure}. "
                     f"Add it to datasets.{of}{further}.measures."
                 )
             ranked = sources.task(settings) is None
-            depths = [run_depth(config, of, system, purpose="eval") for system in entry["rows"] if ranked]
+            depths = [run_depth(config, of, system, purpose="eval") for system in entry.rows if ranked]
             depth = min(depths, default=0)
-        train_split = settings.get("train_split")
-        found.append(columns.Column(name, of, split, measure, settings["source"], train_split, depth))
+        train_split = getattr(settings, "train_split", None)
+        found.append(columns.Column(name, of, split, measure, settings.source, train_split, depth))
     if all("/" in column.name for column in found):
         raise ValueError(
             "expected a measure of the data set itself, such as MRR@10, "
-            f"got {', '.join(entry['measures'])}. Name one."
+            f"got {', '.join(entry.measures)}. Name one."
         )
     return found, left_out
 
@@ -99,16 +98,14 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
             "variants": _variants(config, entry, system, num_queries=num_queries),
             **_shown(config, dataset, system),
         }
-        for system in entry["rows"]
-        for num_queries in (entry["train_queries"] if has_sizes(config, system) else ["all"])
+        for system in entry.rows
+        for num_queries in (entry.train_queries if has_sizes(config, system) else ["all"])
     ]
 
 
-def _variants(
-    config: Config, entry: Mapping[str, Any], system: str, *, num_queries: int | str = "all"
-) -> list[str]:
+def _variants(config: Config, entry: Any, system: str, *, num_queries: int | str = "all") -> list[str]:
     """The variants of a system by the seeds of a table or figure, each once."""
-    seeds = entry["seeds"] or [config["seed"]]
+    seeds = entry.seeds or [config.seed]
     return list(dict.fromkeys(variant(config, system, num_queries=num_queries, seed=seed) for seed in seeds))
 
 
@@ -124,16 +121,16 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
     texts: dict[str, dict[str, Any]] = {}
     trainings: dict[str, dict[str, Any]] = {}
     for row in table_rows(config, dataset, table):
-        system = config["systems"][row["system"]]
-        if "initial" not in system:
+        system = config.systems[row["system"]]
+        if not hasattr(system, "initial"):
             continue
         for of, split in columns.places(places):
             if not (ranks(config, row["system"]) and fits(config, row["system"], of)):
                 continue
-            settings = recipe(config, config["datasets"][of].get("recipe") or config["recipe"], system)
+            settings = recipe(config, getattr(config.datasets[of], "recipe", None) or config.recipe, system)
             about = {
-                **{"dataset": of, "model": root(config, system["initial"]), "lengths": settings["lengths"]},
-                "in_one_row": hasattr(kinds.load(SYSTEMS, system["kind"]), "longest_row"),
+                **{"dataset": of, "model": root(config, system.initial), "lengths": plain(settings.lengths)},
+                "in_one_row": hasattr(kinds.load(SYSTEMS, system.kind), "longest_row"),
             }
             entry = texts.setdefault(canonical_json(about), {**about, "splits": [], "systems": []})
             for key, value in (("splits", split), ("systems", row["method"])):
@@ -143,7 +140,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
             _, seed = parse_variant(name)
             made: list[dict[str, Any]] = [
                 {"model": model, "seed": seed if is_seeded(config, model) else None}
-                for model in reversed(chain(config, system["initial"])[:-1])
+                for model in reversed(chain(config, system.initial)[:-1])
             ]
             if is_trained(config, row["system"]):
                 made.append({"system": row["system"], "variant": name})
@@ -154,17 +151,18 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
 _SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}
 
 
-def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]:
+def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
     """A figure's entry with the `rows` that it shows, of its table or of the systems of its panels.
 
     A row has what `table_rows` gives but batch size and depth, which no figure shows; and it says if it
     `is_trained`, and if it `has_sizes`. A kind that reads manifests or tests has no rows.
     """
-    entry = dict(config["figures"][figure])
-    if "table" in entry:
-        entry["table"] = entry.pop("by_dataset").get(dataset, entry["table"])
-    kind = kinds.load("evaluate/figures", entry["kind"])
-    if "panels" in entry:
+    entry = Settings(**vars(config.figures[figure]))
+    if hasattr(entry, "table"):
+        entry.table = entry.by_dataset.get(dataset, entry.table)
+        del entry.by_dataset
+    kind = kinds.load("evaluate/figures", entry.kind)
+    if hasattr(entry, "panels"):
         rows = [
             {
                 "panel": title,
@@ -172,21 +170,19 @@ def figure_settings(config: Config, dataset: str, figure: str) -> dict[str, Any]
                 "variants": _variants(config, entry, system),
                 **_shown(config, dataset, system),
             }
-            for title, systems in entry["panels"].items()
+            for title, systems in entry.panels.items()
             for system in systems
         ]
     else:
-        rows = table_rows(config, dataset, entry["table"]) if kind.READS in ("variants", "table") else []
+        rows = table_rows(config, dataset, entry.table) if kind.READS in ("variants", "table") else []
     for row in rows:
         row |= {key: of(config, row["system"]) for key, of in _SAID_OF_ROWS.items()}
         del row["batch_size"]
-    source = config["datasets"][dataset]["source"]
-    return {
-        **entry,
-        "rows": [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None],
-        "collection": dataset if dataset == source else f"{dataset} ({source})",
-        "train_split": config["datasets"][dataset].get("train_split"),
-    }
+    source = config.datasets[dataset].source
+    entry.rows = [row for row in rows if kind.READS != "variants" or kind.file_of(entry, row) is not None]
+    entry.collection = dataset if dataset == source else f"{dataset} ({source})"
+    entry.train_split = getattr(config.datasets[dataset], "train_split", None)
+    return entry
 
 
 def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str | None:
@@ -196,14 +192,14 @@ def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str 
     """
 
     def is_start(one: str) -> bool:
-        entry = config["systems"][one]
-        is_untrained = "initial" in entry and not is_trained(config, one)
-        return is_untrained and root(config, entry["initial"]) == entry["initial"]
+        entry = config.systems[one]
+        is_untrained = hasattr(entry, "initial") and not is_trained(config, one)
+        return is_untrained and root(config, entry.initial) == entry.initial
 
-    if "initial" not in config["systems"][system] or is_start(system):
+    if not hasattr(config.systems[system], "initial") or is_start(system):
         return None
-    begins_with = root(config, config["systems"][system]["initial"])
-    starts = [one for one in systems if is_start(one) and config["systems"][one]["initial"] == begins_with]
+    begins_with = root(config, config.systems[system].initial)
+    starts = [one for one in systems if is_start(one) and config.systems[one].initial == begins_with]
     return next(iter(starts), None)
 
 
@@ -225,7 +221,7 @@ def table_comparisons(
     row_of_start = [
         None if (start := start_of[row["system"]]) is None else of_system[start][0] for row in rows
     ]
-    references = entry.get("compare_with") or [one for one in of_system if one in start_of.values()]
+    references = entry.compare_with or [one for one in of_system if one in start_of.values()]
     pairs: list[list[int]] = []
     for number, row in enumerate(rows):
         compared = [
@@ -250,11 +246,11 @@ def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
     """What a table says of a system besides its measures."""
     from condenser.objectives.checkpoint import display_name
 
-    entry = config["systems"][system]
-    shown: dict[str, Any] = {"method": entry["label"] or system, "batch_size": None, "backbone": None}
-    if "initial" in entry:
-        shown["backbone"] = display_name(config["models"][root(config, entry["initial"])])
+    entry = config.systems[system]
+    shown: dict[str, Any] = {"method": entry.label or system, "batch_size": None, "backbone": None}
+    if hasattr(entry, "initial"):
+        shown["backbone"] = display_name(config.models[root(config, entry.initial)])
     if is_measured(config, dataset) and is_trained(config, system):
-        settings = recipe(config, config["datasets"][dataset]["recipe"], entry)
-        shown["batch_size"] = settings["batch_size"] * settings.get("passages_per_query", 1)
+        settings = recipe(config, config.datasets[dataset].recipe, entry)
+        shown["batch_size"] = settings.batch_size * getattr(settings, "passages_per_query", 1)
     return shown

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -67,37 +66,37 @@ class Settings(Model):
         return self
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Settings) -> list[Path]:
     """The user's own files: those of a folder, and of the folders in it where `modules.json` has settings."""
-    if settings["source"] != "folder":
+    if settings.source != "folder":
         return []
-    folder = Path(settings["path"])
+    folder = Path(str(settings.path))
     return sorted([*(file for file in folder.iterdir() if file.is_file()), *folder.glob("*_*/config.json")])
 
 
-def learns_vocabulary(settings: Mapping[str, Any]) -> bool:
+def learns_vocabulary(settings: Settings) -> bool:
     """Whether a vocabulary is learnt from the collection."""
-    return settings["source"] == "scratch"
+    return settings.source == "scratch"
 
 
-def needs_network(settings: Mapping[str, Any]) -> bool:
+def needs_network(settings: Settings) -> bool:
     """Whether the weights come from the hub."""
-    return settings["source"] == "hub"
+    return settings.source == "hub"
 
 
-def display_name(settings: Mapping[str, Any]) -> str:
+def display_name(settings: Settings) -> str:
     """Its name in tables: its hub id, its folder, or its shape."""
-    if settings["source"] == "hub":
-        return str(settings["id"])
-    if settings["source"] == "folder":
-        return Path(settings["path"]).name
-    if settings["source"] == "scratch":
-        return f"BERT from scratch, {settings['num_layers']} x {settings['hidden_size']}"
+    if settings.source == "hub":
+        return str(settings.id)
+    if settings.source == "folder":
+        return Path(str(settings.path)).name
+    if settings.source == "scratch":
+        return f"BERT from scratch, {settings.num_layers} x {settings.hidden_size}"
     return "all-MiniLM-L6-v2"
 
 
 def prepare(
-    settings: Mapping[str, Any], output: Path, *, seed: int, mirror: str | None, collection: Path | None
+    settings: Settings, output: Path, *, seed: int, mirror: str | None, collection: Path | None
 ) -> dict[str, Any]:
     """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source.
 
@@ -113,17 +112,15 @@ def prepare(
     from condenser.model.backbone_sources import embedded_folder, hub_folder, revision_of
     from condenser.model.text_vector import TextVector, read_text_vector
 
-    source, pooling, normalised = (settings[name] for name in ("source", "pooling", "normalised"))
-    prompts = {f"{role}_prompt": prompt for role, prompt in settings["prompts"].items()}
+    source, pooling, normalised = settings.source, settings.pooling, settings.normalised
+    prompts = {f"{role}_prompt": prompt for role, prompt in vars(settings.prompts).items()}
     if source == "scratch":
         if collection is None:
-            raise ValueError(
-                "--collection: expected a collection, got none. Source scratch learns its words there."
-            )
+            raise ValueError("expected a collection, got none. Source scratch learns its words there.")
         counts = new_backbone(
             output,
-            shape={name: settings[name] for name in _SHAPE}
-            | {"max_positions": settings["max_positions"] or 512},
+            shape={name: getattr(settings, name) for name in _SHAPE}
+            | {"max_positions": settings.max_positions or 512},
             texts=(text for passage in read_passages(collection) for text in (passage.title, passage.text)),
             seed=seed,
             vector=TextVector(
@@ -134,9 +131,9 @@ def prepare(
         if source == "embedded":
             origin = embedded_folder()
         elif source == "hub":
-            origin = hub_folder(settings["id"], revision=settings["revision"] or "main", mirror=mirror)
+            origin = hub_folder(str(settings.id), revision=settings.revision or "main", mirror=mirror)
         else:
-            origin = Path(settings["path"])
+            origin = Path(str(settings.path))
         counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised, **prompts)
         if source == "hub":
             counts["revision"] = revision_of(origin)

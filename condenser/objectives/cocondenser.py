@@ -5,7 +5,6 @@ Source: coCondenser, §3.2 and §4.1, eq. 6 and 7; the gradient cache is §3.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -59,13 +58,13 @@ class Settings(Pretraining):
         return self
 
 
-def longest_row(settings: Mapping[str, Any]) -> tuple[str, int]:
+def longest_row(settings: Settings) -> tuple[str, int]:
     """The key that bounds a text, and its tokens without specials."""
-    return "span_tokens", settings["span_tokens"][1]
+    return "span_tokens", settings.span_tokens[1]
 
 
 def training(
-    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Mapping[str, Any], *, seed: int
+    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Settings, *, seed: int
 ) -> Training:
     """The Condenser of `initial`, head and all, its MLM losses, and the contrast of two spans a document.
 
@@ -87,14 +86,14 @@ def training(
     from condenser.train.masked_texts import Stretches
     from condenser.train.pretrain import Training, condenser_losses
 
-    documents = span_documents(shards, min_tokens=settings["min_span_tokens"])
-    head = settings["new_head"] or _head_shape(initial)
+    documents = span_documents(shards, min_tokens=settings.min_span_tokens)
+    head = vars(settings.new_head) if settings.new_head else _head_shape(initial)
     model = Condenser.load(
         initial,
         num_head_layers=head["num_head_layers"],
         skip_from=head["skip_from"],
-        use_late_mlm=settings["late_mlm_weight"] > 0,
-        missing_head="random" if settings["new_head"] else "refuse",
+        use_late_mlm=settings.late_mlm_weight > 0,
+        missing_head="random" if settings.new_head else "refuse",
         seed=seed,
         dropout=None,
     )
@@ -105,28 +104,28 @@ def training(
             documents,
             items,
             is_continuation=tokenizer.is_continuation,
-            min_tokens=settings["min_span_tokens"],
-            lengths=settings["span_tokens"],
-            short_probability=settings["short_probability"],
+            min_tokens=settings.min_span_tokens,
+            lengths=settings.span_tokens,
+            short_probability=settings.short_probability,
             seed=seed,
             epoch=epoch,
         )
         return {"spans": Stretches(starts, lengths, positions=(2 * items[:, None] + np.arange(2)).ravel())}
 
-    mlm_weight, scale = settings["mlm_weight"], settings["scale"] or model.vector.scale
+    mlm_weight, scale = settings.mlm_weight, settings.scale or model.vector.scale
     return Training(
         model=model,
         num_items=len(documents),
         counts={"documents": len(documents), "documents_left_out": documents.num_left_out},
         texts=texts,
-        mask_probability=settings["mask_probability"],
-        loss_weights={"head_mlm": mlm_weight, "late_mlm": mlm_weight * settings["late_mlm_weight"]},
+        mask_probability=settings.mask_probability,
+        loss_weights={"head_mlm": mlm_weight, "late_mlm": mlm_weight * settings.late_mlm_weight},
         losses=partial(condenser_losses, model),
         represent=model.represent,
         contrast=partial(span_contrastive_loss, scale=scale),
-        contrastive_weight=settings["contrastive_weight"],
-        gradient_cache=settings["gradient_cache"],
-        memory_gb=settings["memory_gb"],
+        contrastive_weight=settings.contrastive_weight,
+        gradient_cache=settings.gradient_cache,
+        memory_gb=settings.memory_gb,
     )
 
 
@@ -136,27 +135,27 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
 
     from condenser.data.spans import sample_spans, span_documents
 
-    settings, texts, model = job.config["model"], data.passages(job), data.shape(job)
-    if settings["new_head"]:
-        model = replace(model, num_head_layers=settings["new_head"]["num_head_layers"])
-    documents = span_documents(texts, min_tokens=settings["min_span_tokens"])
+    settings, texts, model = job.config.model, data.passages(job), data.shape(job)
+    if settings.new_head:
+        model = replace(model, num_head_layers=settings.new_head.num_head_layers)
+    documents = span_documents(texts, min_tokens=settings.min_span_tokens)
     _, lengths = sample_spans(
         texts,
         documents,
         np.arange(len(documents)),
         is_continuation=np.zeros(1, dtype=bool),  # every token begins a word
-        min_tokens=settings["min_span_tokens"],
-        lengths=settings["span_tokens"],
-        short_probability=settings["short_probability"],
-        seed=job.config["seed"],
+        min_tokens=settings.min_span_tokens,
+        lengths=settings.span_tokens,
+        short_probability=settings.short_probability,
+        seed=job.config.seed,
         epoch=0,
     )
     return model.training(
         settings,
         [(2, lengths + 2)],
-        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings["late_mlm_weight"] > 0),
+        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings.late_mlm_weight > 0),
         num_items=texts.weight * len(documents),
-        mask_probability=settings["mask_probability"],
+        mask_probability=settings.mask_probability,
         graph_memory=data.graph_memory(settings, model),
     )
 

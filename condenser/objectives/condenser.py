@@ -5,7 +5,6 @@ Source: Condenser, §3 and §4.1, eq. 8-11.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,21 +29,21 @@ class Settings(mlm.Settings):
 longest_row = mlm.longest_row
 
 
-def check(settings: Mapping[str, Any], *, num_layers: int) -> None:
+def check(settings: Settings, *, num_layers: int) -> None:
     """Refuse early layers that the backbone does not have.
 
     Raises:
         ValueError: `skip_from` is no layer below the last.
     """
-    if settings["skip_from"] is not None and settings["skip_from"] >= num_layers:
+    if settings.skip_from is not None and settings.skip_from >= num_layers:
         raise ValueError(
             f"skip_from: expected at most {num_layers - 1} (the backbone's layers less one), "
-            f"got {settings['skip_from']}."
+            f"got {settings.skip_from}."
         )
 
 
 def training(
-    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Mapping[str, Any], *, seed: int
+    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Settings, *, seed: int
 ) -> Training:
     """The Condenser of `initial`, with a new head where it has none, and its two MLM losses.
 
@@ -56,9 +55,9 @@ def training(
 
     model = Condenser.load(
         initial,
-        num_head_layers=settings["num_head_layers"],
-        skip_from=settings["skip_from"],
-        use_late_mlm=settings["late_mlm_weight"] > 0,
+        num_head_layers=settings.num_head_layers,
+        skip_from=settings.skip_from,
+        use_late_mlm=settings.late_mlm_weight > 0,
         missing_head="random",
         seed=seed,
         dropout=None,
@@ -68,14 +67,14 @@ def training(
         settings,
         seed=seed,
         model=model,
-        loss_weights={"head_mlm": 1.0, "late_mlm": settings["late_mlm_weight"]},
+        loss_weights={"head_mlm": 1.0, "late_mlm": settings.late_mlm_weight},
         losses=partial(condenser_losses, model),
     )
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What the training takes (`condenser.pipeline.costs.stages`)."""
-    settings = job.config["model"]
-    model = replace(data.shape(job), num_head_layers=settings["num_head_layers"])
-    flops = partial(model.condenser_flops, use_late_mlm=settings["late_mlm_weight"] > 0)
+    settings = job.config.model
+    model = replace(data.shape(job), num_head_layers=settings.num_head_layers)
+    flops = partial(model.condenser_flops, use_late_mlm=settings.late_mlm_weight > 0)
     return mlm.cost_of_blocks(job, data, model, flops)

@@ -5,7 +5,6 @@ Source: Lee et al. 2019 (ORQA), the baseline ICT of Condenser, Table 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -62,9 +61,9 @@ class Contexts:
         return ids, whole
 
 
-def longest_row(settings: Mapping[str, Any]) -> tuple[str, int]:
+def longest_row(settings: Settings) -> tuple[str, int]:
     """The key that bounds a text, and its tokens without specials."""
-    return "max_tokens", max(settings["max_tokens"], settings["max_sentence_tokens"])
+    return "max_tokens", max(settings.max_tokens, settings.max_sentence_tokens)
 
 
 def rows_with_sentences(shards: TokenShards) -> np.ndarray:
@@ -73,7 +72,7 @@ def rows_with_sentences(shards: TokenShards) -> np.ndarray:
 
 
 def sample_pairs(
-    shards: TokenShards, rows: np.ndarray, settings: Mapping[str, Any], *, seed: int, epoch: int
+    shards: TokenShards, rows: np.ndarray, settings: Settings, *, seed: int, epoch: int
 ) -> tuple[tuple[np.ndarray, np.ndarray], Contexts]:
     """A sentence of each row (its start and length), and the text around it: functions of (seed, epoch, row).
 
@@ -88,15 +87,15 @@ def sample_pairs(
     begin, end = shards.sentence_starts[sentence], shards.sentence_starts[sentence + 1]
     text_begin, text_end = shards.sentence_starts[first], shards.row_starts[rows + 1]
 
-    holes = np.where(draws[:, 1] < settings["remove_probability"], end - begin, 0)
-    sizes = np.minimum(text_end - text_begin, settings["max_tokens"] + holes)  # with the hole
+    holes = np.where(draws[:, 1] < settings.remove_probability, end - begin, 0)
+    sizes = np.minimum(text_end - text_begin, settings.max_tokens + holes)  # with the hole
     starts = np.clip((begin + end - sizes) // 2, text_begin, text_end - sizes)
     contexts = Contexts(starts, sizes - holes, begin - starts, holes, rows)
-    return (begin, np.minimum(end - begin, settings["max_sentence_tokens"])), contexts
+    return (begin, np.minimum(end - begin, settings.max_sentence_tokens)), contexts
 
 
 def training(
-    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Mapping[str, Any], *, seed: int
+    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Settings, *, seed: int
 ) -> Training:
     """The encoder of `initial` and the contrast of sentences with their texts, in-batch negatives."""
     from functools import partial
@@ -122,17 +121,17 @@ def training(
         loss_weights={},
         losses=lambda texts: (model(texts.rows), {}),
         represent=model,
-        contrast=partial(in_batch_loss, scale=settings["scale"] or model.vector.scale),
-        gradient_cache=settings["gradient_cache"],
-        memory_gb=settings["memory_gb"],
+        contrast=partial(in_batch_loss, scale=settings.scale or model.vector.scale),
+        gradient_cache=settings.gradient_cache,
+        memory_gb=settings.memory_gb,
     )
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What the training takes (`condenser.pipeline.costs.stages`): an item is a sentence with its text."""
-    settings, texts = job.config["model"], data.passages(job)
+    settings, texts = job.config.model, data.passages(job)
     model, rows = replace(data.shape(job), num_head_layers=0), rows_with_sentences(texts)
-    (_, sentences), contexts = sample_pairs(texts, rows, settings, seed=job.config["seed"], epoch=0)
+    (_, sentences), contexts = sample_pairs(texts, rows, settings, seed=job.config.seed, epoch=0)
     return model.training(
         settings,
         [(1, sentences + 2), (1, contexts.lengths + 2)],

@@ -7,7 +7,7 @@ Source: BERT (Devlin et al. 2019) with the Condenser's data: blocks, whole-word 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,13 +30,13 @@ class Settings(Pretraining):
     mask_probability: Share
 
 
-def longest_row(settings: Mapping[str, Any]) -> tuple[str, int]:
+def longest_row(settings: Settings) -> tuple[str, int]:
     """The key that bounds a text, and its tokens without specials."""
-    return "max_tokens", settings["max_tokens"]
+    return "max_tokens", settings.max_tokens
 
 
 def training(
-    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Mapping[str, Any], *, seed: int
+    initial: Path, shards: TokenShards, tokenizer: Tokenizer, settings: Settings, *, seed: int
 ) -> Training:
     """The model of `initial` and the loss of its last layer at the masked positions.
 
@@ -55,7 +55,7 @@ def training(
 
 
 def train_on_blocks(
-    shards: TokenShards, settings: Mapping[str, Any], *, seed: int, **model_and_losses: Any
+    shards: TokenShards, settings: Settings, *, seed: int, **model_and_losses: Any
 ) -> Training:
     """The training of a model on blocks of text, each masked anew in every epoch."""
     from condenser.data.blocks import block_windows, pack_blocks
@@ -64,15 +64,13 @@ def train_on_blocks(
 
     blocks = pack_blocks(
         shards,
-        max_tokens=settings["max_tokens"],
-        short_probability=settings["short_probability"],
+        max_tokens=settings.max_tokens,
+        short_probability=settings.short_probability,
         seed=seed,
     )
 
     def texts(items: Any, epoch: int) -> dict[str, Stretches]:
-        starts, lengths = block_windows(
-            blocks, items, max_tokens=settings["max_tokens"], seed=seed, epoch=epoch
-        )
+        starts, lengths = block_windows(blocks, items, max_tokens=settings.max_tokens, seed=seed, epoch=epoch)
         return {"blocks": Stretches(starts, lengths, positions=items)}
 
     return Training(
@@ -83,7 +81,7 @@ def train_on_blocks(
             "blocks_cut_to_a_window": blocks.num_long,
         },
         texts=texts,
-        mask_probability=settings["mask_probability"],
+        mask_probability=settings.mask_probability,
         **model_and_losses,
     )
 
@@ -100,17 +98,17 @@ def cost_of_blocks(job: Any, data: Any, model: Any, flops: Callable[[Any], float
 
     from condenser.data.blocks import pack_blocks
 
-    settings, texts = job.config["model"], data.passages(job)
+    settings, texts = job.config.model, data.passages(job)
     blocks = pack_blocks(
         texts,
-        max_tokens=settings["max_tokens"],
-        short_probability=settings["short_probability"],
-        seed=job.config["seed"],
+        max_tokens=settings.max_tokens,
+        short_probability=settings.short_probability,
+        seed=job.config.seed,
     )
     return model.training(
         settings,
-        [(1, np.minimum(blocks.lengths, settings["max_tokens"]) + 2)],
+        [(1, np.minimum(blocks.lengths, settings.max_tokens) + 2)],
         flops,
         num_items=texts.weight * len(blocks),
-        mask_probability=settings["mask_probability"],
+        mask_probability=settings.mask_probability,
     )

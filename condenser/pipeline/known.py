@@ -7,24 +7,25 @@ The workflow writes it to a file (rule `ask`), and the program `ask` answers que
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from condenser import experiment, kinds
+from condenser.blocks import Config
 from condenser.data import sources
-from condenser.data.lengths import AUTO
 from condenser.experiment.tables import table_rows
 from condenser.files import write_json
 from condenser.live.searchers import FOLDER
 from condenser.pipeline.freshness import Freshness
 from condenser.pipeline.specs import Specs
+from condenser.settings import AUTO, plain
 
 SETTINGS = ("system", "recipe", "encode", "compute")
 
 
 def write_known(
-    config: Mapping[str, Any],
+    config: Config,
     results: Path,
     file: Path,
     *,
@@ -52,37 +53,38 @@ def write_known(
         ]
 
     def described(dataset: str, system: str) -> dict[str, Any]:
-        entry = config["systems"][system]
+        entry = config.systems[system]
         folder = results / dataset / "systems" / system
-        usual = experiment.variant(config, system, num_queries="all", seed=config["seed"])
-        recipe = config["datasets"][dataset].get("recipe") or config["recipe"]  # texts alone name none
-        settings = {**config, "system": entry, "recipe": experiment.recipe(config, recipe, entry)}
+        usual = experiment.variant(config, system, num_queries="all", seed=config.seed)
+        recipe = getattr(config.datasets[dataset], "recipe", None) or config.recipe  # texts alone name none
+        settings = {**vars(config), "system": entry, "recipe": experiment.recipe(config, recipe, entry)}
         found: dict[str, Any] = {
-            "kind": entry["kind"],
-            "label": entry["label"] or system,
+            "kind": entry.kind,
+            "label": entry.label or system,
             "variant": usual,
             "pattern": _variants_of(config, system),
-            "settings": {name: settings[name] for name in SETTINGS},
+            "settings": {name: plain(settings[name]) for name in SETTINGS},
             "files": {},
         }
-        if entry["kind"] not in kinds.names(FOLDER):
-            error = f"systems of the kind {entry['kind']} cannot be asked yet."
+        if entry.kind not in kinds.names(FOLDER):
+            error = f"systems of the kind {entry.kind} cannot be asked yet."
             return {**found, "variants": {usual: {"error": error}}}
-        found["files"] = kinds.load(FOLDER, entry["kind"]).needs(
+        found["files"] = kinds.load(FOLDER, entry.kind).needs(
             entry,
             dataset=str(results / dataset),
             variant=str(folder / "{variant}"),
             shards=experiment.token_shards(config),
         )
-        if AUTO in settings["recipe"].get("lengths", {}).values() and "initial" in entry:
-            found["files"]["lengths"] = [lengths_of(dataset, entry["initial"])]
+        lengths = getattr(settings["recipe"], "lengths", None)
+        if lengths is not None and AUTO in vars(lengths).values() and hasattr(entry, "initial"):
+            found["files"]["lengths"] = [lengths_of(dataset, entry.initial)]
         made = [path.name for path in sorted(folder.glob("*")) if re.fullmatch(found["pattern"], path.name)]
         found["variants"] = {}
         for variant in dict.fromkeys([usual, *made]):
             files = [file.format(variant=variant) for files in found["files"].values() for file in files]
             of_variant: dict[str, Any] = {}
             try:
-                if "initial" in entry:
+                if hasattr(entry, "initial"):
                     of_variant["model"] = encoder_of(dataset, system, variant)
                     files.append(of_variant["model"])
                 is_made = all(Path(file).exists() for file in files)
@@ -94,11 +96,11 @@ def write_known(
 
     def opens_with(dataset: str) -> list[list[str]]:
         """System and variant of each row of the first table that is made, the last row with a model first."""
-        made = (table for table in config["tables"] if (results / dataset / f"{table}.tsv").is_file())
+        made = (table for table in config.tables if (results / dataset / f"{table}.tsv").is_file())
         if (table := next(made, None)) is None:
             return []
         rows = table_rows(config, dataset, table)[::-1]
-        rows.sort(key=lambda row: "initial" not in config["systems"][row["system"]])
+        rows.sort(key=lambda row: not hasattr(config.systems[row["system"]], "initial"))
         return [[row["system"], variant] for row in rows for variant in row["variants"]]
 
     known = {
@@ -106,21 +108,21 @@ def write_known(
             "opens_with": opens_with(dataset),
             "collection": str(results / dataset / "data" / "collection.jsonl"),
             "doc_ids": str(results / dataset / "data" / "doc_ids.txt"),
-            "is_split": bool(entry.get("split")),
+            "is_split": bool(getattr(entry, "split", None)),
             "systems": {
                 system: described(dataset, system)
-                for system in config["systems"]
+                for system in config.systems
                 if experiment.ranks(config, system)
             },
         }
-        for dataset, entry in config["datasets"].items()
+        for dataset, entry in config.datasets.items()
         if sources.task(entry) is None  # sentences have no passages
     }
     write_json(file, known)
     return str(file)
 
 
-def _variants_of(config: Mapping[str, Any], system: str) -> str:
+def _variants_of(config: Config, system: str) -> str:
     """The variants that a system can have, as a regular expression."""
     if experiment.has_sizes(config, system):
         return r"(n[1-9]\d*-)?seed\d+"

@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from condenser import experiment
+from condenser.blocks import Config
 from condenser.experiment.jobs import job_settings
 from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
 from condenser.pipeline.code import code_digests
+from condenser.settings import Settings, plain
 
 Job = tuple[str, dict[str, str]]  # a stage and its wildcards
-Settings = Mapping[str, Any]  # of one job: condenser.experiment.jobs
 _Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts
 
 
@@ -60,7 +61,7 @@ class Specs:
         stages: what each stage depends on; its rule says so.
     """
 
-    config: Mapping[str, Any]
+    config: Config
     root: Path
     inputs: Callable[[str, dict[str, str]], Sequence[str]]
     owner: Callable[[str], Job | None]
@@ -188,9 +189,9 @@ def _key(stage: str, wildcards: Mapping[str, str]) -> _Key:
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
-    """The values of dotted keys, nested as they are.
+    """The values of dotted keys as JSON, nested as they are.
 
-    >>> _picked({"a": {"b": 1, "c": 2}, "d": 3}, ["a.b", "d"])
+    >>> _picked(Settings(a=Settings(b=1, c=2), d=3), ["a.b", "d"])
     {'a': {'b': 1}, 'd': 3}
     """
     picked: dict[str, Any] = {}
@@ -199,8 +200,8 @@ def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:
         place = picked
         *above, last = key.split(".")
         for part in above:
-            value, place = value[part], place.setdefault(part, {})
-        place[last] = value[last]
+            value, place = getattr(value, part), place.setdefault(part, {})
+        place[last] = plain(getattr(value, last))
     return picked
 
 

@@ -6,7 +6,6 @@ Source: coCondenser, §3.4 and A.1; two untied encoders: Condenser, §4.3.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +38,12 @@ class Settings(System):
         return self
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """Whether it is fine-tuned."""
-    return settings["train"]
+    return settings.train
 
 
-def train(files: TrainingFiles, initial: Path, output: Path, run: Run) -> dict[str, int]:
+def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
     """Fine-tune the encoder of `initial` on examples; gives counts. See `train_retriever`."""
     from condenser.train.finetune import train_retriever
 
@@ -53,11 +52,11 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run) -> dict[s
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What fine-tuning takes (`condenser.pipeline.costs.stages`): an item is a query with its passages."""
-    recipe, model = job.config["recipe"], data.shape(job)
-    lengths, room = recipe["lengths"], model.max_positions
+    recipe, model = job.config.recipe, data.shape(job)
+    lengths, room = recipe.lengths, model.max_positions
     rows = [
-        (1, data.queries(job).cut(lengths["query"], num_positions=room)),
-        (recipe["passages_per_query"], data.passages(job).cut(lengths["passage"], num_positions=room)),
+        (1, data.queries(job).cut(lengths.query, num_positions=room)),
+        (recipe.passages_per_query, data.passages(job).cut(lengths.passage, num_positions=room)),
     ]
     return model.training(
         recipe,
@@ -65,5 +64,5 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
         model.encoder_flops,
         num_items=data.num_examples(job),
         graph_memory=math.inf,  # the graphs of a batch are kept
-        num_encoders=1 if recipe["tied"] else 2,
+        num_encoders=1 if recipe.tied else 2,
     )

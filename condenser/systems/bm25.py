@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 from condenser.settings import NotNegative, Share, System
@@ -22,16 +21,16 @@ class Settings(System):
     language: Language = "en"
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """BM25 learns nothing."""
     return False
 
 
-def made_from_texts(settings: Mapping[str, Any]) -> list[str]:
+def made_from_texts(settings: Settings) -> list[str]:
     """The index."""
     from condenser.retrieve.bm25 import index_name
 
-    return [f"bm25/{index_name(settings['language'])}"]
+    return [f"bm25/{index_name(settings.language)}"]
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

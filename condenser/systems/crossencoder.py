@@ -7,7 +7,6 @@ BERT Rerankers in Multi-Stage Retrieval Pipeline").
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -37,27 +36,27 @@ class Settings(System):
     recipe: dict[str, Any] = Field(default_factory=dict)
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """Always: no pre-trained model has the layer for its scores."""
     return True
 
 
-def systems_of(settings: Mapping[str, Any]) -> list[str]:
+def systems_of(settings: Settings) -> list[str]:
     """Those whose negatives it learns from, and the one whose hits it reranks."""
-    return list(dict.fromkeys([*settings["negatives"], settings["candidates"]]))
+    return list(dict.fromkeys([*settings.negatives, settings.candidates]))
 
 
-def reorders(settings: Mapping[str, Any]) -> list[str]:
+def reorders(settings: Settings) -> list[str]:
     """The system whose hits it reranks."""
-    return [settings["candidates"]]
+    return [settings.candidates]
 
 
-def longest_row(recipe: Mapping[str, Any]) -> int:
+def longest_row(recipe: Any) -> int:
     """A query and a passage, which share one [CLS]."""
-    return int(recipe["lengths"]["query"] + recipe["lengths"]["passage"] - 1)
+    return int(recipe.lengths.query + recipe.lengths.passage - 1)
 
 
-def train(files: TrainingFiles, initial: Path, output: Path, run: Run) -> dict[str, int]:
+def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
     """Fine-tune a cross-encoder from `initial` on examples; gives counts. See `train_crossencoder`."""
     from condenser.train.crossencoder import train_crossencoder
 
@@ -70,20 +69,20 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     An item of the fine-tuning is a query with its passages. Every passage is counted with a query of average
     length.
     """
-    recipe, model = job.config["recipe"], replace(data.shape(job), pooling="cls")
+    recipe, model = job.config.recipe, replace(data.shape(job), pooling="cls")
     room = model.max_positions
-    queries = data.queries(job).cut(recipe["lengths"]["query"], num_positions=room)
+    queries = data.queries(job).cut(recipe.lengths.query, num_positions=room)
     room -= int(queries.max()) - 1
-    passages = data.passages(job).cut(recipe["lengths"]["passage"], num_positions=room)
+    passages = data.passages(job).cut(recipe.lengths.passage, num_positions=room)
     lengths = passages + round(queries.mean()) - 1
     if job.stage == "train":
         return model.training(
             recipe,
-            [(recipe["passages_per_query"], lengths)],
+            [(recipe.passages_per_query, lengths)],
             model.encoder_flops,
             num_items=data.num_examples(job),
             graph_memory=math.inf,  # the graphs of a batch are kept
         )
     run = data.run(job)
-    work = model.inference(lengths, run["hits"], **job.config["encode"])
+    work = model.inference(lengths, run["hits"], **vars(job.config.encode))
     return {**work, **run, "memory_bytes": work["memory_bytes"] + 48 * run["hits"]}  # rows, windows and score

@@ -21,28 +21,28 @@ class Settings(System):
     of: Annotated[list[Name], Field(min_length=2)]
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """Nothing is learnt."""
     return False
 
 
-def systems_of(settings: Mapping[str, Any]) -> list[str]:
+def systems_of(settings: Settings) -> list[str]:
     """The systems whose runs are read."""
-    return list(settings["of"])
+    return list(settings.of)
 
 
-def reorders(settings: Mapping[str, Any]) -> list[str]:
+def reorders(settings: Settings) -> list[str]:
     """The same: its hits are theirs."""
-    return list(settings["of"])
+    return list(settings.of)
 
 
-def check(settings: Mapping[str, Any], systems: Mapping[str, Mapping[str, Any]]) -> None:
+def check(settings: Settings, systems: Mapping[str, Any]) -> None:
     """See that its members have the same hits, so that each hit has a score of every member.
 
     Raises:
         ValueError: two rerank the hits of other systems, or to another depth, or one finds hits itself.
     """
-    first, *others = settings["of"]
+    first, *others = settings.of
     for other in others:
         ours, theirs = _hits(first, systems), _hits(other, systems)
         if ours != theirs:
@@ -52,17 +52,17 @@ def check(settings: Mapping[str, Any], systems: Mapping[str, Mapping[str, Any]])
             )
 
 
-def _hits(system: str, systems: Mapping[str, Mapping[str, Any]]) -> str:
+def _hits(system: str, systems: Mapping[str, Any]) -> str:
     """Whose hits a system has, in words."""
     entry = systems[system]
-    if entry.get("kind") == "ensemble":
-        return _hits(entry["of"][0], systems)
-    if "candidates" in entry:
-        return f"the first {entry['depth']} of {entry['candidates']}"
+    if getattr(entry, "kind", None) == "ensemble":
+        return _hits(entry.of[0], systems)
+    if hasattr(entry, "candidates"):
+        return f"the first {entry.depth} of {entry.candidates}"
     return f"those that {system} finds"
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What averaging takes (`condenser.pipeline.costs.stages`): reading the runs and writing one."""
     run = data.run(job)
-    return {**run, "read_hits": len(job.config["system"]["of"]) * run["hits"]}
+    return {**run, "read_hits": len(job.config.system.of) * run["hits"]}

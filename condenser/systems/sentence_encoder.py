@@ -5,7 +5,6 @@ Source: Reimers and Gurevych 2019 (Sentence-BERT); Condenser, §4.2 and Tables 1
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pydantic import Field, model_validator
@@ -34,11 +33,11 @@ class Settings(System):
         return self
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """Whether it is fine-tuned."""
-    return settings["train"]
+    return settings.train
 
 
-def longest_row(recipe: Mapping[str, Any]) -> int:
+def longest_row(recipe: Any) -> int:
     """A sentence, with its special tokens."""
-    return int(recipe["max_tokens"])
+    return int(recipe.max_tokens)

@@ -5,9 +5,6 @@ Source: Condenser, Table 1 (after Reimers and Gurevych 2019, Table 1).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from condenser.settings import System
 
 TASKS = ("similarity", "triplets")
@@ -19,6 +16,6 @@ class Settings(System):
     path: str
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """Nothing is learnt."""
     return False

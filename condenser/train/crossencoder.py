@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condenser.blocks import FineTuning
 from condenser.data.batches import length_chunks, pack_pairs, pair_windows
 from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer
@@ -24,7 +25,7 @@ from condenser.train.memory import StepMemory
 
 
 def train_crossencoder(
-    files: TrainingFiles, initial: Path, output: Path, run: Run, *, keep_graphs: bool = True
+    files: TrainingFiles, initial: Path, output: Path, run: Run[FineTuning], *, keep_graphs: bool = True
 ) -> dict[str, int]:
     """Fine-tune a cross-encoder from the Hugging Face folder `initial` on examples; gives counts.
 
@@ -37,13 +38,13 @@ def train_crossencoder(
         keep_graphs: as for a bi-encoder.
     """
     settings, seed, processes = run.settings, run.seed, run.processes
-    passages_per_query, lengths = settings["passages_per_query"], settings["lengths"]
+    passages_per_query, lengths = settings.passages_per_query, settings.lengths
     with run.held():
         tokenizer = Tokenizer(initial)
         passages_shards, queries_shards, examples = files.read()
         model = CrossEncoder.start(initial, seed=seed)
         num_positions = model.bert.config.max_position_embeddings
-        longest = lengths["query"] + lengths["passage"] - 1  # they share a [CLS]
+        longest = int(lengths.query) + int(lengths.passage) - 1  # they share a [CLS]
         if longest > num_positions:
             raise ValueError(
                 f"{initial}: expected positions for a query and a passage ({longest} tokens with specials), "
@@ -63,10 +64,10 @@ def train_crossencoder(
                 np.repeat(asked, passages_per_query),
                 passages_shards,
                 passages,
-                query_length=lengths["query"],
-                passage_length=lengths["passage"],
+                query_length=int(lengths.query),
+                passage_length=int(lengths.passage),
             )
-            cuts, chunks = length_chunks(pairs.lengths, rows_per_chunk=settings["rows_per_chunk"]), []
+            cuts, chunks = length_chunks(pairs.lengths, rows_per_chunk=settings.rows_per_chunk), []
             for number in processes.mine(len(cuts)):
                 of_chunk = pairs.at(cuts[number])
                 ids, types = pack_pairs(queries_shards, passages_shards, of_chunk, tokenizer)

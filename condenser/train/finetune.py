@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from condenser.blocks import FineTuning
 from condenser.data.batches import length_chunks, pack_texts, row_windows
 from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer, TokenShards
@@ -28,7 +29,7 @@ _ROLES: dict[str, Role] = {"queries": "query", "passages": "passage"}  # of grou
 
 
 def train_retriever(
-    files: TrainingFiles, initial: Path, output: Path, run: Run, *, keep_graphs: bool = True
+    files: TrainingFiles, initial: Path, output: Path, run: Run[FineTuning], *, keep_graphs: bool = True
 ) -> dict[str, int]:
     """Fine-tune a bi-encoder from the Hugging Face folder `initial` on examples; gives counts.
 
@@ -49,14 +50,14 @@ def train_retriever(
         tokenizer = Tokenizer(initial)
         passages_shards, queries_shards, examples = files.read()
         model: Retriever | UntiedEncoders
-        model = (Retriever if settings["tied"] else UntiedEncoders).load(initial, dropout=None)
+        model = (Retriever if settings.tied else UntiedEncoders).load(initial, dropout=None)
         encoders = {
             "queries": model.queries if isinstance(model, UntiedEncoders) else model,
             "passages": model.passages if isinstance(model, UntiedEncoders) else model,
         }
         prompts = {
             group: tokenizer.encode_prompt(
-                encoders[group].vector.prompt(role), max_tokens=settings["lengths"][role]
+                encoders[group].vector.prompt(role), max_tokens=getattr(settings.lengths, role)
             )
             for group, role in _ROLES.items()
         }
@@ -67,9 +68,9 @@ def train_retriever(
             group: str, shards: TokenShards, rows: np.ndarray, *, step: int
         ) -> tuple[list[Chunk[Rows]], int]:
             """This process's chunks of a group of texts, and the tokens of all of them."""
-            prompt, max_tokens = prompts[group], settings["lengths"][_ROLES[group]]
+            prompt, max_tokens = prompts[group], getattr(settings.lengths, _ROLES[group])
             starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))
-            cuts = length_chunks(lengths, rows_per_chunk=settings["rows_per_chunk"])
+            cuts = length_chunks(lengths, rows_per_chunk=settings.rows_per_chunk)
             chunks = []
             for number in processes.mine(len(cuts)):
                 places = cuts[number]
@@ -83,7 +84,7 @@ def train_retriever(
             epoch, items = run.items_of(step, len(examples), stream="retriever")
             asked = examples.queries[items].astype(np.int64)
             passages = draw_passages(
-                examples, items, passages_per_query=settings["passages_per_query"], seed=seed, epoch=epoch
+                examples, items, passages_per_query=settings.passages_per_query, seed=seed, epoch=epoch
             )
             query_chunks, num_query_tokens = chunks_of("queries", queries_shards, asked, step=step)
             passage_chunks, num_passage_tokens = chunks_of("passages", passages_shards, passages, step=step)
@@ -105,7 +106,7 @@ def train_retriever(
             losses = contrastive_backward(
                 texts.chunks,
                 encode,
-                partial(in_batch_loss, scale=settings["scale"] or encoders["queries"].vector.scale),
+                partial(in_batch_loss, scale=settings.scale or encoders["queries"].vector.scale),
                 num_rows=texts.num_rows,
                 dim=encoders["queries"].backbone.config.hidden_size,
                 memory=memory,
@@ -117,4 +118,4 @@ def train_retriever(
         num_steps = run.num_steps(len(examples), title="fine-tuning")
         train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
         totals = run.finish(output, lambda folder: model.save(folder, initial))
-        return {**count_examples(examples, settings["passages_per_query"]), **totals}
+        return {**count_examples(examples, settings.passages_per_query), **totals}

@@ -29,6 +29,7 @@ from condenser.data.batches import num_steps, step_items, steps_per_epoch
 from condenser.files import atomic_folder, write_json
 from condenser.model.products import weights_unchanged
 from condenser.progress import Progress
+from condenser.settings import Optimiser
 from condenser.train.checkpoint import (
     LOG_NAME,
     Checkpoint,
@@ -90,8 +91,12 @@ class StepRecord:
         }
 
 
+Trained = TypeVar("Trained", bound=Optimiser)
+"""The class of a training's settings: of a recipe, or of a model's entry."""
+
+
 @dataclass(frozen=True)
-class Run:
+class Run(Generic[Trained]):
     """How one training runs. Only `settings`, `seed` and `precision` change its result.
 
     Attributes:
@@ -110,7 +115,7 @@ class Run:
         on_step: called in every process after each step, before its checkpoint is saved.
     """
 
-    settings: Mapping[str, Any]
+    settings: Trained
     seed: int
     precision: str
     processes: Processes
@@ -123,7 +128,7 @@ class Run:
 
     def num_steps(self, num_items: int, *, title: str) -> int:
         """The updates of this training on so many items; the log says how many epochs they are."""
-        epochs, bounds = self.settings["epochs"], self.settings.get("updates")
+        epochs, bounds = self.settings.epochs, self.settings.updates
         steps = num_steps(num_items, epochs=epochs, updates=bounds, **self._batches)
         if self.processes.is_first:
             made = steps / steps_per_epoch(num_items, **self._batches)
@@ -139,7 +144,7 @@ class Run:
     @property
     def _batches(self) -> dict[str, Any]:
         """How an epoch is cut into batches."""
-        return {name: self.settings[name] for name in ("batch_size", "drop_last") if name in self.settings}
+        return {"batch_size": self.settings.batch_size, "drop_last": self.settings.drop_last}
 
     def items_of(self, step: int, num_items: int, *, stream: str) -> tuple[int, Int[np.ndarray, " item"]]:
         """The epoch of a step and its items, in an order that is a function of seed, stream and step."""
@@ -171,7 +176,7 @@ def train(
     model: nn.Module,
     prepare: Callable[[int], Batch[Content]],
     backward: Callable[[Content, int, float], Mapping[str, float]],
-    run: Run,
+    run: Run[Any],
     *,
     num_steps: int,
     title: str,
@@ -205,8 +210,8 @@ def train(
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
     device = next(iter(weights.values())).device
     optimiser = torch.optim.AdamW(
-        weight_groups(model, weight_decay=settings["weight_decay"]),
-        lr=settings["learning_rate"],
+        weight_groups(model, weight_decay=settings.weight_decay),
+        lr=settings.learning_rate,
         betas=(0.9, 0.999),
         eps=1e-8,
         fused=True,  # the fastest; elementwise, so its result depends on no order of summation
@@ -223,7 +228,7 @@ def train(
             f"{work_folder}: expected all processes to find the checkpoint of step {start}, but some "
             "found another. Is the work folder on a file system that all machines share?"
         )
-    warmup = num_warmup_steps(num_steps, warmup_ratio=settings["warmup_ratio"])
+    warmup = num_warmup_steps(num_steps, warmup_ratio=settings.warmup_ratio)
 
     with ExitStack() as stack:
         step_log = progress = None
@@ -246,7 +251,7 @@ def train(
             upcoming = pool.submit(prepare, step + 1) if step + 1 < num_steps else None
 
             factor = linear_factor(step, num_steps=num_steps, num_warmup_steps=warmup)
-            rate = settings["learning_rate"] * factor
+            rate = settings.learning_rate * factor
             for group in optimiser.param_groups:
                 group["lr"] = rate
             with weights_unchanged():
@@ -254,7 +259,7 @@ def train(
             sum_gradients(weights.values(), processes)
             due = step_log is not None and time.monotonic() - last_saved >= run.checkpoint_every_s
             num_stopping, num_due = processes.sum_floats([float(stop.signal != 0), float(due)])
-            norm = _unscale_and_clip(weights.values(), state["loss_scale"], settings["max_grad_norm"])
+            norm = _unscale_and_clip(weights.values(), state["loss_scale"], settings.max_grad_norm)
             outcome = _judge(losses["loss"], norm, state, use_loss_scale=use_loss_scale)
             if outcome == "updated":
                 optimiser.step()

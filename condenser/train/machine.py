@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 from condenser.job import Job
 from condenser.model.devices import set_up
 from condenser.train.distributed import Processes, joined
-from condenser.train.loop import Run
+from condenser.train.loop import Run, Trained
 
 TIMEOUT_S = 600.0  # more than the first process needs to write a checkpoint of the largest BERT
 
@@ -37,7 +36,7 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
 
 
 def run_training(
-    job: Job, settings: Mapping[str, Any], train: Callable[[Run], dict[str, int]]
+    job: Job, settings: Trained, train: Callable[[Run[Trained]], dict[str, int]]
 ) -> dict[str, int]:
     """Do a training job on this machine; gives its counts.
 
@@ -46,12 +45,12 @@ def run_training(
         train: trains, writes the model and gives counts.
     """
     options = job.options
-    with training_machine(**job.settings["compute"]) as machine:
+    with training_machine(**vars(job.settings.compute)) as machine:
         job.device = machine.device_name
         return train(
             Run(
                 settings,
-                job.settings["seed"],
+                job.settings.seed,
                 machine.precision,
                 machine.processes,
                 job.manifest.fingerprint,

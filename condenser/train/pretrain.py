@@ -25,6 +25,7 @@ from condenser.model.devices import autocast
 from condenser.model.mlm_head import MLM_HEAD_FILE
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows
+from condenser.settings import Pretraining
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import contrastive_backward
@@ -74,7 +75,7 @@ def pretrain(
     token_prefixes: Sequence[Path],
     initial: Path,
     output: Path,
-    run: Run,
+    run: Run[Pretraining],
     *,
     title: str,
     doc_ids: Path,
@@ -117,7 +118,7 @@ def pretrain(
                 groups,
                 tokenizer=tokenizer,
                 mask_probability=training.mask_probability,
-                rows_per_chunk=settings["rows_per_chunk"],
+                rows_per_chunk=settings.rows_per_chunk,
                 seed=run.seed,
                 epoch=epoch,
                 step=step,
@@ -134,7 +135,7 @@ def pretrain(
             )
 
         def save(folder: Path) -> None:
-            mix_in(training.model.backbone, start, share=settings["initial_share"])
+            mix_in(training.model.backbone, start, share=settings.initial_share)
             training.model.save(folder, initial)
             head = initial / MLM_HEAD_FILE
             if head.is_file() and not (folder / MLM_HEAD_FILE).exists():  # trained without it

@@ -17,6 +17,7 @@ from sentence_transformers.sentence_transformer import losses
 from sentence_transformers.util import batch_to_device
 from torch import Tensor, nn
 
+from condenser.blocks import SentenceRecipe
 from condenser.data.randomness import stream_key
 from condenser.data.records import Item, read_items
 from condenser.data.subsets import read_subset
@@ -62,7 +63,7 @@ def sentence_loss(
 
 
 def train_sentence_encoder(
-    items_file: Path, subset: Path | None, initial: Path, output: Path, run: Run, *, task: str
+    items_file: Path, subset: Path | None, initial: Path, output: Path, run: Run[SentenceRecipe], *, task: str
 ) -> dict[str, int]:
     """Fine-tune the encoder of the Hugging Face folder `initial` on items; gives counts.
 
@@ -79,8 +80,8 @@ def train_sentence_encoder(
     items = [item for item in read_items(items_file) if wanted is None or item.item_id in wanted]
     settings, seed, device = run.settings, run.seed, run.processes.device
     with run.held():
-        encoder = load_sentence_encoder(initial, max_tokens=settings["max_tokens"], device=device)
-        loss, label_type = sentence_loss(encoder, task, margin=settings["margin"], seed=seed)
+        encoder = load_sentence_encoder(initial, max_tokens=settings.max_tokens, device=device)
+        loss, label_type = sentence_loss(encoder, task, margin=settings.margin, seed=seed)
         loss.to(device).train()
 
         def prepare(step: int) -> Batch[Columns]:

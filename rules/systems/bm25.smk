@@ -22,7 +22,7 @@ rule bm25_index:
         "results/{dataset}/benchmarks/bm25_{index}.tsv"
     wildcard_constraints:
         index=names(
-            {index_name(config["systems"][name]["language"]) for name in BM25_SYSTEMS}
+            {index_name(config.systems[name].language) for name in BM25_SYSTEMS}
         ),
     conda:
         "../../envs/bm25.yaml"
@@ -39,7 +39,7 @@ rule bm25_index:
 rule bm25_run:
     input:
         index=lambda wildcards: (
-            f"results/{wildcards.dataset}/bm25/{index_name(config['systems'][wildcards.system]['language'])}"
+            f"results/{wildcards.dataset}/bm25/{index_name(config.systems[wildcards.system].language)}"
         ),
         queries=data("queries.{split}.jsonl"),
     output:

@@ -7,7 +7,7 @@ rule rerank:
         model=long_encoder_of,
         candidates=lambda wildcards: run_file(
             wildcards.dataset,
-            config["systems"][wildcards.system]["candidates"],
+            config.systems[wildcards.system].candidates,
             wildcards.variant,
             wildcards.split,
         ),

@@ -5,7 +5,7 @@ rule ensemble:
     input:
         runs=lambda wildcards: [
             run_file(wildcards.dataset, system, wildcards.variant, wildcards.split)
-            for system in config["systems"][wildcards.system]["of"]
+            for system in config.systems[wildcards.system].of
         ],
     output:
         run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",

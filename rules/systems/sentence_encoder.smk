@@ -34,7 +34,7 @@ rule train_sentences:
             settings=["dataset.source", "recipe", "compute", "seed"],
             packages=SENTENCE_PACKAGES,
             modules=source_module,
-            options=config["safety"],
+            options=vars(config.safety),
         ),
     shell:
         RUN
@@ -86,7 +86,7 @@ rule sentence_metrics:
     log:
         "results/{dataset}/logs/sentence_metrics.{system}.{variant}.{split}.log",
     wildcard_constraints:
-        system=names(name for name in config["systems"] if name not in RANKERS),
+        system=names(name for name in config.systems if name not in RANKERS),
     conda:
         "../../envs/search.yaml"
     resources:

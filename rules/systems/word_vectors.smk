@@ -3,7 +3,7 @@
 
 rule word_similarities:
     input:
-        vectors=lambda wildcards: config["systems"][wildcards.system]["path"],
+        vectors=lambda wildcards: config.systems[wildcards.system].path,
         sentences=data("items.{split}.jsonl"),
     output:
         similarities="results/{dataset}/systems/{system}/{variant}/similarities.{split}.tsv",

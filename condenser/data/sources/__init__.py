@@ -43,6 +43,7 @@ from condenser import kinds
 from condenser.data.canonical import rows_left_out
 from condenser.data.passages import split_collection
 from condenser.files import write_json
+from condenser.settings import partly
 
 FOLDER = "data/sources"
 log = logging.getLogger("condenser")
@@ -66,34 +67,34 @@ class Expected:
     basis: str = ""
 
 
-def load(settings: Mapping[str, Any]) -> ModuleType:
+def load(settings: Any) -> ModuleType:
     """The module of a data set's source."""
-    return kinds.load(FOLDER, settings["source"])
+    return kinds.load(FOLDER, settings.source)
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The names of the official files that a data set is made from."""
     return load(settings).raw_files(settings)
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """The user's own files that a data set is made from."""
     return load(settings).local_files(settings)
 
 
-def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
+def example_files(settings: Any, system: str) -> list[str]:
     """The names of the official files that hold the negatives of a system; none for most."""
     find = getattr(load(settings), "example_files", None)
     return find(settings, system) if find else []
 
 
-def packages(settings: Mapping[str, Any]) -> list[str]:
+def packages(settings: Any) -> list[str]:
     """The installed packages whose versions decide a data set's texts."""
     find = getattr(load(settings), "packages", None)
     return find(settings) if find else []
 
 
-def package_bytes(settings: Mapping[str, Any]) -> int:
+def package_bytes(settings: Any) -> int:
     """Bytes of the Python files of these packages without their tests, by their installer's list."""
     files = (
         file for name in packages(settings) for file in importlib.metadata.distribution(name).files or ()
@@ -101,47 +102,47 @@ def package_bytes(settings: Mapping[str, Any]) -> int:
     return sum(file.size or 0 for file in files if file.suffix == ".py" and "tests" not in file.parts)
 
 
-def splits(settings: Mapping[str, Any]) -> list[str]:
+def splits(settings: Any) -> list[str]:
     """The splits that a data set has: train, then evaluation; none of texts without queries."""
-    train = settings.get("train_split")
+    train = getattr(settings, "train_split", None)
     return [*([] if train is None else [train]), *eval_splits(settings)]
 
 
-def eval_splits(settings: Mapping[str, Any]) -> list[str]:
+def eval_splits(settings: Any) -> list[str]:
     """The evaluation sets that a data set has, the main one first."""
-    main = settings.get("eval_split")
-    return [] if main is None else [main, *(settings.get("other_eval_splits") or ())]
+    main = getattr(settings, "eval_split", None)
+    return [] if main is None else [main, *(getattr(settings, "other_eval_splits", None) or ())]
 
 
-def unjudged(settings: Mapping[str, Any]) -> dict[str, Path]:
+def unjudged(settings: Any) -> dict[str, Path]:
     """The user's files of queries without judgements, by name."""
-    named = settings.get("queries") or {}
+    named = getattr(settings, "queries", None) or {}
     return {name: plain_or_packed(Path(file).expanduser()) for name, file in named.items()}
 
 
-def has_more_splits(settings: Mapping[str, Any]) -> bool:
+def has_more_splits(settings: Any) -> bool:
     """Whether the source of a data set can make more evaluation sets than one."""
     return "other_eval_splits" in inspect.signature(load(settings).collect).parameters
 
 
-def task(settings: Mapping[str, Any]) -> str | None:
+def task(settings: Any) -> str | None:
     """What the sentences of a data set are judged by; None where it has queries, or texts alone."""
     return getattr(load(settings), "TASK", None)
 
 
-def split_files(settings: Mapping[str, Any]) -> list[str]:
+def split_files(settings: Any) -> list[str]:
     """The canonical files of the splits of a data set."""
     names = ["items.{}.jsonl"] if task(settings) else ["queries.{}.jsonl", "qrels.{}.tsv"]
     return [name.format(split) for name in names for split in splits(settings)]
 
 
-def collected(settings: Mapping[str, Any]) -> dict[str, Any]:
+def collected(settings: Any) -> Any:
     """The settings that decide the canonical files; of further evaluation sets, their names."""
     without = {*_NOT_COLLECTED, *getattr(load(settings), "AFTER_COLLECTING", ())}
-    kept = {key: value for key, value in settings.items() if key not in without}
-    if further := settings.get("other_eval_splits"):
+    kept = {"split": None, **{key: value for key, value in vars(settings).items() if key not in without}}
+    if further := getattr(settings, "other_eval_splits", None):
         kept["other_eval_splits"] = sorted(further)
-    return kept
+    return partly(type(settings), kept)
 
 
 def plain_or_packed(file: Path) -> Path:
@@ -150,7 +151,7 @@ def plain_or_packed(file: Path) -> Path:
     return packed if packed.is_file() and not file.exists() else file
 
 
-def check_local_files(datasets: Mapping[str, Mapping[str, Any]]) -> None:
+def check_local_files(datasets: Mapping[str, Any]) -> None:
     """See that the user's own files of all data sets are there, before anything runs.
 
     Raises:
@@ -175,7 +176,7 @@ def check_local_files(datasets: Mapping[str, Mapping[str, Any]]) -> None:
                 )
 
 
-def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) -> dict[str, Any]:
+def collect(folder: Path, raw: Mapping[str, Path], settings: Any) -> dict[str, Any]:
     """Write the canonical files of a data set, and `counts.json`, into `folder`; gives the counts.
 
     Raises:
@@ -183,7 +184,7 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) 
     """
     if missing := [name for name in raw_files(settings) if name not in raw]:
         raise ValueError(
-            f"source {settings['source']}: expected the files {', '.join(missing)}, got none. "
+            f"source {settings.source}: expected the files {', '.join(missing)}, got none. "
             "Download them first."
         )
     source = load(settings)
@@ -192,13 +193,13 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Mapping[str, Any]) 
         for name, parameter in inspect.signature(source.collect).parameters.items()
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty
     ]
-    if absent := [name for name in needed if name not in settings]:
-        raise ValueError(f"source {settings['source']}: expected the setting {', '.join(absent)}, got none.")
-    split = settings.get("split")
-    given = {key: settings[key] for key in settings if key not in ("source", "split")}
+    if absent := [name for name in needed if not hasattr(settings, name)]:
+        raise ValueError(f"source {settings.source}: expected the setting {', '.join(absent)}, got none.")
+    split = getattr(settings, "split", None)
+    given = {key: value for key, value in vars(settings).items() if key not in ("source", "split")}
     counts = source.collect(folder, raw, **given)
     if split:
-        counts = {**counts, **split_collection(folder, **split)}
+        counts = {**counts, **split_collection(folder, words=split.words, stride=split.stride)}
     write_json(folder / "counts.json", counts)
     if left_out := rows_left_out(counts):
         log.warning("%s", left_out)

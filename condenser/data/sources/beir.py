@@ -36,14 +36,14 @@ class Settings(PartlyJudgedTexts):
     path: str
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """None: everything is the user's."""
     return []
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
-    path, splits = Path(settings["path"]), given_splits(settings)
+    path, splits = Path(settings.path), given_splits(settings)
     files = ["corpus.jsonl", *(["queries.jsonl"] if splits else []), *map(_qrels_of, splits)]
     return [plain_or_packed(path / file) for file in files]
 

@@ -111,20 +111,20 @@ class Settings(PartlyJudgedTexts):
         return self
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The passages, and the questions of the splits."""
-    return [PASSAGES, *(FILES[settings["name"]][split] for split in given_splits(settings))]
+    return [PASSAGES, *(FILES[settings.name][split] for split in given_splits(settings))]
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """None: everything is downloaded."""
     return []
 
 
-def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
+def example_files(settings: Any, system: str) -> list[str]:
     """The questions of training, for the system whose negatives they give."""
-    split = settings["train_split"]
-    return [FILES[settings["name"]][split]] if split and settings["hard_negatives"] == system else []
+    split = settings.train_split
+    return [FILES[settings.name][split]] if split and settings.hard_negatives == system else []
 
 
 def make_examples(

@@ -50,28 +50,28 @@ class Settings(Texts):
 NEEDS_NETWORK = True
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """None: the hub's client fetches what it reads."""
     return []
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """The files of the parts that are folders."""
     return [
         file
-        for part in settings["parts"]
+        for part in settings.parts
         if Path(part["id"]).is_dir()
         for file in part_files(Path(part["id"]), part.get("config"), part.get("split", "train"))
     ]
 
 
-def expected(settings: Mapping[str, Any], split: str | None) -> list[Expected]:
+def expected(settings: Any, split: str | None) -> list[Expected]:
     """The rows of each part, by the name of its dataset and its config."""
     return [
         Expected(
             " ".join(filter(None, [part["id"], part["config"]])), part["max_rows"], part["rows_per_passage"]
         )
-        for part in settings["parts"]
+        for part in settings.parts
     ]
 
 

@@ -79,23 +79,23 @@ class Settings(JudgedTexts):
         return given
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The official archive, and what titles and splits need besides."""
     return [
         ARCHIVE,
-        *([TITLED] if settings["titles"] == "rocketqa" else []),
+        *([TITLED] if settings.titles == "rocketqa" else []),
         *([DL19_QUERIES, DL19_QRELS] if "dl19" in given_splits(settings) else []),
     ]
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """None: everything is downloaded."""
     return []
 
 
-def example_files(settings: Mapping[str, Any], system: str) -> list[str]:
+def example_files(settings: Any, system: str) -> list[str]:
     """The official triples, for the system whose negatives they give (coC A.1: BM25)."""
-    return [TRIPLES] if settings["triples"] == system else []
+    return [TRIPLES] if settings.triples == system else []
 
 
 def make_examples(raw: Mapping[str, Path], *files: Path, **choices: Any) -> dict[str, int]:

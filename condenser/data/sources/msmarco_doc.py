@@ -52,12 +52,12 @@ class Settings(PartlyJudgedTexts):
         return given
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The documents, and what the splits need besides."""
     return [DOCUMENTS, *(name for split in given_splits(settings) for name in SPLITS[split])]
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """None: everything is downloaded."""
     return []
 

@@ -29,12 +29,12 @@ class Settings(Sentences):
     eval_split: None = None
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The official file."""
     return [FILE]
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """None: everything is downloaded."""
     return []
 

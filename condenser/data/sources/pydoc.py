@@ -66,30 +66,30 @@ class Settings(JudgedTexts):
         return self
 
 
-def packages(settings: Mapping[str, Any]) -> list[str]:
+def packages(settings: Any) -> list[str]:
     """The packages whose versions decide the texts."""
-    return list(settings["packages"])
+    return list(settings.packages)
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """None: the packages are installed."""
     return []
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """None: the versions of the packages belong to the environment."""
     return []
 
 
-def expected(settings: Mapping[str, Any], split: str | None) -> list[Expected]:
+def expected(settings: Any, split: str | None) -> list[Expected]:
     """Passages by the bytes of the packages, queries as configured."""
     if split is None:
         return by_bytes("pydoc", settings, per_mb=_PER_MB)
-    key = "eval_queries" if split == settings["eval_split"] else "train_queries"
-    return [Expected("pydoc/queries", settings[key], basis="queries as configured")]
+    key = "eval_queries" if split == settings.eval_split else "train_queries"
+    return [Expected("pydoc/queries", getattr(settings, key), basis="queries as configured")]
 
 
-def by_bytes(like: str, settings: Mapping[str, Any], *, per_mb: float) -> list[Expected]:
+def by_bytes(like: str, settings: Any, *, per_mb: float) -> list[Expected]:
     """So many texts for a megabyte of the packages' source."""
     count = max(2.0, per_mb * package_bytes(settings) / 1e6)
     return [Expected(like, count, basis=f"{per_mb:g} texts per MB of source")]

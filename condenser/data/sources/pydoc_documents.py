@@ -32,7 +32,7 @@ class Settings(Texts):
 packages, raw_files, local_files = pydoc.packages, pydoc.raw_files, pydoc.local_files
 
 
-def expected(settings: Mapping[str, Any], split: str | None) -> list[Expected]:
+def expected(settings: Any, split: str | None) -> list[Expected]:
     """Documents by the bytes of the packages."""
     return pydoc.by_bytes("pydoc_documents", settings, per_mb=_PER_MB)
 

@@ -72,38 +72,38 @@ class _Found:
     qrels: dict[str, list[Row[Qrel]]]
 
 
-def _file_names(settings: Mapping[str, Any]) -> list[str]:
+def _file_names(settings: Any) -> list[str]:
     """The file of each split, or the one of both."""
-    names = [settings["one_file"]] if settings["one_file"] else given_splits(settings)
+    names = [settings.one_file] if settings.one_file else given_splits(settings)
     return [f"{name}-v1.1.json" for name in names]
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The official files; none where the user has a folder of them."""
-    return [] if settings["path"] else _file_names(settings)
+    return [] if settings.path else _file_names(settings)
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """The files in the folder `path`, if there is one."""
-    folder = settings["path"]
+    folder = settings.path
     return [plain_or_packed(Path(folder, name)) for name in _file_names(settings)] if folder else []
 
 
-def expected(settings: Mapping[str, Any], split: str | None) -> list[Expected]:
+def expected(settings: Any, split: str | None) -> list[Expected]:
     """Paragraphs and questions, counted or official; in one file, a split has the share of its articles."""
     files = local_files(settings)
     if not files:
         paragraphs, questions = zip(*(OFFICIAL_ROWS[name] for name in _file_names(settings)), strict=True)
-        of_split = questions if settings["one_file"] else OFFICIAL_ROWS.get(f"{split}-v1.1.json", (0, 0))[1:]
+        of_split = questions if settings.one_file else OFFICIAL_ROWS.get(f"{split}-v1.1.json", (0, 0))[1:]
         count = sum(paragraphs if split is None else of_split)
         return [Expected("squad" if split is None else "squad/queries", count, basis="official numbers")]
     if split is None:
         return [Expected("squad", _count_in(files, "context"), basis="paragraphs counted")]
-    if not settings["one_file"]:
+    if not settings.one_file:
         count = _count_in([file for file in files if file.name.startswith(f"{split}-")], "question")
     else:
-        held_out = settings["held_out_articles"] / _count_in(files, "paragraphs")
-        share = held_out if split == settings["eval_split"] else 1 - held_out
+        held_out = settings.held_out_articles / _count_in(files, "paragraphs")
+        share = held_out if split == settings.eval_split else 1 - held_out
         count = max(1.0, share * _count_in(files, "question"))
     return [Expected("squad/queries", count, basis="questions counted")]
 

@@ -39,16 +39,16 @@ class Settings(Sentences):
     measures: list[str] | None = Field(default_factory=lambda: ["spearman"])
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The official file, unless the user has others."""
-    return [] if settings["path"] else [FILE]
+    return [] if settings.path else [FILE]
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """The files of the splits in the folder `path`."""
-    if not settings["path"]:
+    if not settings.path:
         return []
-    return [Path(settings["path"], f"stsb-en-{split}.csv") for split in given_splits(settings)]
+    return [Path(settings.path, f"stsb-en-{split}.csv") for split in given_splits(settings)]
 
 
 def collect(

@@ -33,14 +33,14 @@ class Settings(PartlyJudgedTexts):
     path: str
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """None: everything is the user's."""
     return []
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """The collection, and queries and judgements of the splits that it has, in the folder `path`."""
-    path, splits = Path(settings["path"]), given_splits(settings)
+    path, splits = Path(settings.path), given_splits(settings)
     tables = [f"{table}.{split}.tsv" for table in ("queries", "qrels") for split in splits]
     return [plain_or_packed(path / file) for file in ("collection.tsv", *tables)]
 

@@ -51,14 +51,14 @@ class Settings(Sentences):
         return self
 
 
-def raw_files(settings: Mapping[str, Any]) -> list[str]:
+def raw_files(settings: Any) -> list[str]:
     """The official archive, unless the user has another file."""
-    return [] if settings["path"] else [ARCHIVE]
+    return [] if settings.path else [ARCHIVE]
 
 
-def local_files(settings: Mapping[str, Any]) -> list[Path]:
+def local_files(settings: Any) -> list[Path]:
     """The file in the folder `path`."""
-    return [Path(settings["path"], TRIPLETS)] if settings["path"] else []
+    return [Path(settings.path, TRIPLETS)] if settings.path else []
 
 
 def collect(

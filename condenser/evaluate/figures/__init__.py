@@ -34,21 +34,19 @@ from condenser import kinds
 FOLDER = "evaluate/figures"
 
 
-def load(settings: Mapping[str, Any]) -> ModuleType:
+def load(settings: Any) -> ModuleType:
     """The module of a figure's kind."""
-    return kinds.load(FOLDER, settings["kind"])
+    return kinds.load(FOLDER, settings.kind)
 
 
-def variant_files(settings: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+def variant_files(settings: Any) -> Iterator[tuple[Mapping[str, Any], str, str]]:
     """The row, the variant and the file below its folder, of all that a figure of "variants" reads."""
     kind = load(settings)
-    for row in settings["rows"]:
+    for row in settings.rows:
         yield from ((row, variant, kind.file_of(settings, row)) for variant in row["variants"])
 
 
-def by_row(
-    settings: Mapping[str, Any], files: Sequence[Path]
-) -> list[tuple[Mapping[str, Any], list[tuple[str, Path]]]]:
+def by_row(settings: Any, files: Sequence[Path]) -> list[tuple[Mapping[str, Any], list[tuple[str, Path]]]]:
     """The rows of a figure of "variants", each with its variants and their files."""
     found: list[tuple[Mapping[str, Any], list[tuple[str, Path]]]] = []
     for (row, variant, _), file in zip(variant_files(settings), files, strict=True):

@@ -32,14 +32,12 @@ class Settings(Figure):
     seeds: Seeds | None = None  # of the trainings; the configuration's seed
 
 
-def file_of(settings: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+def file_of(settings: Any, row: Mapping[str, Any]) -> str:
     """The entropies of an encoder; their number and draw stand in the name."""
-    return f"attention_entropy.{settings['passages']}-seed{settings['seed']}.json"
+    return f"attention_entropy.{settings.passages}-seed{settings.seed}.json"
 
 
-def table(
-    settings: Mapping[str, Any], files: Sequence[Path], *, significance: Mapping[str, Any]
-) -> pd.DataFrame:
+def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
     """A line for each panel, system and layer, with the interval of the mean by resampling the passages."""
     import numpy as np
     import pandas as pd
@@ -71,13 +69,13 @@ def table(
                     "vector": vector,
                     "backbone": row["backbone"],
                     "seeds": seeds_of(row),
-                    "collection": settings["collection"],
+                    "collection": settings.collection,
                 }
             )
     return pd.DataFrame(lines)
 
 
-def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
+def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A panel for each pair of encoders; dotted: what uniform attention over the same passages would give."""
     from matplotlib.ticker import MaxNLocator
 

@@ -27,9 +27,7 @@ class Settings(FigureOfTable):
     """The `table` whose stages are counted."""
 
 
-def table(
-    settings: Mapping[str, Any], files: Sequence[Path], *, significance: Mapping[str, Any]
-) -> pd.DataFrame:
+def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
     """A line for each stage of each model and system: sums over its jobs, and the most memory of one.
 
     The seconds of a job that was interrupted are those of its last part. `parameters` are all weights that
@@ -63,7 +61,7 @@ def table(
                 "peak_gpu_memory_mb": max(record.get("peak_gpu_memory_mb", 0) for record in records) or None,
                 "device": "; ".join(devices),
                 "origin": "measured",
-                "collection": settings["collection"],
+                "collection": settings.collection,
                 "source": "manifests",
             }
         )
@@ -106,7 +104,7 @@ def _hours(records: Sequence[Mapping[str, Any]], key: str) -> str | None:
     return f"{sum(record[key] * record.get('processes', 1) for record in records) / 3600:.6f}"
 
 
-def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
+def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A bar of wall time for each stage of each model and system, the ten longest."""
     from condenser.evaluate.figures._drawing import panels, styles
 
@@ -115,7 +113,7 @@ def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
     longest = measured.sort_values("minutes", ascending=False, kind="stable").head(10).iloc[::-1]
     drawn, (axis,) = panels(
         [f"the longest of {len(measured)} stages"],
-        title=f"What {settings['table']} took, {measured['collection'].iloc[0]}",
+        title=f"What {settings.table} took, {measured['collection'].iloc[0]}",
         x="minutes, one job after the other",
         y="",
         share_y=False,

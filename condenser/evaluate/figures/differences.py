@@ -28,9 +28,7 @@ class Settings(FigureOfMeasures):
     """The `table` whose tests are drawn."""
 
 
-def table(
-    settings: Mapping[str, Any], files: Sequence[Path], *, significance: Mapping[str, Any]
-) -> pd.DataFrame:
+def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
     """The lines of `<table>.tests.tsv` with these measures; the level of the intervals is `confidence`.
 
     Raises:
@@ -44,15 +42,15 @@ def table(
     if tests.empty:
         raise ValueError(f"{file}: expected comparisons, got none. Give the table compare_with.")
     known = tests["measure"].unique().tolist()
-    for measure in settings["measures"] or []:
+    for measure in settings.measures or []:
         if measure not in known:
             raise ValueError(f"{file}: expected one of its measures, {', '.join(known)}, got {measure}.")
-    shown = tests[tests["measure"].isin(settings["measures"] or known)]
+    shown = tests[tests["measure"].isin(settings.measures or known)]
     frame = shown[_COLUMNS].reset_index(drop=True)
-    return frame.assign(confidence=significance["confidence"], collection=settings["collection"])
+    return frame.assign(confidence=significance["confidence"], collection=settings.collection)
 
 
-def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
+def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A column of panels for each measure, a row of panels for each row that others are compared with."""
     from matplotlib.figure import Figure as Picture
     from matplotlib.lines import Line2D
@@ -67,7 +65,7 @@ def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
     heights = [len(rows) + 3 for rows in rows_of.values()]
     drawn = Picture(figsize=(3.0 + 2.2 * len(measures), 1.2 + 0.24 * sum(heights)), layout="constrained")
     grid = drawn.subplots(len(rows_of), len(measures), squeeze=False, sharey="row", height_ratios=heights)
-    drawn.suptitle(f"Differences in {settings['table']}, {frame['collection'].iloc[0]}")
+    drawn.suptitle(f"Differences in {settings.table}, {frame['collection'].iloc[0]}")
     for axes, (reference, rows) in zip(grid, rows_of.items(), strict=True):
         labels = axes[0].set_yticks(range(-1, len(rows)), [f"against {reference}", *rows])
         labels[0].label1.set_style("italic")

@@ -26,14 +26,12 @@ class Settings(FigureOfTable):
     updates: Count
 
 
-def file_of(settings: Mapping[str, Any], row: Mapping[str, Any]) -> str | None:
+def file_of(settings: Any, row: Mapping[str, Any]) -> str | None:
     """The losses of the fine-tuning; none of a system without one."""
     return "model/losses.jsonl" if row["is_trained"] else None
 
 
-def table(
-    settings: Mapping[str, Any], files: Sequence[Path], *, significance: Mapping[str, Any]
-) -> pd.DataFrame:
+def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
     """A line for each system, train size and point: the mean over the seeds of the mean over some updates.
 
     `updates` is the last update of a point, `sd` the standard deviation over the seeds.
@@ -47,7 +45,7 @@ def table(
 
     lines = []
     for row, variants in by_row(settings, files):
-        curves = [_points(file, epochs=settings["epochs"], size=settings["updates"]) for _, file in variants]
+        curves = [_points(file, epochs=settings.epochs, size=settings.updates) for _, file in variants]
         for number in range(max(map(len, curves))):
             of_seeds = [curve[number] for curve in curves if number < len(curve)]
             losses = pd.Series([loss for _, loss in of_seeds])
@@ -61,11 +59,11 @@ def table(
                     "trainings": len(losses),
                     "backbone": row["backbone"],
                     "seeds": seeds_of(row),
-                    "collection": settings["collection"],
+                    "collection": settings.collection,
                 }
             )
     if not lines:
-        raise ValueError(f"tables.{settings['table']}: expected a row that is fine-tuned, got none.")
+        raise ValueError(f"tables.{settings.table}: expected a row that is fine-tuned, got none.")
     return pd.DataFrame(lines)
 
 
@@ -88,7 +86,7 @@ def _points(file: Path, *, epochs: int, size: int) -> list[tuple[int, float]]:
     ]
 
 
-def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
+def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A panel for each train size and a line for each system; shaded: a standard deviation over the seeds."""
     from matplotlib.ticker import MaxNLocator
 
@@ -99,7 +97,7 @@ def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
         ["all train queries" if size == "all" else f"{int(size):,} train queries" for size in sizes],
         title=f"Training loss of the first updates, {frame['collection'].iloc[0]}",
         x="updates",
-        y=f"loss (mean of {settings['updates']} updates)",
+        y=f"loss (mean of {settings.updates} updates)",
         share_y=True,
     )
     methods = list(dict.fromkeys(frame["method"]))

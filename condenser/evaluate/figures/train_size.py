@@ -22,9 +22,7 @@ class Settings(FigureOfMeasures):
     """The `table` that has a row for each train size."""
 
 
-def table(
-    settings: Mapping[str, Any], files: Sequence[Path], *, significance: Mapping[str, Any]
-) -> pd.DataFrame:
+def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
     """A line for each measure, system and train size, as in the table; `queries` is the size as a number.
 
     `queries` is empty of a system that no train query reaches.
@@ -48,10 +46,10 @@ def table(
         raise ValueError(f"{file}: expected measured rows, got none. Take a data set with judged queries.")
     known = shown.columns.tolist()
     known = known[known.index("batch_size") + 1 : known.index("origin")]
-    of_split = judged_of_splits(read_json(counts)).get(settings["train_split"])
-    has_sizes = {row["method"]: row["has_sizes"] for row in settings["rows"]}
+    of_split = judged_of_splits(read_json(counts)).get(settings.train_split)
+    has_sizes = {row["method"]: row["has_sizes"] for row in settings.rows}
     lines = []
-    for measure in settings["measures"] or known:
+    for measure in settings.measures or known:
         if measure not in known:
             raise ValueError(f"{file}: expected the measure {measure}, got {', '.join(known)}.")
         for row in shown.to_dict("records"):
@@ -59,7 +57,7 @@ def table(
             number = of_split if size == "all" else int(size)
             if number is None and has_sizes[row["method"]]:
                 raise ValueError(
-                    f"{counts}: expected the number of queries of {settings['train_split']}, got none. "
+                    f"{counts}: expected the number of queries of {settings.train_split}, got none. "
                     "Give the table numbers as train_queries."
                 )
             lines.append(
@@ -83,7 +81,7 @@ def table(
     return frame
 
 
-def picture(frame: pd.DataFrame, settings: Mapping[str, Any]) -> Picture:
+def picture(frame: pd.DataFrame, settings: Any) -> Picture:
     """A panel for each measure and a line for each system, with the intervals of the table."""
     from matplotlib.ticker import FixedLocator, NullLocator
 

@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from condenser.blocks import Lengths
 from condenser.files import load_npy, sha256_file
 from condenser.live.searchers import Found, sound_manifest
 from condenser.live.texts import Lines
 from condenser.manifest import OTHER_BYTES, SUFFIX
+from condenser.settings import partly
 
 
 def needs(
@@ -44,9 +46,10 @@ class Searcher:
 
         compute, encoder = settings["compute"], query_encoder_folder(weights.parent)
         self._threads, self._block_rows = compute["threads"], settings["encode"]["block_rows"]
-        self._max_tokens = resolved(
-            settings["recipe"]["lengths"], next(iter(files.get("lengths", [])), None)
-        )["query"]
+        lengths = resolved(
+            partly(Lengths, settings["recipe"]["lengths"]), next(iter(files.get("lengths", [])), None)
+        )
+        self._max_tokens = int(lengths.query)
         precision = "auto" if compute["precision"] == "fp16" else compute["precision"]  # no CPU has fp16
         self._compute = set_up(device="cpu", precision=precision, threads=compute["threads"])
         self._tokenizer = Tokenizer(encoder)

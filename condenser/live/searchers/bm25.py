@@ -20,19 +20,15 @@ from condenser.retrieve.bm25 import index_name
 HEAP_MB = 512  # of Java; a query of some hundred hits needs a few
 
 
-def needs(
-    settings: Mapping[str, Any], *, dataset: str, variant: str, shards: Sequence[str]
-) -> dict[str, list[str]]:
+def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
     """The index of the collection in the system's language."""
-    return {"index": [f"{dataset}/bm25/{index_name(settings['language'])}"]}
+    return {"index": [f"{dataset}/bm25/{index_name(settings.language)}"]}
 
 
 class Searcher:
     """An index that is open. All calls must come from one thread, which Java knows."""
 
-    def __init__(
-        self, files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], *, doc_ids: Lines
-    ) -> None:
+    def __init__(self, files: Mapping[str, Sequence[Path]], settings: Any, *, doc_ids: Lines) -> None:
         (index,) = files["index"]
         _refuse_another_collections(index, doc_ids.path)
         self._doc_ids = doc_ids

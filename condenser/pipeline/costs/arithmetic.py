@@ -7,7 +7,7 @@ products are counted. The rest is below 1 % of them; its time is that of the num
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -119,7 +119,7 @@ class Shape:
 
     def training(
         self,
-        settings: Mapping[str, Any],
+        settings: Any,
         rows: Sequence[tuple[int, np.ndarray]],
         forward: Callable[[Chunk], float],
         *,
@@ -140,15 +140,15 @@ class Shape:
             num_encoders: 2 where queries and passages have an encoder each.
         """
         whole_items = max(1, round(num_items))
-        batch_size = min(settings["batch_size"], whole_items)
-        cut = {"batch_size": batch_size, "drop_last": settings["drop_last"]}
-        steps = num_steps(whole_items, epochs=settings["epochs"], updates=settings["updates"], **cut)
+        batch_size = min(settings.batch_size, whole_items)
+        cut = {"batch_size": batch_size, "drop_last": settings.drop_last}
+        steps = num_steps(whole_items, epochs=settings.epochs, updates=settings.updates, **cut)
         items_seen = num_items_of(whole_items, num_steps=steps, **cut)
         batches = [average_batch(lengths, count * batch_size) for count, lengths in rows]
         chunks = [
             padded(batch[chunk], mask_probability, on_cpu=self.on_cpu)
             for batch in batches
-            for chunk in length_chunks(batch, rows_per_chunk=settings["rows_per_chunk"])
+            for chunk in length_chunks(batch, rows_per_chunk=settings.rows_per_chunk)
         ]
         num_layers, num_weights = self.num_layers + self.num_head_layers, num_encoders * self.num_weights
         graphs, flops = 4 * self.graph_numbers(chunks), TRAINING_PASSES * sum(map(forward, chunks))

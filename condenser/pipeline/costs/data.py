@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -54,7 +54,7 @@ class Data:
     def queries(self, job: Job, split: str | None = None) -> Texts:
         """The judged queries of a job's split, else of its train split, and of these its variant's."""
         dataset = job.wildcards["dataset"]
-        train = self._collects[dataset].config["dataset"]["train_split"]
+        train = self._collects[dataset].config.dataset.train_split
         split = split or job.wildcards.get("split", train)
         texts, (number, _) = self._texts(dataset, split), parse_variant(job.wildcards.get("variant", ""))
         if number is not None and split == train:
@@ -70,16 +70,20 @@ class Data:
         system, share = job.wildcards["system"], 1.0  # negatives are drawn whether a positive is found or not
         if any(need.stage == "download" for need in job.needs):
             share = self.tables.assumption("positive_found_files")
-        elif system in job.config["recipe"]["negatives"]["positive_in_run"]:
+        elif system in job.config.recipe.negatives.positive_in_run:
             share = self.tables.assumption("positive_found_run")
         self.assumptions.append(f"{share:.0%} of the train queries give an example of {system}")
         return share * self.queries(job).count
 
     def run(self, job: Job) -> dict[str, float]:
         """Lines (`hits`) and bytes of the run that a job makes or reads."""
-        maker = job if "depth" in job.config else next(need for need in job.needs if "depth" in need.config)
+        maker = (
+            job
+            if hasattr(job.config, "depth")
+            else next(need for need in job.needs if hasattr(need.config, "depth"))
+        )
         queries, passages = self.queries(maker), self.passages(maker)
-        hits = queries.count * min(maker.config["depth"], passages.count)
+        hits = queries.count * min(maker.config.depth, passages.count)
         return {"hits": hits, "bytes_on_disk": hits * (queries.id_bytes + passages.id_bytes + _LINE_BYTES)}
 
     def shape(self, job: Job) -> Shape:
@@ -87,18 +91,19 @@ class Data:
         model, head = job, 0
         while model.stage != "checkpoint":
             model = _models_above(model)[0]
-            settings = model.config.get("model", {})
-            head = head or (settings.get("new_head") or settings).get("num_head_layers") or 0
-        shape = checkpoint_shape(model.config["model"], self.tables)
+            settings = getattr(model.config, "model", None)
+            with_head = getattr(settings, "new_head", None) or settings
+            head = head or getattr(with_head, "num_head_layers", None) or 0
+        shape = checkpoint_shape(model.config.model, self.tables)
         shape = replace(shape, on_cpu=self.device.kind == "cpu")
         return replace(shape, num_head_layers=head) if job.stage == "pretrain" else shape
 
-    def graph_memory(self, settings: Mapping[str, Any], shape: Shape) -> float:
+    def graph_memory(self, settings: Any, shape: Shape) -> float:
         """Bytes of graphs that a training with `gradient_cache` keeps (`condenser.train.pretrain`)."""
-        if settings["gradient_cache"] != "auto":
-            return math.inf if settings["gradient_cache"] == "never" else 1.0
+        if settings.gradient_cache != "auto":
+            return math.inf if settings.gradient_cache == "never" else 1.0
         if self.device.kind == "cpu":
-            return settings["memory_gb"] * 1e9
+            return settings.memory_gb * 1e9
         return 0.8 * (self.device.memory_bytes - 16 * shape.num_weights)
 
     def text_bytes(self, texts: Texts) -> float:
@@ -113,7 +118,7 @@ class Data:
 
     def _find(self, dataset: str, split: str | None) -> Texts:
         collect, tables = self._collects[dataset], self.tables
-        settings = collect.config["dataset"]
+        settings = collect.config.dataset
         unjudged = self._unjudged.get((dataset, split)) if split else None
         if unjudged:
             assumed = assumed_unjudged(tables)
@@ -134,14 +139,14 @@ class Data:
         return assumed
 
 
-def checkpoint_shape(model: Mapping[str, Any], tables: Tables) -> Shape:
+def checkpoint_shape(model: Any, tables: Tables) -> Shape:
     """The dimensions of a model of objective `checkpoint`."""
     names = ["num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions"]
     if model["source"] == "scratch":
         shape = Shape(*(model[name] or 512 for name in names))  # only max_positions may be null
     elif model["source"] == "folder":
         names = ["num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"]
-        settings = read_json(Path(model["path"]) / "config.json")
+        settings = read_json(Path(model.path) / "config.json")
         shape = Shape(*(settings[name] for name in [*names, "vocab_size", "max_position_embeddings"]))
     else:
         shape = tables.shape(model["id"] or model["source"])

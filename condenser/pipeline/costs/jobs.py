@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from condenser.files import canonical_json, read_json, sha256_text, write_json
+from condenser.job import settings_of
 from condenser.manifest import sound_record
 from condenser.pipeline.specs import Job as Name
 from condenser.pipeline.specs import Specs, key_of
+from condenser.settings import Settings
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Job:
 
     stage: str
     wildcards: dict[str, str]
-    config: dict[str, Any]
+    config: Settings
     needs: list[Job]
     manifest: str | None = None
     counts: dict[str, Any] = field(default_factory=dict)
@@ -93,5 +95,10 @@ def read_jobs(path: Path) -> list[Job]:
     """The jobs of a file."""
     jobs: list[Job] = []
     for job in read_json(path):
-        jobs.append(Job(**job | {"needs": [jobs[place] for place in job["needs"]]}))
+        jobs.append(
+            Job(
+                **job
+                | {"config": settings_of(job["config"]), "needs": [jobs[place] for place in job["needs"]]}
+            )
+        )
     return jobs

@@ -52,8 +52,8 @@ def work_of(job: Job, data: Data) -> Work | None:
     """The amounts of a job's work (`condenser.pipeline.costs.stages`); None where its kind has no `cost`."""
     kind = None
     for folder, noun, key in ((SYSTEMS, "system", "kind"), (OBJECTIVES, "model", "objective")):
-        if noun in job.config:
-            kind = kinds.load(folder, job.config[noun][key])
+        if hasattr(job.config, noun):
+            kind = kinds.load(folder, getattr(getattr(job.config, noun), key))
     cost = getattr(stages, job.stage, None) or getattr(kind, "cost", None)
     return None if cost is None else cost(job, data)
 

@@ -31,7 +31,7 @@ def download(job: Job, data: Data) -> Work | None:
 
 
 def collect(job: Job, data: Data) -> Work | None:
-    settings = job.config["dataset"]
+    settings = job.config.dataset
     texts = [data.passages(job), *(data.queries(job, split) for split in sources.splits(settings))]
     written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
     if task := sources.task(settings):  # an item has several sentences
@@ -70,20 +70,20 @@ def examples(job: Job, data: Data) -> Work:
     files = [need.wildcards["file"] for need in job.needs if need.stage == "download"]
     raw_bytes = sum(official_file(name).num_bytes or 0 for name in files)  # 0: published nowhere
     read = {"raw_bytes": raw_bytes} if files else data.run(job)
-    an_example = data.passages(job).id_bytes * (1 + job.config["recipe"]["negatives"]["sample"])
+    an_example = data.passages(job).id_bytes * (1 + job.config.recipe.negatives.sample)
     return {**read, "bytes_on_disk": data.num_examples(job) * an_example}
 
 
 def encode(job: Job, data: Data) -> Work:
     """Blocks of rows, each cut into batches of like lengths."""
-    settings, shape, texts = job.config["encode"], data.shape(job), data.texts(job)
-    (max_tokens,) = job.config["recipe"]["lengths"].values()
+    settings, shape, texts = job.config.encode, data.shape(job), data.texts(job)
+    (max_tokens,) = vars(job.config.recipe.lengths).values()
     rows = texts.count * job.share
-    block_rows = min(settings["block_rows"], max(1, round(texts.count)))
+    block_rows = min(settings.block_rows, max(1, round(texts.count)))
     work = shape.inference(
         texts.cut(max_tokens, num_positions=shape.max_positions),
         rows,
-        batch_tokens=settings["batch_tokens"],
+        batch_tokens=settings.batch_tokens,
         block_rows=block_rows,
     )
     return {**work, "bytes_on_disk": 4 * rows * shape.dim}
@@ -95,13 +95,13 @@ encode_queries = encode
 def search(job: Job, data: Data) -> Work:
     """Products in float32: FAISS's on a processor, which also looks at every pair; PyTorch's on a GPU."""
     rows, queries = data.passages(job).count * job.share, data.queries(job).count
-    dim, depth, assumption = data.shape(job).dim, min(job.config["depth"], rows), data.tables.assumption
+    dim, depth, assumption = data.shape(job).dim, min(job.config.depth, rows), data.tables.assumption
     vector, together = 4 * dim, min(assumption("search_queries"), queries)
     held, scores = vector + 4 * depth * _HIT_BYTES, 0.0  # of a query
     if data.device.kind == "gpu":
         held, scores = (
             vector + depth * _HIT_BYTES,
-            4 * together * min(job.config["encode"]["block_rows"], rows),
+            4 * together * min(job.config.encode.block_rows, rows),
         )
         together = min(assumption("search_held_bytes") / held, queries)
     return {
@@ -116,23 +116,23 @@ def search(job: Job, data: Data) -> Work:
 
 def train_sentences(job: Job, data: Data) -> Work:
     """Each column of a batch of pairs or triplets goes through the encoder as one chunk."""
-    recipe, items, shape = job.config["recipe"], data.queries(job), data.shape(job)
-    rows = [(_sentences(job), items.cut(recipe["max_tokens"]))]
-    settings = {**recipe, "rows_per_chunk": recipe["batch_size"]}
+    recipe, items, shape = job.config.recipe, data.queries(job), data.shape(job)
+    rows = [(_sentences(job), items.cut(recipe.max_tokens))]
+    settings = {**recipe, "rows_per_chunk": recipe.batch_size}
     return shape.training(settings, rows, shape.encoder_flops, num_items=items.count, graph_memory=math.inf)
 
 
 def _sentences(job: Job) -> int:
     """The sentences of an item of a job's data set."""
-    task = sources.task(job.config["dataset"])
+    task = sources.task(job.config.dataset)
     assert task is not None
     return _SENTENCES[task]
 
 
 def similarities(job: Job, data: Data) -> Work:
-    items, batch_tokens = data.queries(job), job.config["encode"]["batch_tokens"]
+    items, batch_tokens = data.queries(job), job.config.encode.batch_tokens
     sentences = _sentences(job) * items.count
-    lengths = items.cut(job.config["recipe"]["max_tokens"])
+    lengths = items.cut(job.config.recipe.max_tokens)
     work = data.shape(job).inference(
         lengths, sentences, batch_tokens=batch_tokens, block_rows=max(1, round(sentences))
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -89,14 +89,14 @@ def counted_texts(prefixes: Sequence[str | Path], *, id_bytes: float) -> Texts:
     return Texts(rows, len(nums), id_bytes)
 
 
-def assumed_passages(settings: Mapping[str, Any], tables: Tables) -> Texts:
+def assumed_passages(settings: Any, tables: Tables) -> Texts:
     """The passages of a data set, by its entry in the configuration.
 
     Raises:
         ValueError: collections.tsv does not have its source, or a part of it.
     """
     documents = _assumed_documents(settings, tables)
-    if split := settings.get("split"):
+    if split := getattr(settings, "split", None):
         return split_texts(documents, **split, tokens_per_word=tables.assumption("tokens_per_word"))
     return documents
 
@@ -118,18 +118,18 @@ def split_texts(documents: Texts, *, words: int, stride: int, tokens_per_word: f
     return Texts(chosen, count, documents.id_bytes, "; ".join(filter(None, [documents.assumption, why])))
 
 
-def _assumed_documents(settings: Mapping[str, Any], tables: Tables) -> Texts:
+def _assumed_documents(settings: Any, tables: Tables) -> Texts:
     """The texts of a data set before they are split."""
     if expected := getattr(sources.load(settings), "expected", None):
         return _mixed(expected(settings, None), tables)
     if (files := sources.local_files(settings)) and not sources.task(settings):
         return _own_file(files[0], tables)
-    row = tables.row("collections", settings["source"])
-    row = row | ({"title_tokens": "0"} if settings.get("titles") == "none" else {})
+    row = tables.row("collections", settings.source)
+    row = row | ({"title_tokens": "0"} if getattr(settings, "titles", None) == "none" else {})
     return assumed_texts(row, float(row["rows"]), why="official collection")
 
 
-def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> Texts:
+def assumed_queries(settings: Any, split: str, tables: Tables) -> Texts:
     """The judged queries of one split of a data set, or its items: of these a text is one of their sentences.
 
     Raises:
@@ -137,7 +137,7 @@ def assumed_queries(settings: Mapping[str, Any], split: str, tables: Tables) -> 
     """
     if expected := getattr(sources.load(settings), "expected", None):
         return _mixed(expected(settings, split), tables)
-    name = "/".join(filter(None, (settings["source"], settings.get("name"), split)))
+    name = "/".join(filter(None, (settings.source, getattr(settings, "name", None), split)))
     why, count = f"official split {split}", None
     files = sources.local_files(settings)
     if sources.task(settings) and files:

@@ -9,10 +9,10 @@ import reprlib
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator
 
-from condenser.data.lengths import AUTO
 from condenser.settings import (
+    AUTO,
     LARGEST,
     Block,
     Count,
@@ -83,7 +83,6 @@ class Negatives(Block):
 class FineTuning(Optimiser):
     """What the training of a retriever reads of its recipe."""
 
-    batch_size: Count
     tied: bool
     lengths: Lengths
     passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
@@ -107,7 +106,6 @@ class Recipe(FineTuning, SizedEpochs):
 class SentenceRecipe(Optimiser, SizedEpochs):
     """How encoders of sentences are fine-tuned on pairs or triplets."""
 
-    batch_size: Count
     max_tokens: Annotated[int, Field(ge=3, le=512)]
     margin: Positive | None = None  # of triplets
 
@@ -188,8 +186,8 @@ class Table(Block):
     by_dataset: Annotated[dict[DatasetName, dict[str, Any]], Field(default_factory=dict)]
 
 
-class Config(Block):
-    """The whole of config.yaml with its overlays."""
+class Written(Block):
+    """The whole of config.yaml with its overlays, before the entries are checked by their kinds."""
 
     seed: Whole
     compute: Compute
@@ -213,6 +211,16 @@ class Config(Block):
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 
 
-def recipe_class(recipe: Mapping[str, Any]) -> type[BaseModel]:
+class Config(Written):
+    """The configuration, each entry of a data set, model, system and figure by the class of its kind."""
+
+    recipes: dict[Name, Any]  # Recipe or SentenceRecipe
+    datasets: dict[DatasetName, Any]
+    models: dict[Name, Any]
+    systems: dict[Name, Any]
+    figures: dict[Name, Any]
+
+
+def recipe_class(recipe: Mapping[str, Any]) -> type[Recipe] | type[SentenceRecipe]:
     """That of a recipe for sentences, which alone has `max_tokens`, or for retrievers."""
     return SentenceRecipe if "max_tokens" in recipe else Recipe
