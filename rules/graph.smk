@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 from condenser.job import write_job
+from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline import specs
 from condenser.pipeline.specs import Stage
+from condenser.report.state import write_state
 
 RULES = {}  # name -> stage, and the wildcards that the name stands for
 
@@ -169,3 +171,40 @@ def could_be_made(dataset):
                 }
             )
     return found
+
+
+def java_options(wildcards, threads, resources):
+    """The threads and the memory that Java may use."""
+    return {"threads": threads, "heap_mb": resources.mem_mb // 2}
+
+
+@functools.lru_cache(1)
+def _counted(dataset, table, on):
+    behind, folder = planned_table(dataset, table)
+    return planned.write_jobs(
+        behind, folder, specs=SPECS, is_counted=True, is_timed=not on
+    )
+
+
+def counted_jobs(wildcards):
+    """The file on the jobs behind a plan's table, with what is finished of them."""
+    return _counted(wildcards.dataset, wildcards.table, wildcards.on)
+
+
+@functools.lru_cache(1)
+def _state(dataset):
+    return write_state(
+        Path(WORK, "report"),
+        Path("results"),
+        dataset,
+        spec_of=SPECS.spec,
+        manifest_of=manifest_of,
+        benchmark_of=benchmark_of,
+        could_be_made=could_be_made(dataset),
+        behind_of=behind_of,
+    )
+
+
+def state_of(wildcards):
+    """The file on what has been made of a data set so far."""
+    return _state(wildcards.dataset)

@@ -5,26 +5,10 @@
 # results are not: `verify` would call a plan stale as soon as a job has run. The file that has these too is the
 # param `counted`, which Snakemake compares with its own record (rules/snakemake.smk).
 
-import functools
-
 from condenser import objectives
-from condenser.pipeline.costs import jobs as planned
 
 # relative, so that a moved checkout has the same inputs
 COSTS = Path(os.path.relpath(ROOT / "condenser" / "pipeline" / "costs" / "tables"))
-
-
-@functools.lru_cache(1)
-def _counted(dataset, table, on):
-    behind, folder = planned_table(dataset, table)
-    return planned.write_jobs(
-        behind, folder, specs=SPECS, is_counted=True, is_timed=not on
-    )
-
-
-def counted_jobs(wildcards):
-    """The file on the jobs behind a plan's table, with what is finished of them."""
-    return _counted(wildcards.dataset, wildcards.table, wildcards.on)
 
 
 rule plan:

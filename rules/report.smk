@@ -5,30 +5,7 @@
 # (rules/snakemake.smk, as of a plan). The manifest names the results that are shown, so that `verify` calls a
 # report stale when one of them has changed, and not when there is more to show.
 
-import functools
-
-from condenser.report.state import write_state
-
 PAGE = Path(os.path.relpath(ROOT / "condenser" / "report"))
-
-
-@functools.lru_cache(1)
-def _state(dataset):
-    return write_state(
-        Path(WORK, "report"),
-        Path("results"),
-        dataset,
-        spec_of=SPECS.spec,
-        manifest_of=manifest_of,
-        benchmark_of=benchmark_of,
-        could_be_made=could_be_made(dataset),
-        behind_of=behind_of,
-    )
-
-
-def state_of(wildcards):
-    """The file on what has been made of a data set so far."""
-    return _state(wildcards.dataset)
 
 
 rule report:

@@ -5,11 +5,6 @@ from condenser.retrieve.bm25 import index_name
 BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 
 
-def java_options(wildcards, threads, resources):
-    """The threads and the memory that Java may use."""
-    return {"threads": threads, "heap_mb": resources.mem_mb // 2}
-
-
 rule bm25_index:
     input:
         collection=data("collection.jsonl"),

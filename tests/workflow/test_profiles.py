@@ -14,6 +14,8 @@ import pytest
 import yte
 from snakemake_executor_plugin_slurm import submit_string
 
+from condenser.files import read_json
+
 PROFILES = ("default", "multi-gpu", "slurm", "generic")
 
 
@@ -140,7 +142,8 @@ def test_the_multi_gpu_profile_gives_a_training_all_gpus_and_as_many_processes(
     assert done.returncode == 0, said
     asked = re.search(r"rule pretrain:(?:\n +.*)*resources: (.*)", said)
     assert asked and {"gpu=4", "mem_mb=80000"} <= set(asked[1].split(", "))
-    assert re.search(r"launch\.py --processes 4 .*pretrain\.py", said)
+    job = re.search(r"pretrain\.py (\S+\.json)", said)
+    assert job and read_json(tmp_path / job[1])["options"]["processes"] == 4
 
 
 # What the schedulers' commands print, after their manuals, and the state it means.
