@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from condenser.evaluate.columns import parse
+from condenser.settings import Settings
 
 _FOLDER = Path(__file__).resolve().parent
 _NO_MEASURES = ("method", "train_queries", "batch_size")
@@ -123,7 +124,7 @@ def _official_column(path: Path, name: str) -> Measured:
     datasets = {}
     for dataset, one in OFFICIAL.items():
         main, *others = one.num_queries
-        datasets[dataset] = {"eval_split": main, "other_eval_splits": others}
+        datasets[dataset] = Settings(eval_split=main, other_eval_splits=others)
     try:
         parsed = parse(name, own="msmarco", datasets=datasets)
     except ValueError as error:
