@@ -71,24 +71,30 @@ BlockType = TypeVar("BlockType", bound=Block)
 
 def partly(block: type[BlockType], values: Mapping[str, Any]) -> BlockType:
     """A block with some of its keys, which have been checked before. To ask for another one fails."""
-    nested = {
-        name: partly(inner, value) if inner and isinstance(value, Mapping) else value
-        for name, value in values.items()
-        for inner in [_block_in(block.model_fields[name].annotation) if name in block.model_fields else None]
-    }
-    made = block.model_construct(_fields_set=set(nested))
+    fields = block.model_fields
+    made = block.model_construct()
     made.__dict__.clear()
-    made.__dict__.update(nested)
+    made.__dict__.update(
+        {
+            name: _read(fields[name].annotation, value) if name in fields else value
+            for name, value in values.items()
+        }
+    )
     return made
 
 
-def _block_in(annotation: Any) -> type[Block] | None:
-    """The block that a key holds, also where it may be null; None of other keys."""
+def _read(annotation: Any, value: Any) -> Any:
+    """A value with its blocks as the annotation of its key has them."""
+    origin, inner = get_origin(annotation), get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Block):
-        return annotation
-    if get_origin(annotation) in (Union, UnionType, Annotated):
-        return next(filter(None, map(_block_in, get_args(annotation))), None)
-    return None
+        return partly(annotation, value) if isinstance(value, Mapping) else value
+    if origin is list and isinstance(value, list):
+        return [_read(inner[0], one) for one in value]
+    if origin is dict and isinstance(value, Mapping):
+        return {key: _read(inner[1], one) for key, one in value.items()}
+    if origin in (Union, UnionType, Annotated):
+        return next((made for part in inner if (made := _read(part, value)) is not value), value)
+    return value
 
 
 class Settings(SimpleNamespace):
@@ -101,7 +107,7 @@ def plain(value: Any) -> Any:
         return {name: plain(inner) for name, inner in vars(value).items()}
     if isinstance(value, Mapping):
         return {name: plain(inner) for name, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return [plain(inner) for inner in value] if isinstance(value, list) else value
 
 
 class Optimiser(Block):

@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from condenser import kinds
+from condenser.blocks import FineTuning
 from condenser.data.records import (
     Passage,
     Query,
@@ -26,6 +27,7 @@ from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.backbone import new_backbone
+from condenser.settings import Optimiser, partly
 from condenser.train.crossencoder import train_crossencoder
 from condenser.train.distributed import Processes, alone
 from condenser.train.examples import TrainingFiles
@@ -206,6 +208,12 @@ def train(
     return fine_tune(examples, initial, output, run, keep_graphs=keep_graphs)
 
 
+def settings_of(kind: str, settings: Mapping[str, Any]) -> Optimiser:
+    """Settings as a training of this kind reads them: an objective, or else a recipe."""
+    block = kinds.load("objectives", kind).Settings if kind in kinds.names("objectives") else FineTuning
+    return partly(block, {"epochs": None, "updates": None, "drop_last": False, **settings})
+
+
 def run_of(
     kind: str,
     output: Path,
@@ -213,13 +221,13 @@ def run_of(
     *,
     processes: Processes | None = None,
     **changes: Any,
-) -> Run:
+) -> Run[Any]:
     """A run of one process with a work folder beside `output`; `changes` replace settings or fields."""
     own = {name: changes.pop(name) for name in Run.__dataclass_fields__ if name in changes}
     assert not changes.keys() - settings.keys(), changes
     return Run(
         **{
-            "settings": {**settings, **changes},
+            "settings": settings_of(kind, {**settings, **changes}),
             "seed": 42,
             "precision": "fp32",
             "processes": processes or alone(torch.device("cpu")),

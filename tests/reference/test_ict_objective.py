@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_trainings import Files, prepare
+from small_trainings import Files, prepare, settings_of
 from token_shards import hand_made_shards, rows_of_lengths
 
 from condenser.data.batches import step_items
@@ -28,6 +28,7 @@ SETTINGS: dict[str, Any] = {
     "gradient_cache": "always",
     "memory_gb": 1.0,
 }
+READ: Any = settings_of("ict", SETTINGS)
 
 
 class Specials:
@@ -55,7 +56,7 @@ def test_a_pair_is_a_sentence_and_the_text_around_it_without_it(tmp_path: Path) 
     assert items.tolist() == [0, 1, 2, 3]
     seen_removed = set()
     for epoch in range(30):
-        (starts, sizes), contexts = ict.sample_pairs(shards, items, SETTINGS, seed=1, epoch=epoch)
+        (starts, sizes), contexts = ict.sample_pairs(shards, items, READ, seed=1, epoch=epoch)
         ids, whole = contexts.pack(shards, np.arange(len(items)), Specials())  # type: ignore[arg-type]
         assert ids.shape[1] % 8 == 0
         for number, row in enumerate(rows):
@@ -79,7 +80,7 @@ def test_the_sentence_is_removed_as_often_as_asked(tmp_path: Path) -> None:
     items = ict.rows_with_sentences(shards)
     removed = np.mean(
         [
-            (ict.sample_pairs(shards, items, SETTINGS, seed=3, epoch=epoch)[1].hole_lengths > 0).mean()
+            (ict.sample_pairs(shards, items, READ, seed=3, epoch=epoch)[1].hole_lengths > 0).mean()
             for epoch in range(10)
         ]
     )
@@ -89,18 +90,18 @@ def test_the_sentence_is_removed_as_often_as_asked(tmp_path: Path) -> None:
 def test_rows_of_one_sentence_are_left_out_and_counted(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.0)
     shards = TokenShards(files.tokens)
-    training = ict.training(files.backbone, shards, Tokenizer(files.backbone), SETTINGS, seed=1)
+    training = ict.training(files.backbone, shards, Tokenizer(files.backbone), READ, seed=1)
     assert training.num_items + training.counts["texts_of_one_sentence"] == shards.num_rows
     assert training.num_items == sum(1 for count in np.diff(shards.first_sentence) if count > 2)
 
 
 def test_a_text_gives_another_sentence_in_each_epoch(files: Files) -> None:
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    training = ict.training(files.backbone, shards, tokenizer, SETTINGS, seed=3)
+    training = ict.training(files.backbone, shards, tokenizer, READ, seed=3)
     rows, items, sentences = ict.rows_with_sentences(shards), np.arange(training.num_items), []
     for epoch in range(2):
         groups = training.texts(items, epoch)
-        (starts, lengths), contexts = ict.sample_pairs(shards, rows, SETTINGS, seed=3, epoch=epoch)
+        (starts, lengths), contexts = ict.sample_pairs(shards, rows, READ, seed=3, epoch=epoch)
         assert (groups["queries"].starts == starts).all() and (groups["queries"].lengths == lengths).all()
         assert (groups["passages"].starts == contexts.starts).all()
         sentences.append(groups["queries"].starts)
@@ -115,7 +116,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 @pytest.mark.parametrize("gradient_cache", ["always", "never"])
 def test_its_gradient_is_that_of_the_whole_batch_at_once(files: Files, gradient_cache: str) -> None:
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    settings = {**SETTINGS, "gradient_cache": gradient_cache}
+    settings = settings_of("ict", {**SETTINGS, "gradient_cache": gradient_cache})
     training = ict.training(files.backbone, shards, tokenizer, settings, seed=1)
     model = training.model.double().train()
     processes = alone(torch.device("cpu"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from small_models import meant, padded, transformers_config
-from small_trainings import prepare
+from small_trainings import prepare, settings_of
 from transformers import BertForMaskedLM
 
 from condenser.data.batches import step_items
@@ -22,6 +23,7 @@ from condenser.train.masked_texts import masked_texts
 from condenser.train.pretrain import _backward
 
 SETTINGS = {"max_tokens": 30, "short_probability": 0.1, "mask_probability": 0.15}
+READ: Any = settings_of("mlm", SETTINGS)
 
 
 def reference(model: mlm.MaskedLanguageModel) -> BertForMaskedLM:  # type: ignore[name-defined]
@@ -40,7 +42,7 @@ def reference(model: mlm.MaskedLanguageModel) -> BertForMaskedLM:  # type: ignor
 def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.0)
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    training = mlm.training(files.backbone, shards, tokenizer, SETTINGS, seed=1)
+    training = mlm.training(files.backbone, shards, tokenizer, READ, seed=1)
     model = training.model.double().train()
     theirs = reference(model)
     processes = alone(torch.device("cpu"))
@@ -79,7 +81,7 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
 def test_a_block_has_a_mask_of_its_own_and_if_it_is_too_long_a_window_of_each_epoch(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.0)
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
-    settings = {**SETTINGS, "max_tokens": 5}
+    settings = settings_of("mlm", {**SETTINGS, "max_tokens": 5})
     training = mlm.training(files.backbone, shards, tokenizer, settings, seed=3)
     blocks = pack_blocks(shards, max_tokens=5, short_probability=0.1, seed=3)
     assert training.counts["blocks_cut_to_a_window"] > 10
@@ -96,7 +98,11 @@ def test_a_block_has_a_mask_of_its_own_and_if_it_is_too_long_a_window_of_each_ep
 def test_the_saved_folder_has_backbone_and_head_and_no_condenser_head(tmp_path: Path) -> None:
     files = prepare(tmp_path / "files", dropout=0.0)
     training = mlm.training(
-        files.backbone, TokenShards(files.tokens), Tokenizer(files.backbone), SETTINGS, seed=1
+        files.backbone,
+        TokenShards(files.tokens),
+        Tokenizer(files.backbone),
+        READ,
+        seed=1,
     )
     training.model.save(tmp_path / "saved", files.backbone)
     names = {file.name for file in (tmp_path / "saved").iterdir()}

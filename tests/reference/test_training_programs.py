@@ -60,7 +60,7 @@ def start(root: Path, tmp_path: Path) -> Iterator[Start]:
 
 def _job(files: Files, folder: Path, *, objective: str = "condenser", **changes: object) -> dict[str, Any]:
     """Of a pre-training; `changes` replace its settings."""
-    model = {"objective": objective, **OPTIMISER, **OBJECTIVES[objective], **changes}
+    model = {"objective": objective, "drop_last": False, **OPTIMISER, **OBJECTIVES[objective], **changes}
     return {
         "settings": {"model": model, "compute": COMPUTE, "seed": 42},
         "input": {
@@ -194,6 +194,8 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
     recipe = {
         **{
             "tied": False,
+            "drop_last": False,
+            "updates": None,
             "scale": None,
             "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
             **OPTIMISER,

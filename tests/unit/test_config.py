@@ -11,19 +11,22 @@ from typing import Any
 import pytest
 import yaml
 
-from condenser import experiment, kinds
-from condenser.config import validated
-from condenser.config.positions import (
-    EMBEDDED_LAYERS,
-    EMBEDDED_POSITIONS,
-    check_longest_row,
-    layers_and_positions,
-)
+from condenser import config as real_config
+from condenser import experiment as real_experiment
+from condenser import kinds
+from condenser.config import positions as real_positions
+from condenser.config.positions import EMBEDDED_LAYERS, EMBEDDED_POSITIONS
 from condenser.data.batches import num_steps
 from condenser.data.sources import msmarco
-from condenser.experiment.jobs import job_settings
+from condenser.experiment import jobs
 from condenser.model.backbone_sources import embedded_folder
 from condenser.train.schedule import num_warmup_steps
+from configs import OnPlainValues
+
+experiment, validated = OnPlainValues(real_experiment), OnPlainValues(real_config).validated
+job_settings = OnPlainValues(jobs).job_settings
+check_longest_row = OnPlainValues(real_positions).check_longest_row
+layers_and_positions = OnPlainValues(real_positions).layers_and_positions
 
 Config = dict[str, Any]
 

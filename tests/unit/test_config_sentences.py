@@ -8,12 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
-from condenser import experiment
-from condenser.config import validated
-from condenser.config.positions import check_longest_row
-from condenser.experiment import merged, tables
-from condenser.experiment.jobs import job_settings
-from condenser.experiment.tables import table_rows
+from condenser import config as real_config
+from condenser import experiment as real_experiment
+from condenser.config import positions
+from condenser.experiment import jobs, merged
+from condenser.experiment import tables as real_tables
+from configs import OnPlainValues
+
+experiment, tables = OnPlainValues(real_experiment), OnPlainValues(real_tables)
+validated, job_settings = OnPlainValues(real_config).validated, OnPlainValues(jobs).job_settings
+check_longest_row, table_rows = OnPlainValues(positions).check_longest_row, tables.table_rows
 
 Config = dict[str, Any]
 

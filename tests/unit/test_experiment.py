@@ -12,18 +12,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from condenser import experiment, kinds
-from condenser.experiment import merged, parse_variant, tables, variant
-from condenser.experiment.jobs import job_settings
-from condenser.experiment.tables import table_rows
+from condenser import experiment as real_experiment
+from condenser import kinds
+from condenser.experiment import jobs, merged, parse_variant
+from condenser.experiment import tables as real_tables
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
+from condenser.settings import Settings
 from condenser.systems import FOLDER as SYSTEMS
+from configs import OnPlainValues
 
-LENGTHS = {"lengths": {"query": 32, "passage": 128}}
+experiment, tables = OnPlainValues(real_experiment), OnPlainValues(real_tables)
+job_settings, table_rows, variant = OnPlainValues(jobs).job_settings, tables.table_rows, experiment.variant
+
+LENGTHS = {"lengths": {"query": 32, "passage": 128}, "negatives": {"margin": None}}
 MODEL = {"corpus": "collection", "seed": None}
 CONFIG: dict[str, Any] = {
     "seed": 42,
     "shards": 2,
+    "recipe": "marco",
     "datasets": {
         "mine": {
             **{"source": "beir", "path": "mine", "bad_rows": "strict", "recipe": "marco"},
@@ -389,7 +395,7 @@ def test_the_depth_of_a_run_is_that_of_its_split_and_system() -> None:
 def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """A reranker without training, of a trained system's run or that of a model of each seed."""
     kind = kinds.load(SYSTEMS, "bm25")
-    monkeypatch.setattr(kind, "systems_of", lambda entry: entry.get("candidates", []), raising=False)
+    monkeypatch.setattr(kind, "systems_of", lambda entry: getattr(entry, "candidates", []), raising=False)
     entries = {name: {"kind": "bm25", "candidates": [of]} for name, of in (("a", "round1"), ("b", "bm25"))}
     config = {**CONFIG, "systems": {**CONFIG["systems"], **entries}}
     assert variant(config, "a", num_queries=5, seed=1) == "n5-seed1"
@@ -422,7 +428,7 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
         **{"starts": [None, None], "comparisons": [[1, 0]], "left_out": []},
         "notes": {
             "texts": [
-                {"dataset": "mine", "model": "backbone", **LENGTHS, "in_one_row": False}
+                {"dataset": "mine", "model": "backbone", "lengths": LENGTHS["lengths"], "in_one_row": False}
                 | {"splits": ["dev"], "systems": ["round2"]}
             ],
             "trainings": [
@@ -476,7 +482,7 @@ def test_a_name_that_the_configuration_lacks_is_told_with_those_it_has(noun: str
     ],
 )
 def test_a_table_calls_a_backbone_by_its_id_folder_or_shape(settings: dict[str, Any], name: str) -> None:
-    assert display_name(settings) == name
+    assert display_name(Settings(**settings)) == name
 
 
 def test_shards_are_named_by_their_number() -> None:
@@ -484,7 +490,7 @@ def test_shards_are_named_by_their_number() -> None:
 
 
 def test_only_a_checkpoint_of_the_hub_needs_the_network_and_only_a_folder_has_files(tmp_path: Path) -> None:
-    of_hub, own = {"source": "hub"}, {"source": "folder", "path": str(tmp_path)}
+    of_hub, own = Settings(source="hub"), Settings(source="folder", path=str(tmp_path))
     assert [needs_network(settings) for settings in (of_hub, own)] == [True, False]
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).touch()

@@ -60,23 +60,21 @@ def local_files(settings: Any) -> list[Path]:
     return [
         file
         for part in settings.parts
-        if Path(part["id"]).is_dir()
-        for file in part_files(Path(part["id"]), part.get("config"), part.get("split", "train"))
+        if Path(part.id).is_dir()
+        for file in part_files(Path(part.id), part.config, part.split)
     ]
 
 
 def expected(settings: Any, split: str | None) -> list[Expected]:
     """The rows of each part, by the name of its dataset and its config."""
     return [
-        Expected(
-            " ".join(filter(None, [part["id"], part["config"]])), part["max_rows"], part["rows_per_passage"]
-        )
+        Expected(" ".join(filter(None, [part.id, part.config])), part.max_rows, part.rows_per_passage)
         for part in settings.parts
     ]
 
 
 def collect(
-    folder: Path, raw: Mapping[str, Path], *, parts: Sequence[Mapping[str, Any]], bad_rows: str, **_: Any
+    folder: Path, raw: Mapping[str, Path], *, parts: Sequence[Part], bad_rows: str, **_: Any
 ) -> dict[str, Any]:
     """Write the texts of all parts, one after the other, as a collection; gives the counts.
 
@@ -102,7 +100,7 @@ def collect(
                 if isinstance(row.record, Passage):
                     row = Row(row.file, row.line, Passage(str(number), row.record.title, row.record.text))
                 # a row that is no text counts as a passage, unless one is made of the rows around it
-                number += isinstance(row.record, Passage) or part.get("rows_per_passage", 1) == 1
+                number += isinstance(row.record, Passage) or part.rows_per_passage == 1
                 yield row
 
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
@@ -112,7 +110,7 @@ def collect(
 
 
 def part_passages(
-    part: Mapping[str, Any], files: CanonicalFiles, short: Counter[str], commits: dict[str, str]
+    part: Part, files: CanonicalFiles, short: Counter[str], commits: dict[str, str]
 ) -> Iterator[Row[Passage]]:
     """The passages of one part, still without ids; rows are counted from 1 in each file, or on the hub.
 
@@ -121,10 +119,10 @@ def part_passages(
     Raises:
         ValueError: the part cannot be opened or read, or no row of it has its column.
     """
-    column, name = part.get("column", "text"), part["id"]
-    per_passage, min_words = part.get("rows_per_passage", 1), part.get("min_words", 1)
+    column, name = part.column, part.id
+    per_passage, min_words = part.rows_per_passage, part.min_words
     has_column = False
-    rows = islice(_part_rows(part, files, commits), part.get("max_rows"))
+    rows = islice(_part_rows(part, files, commits), part.max_rows)
     while group := list(islice(rows, per_passage)):
         texts, title = list[str](), ""
         for row in group:
@@ -166,16 +164,14 @@ def _title(record: dict[str, Any] | Unfit) -> str:
     return title or ""
 
 
-def _part_rows(
-    part: Mapping[str, Any], files: CanonicalFiles, commits: dict[str, str]
-) -> Iterator[Row[dict[str, Any]]]:
+def _part_rows(part: Part, files: CanonicalFiles, commits: dict[str, str]) -> Iterator[Row[dict[str, Any]]]:
     """The rows of one part, in the order of its files."""
-    folder, column = Path(part["id"]), part.get("column", "text")
+    folder, column = Path(part.id), part.column
     if not folder.is_dir():
-        dataset, commits[part["id"]] = open_hub(part)
-        yield from _dataset_rows(part["id"], dataset, column)
+        dataset, commits[part.id] = open_hub(part)
+        yield from _dataset_rows(part.id, dataset, column)
         return
-    found = part_files(folder, part.get("config"), part.get("split", "train"))
+    found = part_files(folder, part.config, part.split)
     files.add_part(folder, found)
     for file in found:
         if file.suffix == ".jsonl":
@@ -212,7 +208,7 @@ def _dataset_rows(name: str, dataset: Any, column: str) -> Iterator[Row[dict[str
         ) from error
 
 
-def open_hub(part: Mapping[str, Any]) -> tuple[Any, str]:
+def open_hub(part: Part) -> tuple[Any, str]:
     """The dataset of the hub that is a part, as a stream; and its commit.
 
     Raises:
@@ -220,13 +216,13 @@ def open_hub(part: Mapping[str, Any]) -> tuple[Any, str]:
     """
     import datasets  # takes seconds to import
 
-    split = part.get("split", "train")
+    split = part.split
     try:
-        builder = datasets.load_dataset_builder(part["id"], part.get("config"), revision=part.get("revision"))
+        builder = datasets.load_dataset_builder(part.id, part.config, revision=part.revision)
         return builder.as_streaming_dataset(split=split), str(builder.hash)
     except (OSError, ValueError, StopIteration) as error:  # the last of a file without a row
         raise ValueError(
-            f"{part['id']}: expected a dataset of the hub or a folder in its layout ({_first_line(error)}). "
+            f"{part.id}: expected a dataset of the hub or a folder in its layout ({_first_line(error)}). "
             "Is the network there, and the name right?"
         ) from error
 

@@ -58,7 +58,7 @@ class Settings(PartlyJudgedTexts):
             raise ValueError("one_file: expected a train_split and an eval_split, which it is divided into")
         if self.train_split is None and self.eval_split is None:
             raise ValueError("train_split, eval_split: expected at least one, which names the file")
-        if self.path is None and (unknown := {*_file_names(self.model_dump())} - {*OFFICIAL_ROWS}):
+        if self.path is None and (unknown := {*_file_names(self)} - {*OFFICIAL_ROWS}):
             raise ValueError(f"path: expected the folder that has {', '.join(sorted(unknown))}")
         return self
 

@@ -142,15 +142,15 @@ class Data:
 def checkpoint_shape(model: Any, tables: Tables) -> Shape:
     """The dimensions of a model of objective `checkpoint`."""
     names = ["num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions"]
-    if model["source"] == "scratch":
-        shape = Shape(*(model[name] or 512 for name in names))  # only max_positions may be null
-    elif model["source"] == "folder":
+    if model.source == "scratch":
+        shape = Shape(*(getattr(model, name) or 512 for name in names))  # only max_positions may be null
+    elif model.source == "folder":
         names = ["num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"]
         settings = read_json(Path(model.path) / "config.json")
         shape = Shape(*(settings[name] for name in [*names, "vocab_size", "max_position_embeddings"]))
     else:
-        shape = tables.shape(model["id"] or model["source"])
-    return replace(shape, pooling=model.get("pooling") or shape.pooling)
+        shape = tables.shape(model.id or model.source)
+    return replace(shape, pooling=getattr(model, "pooling", None) or shape.pooling)
 
 
 def _models_above(job: Job) -> list[Job]:

@@ -18,6 +18,7 @@ from condenser.data import sources
 from condenser.data.official import official_file
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
+from condenser.settings import Settings
 
 Work = dict[str, Any]
 _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
@@ -118,7 +119,7 @@ def train_sentences(job: Job, data: Data) -> Work:
     """Each column of a batch of pairs or triplets goes through the encoder as one chunk."""
     recipe, items, shape = job.config.recipe, data.queries(job), data.shape(job)
     rows = [(_sentences(job), items.cut(recipe.max_tokens))]
-    settings = {**recipe, "rows_per_chunk": recipe.batch_size}
+    settings = Settings(**vars(recipe), rows_per_chunk=recipe.batch_size)
     return shape.training(settings, rows, shape.encoder_flops, num_items=items.count, graph_memory=math.inf)
 
 

@@ -97,7 +97,7 @@ def assumed_passages(settings: Any, tables: Tables) -> Texts:
     """
     documents = _assumed_documents(settings, tables)
     if split := getattr(settings, "split", None):
-        return split_texts(documents, **split, tokens_per_word=tables.assumption("tokens_per_word"))
+        return split_texts(documents, **vars(split), tokens_per_word=tables.assumption("tokens_per_word"))
     return documents
 
 

@@ -12,8 +12,9 @@ import pytest
 from job_files import job_file
 from own_collections import write_beir, write_tsv
 
-from condenser.data import sources
+from condenser.data.sources.hub_text import Part
 from condenser.files import sha256_file
+from configs import sources
 
 
 def collected(
@@ -87,7 +88,7 @@ def test_a_title_that_is_no_text_is_one_line_or_is_skipped_and_listed(root, tmp_
     (tmp_path / "texts").mkdir()
     file = tmp_path / "texts" / "train-00000-of-00001.jsonl"
     file.write_text('{"title": "A", "text": "first"}\n{"title": 1984, "text": "second"}\n')
-    described = {"source": "hub_text", "parts": [{"id": str(tmp_path / "texts")}]}
+    described = {"source": "hub_text", "parts": [dict(Part(id=str(tmp_path / "texts")))]}
     done = collected(root, tmp_path, described, bad_rows="strict")
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (

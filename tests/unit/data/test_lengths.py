@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from job_files import do
 
+from condenser.blocks import Lengths
 from condenser.data.batches import row_windows
 from condenser.data.lengths import TextLengths, TokenCounts, counts_of, read_text_lengths, resolved, total
 from condenser.data.records import Passage, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
 from condenser.files import read_json
 from condenser.model.text_vector import TextVector, write_text_vector
+from condenser.settings import partly
 from condenser.shards import counts_file
 from tests.token_shards import real_tokenizer_folder
 
@@ -110,10 +112,13 @@ def test_lengths_are_resolved_alike_in_every_job_and_only_where_they_are_auto(tm
     texts.write(file)
     assert read_text_lengths(file) == texts
     both: dict[str, Any] = {"query": "auto", "passage": "auto"}
-    assert resolved(both, file) == {"query": 48, "passage": 176}
-    assert resolved({"passage": "auto"}, file) == {"passage": 176}
-    assert resolved({"query": 32, "passage": 128}, None) == {"query": 32, "passage": 128}
-    assert resolved({"query": 32, "passage": "auto"}, file) == {"query": 32, "passage": 176}
+    for lengths, expected, read in (
+        (both, {"query": 48, "passage": 176}, file),
+        ({"passage": "auto"}, {"passage": 176}, file),
+        ({"query": 32, "passage": 128}, {"query": 32, "passage": 128}, None),
+        ({"query": 32, "passage": "auto"}, {"query": 32, "passage": 176}, file),
+    ):
+        assert vars(resolved(partly(Lengths, lengths), read)) == expected
 
 
 def test_auto_of_a_cross_encoder_leaves_room_for_the_query() -> None:

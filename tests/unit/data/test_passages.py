@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from own_collections import write_beir, write_tsv
 
-from condenser.data import sources
 from condenser.data.passages import passages_of, windows
 from condenser.data.records import Passage, document_of, first_passage, read_passages, read_qrels
+from configs import sources
 
 SPLIT = {"words": 4, "stride": 2}
 

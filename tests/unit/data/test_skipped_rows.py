@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_collections import write_beir, write_tsv
 
-from condenser.data import sources
 from condenser.data.records import read_doc_ids, read_passages, read_qrels, read_queries
+from configs import sources
 
 
 def test_bad_rows_are_left_out_counted_and_listed_when_they_may_be_skipped(tmp_path):

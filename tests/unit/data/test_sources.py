@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from own_collections import SPLITS, write_beir, write_tsv
 
 from condenser import progress
-from condenser.data import sources
 from condenser.data.canonical import IdSet
 from condenser.data.records import (
     Passage,
@@ -23,8 +22,10 @@ from condenser.data.records import (
     read_qrels,
     read_queries,
 )
+from condenser.data.sources.hub_text import Part
 from condenser.data.sources.msmarco import TRIPLES
-from condenser.settings import Texts
+from condenser.settings import Settings, Texts
+from configs import sources
 
 
 def test_a_beir_folder_gives_its_passages_queries_answers_and_judgements(tmp_path):
@@ -140,7 +141,7 @@ def test_each_file_of_ones_own_must_be_there_before_anything_runs(tmp_path):
 
 
 def test_a_folder_of_texts_without_files_is_named_by_its_data_set(tmp_path):
-    settings = {"source": "hub_text", "parts": [{"id": str(tmp_path)}]}
+    settings = {"source": "hub_text", "parts": [dict(Part(id=str(tmp_path)))]}
     with pytest.raises(ValueError, match=r"^datasets\.wiki: .*expected train\*\.parquet"):
         sources.check_local_files({"wiki": settings})
 
@@ -405,7 +406,7 @@ def test_the_declared_files_are_those_that_are_read(tmp_path):
 
 def test_an_unknown_source_or_a_missing_setting_is_told(tmp_path):
     with pytest.raises(ValueError, match=r"expected one of beir, .*tsv.*, got 'os'"):
-        sources.collect(tmp_path, {}, {"source": "os"})
+        sources.collect(tmp_path, {}, Settings(source="os"))
     with pytest.raises(ValueError, match="source beir: expected the setting path, bad_rows, got none"):
         sources.collect(tmp_path, {}, {"source": "beir", **SPLITS})
 
@@ -413,9 +414,9 @@ def test_an_unknown_source_or_a_missing_setting_is_told(tmp_path):
 def test_keys_that_collecting_does_not_use_are_no_part_of_what_a_collection_is_made_of():
     beir = {"source": "beir", "path": "mine", "bad_rows": "strict", **SPLITS}
     later = {"recipe": "marco", "measures": ["R@20"], "relevant_grade": 2}
-    assert sources.collected(beir | later) == beir
+    assert sources.collected(beir | later) == {"split": None, **beir}
     msmarco = {"source": "msmarco", "titles": "none", **SPLITS}
-    assert sources.collected(msmarco | later | {"triples": "bm25"}) == msmarco
+    assert sources.collected(msmarco | later | {"triples": "bm25"}) == {"split": None, **msmarco}
 
 
 def test_official_negatives_are_those_of_the_system_that_a_data_set_names():

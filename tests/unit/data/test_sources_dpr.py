@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from condenser.data import sources
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import (
     Passage,
@@ -22,6 +21,7 @@ from condenser.data.records import (
     read_queries,
 )
 from condenser.data.sources import dpr
+from configs import sources
 from tests.dpr_files import answers, context, passages, question, write
 
 PASSAGES = passages(

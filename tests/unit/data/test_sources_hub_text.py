@@ -11,9 +11,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from condenser.data import sources
 from condenser.data.records import Passage, read_doc_ids, read_passages
 from condenser.data.sources import hub_text
+from configs import sources
 
 ARTICLES = [
     {
@@ -41,7 +41,11 @@ def hub(tmp_path):
 
 
 def collected(hub, *parts, bad_rows="strict"):
-    described = {"source": "hub_text", "parts": list(parts), "bad_rows": bad_rows}
+    described = {
+        "source": "hub_text",
+        "parts": [dict(hub_text.Part(**part)) for part in parts],
+        "bad_rows": bad_rows,
+    }
     return sources.collect(hub / "out", {}, described), list(read_passages(hub / "out" / "collection.jsonl"))
 
 
@@ -290,7 +294,10 @@ def test_a_dataset_that_cannot_be_reached_is_one_line(hub):
 
 
 def test_the_files_of_a_folder_are_declared_in_their_order(hub):
-    settings = {"source": "hub_text", "parts": [{"id": str(hub / "wikipedia"), "config": "20231101.en"}]}
+    settings = {
+        "source": "hub_text",
+        "parts": [dict(hub_text.Part(id=str(hub / "wikipedia"), config="20231101.en"))],
+    }
     assert [file.name for file in sources.local_files(settings)] == [
         "train-00000-of-00002.parquet",
         "train-00001-of-00002.parquet",
@@ -316,7 +323,7 @@ def test_texts_of_the_hub_are_recorded_with_their_commit(
 
     monkeypatch.setattr(datasets, "load_dataset_builder", of_hub)
     (tmp_path / "out").mkdir()
-    parts = [{"id": "someone/texts", "revision": "main"}]
+    parts = [hub_text.Part(id="someone/texts", revision="main")]
     counts = hub_text.collect(tmp_path / "out", {}, parts=parts, bad_rows="strict")
     assert counts["revisions"] == {"someone/texts": "0123abcd"}
     assert len((tmp_path / "out" / "collection.jsonl").read_text().splitlines()) == 2

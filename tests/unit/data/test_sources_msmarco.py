@@ -10,9 +10,9 @@ import pytest
 from official_files import write_tar
 
 from condenser import progress
-from condenser.data import sources
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import Passage, Qrel, Query, read_doc_ids, read_passages, read_qrels, read_queries
+from configs import sources
 
 COLLECTION = '0\tThe first passage.\n1\tNA\n2\tIt\u2028goes "on.\n3\tLast.\n'
 IN_ARCHIVE = {

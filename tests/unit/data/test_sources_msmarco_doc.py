@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from condenser.data import sources
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import Passage, Qrel, Query, read_doc_ids, read_passages, read_qrels, read_queries
 from condenser.data.sources import msmarco_doc
 from condenser.data.sources.msmarco_doc import Settings
+from configs import sources
 
 FILE = "msmarco-docs.tsv.gz"
 ROWS = (

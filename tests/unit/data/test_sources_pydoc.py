@@ -7,7 +7,6 @@ from collections import Counter
 
 import pytest
 
-from condenser.data import sources
 from condenser.data.records import read_passages, read_qrels, read_queries
 from condenser.data.sources.pydoc import (
     Docstring,
@@ -18,6 +17,7 @@ from condenser.data.sources.pydoc import (
     tree_docstrings,
 )
 from condenser.data.sources.pydoc_documents import choose_documents
+from configs import sources
 
 SETTINGS = {
     "source": "pydoc",

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from condenser.data import sources
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import Item, read_doc_ids, read_items, read_passages
 from condenser.data.sources import nli, stsb, wikisection
+from condenser.settings import Settings
+from configs import sources
 
 STSB_HEADER = "split\tgenre\tdataset\tyear\tsid\tscore\tsentence1\tsentence2\n"
 STSB_ROWS = (
@@ -267,7 +268,7 @@ def test_nli_becomes_pairs_with_the_numbers_of_their_classes(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("source", [stsb, wikisection, nli])
 def test_the_files_that_are_read_are_official(source: Any) -> None:
-    (name,) = source.raw_files({"path": None})
+    (name,) = source.raw_files(Settings(path=None))
     assert OFFICIAL_FILES[name].url == f"https://sbert.net/datasets/{name}"
 
 

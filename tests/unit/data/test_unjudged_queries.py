@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from condenser.data import sources
 from condenser.data.records import Query, read_queries
 from condenser.data.unjudged import collect_unjudged
+from configs import sources
 
 JSON_LINES = '{"_id": "q1", "text": "first?"}\n{"_id": "q2", "text": "second?", "metadata": {}}\n'
 TABLE = "q1\tfirst?\nq2\tsecond?\n"

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from condenser.evaluate.columns import Column, parse, places
+from condenser.evaluate import columns
+from condenser.evaluate.columns import Column, places
+from configs import OnPlainValues
+
+parse = OnPlainValues(columns).parse
 
 DATASETS = {
     "mine": {"source": "beir", "eval_split": "dev", "other_eval_splits": {"dl19": {}, "nq": {}}},

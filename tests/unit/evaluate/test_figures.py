@@ -23,6 +23,7 @@ from condenser.evaluate.significance import Cell, Comparison
 from condenser.evaluate.tables import write_table
 from condenser.files import read_json, write_json
 from condenser.manifest import Manifest, sealed
+from condenser.settings import Settings
 
 SIGNIFICANCE = {"confidence": 0.95, "power": 0.8, "resamples": 1000, "permutations": 1000, "seed": 42}
 
@@ -39,11 +40,13 @@ def settings_of(kind: str, rows: Sequence[Mapping[str, Any]], **keys: Any) -> di
 
 
 def table_of(settings: Mapping[str, Any], files: Sequence[Path]) -> pd.DataFrame:
-    return figures.load(settings).table(settings, files, significance=SIGNIFICANCE)
+    read = Settings(**settings)
+    return figures.load(read).table(read, files, significance=SIGNIFICANCE)
 
 
 def picture_of(settings: Mapping[str, Any], table: pd.DataFrame) -> bytes:
-    return svg(lambda: figures.load(settings).picture(table, settings))
+    read = Settings(**settings)
+    return svg(lambda: figures.load(read).picture(table, read))
 
 
 def written_in(picture: bytes) -> set[str]:

@@ -62,7 +62,7 @@ def prepare(source: Any, folder: Path, *, mirror: str | None = None, **given: An
     if source == "scratch":
         return new_backbone(folder, seed=7, **given)
     given = {name: str(value) for name, value in given.items()}
-    settings = checkpoint.Settings(objective="checkpoint", source=source, **given).model_dump()
+    settings = checkpoint.Settings(objective="checkpoint", source=source, **given)
     return checkpoint.prepare(settings, folder, seed=7, mirror=mirror, collection=None)
 
 

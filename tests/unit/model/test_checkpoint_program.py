@@ -13,6 +13,7 @@ from condenser.model.backbone_folder import load_backbone
 from condenser.model.text_vector import VECTOR_FILES
 
 ABSENT = {
+    "objective": "checkpoint",
     "id": None,
     "revision": None,
     "path": None,

@@ -31,7 +31,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from condenser import kinds
-from condenser.data import sources
 from condenser.data.batches import length_chunks, pack_texts
 from condenser.data.blocks import pack_blocks
 from condenser.data.passages import windows
@@ -49,22 +48,27 @@ from condenser.model.retriever import Retriever
 from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector, read_text_vector
 from condenser.pipeline.costs import jobs as planned
+from condenser.pipeline.costs import texts as cost_texts
 from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, padded
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device
 from condenser.pipeline.costs.plan import Row, make_plan, rendered, write_plan
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.costs.texts import assumed_passages, assumed_queries, assumed_texts, counted_texts
+from condenser.pipeline.costs.texts import assumed_texts, counted_texts
 from condenser.shards import prefix_of, shard_files
 from condenser.train.chunks import Chunk as TrainingChunk
 from condenser.train.masked_texts import MaskedRows
 from condenser.train.memory import graph_bytes
+from configs import OnPlainValues
+from configs import sources as written_sources
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
 tables = Tables(TABLES)
 H200 = tables.device("H200")
+
+on_plain = OnPlainValues(cost_texts)
 
 
 def run_workflow(
@@ -87,8 +91,9 @@ def read_own_jobs(file: Path) -> list[Job]:
     """The jobs of a plan; a data set's own files are those of this checkout."""
     jobs = read_jobs(file)
     for job in jobs:
-        if job.config.get("dataset", {}).get("path"):
-            job.config["dataset"]["path"] = str(ROOT / job.config["dataset"]["path"])
+        dataset = getattr(job.config, "dataset", None)
+        if getattr(dataset, "path", None):
+            dataset.path = str(ROOT / dataset.path)
     return jobs
 
 
@@ -145,7 +150,7 @@ def changed(jobs: list[Job], stage: str, model: str, **settings: Any) -> list[Jo
     jobs = deepcopy(jobs)
     for job in jobs:
         if (job.stage, job.wildcards.get("model")) == (stage, model):
-            job.config["model"].update(settings)
+            vars(job.config.model).update(settings)
     return jobs
 
 
@@ -442,7 +447,7 @@ def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation
 
 def test_no_objective_lacks_a_cost(adapt: list[Job]) -> None:
     rows = plan(adapt, dataset="msmarco")
-    trained = {job.config["model"]["objective"] for job in adapt if job.stage == "pretrain"}
+    trained = {job.config.model.objective for job in adapt if job.stage == "pretrain"}
     assert trained == set(kinds.names("objectives")) - {"checkpoint"}
     assert {row["basis"] for row in rows.values()} <= {"assumed", "counted"}
 
@@ -647,7 +652,7 @@ def test_shards_make_more_jobs_of_the_same_work(tiny: list[Job]) -> None:
 
 
 def test_lines_of_a_users_own_collection_are_counted(tiny: list[Job]) -> None:
-    rows, folder = plan(tiny), Path(only(tiny, "collect").config["dataset"]["path"])
+    rows, folder = plan(tiny), Path(only(tiny, "collect").config.dataset.path)
     passages = len((folder / "corpus.jsonl").read_bytes().splitlines())
     assert rows["encode cocondenser-round1 seed42"]["bytes_on_disk"] == pytest.approx(passages * 32 * 4)
     judged = {line.split("\t")[0] for line in (folder / "qrels" / "dev.tsv").read_text().splitlines()[1:]}
@@ -662,11 +667,14 @@ def test_a_gzip_collection_is_assumed_as_the_plain_one_is(tmp_path: Path, write:
     settings, tables = write(tmp_path), Tables(TABLES)
 
     def assumed() -> list[tuple]:
-        samples = [assumed_passages(settings, tables), assumed_queries(settings, "train", tables)]
+        samples = [
+            on_plain.assumed_passages(settings, tables),
+            on_plain.assumed_queries(settings, "train", tables),
+        ]
         return [(sample.sentences, sample.count) for sample in samples]
 
     plain = assumed()
-    for file in sources.local_files(settings):
+    for file in written_sources.local_files(settings):
         file.with_name(f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         file.unlink()
     assert assumed() == plain
@@ -679,8 +687,8 @@ def test_split_documents_are_planned_as_the_passages_that_they_become(tmp_path: 
     texts = ["w" * round(per_word * length) for length in lengths]
     corpus = "".join(json.dumps({"_id": f"d{row}", "text": text}) + "\n" for row, text in enumerate(texts))
     whole = write_beir(tmp_path, **{"corpus.jsonl": corpus})
-    plain = assumed_passages(whole, tables)
-    found = assumed_passages({**whole, "split": {"words": 40, "stride": 20}}, tables)
+    plain = on_plain.assumed_passages(whole, tables)
+    found = on_plain.assumed_passages({**whole, "split": {"words": 40, "stride": 20}}, tables)
     expected = [window for length in lengths for window in windows(length, words=40, stride=20)]
     assert plain.count == len(lengths)
     assert found.count == pytest.approx(len(expected), rel=0.05)
@@ -812,7 +820,7 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
     tiny: list[Job],
 ) -> None:
     tied = plan(tiny)["train cocondenser-round1 seed42"]
-    only(tiny, "train", system="cocondenser-round1").config["recipe"]["tied"] = False
+    only(tiny, "train", system="cocondenser-round1").config.recipe.tied = False
     untied = plan(tiny)["train cocondenser-round1 seed42"]
     assert untied["flops"] == tied["flops"]
     assert untied["bytes_on_disk"] == pytest.approx(2 * tied["bytes_on_disk"], rel=0.05)
@@ -849,8 +857,8 @@ def test_a_plan_counts_the_updates_that_are_asked_for(tiny: list[Job]) -> None:
         / plan(changed(tiny, "pretrain", "cocondenser", epochs=1))["pretrain cocondenser"]["tokens"]
     )
     assert items == pytest.approx(2)
-    settings = only(tiny, "pretrain", model="cocondenser").config["model"]
-    assert (settings["epochs"], settings["batch_size"], settings["updates"]) == (2, 16, None)
+    settings = only(tiny, "pretrain", model="cocondenser").config.model
+    assert (settings.epochs, settings.batch_size, settings.updates) == (2, 16, None)
     steps = next(
         steps
         for steps in range(1, 100)
@@ -874,7 +882,7 @@ def test_unknown_devices_backbones_and_corpora_are_refused_by_name(paper: list[J
     with pytest.raises(ValueError, match=r"backbones\.tsv: .*'no/such'"):
         plan(changed(paper, "checkpoint", "backbone", id="no/such"), dataset="msmarco")
     other = deepcopy(paper)
-    only(other, "collect", dataset="wikibook").config["dataset"]["parts"][0]["id"] = "no/such"
+    only(other, "collect", dataset="wikibook").config.dataset.parts[0].id = "no/such"
     with pytest.raises(ValueError, match=r"collections\.tsv: .*'no/such 20231101\.en'. Add a row"):
         plan(other, dataset="msmarco")
 
@@ -928,14 +936,14 @@ def test_squad_is_counted_in_its_files_and_one_file_is_shared_by_articles(tmp_pa
     (tmp_path / "dev-v1.1.json").write_text(json.dumps(data))
     given = {"source": "squad", "path": str(tmp_path), "one_file": "dev", "held_out_articles": 1}
     settings = squad.Settings(**given, eval_split="test").model_dump()
-    assert assumed_passages(settings, tables).count == 8
-    assert assumed_queries(settings, "test", tables).count == 6
-    assert assumed_queries(settings, "train", tables).count == 18
+    assert on_plain.assumed_passages(settings, tables).count == 8
+    assert on_plain.assumed_queries(settings, "test", tables).count == 6
+    assert on_plain.assumed_queries(settings, "train", tables).count == 18
 
 
 def test_the_questions_of_dprs_sets_are_known_by_set_and_split() -> None:
     for name, files in dpr.FILES.items():
         settings = dpr.Settings(source="dpr", name=name, eval_split="test").model_dump()
-        assert assumed_passages(settings, tables).count == dpr.OFFICIAL_ROWS[dpr.PASSAGES]
+        assert on_plain.assumed_passages(settings, tables).count == dpr.OFFICIAL_ROWS[dpr.PASSAGES]
         for split in files:
-            assert assumed_queries(settings, split, tables).count > 3000
+            assert on_plain.assumed_queries(settings, split, tables).count > 3000

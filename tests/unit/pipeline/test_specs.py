@@ -30,7 +30,8 @@ def specs(
 
     The file `STAGE/NAME` is made by the job STAGE of the data set of that name.
     """
-    config = {**validated(yaml.safe_load((root / "config.yaml").read_text())), **blocks}
+    config = validated(yaml.safe_load((root / "config.yaml").read_text()))
+    config.__dict__.update(blocks)
     known = {"collect", "tokens", "encode", "search", "subset", *(stages or {})}
 
     def owner(file: str) -> tuple[str, Wildcards] | None:
@@ -107,8 +108,8 @@ def test_a_package_that_is_not_installed_is_named(root: Path) -> None:
 
 def test_packages_and_modules_that_the_settings_name_count(root: Path) -> None:
     declared = Stage(
-        packages=lambda settings: ["numpy", *settings["dataset"]["packages"]],
-        modules=lambda settings: [f"condenser.data.sources.{settings['dataset']['source']}"],
+        packages=lambda settings: ["numpy", *settings.dataset.packages],
+        modules=lambda settings: [f"condenser.data.sources.{settings.dataset.source}"],
     )
     made = specs(root, stages={"merge": declared}).spec("merge", {"dataset": "msmarco"})
     assert set(made["versions"]) == {"numpy", "scipy", "scikit-learn"}

@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 from condenser import program
 from condenser.train.distributed import joined, sum_gradients
+from condenser.settings import Optimiser, partly
 from condenser.train.loop import Batch, Run, train
 
 def main():
@@ -39,7 +40,8 @@ def main():
             model(torch.ones(1, 1)).sum().backward()
             return {"loss": processes.sum_floats([processes.rank + 1.0])[0]}
         run = Run(
-            {"learning_rate": 0.1, "weight_decay": 0.0, "warmup_ratio": 0.0, "max_grad_norm": 0.0},
+            partly(Optimiser, {"learning_rate": 0.1, "weight_decay": 0.0, "warmup_ratio": 0.0,
+                               "max_grad_norm": 0.0}),
             42, "fp32", processes, "test", folder,
             checkpoint_every_s=1000, checkpoints_kept=1, bad_loss_patience=0,
         )

@@ -22,6 +22,7 @@ from small_trainings import (
     losses,
     prepare,
     run_of,
+    settings_of,
     train,
 )
 from transformers import AutoModel, AutoTokenizer
@@ -169,16 +170,16 @@ def test_similarities_are_scaled_as_the_vector_says_unless_a_setting_says_otherw
     vectors = {name: torch.randn(count, 8, generator=generator) for name, count in groups.items()}
     loss = span_contrastive_loss if kind == "cocondenser" else in_batch_loss
     for scale, expected in ((None, 20.0), (3.0, 3.0)):
-        made = training(backbone, shards, tokenizer, {**settings, "scale": scale}, seed=1)
+        made = training(backbone, shards, tokenizer, settings_of(kind, {**settings, "scale": scale}), seed=1)
         assert made.contrast(**vectors) == loss(*vectors.values(), scale=expected)
-    plain = training(files.backbone, shards, tokenizer, settings, seed=1)
+    plain = training(files.backbone, shards, tokenizer, settings_of(kind, settings), seed=1)
     assert plain.contrast(**vectors) == loss(*vectors.values(), scale=1.0)
 
 
 def test_each_span_has_a_mask_of_its_own_and_other_places_in_another_epoch(files: Files) -> None:
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
     training = kinds.load("objectives", "cocondenser").training
-    made = training(files.backbone, shards, tokenizer, COCONDENSER, seed=1)
+    made = training(files.backbone, shards, tokenizer, settings_of("cocondenser", COCONDENSER), seed=1)
     first, second = (made.texts(np.array([3, 0]), epoch)["spans"] for epoch in (0, 1))
     assert first.positions.tolist() == second.positions.tolist() == [6, 7, 0, 1]
     assert first.starts.tolist() != second.starts.tolist()
@@ -193,7 +194,7 @@ def test_the_head_reads_the_layer_that_skip_from_names(
     settings = CONDENSER | head if kind == "condenser" else COCONDENSER | {"new_head": head}
     shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
     training = kinds.load("objectives", kind).training
-    model = training(files.backbone, shards, tokenizer, settings, seed=1).model.eval()
+    model = training(files.backbone, shards, tokenizer, settings_of(kind, settings), seed=1).model.eval()
     read: list[torch.Tensor] = []
     model.head[0].register_forward_pre_hook(lambda _, inputs: read.append(inputs[0]))
     ids = torch.tensor([[tokenizer.cls_id, 30, 40, 50, 60, 70, 80, tokenizer.sep_id]])
@@ -419,8 +420,8 @@ def _halves(
         losses=lambda texts: (model(texts.rows), {}),
         represent=model,
         contrast=in_batch_loss,
-        contrastive_weight=settings["contrastive_weight"],
-        gradient_cache=settings["gradient_cache"],
+        contrastive_weight=settings.contrastive_weight,
+        gradient_cache=settings.gradient_cache,
         memory_gb=1.0,
     )
 

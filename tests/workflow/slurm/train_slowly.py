@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from condenser import program
+from condenser.settings import Optimiser, partly
 from condenser.train.distributed import joined
 from condenser.train.loop import Batch, Run, train
 
@@ -30,7 +31,10 @@ def main() -> None:
 
     with joined("cpu", timeout_s=60) as processes:
         run = Run(
-            {"learning_rate": 1e-3, "weight_decay": 0.0, "warmup_ratio": 0.0, "max_grad_norm": 0.0},
+            partly(
+                Optimiser,
+                {"learning_rate": 1e-3, "weight_decay": 0.0, "warmup_ratio": 0.0, "max_grad_norm": 0.0},
+            ),
             seed=42,
             precision="fp32",
             processes=processes,

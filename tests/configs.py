@@ -1,0 +1,84 @@
+"""Configurations and settings of tests, written as plain values and read as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any
+
+from condenser import kinds
+from condenser.blocks import Config, Table, recipe_class
+from condenser.data import sources as real_sources
+from condenser.job import BLOCKS
+from condenser.objectives import checkpoint
+from condenser.settings import Settings, partly, plain
+
+_ENTRIES = {
+    "datasets": ("source", "data/sources"),
+    "models": ("objective", "objectives"),
+    "systems": ("kind", "systems"),
+    "figures": ("kind", "evaluate/figures"),
+}
+_TABLE = {"optional": [], "published": [], "train_queries": ["all"], "seeds": None, "compare_with": None}
+
+
+def config_of(written: Mapping[str, Any]) -> Config:
+    """A configuration with just these keys, none of them checked."""
+    made = dict(written)
+    for noun, (tag, folder) in _ENTRIES.items():
+        if noun in made:
+            made[noun] = {name: entry_of(entry, tag, folder) for name, entry in made[noun].items()}
+    if "recipes" in made:
+        made["recipes"] = {
+            name: partly(recipe_class(recipe), recipe) for name, recipe in made["recipes"].items()
+        }
+    if "tables" in made:
+        made["tables"] = {
+            name: partly(Table, {**_TABLE, "by_dataset": {}, **table})
+            for name, table in made["tables"].items()
+        }
+    for name, block in BLOCKS.items():
+        if isinstance(made.get(name), Mapping):
+            made[name] = partly(block, made[name])
+    config = partly(Config, {})
+    config.__dict__.update(made)
+    return config
+
+
+def entry_of(entry: Mapping[str, Any], tag: str, folder: str) -> Any:
+    """An entry by the class of its kind; of one that names none, just its values."""
+    return partly(kinds.load(folder, entry[tag]).Settings, entry) if tag in entry else Settings(**entry)
+
+
+class OnPlainValues:
+    """The functions of a module, given configurations and entries as plain values; they give plain values."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if not callable(found) or name.startswith("merged"):
+            return found
+        if name == "validated":
+            return lambda written: plain(found(written))
+        return lambda *given, **named: plain(
+            found(*map(as_objects, given), **{name: as_objects(value) for name, value in named.items()})
+        )
+
+
+def as_objects(value: Any) -> Any:
+    """A configuration, an entry of it, or entries by name, as objects; another value as it is."""
+    if not isinstance(value, Mapping) or not value:
+        return value
+    for tag, folder in (("objective", "objectives"), ("kind", "systems"), ("source", "data/sources")):
+        if isinstance(value.get(tag), str) and value[tag] in kinds.names(folder):
+            return entry_of(value, tag, folder)
+    if value.get("source") in ("embedded", "hub", "folder", "scratch"):
+        return partly(checkpoint.Settings, value)
+    if {"datasets", "systems", "models"} & value.keys():
+        return config_of(value)
+    return {name: as_objects(entry) for name, entry in value.items()}
+
+
+sources = OnPlainValues(real_sources)
