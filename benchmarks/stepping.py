@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measuring import Form, Operators, best_size, lines, load_config, seconds_of
+from measuring import ROOT, Form, Operators, best_size, lines, load_config, seconds_of
 from plain import PlainCondenser, PlainStep, check_condenser, padded_texts
 from steps import TABLES, Update, flops_of, run_updates, settings_of, shape_of, write_random_texts
 
@@ -50,7 +50,7 @@ def write_step_inputs(form: Form, job: str, collection: str, *, num_rows: int) -
 
 def step_settings(job: str, *, long: bool, **changed: Any) -> dict[str, Any]:
     """The settings of an objective in the papers' form, at the default's sizes or at the papers'."""
-    config = load_config([Path("configs/paper.yaml")] if long else [])
+    config = load_config([ROOT / "configs" / "paper.yaml"] if long else [])
     return {**settings_of(job, config), **PAPERS_FORM[job], **changed}
 
 

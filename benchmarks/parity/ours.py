@@ -28,29 +28,11 @@ from both import MAX_TOKENS, NUM_ASKED, NUM_STEPS, OPTIMISER, PASSAGE_LENGTH, QU
 from torch import Tensor, nn
 
 from condenser import kinds
-from condenser.data.batches import (
-    length_chunks,
-    negative_window,
-    num_steps,
-    pack_texts,
-    positive_index,
-    row_windows,
-    step_items,
-)
+from condenser.data import batches, records
 from condenser.data.blocks import block_windows, pack_blocks
 from condenser.data.masking import MaskedBatch, mask_tokens
 from condenser.data.negatives import make_examples
 from condenser.data.randomness import uniforms
-from condenser.data.records import (
-    Passage,
-    Qrel,
-    Query,
-    ScoredDoc,
-    read_examples,
-    write_qrels,
-    write_queries,
-    write_run,
-)
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.data.triples import make_triple_examples
 from condenser.files import read_json, write_json
@@ -99,7 +81,7 @@ class Setting:
 
     work: Path
     backbone: Path
-    passages: list[Passage]
+    passages: list[records.Passage]
     tokenizer: Tokenizer
     shards: TokenShards
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -110,7 +92,7 @@ def prepare(work: Path) -> Setting:
     corpus = map(json.loads, (ROOT / "tests" / "data" / "tiny" / "corpus.jsonl").read_text().splitlines())
     texts = [row["text"] for row in corpus if '"' not in row["text"]][:120]  # the check `csv` has quotes
     passages = [
-        Passage(str(row), " ".join(text.split()[:4]) if row % 3 == 0 else "", " ".join(text.split()))
+        records.Passage(str(row), " ".join(text.split()[:4]) if row % 3 == 0 else "", " ".join(text.split()))
         for row, text in enumerate(texts)
     ]
     backbone = work / "model"
@@ -125,7 +107,12 @@ def prepare(work: Path) -> Setting:
 
 
 def shards_of(
-    work: Path, name: str, passages: Sequence[Passage], tokenizer: Tokenizer, *, separator: bool = False
+    work: Path,
+    name: str,
+    passages: Sequence[records.Passage],
+    tokenizer: Tokenizer,
+    *,
+    separator: bool = False,
 ) -> TokenShards:
     prefix = work / "tokens" / name
     prefix.parent.mkdir(exist_ok=True)
@@ -185,7 +172,9 @@ def objective(setting: Setting, name: str, settings: Mapping[str, Any]) -> Train
 
 def batch_of(setting: Setting, training: Training, step: int, *, size: int, chunk: int) -> MaskedTexts:
     """The masked batch of a step, as `condenser.train.pretrain.pretrain` makes it."""
-    epoch, _, items = step_items(training.num_items, batch_size=size, step=step, seed=SEED, stream="parity")
+    epoch, _, items = batches.step_items(
+        training.num_items, batch_size=size, step=step, seed=SEED, stream="parity"
+    )
     return masked_texts(
         setting.shards, training.texts(items, epoch), tokenizer=setting.tokenizer,
         mask_probability=training.mask_probability, rows_per_chunk=chunk, seed=SEED, epoch=epoch, step=step,
@@ -272,11 +261,11 @@ def masking(setting: Setting) -> Results:
     tokenizer, shards = setting.tokenizer, setting.shards
     blocks = pack_blocks(shards, max_tokens=MAX_TOKENS, short_probability=0.1, seed=SEED)
     items = np.flatnonzero(blocks.lengths <= MAX_TOKENS)
-    ids, lengths = pack_texts(shards, blocks.starts[items], blocks.lengths[items], tokenizer)
+    ids, lengths = batches.pack_texts(shards, blocks.starts[items], blocks.lengths[items], tokenizer)
     order = uniforms(SEED, "mask order", 0, items, columns=ids.shape[1])
     setting.inputs["masking"] = both.as_tensors({"ids": ids, "lengths": lengths, "order": order})
-    batches = (mask(tokenizer, ids, items, epoch)[0] for epoch in range(both.NUM_MASKINGS))
-    pairs = ((batch.input_ids.ravel()[batch.masked_positions], batch.labels) for batch in batches)
+    masked = (mask(tokenizer, ids, items, epoch)[0] for epoch in range(both.NUM_MASKINGS))
+    pairs = ((batch.input_ids.ravel()[batch.masked_positions], batch.labels) for batch in masked)
     special = set(range(SHAPE["vocab_size"])) - set(tokenizer.random_ids.tolist())
     _, is_masked = mask(tokenizer, ids, items, 0)
     return {"masking": both.masking_figures(is_masked, pairs, lengths, tokenizer.mask_id, special)}
@@ -286,7 +275,7 @@ def long_blocks(setting: Setting) -> Results:
     """Blocks of one over-long sentence: words of which only some pieces are masked."""
     tokenizer = setting.tokenizer
     texts = [" ".join(setting.passages[row].text.replace(".", "").split()[:60]) for row in range(40)]
-    shards = shards_of(setting.work, "long", [Passage("", "", text) for text in texts], tokenizer)
+    shards = shards_of(setting.work, "long", [records.Passage("", "", text) for text in texts], tokenizer)
     blocks = pack_blocks(shards, max_tokens=MAX_TOKENS, short_probability=0.0, seed=SEED)
     items = np.flatnonzero(blocks.lengths > MAX_TOKENS)
     is_continuation = tokenizer.is_continuation
@@ -295,7 +284,7 @@ def long_blocks(setting: Setting) -> Results:
         "is_continuation": torch.from_numpy(is_continuation),
     }
     starts, lengths = block_windows(blocks, items, max_tokens=MAX_TOKENS, seed=SEED, epoch=0)
-    ids, _ = pack_texts(shards, starts, lengths, tokenizer)
+    ids, _ = batches.pack_texts(shards, starts, lengths, tokenizer)
     _, is_masked = mask(tokenizer, ids, items, 0)
     return {"long_blocks": {"words masked in part": both.broken_words(ids, is_masked, is_continuation)}}
 
@@ -326,7 +315,7 @@ def blocks(setting: Setting) -> Results:
 
 def padded_rows(shards: TokenShards, rows: np.ndarray, *, max_tokens: int, tokenizer: Tokenizer) -> Tensor:
     """`[CLS] text [SEP]` of some rows, padded to `max_tokens`."""
-    ids, _ = pack_texts(shards, *row_windows(shards, rows, max_tokens=max_tokens), tokenizer)
+    ids, _ = batches.pack_texts(shards, *batches.row_windows(shards, rows, max_tokens=max_tokens), tokenizer)
     padded = torch.full((len(rows), max(max_tokens, ids.shape[1])), tokenizer.pad_id)
     padded[:, : ids.shape[1]] = torch.from_numpy(ids)
     return padded[:, :max_tokens]
@@ -336,9 +325,9 @@ def text_chunks(
     group: str, shards: TokenShards, rows: np.ndarray, *, max_tokens: int, tokenizer: Tokenizer
 ) -> Iterator[Chunk[Rows]]:
     """Chunks of similar length, as `condenser.train.finetune.train_retriever` makes them."""
-    starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
-    for number, places in enumerate(length_chunks(lengths, rows_per_chunk=5)):
-        ids, whole = pack_texts(shards, starts[places], lengths[places], tokenizer)
+    starts, lengths = batches.row_windows(shards, rows, max_tokens=max_tokens)
+    for number, places in enumerate(batches.length_chunks(lengths, rows_per_chunk=5)):
+        ids, whole = batches.pack_texts(shards, starts[places], lengths[places], tokenizer)
         yield Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), number)
 
 
@@ -364,12 +353,14 @@ def finetuning(setting: Setting) -> Results:
     }  # fmt: skip
 
     def drawn(epoch: int, item: int) -> list[int]:
-        positive = positive_index(item, len(positives[item]), seed=SEED, epoch=epoch)
-        window = negative_window(len(negatives[item]), num_negatives, seed=SEED, item=item, epoch=epoch)
+        positive = batches.positive_index(item, len(positives[item]), seed=SEED, epoch=epoch)
+        window = batches.negative_window(
+            len(negatives[item]), num_negatives, seed=SEED, item=item, epoch=epoch
+        )
         return [positives[item][positive], *(negatives[item][index] for index in window)]
 
     rows = [np.concatenate([drawn(epoch, item) for item in range(8)]) for epoch in range(both.NUM_EPOCHS)]
-    queries = shards_of(setting.work, "queries", [Passage("", "", text) for text in texts], tokenizer)
+    queries = shards_of(setting.work, "queries", [records.Passage("", "", text) for text in texts], tokenizer)
     passages = shards_of(setting.work, "separated", setting.passages, tokenizer, separator=True)
     query, passage = (
         {"max_tokens": limit, "tokenizer": tokenizer} for limit in (QUERY_LENGTH, PASSAGE_LENGTH)
@@ -393,7 +384,7 @@ def finetuning(setting: Setting) -> Results:
         )  # fmt: skip
         results[f"{name}: loss"] = losses["contrastive"]
         results |= both.gradients(model.backbone.named_parameters(), f"{name}: grad/")
-    steps = float(num_steps(8, batch_size=3, epochs=1))
+    steps = float(batches.num_steps(8, batch_size=3, epochs=1))
     return {"finetuning": results, "batches": {"steps of an epoch": steps}}
 
 
@@ -420,7 +411,7 @@ def encodings(setting: Setting) -> Results:
     results["all, float32"] = np.load(setting.work / "vectors.npy")
 
     quoted = ['the function "returns" a graph', '"maximum clique" of a graph', "a set of nodes"]
-    texts = [Passage("", "", text) for text in quoted]
+    texts = [records.Passage("", "", text) for text in quoted]
     shards = shards_of(setting.work, "quoted", texts, setting.tokenizer, separator=True)
     ids = padded_rows(shards, np.arange(3), **passage)
     setting.inputs["csv"] = [["", text] for text in quoted]
@@ -438,20 +429,22 @@ def mining(setting: Setting) -> Results:
     ranked = {str(q): random.permutation(both.NUM_LISTED)[:60].astype(str).tolist() for q in range(NUM_ASKED)}
     judged = {q: [hits[k] for k in range(int(q) % 4 + 1)] + ["900"] for q, hits in ranked.items()}
     queries, qrels = folder / "queries.jsonl", folder / "qrels.tsv"
-    write_queries(queries, [Query(q, f"query {q}") for q in ranked])
-    write_qrels(qrels, [Qrel(q, doc_id, 1) for q, doc_ids in judged.items() for doc_id in doc_ids])
+    records.write_queries(queries, [records.Query(q, f"query {q}") for q in ranked])
+    records.write_qrels(
+        qrels, [records.Qrel(q, doc_id, 1) for q, doc_ids in judged.items() for doc_id in doc_ids]
+    )
 
     def negatives() -> dict[str, Sequence[str]]:
-        examples = read_examples(folder / "examples.jsonl")
+        examples = records.read_examples(folder / "examples.jsonl")
         return {example.query_id: example.negative_doc_ids for example in examples}
 
     def candidates(length: int, *, sample: int) -> np.ndarray:
         hits = (
-            ScoredDoc(q, doc_id, 100.0 - rank)
+            records.ScoredDoc(q, doc_id, 100.0 - rank)
             for q, doc_ids in ranked.items()
             for rank, doc_id in enumerate(doc_ids[:length])
         )
-        write_run(folder / "run.trec", hits, system="parity")
+        records.write_run(folder / "run.trec", hits, system="parity")
         make_examples(
             folder / "run.trec", queries, qrels, folder / "examples.jsonl", depth=both.DEPTH, sample=sample,
             positive_in_run=False, margin=None, wanted=None, seed=SEED,
@@ -481,36 +474,36 @@ def mining(setting: Setting) -> Results:
 def optimiser(setting: Setting) -> Results:
     """Ten updates of a Condenser by our loop, and the factors of the learning rate."""
     training = objective(setting, "condenser", CONDENSER)
-    batches = [batch_of(setting, training, step, size=6, chunk=6) for step in range(NUM_STEPS)]
-    setting.inputs["steps"] = [whole_batch(texts) for texts in batches]
+    texts = [batch_of(setting, training, step, size=6, chunk=6) for step in range(NUM_STEPS)]
+    setting.inputs["steps"] = [whole_batch(each) for each in texts]
 
     def updates(weight_decay: float) -> tuple[Condenser, dict[str, Any], list[loop.StepRecord]]:
-        training, records = objective(setting, "condenser", CONDENSER), list[loop.StepRecord]()
+        training, done = objective(setting, "condenser", CONDENSER), list[loop.StepRecord]()
         before = both.as_tensors(dict(named_as_theirs(training.model)))
         folder = setting.work / f"loop, {weight_decay}"
         folder.mkdir()
         run = loop.Run(
             settings=OPTIMISER | {"weight_decay": weight_decay}, seed=SEED, precision="fp32", processes=ALONE,
             fingerprint="parity", work_folder=folder, checkpoint_every_s=3600, checkpoints_kept=1,
-            bad_loss_patience=0, on_step=records.append,
+            bad_loss_patience=0, on_step=done.append,
         )  # fmt: skip
         batch = partial(loop.Batch, epoch=0, num_items=6, num_tokens=0, ids=dict, num_in_epoch=6)
         backward = _backward(training, ALONE, precision="fp32")
         loop.train(
             training.model,
-            lambda step: batch(batches[step]),
+            lambda step: batch(texts[step]),
             backward,
             run,
             num_steps=NUM_STEPS,
             title="parity",
         )
         named = named_as_theirs(training.model)
-        return training.model, {f"moved/{key}": weight - before[key] for key, weight in named}, records
+        return training.model, {f"moved/{key}": weight - before[key] for key, weight in named}, done
 
-    model, moved, records = updates(OPTIMISER["weight_decay"])
+    model, moved, done = updates(OPTIMISER["weight_decay"])
     decayed = {id(weight) for weight in loop.weight_groups(model, weight_decay=1.0)[0]["params"]}
     decays = {f"decays/{key}": float(id(weight) in decayed) for key, weight in named_as_theirs(model)}
-    figures = [[record.losses["loss"], record.grad_norm, record.learning_rate] for record in records]
+    figures = [[record.losses["loss"], record.grad_norm, record.learning_rate] for record in done]
     series = dict(
         zip(("losses", "norms", "rates"), torch.tensor(figures, dtype=torch.float64).T, strict=True)
     )
