@@ -33,6 +33,7 @@ from condenser.data.blocks import block_windows, pack_blocks
 from condenser.data.masking import MaskedBatch, mask_tokens
 from condenser.data.negatives import make_examples
 from condenser.data.randomness import uniforms
+from condenser.data.records import Passage
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.data.triples import make_triple_examples
 from condenser.files import read_json, write_json
@@ -42,7 +43,6 @@ from condenser.model.devices import set_up
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
-from condenser.retrieve.encode import encode_texts
 from condenser.train import loop
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
@@ -54,6 +54,7 @@ from condenser.train.schedule import linear_factor, num_warmup_steps
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
+import jobs  # noqa: E402
 from plain import padded_texts  # noqa: E402
 
 SHAPE = {
@@ -81,7 +82,7 @@ class Setting:
 
     work: Path
     backbone: Path
-    passages: list[records.Passage]
+    passages: list[Passage]
     tokenizer: Tokenizer
     shards: TokenShards
     inputs: dict[str, Any] = field(default_factory=dict)
@@ -92,7 +93,7 @@ def prepare(work: Path) -> Setting:
     corpus = map(json.loads, (ROOT / "tests" / "data" / "tiny" / "corpus.jsonl").read_text().splitlines())
     texts = [row["text"] for row in corpus if '"' not in row["text"]][:120]  # the check `csv` has quotes
     passages = [
-        records.Passage(str(row), " ".join(text.split()[:4]) if row % 3 == 0 else "", " ".join(text.split()))
+        Passage(str(row), " ".join(text.split()[:4]) if row % 3 == 0 else "", " ".join(text.split()))
         for row, text in enumerate(texts)
     ]
     backbone = work / "model"
@@ -109,7 +110,7 @@ def prepare(work: Path) -> Setting:
 def shards_of(
     work: Path,
     name: str,
-    passages: Sequence[records.Passage],
+    passages: Sequence[Passage],
     tokenizer: Tokenizer,
     *,
     separator: bool = False,
@@ -275,7 +276,7 @@ def long_blocks(setting: Setting) -> Results:
     """Blocks of one over-long sentence: words of which only some pieces are masked."""
     tokenizer = setting.tokenizer
     texts = [" ".join(setting.passages[row].text.replace(".", "").split()[:60]) for row in range(40)]
-    shards = shards_of(setting.work, "long", [records.Passage("", "", text) for text in texts], tokenizer)
+    shards = shards_of(setting.work, "long", [Passage("", "", text) for text in texts], tokenizer)
     blocks = pack_blocks(shards, max_tokens=MAX_TOKENS, short_probability=0.0, seed=SEED)
     items = np.flatnonzero(blocks.lengths > MAX_TOKENS)
     is_continuation = tokenizer.is_continuation
@@ -313,22 +314,33 @@ def blocks(setting: Setting) -> Results:
 # ---- fine-tuning and encoding --------------------------------------------------------------------
 
 
-def padded_rows(shards: TokenShards, rows: np.ndarray, *, max_tokens: int, tokenizer: Tokenizer) -> Tensor:
-    """`[CLS] text [SEP]` of some rows, padded to `max_tokens`."""
-    ids, _ = batches.pack_texts(shards, *batches.row_windows(shards, rows, max_tokens=max_tokens), tokenizer)
-    padded = torch.full((len(rows), max(max_tokens, ids.shape[1])), tokenizer.pad_id)
-    padded[:, : ids.shape[1]] = torch.from_numpy(ids)
-    return padded[:, :max_tokens]
+@dataclass(frozen=True)
+class Texts:
+    """The tokens of queries or passages, cut to `max_tokens`."""
+
+    shards: TokenShards
+    max_tokens: int
+    tokenizer: Tokenizer
+
+    def padded(self, rows: np.ndarray) -> Tensor:
+        """`[CLS] text [SEP]` of some rows, padded to `max_tokens`."""
+        windows = batches.row_windows(self.shards, rows, max_tokens=self.max_tokens)
+        ids, _ = batches.pack_texts(self.shards, *windows, self.tokenizer)
+        padded = torch.full((len(rows), max(self.max_tokens, ids.shape[1])), self.tokenizer.pad_id)
+        padded[:, : ids.shape[1]] = torch.from_numpy(ids)
+        return padded[:, : self.max_tokens]
+
+    def chunks(self, group: str, rows: np.ndarray) -> Iterator[Chunk[Rows]]:
+        """Chunks of similar length, as `condenser.train.finetune.train_retriever` makes them."""
+        starts, lengths = batches.row_windows(self.shards, rows, max_tokens=self.max_tokens)
+        for number, places in enumerate(batches.length_chunks(lengths, rows_per_chunk=5)):
+            ids, whole = batches.pack_texts(self.shards, starts[places], lengths[places], self.tokenizer)
+            yield Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), number)
 
 
-def text_chunks(
-    group: str, shards: TokenShards, rows: np.ndarray, *, max_tokens: int, tokenizer: Tokenizer
-) -> Iterator[Chunk[Rows]]:
-    """Chunks of similar length, as `condenser.train.finetune.train_retriever` makes them."""
-    starts, lengths = batches.row_windows(shards, rows, max_tokens=max_tokens)
-    for number, places in enumerate(batches.length_chunks(lengths, rows_per_chunk=5)):
-        ids, whole = batches.pack_texts(shards, starts[places], lengths[places], tokenizer)
-        yield Chunk(group, torch.from_numpy(places), Rows.of(ids, whole), number)
+def passages_of(setting: Setting, name: str, passages: Sequence[Passage], *, separator: bool = True) -> Texts:
+    shards = shards_of(setting.work, name, passages, setting.tokenizer, separator=separator)
+    return Texts(shards, PASSAGE_LENGTH, setting.tokenizer)
 
 
 def retriever(setting: Setting) -> Retriever:
@@ -339,46 +351,37 @@ def retriever(setting: Setting) -> Retriever:
 
 def finetuning(setting: Setting) -> Results:
     """Draws of positives and negatives in each epoch; loss and gradients of one batch."""
-    tokenizer, num_negatives = setting.tokenizer, both.PASSAGES_PER_QUERY - 1
+    tokenizer = setting.tokenizer
     texts = [" ".join(setting.passages[item].text.split()[3:20]) for item in range(8)]
     positives = [list(range(item, item + 1 + item % 3)) for item in range(8)]
     negatives = [[(7 * item + 5 * k) % 90 + 20 for k in range(2 + item)] for item in range(8)]
-    orders = [
-        np.argsort(uniforms(SEED, "negatives", 0, np.array([item]), columns=2 + item)[0]).tolist()
-        for item in range(8)
-    ]
+    draws = [uniforms(SEED, "negatives", 0, np.array([item]), columns=2 + item)[0] for item in range(8)]
     setting.inputs["finetuning"] = {
         "queries": texts, "passages": [[passage.title, passage.text] for passage in setting.passages],
-        "positives": positives, "negatives": negatives, "orders": orders,
+        "positives": positives, "negatives": negatives,
+        "orders": [np.argsort(of_item).tolist() for of_item in draws],
     }  # fmt: skip
 
     def drawn(epoch: int, item: int) -> list[int]:
         positive = batches.positive_index(item, len(positives[item]), seed=SEED, epoch=epoch)
-        window = batches.negative_window(
-            len(negatives[item]), num_negatives, seed=SEED, item=item, epoch=epoch
-        )
+        draw = {"seed": SEED, "item": item, "epoch": epoch}
+        window = batches.negative_window(len(negatives[item]), both.PASSAGES_PER_QUERY - 1, **draw)
         return [positives[item][positive], *(negatives[item][index] for index in window)]
 
     rows = [np.concatenate([drawn(epoch, item) for item in range(8)]) for epoch in range(both.NUM_EPOCHS)]
-    queries = shards_of(setting.work, "queries", [records.Passage("", "", text) for text in texts], tokenizer)
-    passages = shards_of(setting.work, "separated", setting.passages, tokenizer, separator=True)
-    query, passage = (
-        {"max_tokens": limit, "tokenizer": tokenizer} for limit in (QUERY_LENGTH, PASSAGE_LENGTH)
-    )
+    asked, titled = [Passage("", "", text) for text in texts], setting.passages
+    queries = Texts(shards_of(setting.work, "queries", asked, tokenizer), QUERY_LENGTH, tokenizer)
+    passages = passages_of(setting, "separated", titled)
     results: dict[str, Any] = {
-        "query ids": padded_rows(queries, np.arange(8), **query),
-        "passage ids": torch.stack([padded_rows(passages, of_epoch, **passage) for of_epoch in rows]),
+        "query ids": queries.padded(np.arange(8)),
+        "passage ids": torch.stack([passages.padded(of_epoch) for of_epoch in rows]),
     }
     model = retriever(setting).train()
     setting.inputs["retriever"] = both.as_tensors(dict(model.backbone.named_parameters()))
     for name in ("plain", "cache"):
         losses = contrastive_backward(
-            [
-                *text_chunks("queries", queries, np.arange(8), **query),
-                *text_chunks("passages", passages, rows[1], **passage),
-            ],
-            lambda chunk: model(chunk.inputs),
-            in_batch_loss,
+            [*queries.chunks("queries", np.arange(8)), *passages.chunks("passages", rows[1])],
+            lambda chunk: model(chunk.inputs), in_batch_loss,
             num_rows={"queries": 8, "passages": len(rows[1])}, dim=SHAPE["hidden_size"],
             memory=StepMemory(model, keeps_graphs=name == "plain"), processes=ALONE, scale=1.0,
         )  # fmt: skip
@@ -392,28 +395,22 @@ def encodings(setting: Setting) -> Results:
     """Vectors of passages with and without a title: in float64, and by `encode_texts`."""
     model = retriever(setting).eval()
     titled = np.array([bool(passage.title) for passage in setting.passages])
-    passage = {"max_tokens": PASSAGE_LENGTH, "tokenizer": setting.tokenizer}
     results: dict[str, Any] = {}
     for name, separator in (("always", True), ("titled", False)):
-        shards = shards_of(setting.work, name, setting.passages, setting.tokenizer, separator=separator)
+        passages = passages_of(setting, name, setting.passages, separator=separator)
         vectors = torch.empty(len(titled), SHAPE["hidden_size"], dtype=torch.float64)
         with torch.no_grad():
-            for chunk in text_chunks("passages", shards, np.arange(len(titled)), **passage):
+            for chunk in passages.chunks("passages", np.arange(len(titled))):
                 vectors[chunk.rows] = model(chunk.inputs)
         results[f"titled, {name}"], results[f"untitled, {name}"] = vectors[titled], vectors[~titled]
-    model.float().save(setting.work / "encoder", setting.backbone)
-    encode_texts(
-        setting.work / "encoder", setting.work / "tokens" / "always", setting.work / "vectors.npy", rows=None,
-        role="passage", max_tokens=PASSAGE_LENGTH, batch_tokens=512, block_rows=32,
-        compute=set_up(device="cpu", precision="fp32", threads=1), work_folder=setting.work / "encoding",
-        name_of_row=str,
-    )  # fmt: skip
-    results["all, float32"] = np.load(setting.work / "vectors.npy")
-
+    encoder, tokens = setting.work / "encoder", setting.work / "tokens" / "always"
+    model.float().save(encoder, setting.backbone)
+    compute = set_up(device="cpu", precision="fp32", threads=1)
+    sizes = {"max_tokens": PASSAGE_LENGTH, "batch_tokens": 512, "block_rows": 32}
+    results["all, float32"] = jobs.encode(encoder, tokens, compute, **sizes)
     quoted = ['the function "returns" a graph', '"maximum clique" of a graph', "a set of nodes"]
-    texts = [records.Passage("", "", text) for text in quoted]
-    shards = shards_of(setting.work, "quoted", texts, setting.tokenizer, separator=True)
-    ids = padded_rows(shards, np.arange(3), **passage)
+    texts = [Passage("", "", text) for text in quoted]
+    ids = passages_of(setting, "quoted", texts).padded(np.arange(3))
     setting.inputs["csv"] = [["", text] for text in quoted]
     csv = {"encoding": ids, "training, quotes": ids[1:2], "training, others": ids[[0, 2]]}
     return {"encodings": results, "csv": csv}
@@ -488,15 +485,8 @@ def optimiser(setting: Setting) -> Results:
             bad_loss_patience=0, on_step=done.append,
         )  # fmt: skip
         batch = partial(loop.Batch, epoch=0, num_items=6, num_tokens=0, ids=dict, num_in_epoch=6)
-        backward = _backward(training, ALONE, precision="fp32")
-        loop.train(
-            training.model,
-            lambda step: batch(texts[step]),
-            backward,
-            run,
-            num_steps=NUM_STEPS,
-            title="parity",
-        )
+        works = (lambda step: batch(texts[step])), _backward(training, ALONE, precision="fp32")
+        loop.train(training.model, *works, run, num_steps=NUM_STEPS, title="parity")
         named = named_as_theirs(training.model)
         return training.model, {f"moved/{key}": weight - before[key] for key, weight in named}, done
 
@@ -504,9 +494,8 @@ def optimiser(setting: Setting) -> Results:
     decayed = {id(weight) for weight in loop.weight_groups(model, weight_decay=1.0)[0]["params"]}
     decays = {f"decays/{key}": float(id(weight) in decayed) for key, weight in named_as_theirs(model)}
     figures = [[record.losses["loss"], record.grad_norm, record.learning_rate] for record in done]
-    series = dict(
-        zip(("losses", "norms", "rates"), torch.tensor(figures, dtype=torch.float64).T, strict=True)
-    )
+    columns = torch.tensor(figures, dtype=torch.float64).T
+    series = dict(zip(("losses", "norms", "rates"), columns, strict=True))
     results: Results = {
         "trainer": {**series, **moved, **decays}, "adamw": moved | decays, "adamw_epsilon": updates(0.0)[1],
     }  # fmt: skip
