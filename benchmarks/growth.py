@@ -244,7 +244,7 @@ class Growth:
         settings, collection = load_config([])["audit"], self.collection(rows)[0]
         thresholds = Thresholds(**{key: settings[key] for key in Thresholds._fields})
         nothing: dict[str, Any] = {"train_queries": None, "eval_queries": {}, "qrels": [], "examples": {}}
-        audit(collection, **nothing, runs={}, thresholds=thresholds)
+        audit(collection, **nothing, runs={}, thresholds=thresholds, lengths={}, text_lengths={})
 
     def metrics(self, count: int) -> None:
         output, measures = self.folder / "metrics.json", ["MRR@10", "R@1000"]
