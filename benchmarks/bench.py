@@ -28,30 +28,19 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from measuring import COLUMNS, ROOT, Form, write_inputs
+from measuring import COLUMNS, ROOT, Form, write_inputs, write_tsv
 
 from condenser import program
-from condenser.files import atomic_write
 from condenser.pipeline.environment import program_environment
 
 ORDER = (
-    "condenser_step",
-    "cocondenser_step",
-    "finetuning_step",
-    "masking",
-    "tokenising",
-    "encoding",
-    "searching",
-    "bm25",
-    "metrics",
-    "nothing_to_do",
-)
+    "condenser_step", "cocondenser_step", "finetuning_step", "masking", "tokenising", "encoding", "searching",
+    "bm25", "metrics", "nothing_to_do",
+)  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     add = parser.add_argument
     add("--threads", type=int, required=True)
     add("--device", choices=["auto", "cpu", "cuda"], required=True)
@@ -62,80 +51,63 @@ def main(argv: Sequence[str] | None = None) -> None:
     add("--one", choices=["inputs", *ORDER], help=argparse.SUPPRESS)  # in a process of its own
     given = parser.parse_args(argv)
     folder = given.output.parent / ".work" / "bench"
-    form = Form(
-        folder / "inputs",
-        folder / (given.one or ""),
-        given.threads,
-        given.long,
-        given.device,
-        given.clock == "cpu",
-    )
     if given.one:
-        _measure(given.one, form)
+        inputs, is_cpu_time = folder / "inputs", given.clock == "cpu"
+        form = Form(inputs, folder / given.one, given.threads, given.long, given.device, is_cpu_time)
+        (folder / f"{given.one}.json").write_text(json.dumps(_measure(given.one, form)))
         return
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    lines, failed = [], []
+    lines, failed = list[dict[str, str]](), []
     try:
         for name in ("inputs", *given.only):
-            began = time.monotonic()
-            done = _in_new_process(name, given, folder)
-            new = json.loads((folder / f"{name}.json").read_text()) if done.returncode == 0 else []
+            began, done = (
+                time.monotonic(),
+                _in_new_process(name, sys.argv[1:] if argv is None else argv, given),
+            )
             if done.returncode:
                 failed.append(name)
                 note = (done.stderr.strip().splitlines() or ["no message"])[-1]
                 new = [dict.fromkeys(COLUMNS, "") | {"what": name, "note": f"failed: {note}"}]
                 print(done.stderr, file=sys.stderr)
+            else:
+                new = [_cells(line) for line in json.loads((folder / f"{name}.json").read_text())]
             lines += new
-            write_table(lines, given)
-            _print(f"# {name}: {time.monotonic() - began:.0f} s", *map(_text, new))
+            write_tsv(given.output, COLUMNS, lines, heading=_machine(given))
+            print(f"# {name}: {time.monotonic() - began:.0f} s", *map(_row, new), sep="\n", flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    _print("", _machine(given), *_aligned(lines), f"# {given.output}")
+    header = [_row(dict(zip(COLUMNS, cells, strict=True))) for cells in (COLUMNS, ["---"] * len(COLUMNS))]
+    print("", _machine(given), *header, *map(_row, lines), f"# {given.output}", sep="\n")
     if failed:
         sys.exit(f"error: {', '.join(failed)}: expected measurements, got errors (above).")
 
 
-def write_table(lines: Sequence[Mapping[str, Any]], given: argparse.Namespace) -> None:
-    """Write what has been measured so far, below a line on the machine."""
-    with atomic_write(given.output) as file:
-        rows = (_machine(given), "\t".join(COLUMNS), *map(_text, lines))
-        file.write("".join(f"{row}\n" for row in rows).encode())
-
-
-def _measure(name: str, form: Form) -> None:
-    """Write the lines of one measurement, as JSON."""
+def _measure(name: str, form: Form) -> list[dict[str, Any]]:
     if name == "inputs":
         write_inputs(form.inputs, threads=form.threads, long=form.long)
-        lines: list[dict[str, Any]] = []
-    else:
-        form.work.mkdir()
-        lines = importlib.import_module(f"measurements.{name}").measure(form)
-        shutil.rmtree(form.work)
-    form.inputs.with_name(f"{name}.json").write_text(json.dumps(lines))
+        return []
+    form.work.mkdir()
+    lines: list[dict[str, Any]] = importlib.import_module(f"measurements.{name}").measure(form)
+    shutil.rmtree(form.work)
+    return lines
 
 
-def _in_new_process(name: str, given: argparse.Namespace, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(Path(__file__)), "--one", name, "--threads", str(given.threads)]
-    command += [
-        "--device",
-        given.device,
-        "--clock",
-        given.clock,
-        "--output",
-        str(given.output),
-        *["--long"] * given.long,
-    ]
+def _in_new_process(
+    name: str, arguments: Sequence[str], given: argparse.Namespace
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(Path(__file__).resolve()), *arguments, "--one", name]
     threads = dict.fromkeys(("OMP_NUM_THREADS", "RAYON_NUM_THREADS"), str(given.threads))
-    environment = {**os.environ, **program_environment(root=ROOT, work=folder), **threads}
+    work = given.output.parent / ".work" / "bench"
+    environment = {**os.environ, **program_environment(root=ROOT, work=work), **threads}
     return subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False
+        command, env=environment, stdout=sys.stderr, stderr=subprocess.PIPE, text=True, check=False
     )
 
 
 def _machine(given: argparse.Namespace) -> str:
     """The machine and the command, in words."""
-    import torch
+    import torch  # not in every process of a measurement
 
     found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() and given.device != "cpu" else "no GPU"
@@ -150,27 +122,18 @@ def _machine(given: argparse.Namespace) -> str:
     return ", ".join([f"# {datetime.now(UTC):%Y-%m-%d}", *machine, *form, load])
 
 
-def _text(line: Mapping[str, Any], separator: str = "\t") -> str:
-    return separator.join(_cells(line))
-
-
-def _cells(line: Mapping[str, Any]) -> list[str]:
+def _cells(line: Mapping[str, Any]) -> dict[str, str]:
     def cell(value: Any) -> str:
         if isinstance(value, float):
             return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
         return "" if value is None else str(value)
 
-    return [cell(line[name]) for name in COLUMNS]
+    return {name: cell(line[name]) for name in COLUMNS}
 
 
-def _aligned(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The table as Markdown."""
-    rows = [list(COLUMNS), ["---"] * len(COLUMNS), *map(_cells, lines)]
-    return [f"| {' | '.join(row)} |" for row in rows]
-
-
-def _print(*rows: str) -> None:
-    print(*rows, sep="\n", flush=True)
+def _row(cells: Mapping[str, str]) -> str:
+    """A row of a table in Markdown."""
+    return f"| {' | '.join(cells.values())} |"
 
 
 if __name__ == "__main__":

@@ -23,71 +23,68 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import measuring
+import numpy as np
+import torch
+from measuring import write_tsv
+from scipy.optimize import nnls
+from torch.nn.functional import cross_entropy
 
-if TYPE_CHECKING:
-    import torch
-
-    from condenser.pipeline.costs.arithmetic import Shape
-    from condenser.pipeline.costs.tables import Device
+from condenser.model.bert import Bert
+from condenser.model.bert_config import BertConfig
+from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
+from condenser.model.mlm_head import MaskedLanguageHead
+from condenser.model.pretraining import Condenser
+from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
+from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, Shape, padded
+from condenser.pipeline.costs.measure import measure_device
+from condenser.pipeline.costs.tables import Device, Tables
 
 MASKED_SHARE = 0.15
+COLUMNS = ("stage", "rows", "width", "masked", "flops", "graph_bytes", "layers", "seconds", "share_of_peak")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--backbone", required=True, help="a row of backbones.tsv")
-    parser.add_argument("--device", required=True, choices=["auto", "cpu", "cuda"])
-    parser.add_argument("--precision", required=True, choices=["auto", "fp32", "bf16", "fp16"])
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--rows", type=int, required=True, help="texts of a chunk")
-    parser.add_argument("--widths", type=int, nargs="+", required=True, help="tokens of a text")
-    parser.add_argument(
-        "--clock", required=True, choices=["wall", "cpu"], help="cpu: for one thread on a busy machine"
-    )
-    parser.add_argument("--repeats", type=int, required=True)
-    parser.add_argument("--compile", action="store_true", help="also measure with torch.compile")
-    parser.add_argument("--tables", type=Path, required=True, help="folder of the tables")
-    parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args(argv)
-    if arguments.clock == "cpu" and (arguments.threads != 1 or arguments.device != "cpu"):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    add = parser.add_argument
+    add("--backbone", required=True, help="a row of backbones.tsv")
+    add("--device", required=True, choices=["auto", "cpu", "cuda"])
+    add("--precision", required=True, choices=["auto", "fp32", "bf16", "fp16"])
+    add("--threads", type=int, required=True)
+    add("--rows", type=int, required=True, help="texts of a chunk")
+    add("--widths", type=int, nargs="+", required=True, help="tokens of a text")
+    add("--clock", required=True, choices=["wall", "cpu"], help="cpu: for one thread on a busy machine")
+    add("--repeats", type=int, required=True)
+    add("--compile", action="store_true", help="also measure with torch.compile")
+    add("--tables", type=Path, required=True, help="folder of the tables")
+    add("--output", type=Path, required=True)
+    given = parser.parse_args(argv)
+    if given.clock == "cpu" and (given.threads != 1 or given.device != "cpu"):
         raise ValueError("--clock cpu: expected --threads 1 --device cpu: it counts the time of all threads.")
-    clock = time.process_time if arguments.clock == "cpu" else time.perf_counter
-
-    from condenser.files import atomic_write
-    from condenser.model.devices import choose_device, choose_precision, make_deterministic
-    from condenser.pipeline.costs.measure import measure_device
-    from condenser.pipeline.costs.tables import Tables
-
-    make_deterministic(threads=arguments.threads)
-    place = choose_device(arguments.device)
-    precision = choose_precision(arguments.precision, place)
-    device = measure_device(place, precision=precision, threads=arguments.threads, clock=clock)
-    print(
-        f"{device.name}: {device.flops_per_s / 1e9:,.0f} GFLOP/s in {precision}, "
-        f"{device.fp32_flops_per_s / 1e9:,.0f} in float32, {device.bytes_per_s / 1e9:,.1f} GB/s elementwise"
-    )
-    lines, rates = measured_rates(
-        Tables(arguments.tables).shape(arguments.backbone),
-        place,
-        device,
-        rows=arguments.rows,
-        widths=arguments.widths,
-        repeats=arguments.repeats,
-        clock=clock,
-        compiles=arguments.compile,
-    )
-    print(*lines, sep="\n")
-    with atomic_write(arguments.output) as file:
-        file.write("\n".join([*lines, ""]).encode())
+    clock = time.process_time if given.clock == "cpu" else time.perf_counter
+    make_deterministic(threads=given.threads)
+    place = choose_device(given.device)
+    precision = choose_precision(given.precision, place)
+    device = measure_device(place, precision=precision, threads=given.threads, clock=clock)
+    print(peaks_in_words(device))
+    sizes = {"rows": given.rows, "widths": given.widths, "repeats": given.repeats, "compiles": given.compile}
+    shape = Tables(given.tables).shape(given.backbone)
+    rows, rates = measured_rates(shape, place, device, clock=clock, **sizes)
+    print(*write_tsv(given.output, COLUMNS, rows), sep="\n")
     for stage, unit, rate in rates:
         print(f"{stage}\t{device.kind}\t{unit}\t{rate:.3g}")
+
+
+def peaks_in_words(device: Device) -> str:
+    """The peak rates of a device."""
+    products = f"{device.flops_per_s / 1e9:,.0f} GFLOP/s in {device.precision}"
+    single = f"{device.fp32_flops_per_s / 1e9:,.0f} in float32 without TF32"
+    return f"{device.name}: {products}, {single}, {device.bytes_per_s / 1e9:,.1f} GB/s elementwise"
 
 
 def measured_rates(
@@ -100,45 +97,24 @@ def measured_rates(
     repeats: int,
     clock: Callable[[], float],
     compiles: bool = False,
-) -> tuple[list[str], list[tuple[str, str, float]]]:
-    """The lines of the table, and the rates of the stages (stage, unit, rate) that fit them.
+) -> tuple[list[dict[str, Any]], list[tuple[str, str, float]]]:
+    """The rows of the table, and the rates of the stages (stage, unit, rate) that fit them.
 
     Args:
         shape: of the backbone.
         device: the peaks, and the precision.
     """
-    import numpy as np
-    import torch
-    from scipy.optimize import nnls
-
-    from condenser.model.bert import Bert
-    from condenser.model.bert_config import BertConfig
-    from condenser.model.devices import autocast
-    from condenser.model.mlm_head import MaskedLanguageHead
-    from condenser.model.pretraining import Condenser
-    from condenser.model.retriever import Retriever
-    from condenser.model.rows import Rows
-    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, UPDATE_BYTES, padded
-
-    precision = device.precision
-    with_head = replace(shape, num_head_layers=2)
+    precision, with_head = device.precision, replace(shape, num_head_layers=2)
     settings = BertConfig(
-        vocab_size=shape.vocab_size,
-        hidden_size=shape.dim,
-        num_hidden_layers=shape.num_layers,
-        num_attention_heads=shape.num_heads,
-        intermediate_size=shape.feed_forward,
+        vocab_size=shape.vocab_size, hidden_size=shape.dim, num_hidden_layers=shape.num_layers,
+        num_attention_heads=shape.num_heads, intermediate_size=shape.feed_forward,
         max_position_embeddings=shape.max_positions,
-    )
+    )  # fmt: skip
     torch.manual_seed(0)
     condenser = Condenser(
-        Bert(settings),
-        MaskedLanguageHead(settings),
-        num_head_layers=with_head.num_head_layers,
-        skip_from=shape.num_layers // 2,
-        use_late_mlm=True,
-        seed=0,
-    ).to(place)
+        Bert(settings), MaskedLanguageHead(settings), num_head_layers=with_head.num_head_layers,
+        skip_from=shape.num_layers // 2, use_late_mlm=True, seed=0,
+    ).to(place)  # fmt: skip
     retriever = Retriever(condenser.backbone)
     models: dict[str, Callable[..., Any]] = {"condenser": condenser, "retriever": retriever}
     compiled = {name: torch.compile(model, dynamic=False) for name, model in models.items()}
@@ -154,7 +130,7 @@ def measured_rates(
             times.append(clock() - began)
         return min(times[1:])
 
-    lines = ["stage\trows\twidth\tmasked\tflops\tgraph_bytes\tlayers\tseconds\tshare_of_peak"]
+    table: list[dict[str, Any]] = []
     fits: dict[str, list[tuple[float, float, float, float]]] = {}
     for width in widths:
         ids = torch.randint(shape.vocab_size, (rows, width))
@@ -173,10 +149,8 @@ def measured_rates(
             with autocast(place, precision):
                 output = models["condenser"](texts, masked)  # noqa: B023 - called in this turn of the loop
                 assert output.late_logits is not None
-                loss = sum(
-                    torch.nn.functional.cross_entropy(logits.float(), labels)  # noqa: B023
-                    for logits in (output.head_logits, output.late_logits)
-                )
+                logits = output.head_logits, output.late_logits
+                loss = sum(cross_entropy(each.float(), labels) for each in logits)  # noqa: B023
             loss.backward()
             condenser.zero_grad(set_to_none=True)
 
@@ -198,23 +172,18 @@ def measured_rates(
             ("train", finetune, shape, TRAINING_PASSES * shape.encoder_flops(chunk), 1.0),
             ("encode", encode, shape, shape.encoder_flops(chunk), 1 / TRAINING_PASSES),
         ):
-            num_layers = counted.num_layers + counted.num_head_layers
-            numbers = counted.graph_numbers([chunk])
-            graph_bytes, layers, seconds = 4 * numbers * passes, num_layers * passes, best(work)
+            layers = (counted.num_layers + counted.num_head_layers) * passes
+            graph_bytes, seconds = 4 * counted.graph_numbers([chunk]) * passes, best(work)
             fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
-            cells = [stage, *(rows, width, len(labels)), f"{flops:.4g}", f"{graph_bytes:.4g}"]
-            cells += [f"{layers:g}", f"{seconds:.5f}", f"{flops / seconds / device.flops_per_s:.4f}"]
-            lines.append("\t".join(map(str, cells)))
+            share = flops / seconds / device.flops_per_s
+            cells = (stage, rows, width, len(labels), flops, graph_bytes, layers, seconds, share)
+            table.append(dict(zip(COLUMNS, cells, strict=True)))
             if compiles:
                 plain = dict(models)
                 models.update(compiled)
-                began = clock()
-                work()
-                first, later = clock() - began, best(work)
+                first, ratio = measuring.seconds_of(work, clock=clock), best(work) / seconds
                 models.update(plain)
-                print(
-                    f"{stage}, {width}: compiled {later / seconds:.2f} of that time, {first:.1f} s at first"
-                )
+                print(f"{stage}, {width}: compiled {ratio:.2f} of that time, {first:.1f} s at first")
 
     weights = [weight for weight in condenser.parameters() if weight.requires_grad]
     for weight in weights:
@@ -229,7 +198,7 @@ def measured_rates(
 
     moved = UPDATE_BYTES * sum(weight.numel() for weight in weights)
     seconds = best(update)
-    lines.append(f"update\t\t\t\t\t{moved}\t\t{seconds:.5f}\t")
+    table.append({"stage": "update", "graph_bytes": float(moved), "seconds": seconds})
     rates = [("*", "update_bytes", moved / seconds / device.bytes_per_s)]
     for stage, measured in fits.items():
         work = np.array(measured)
@@ -239,7 +208,7 @@ def measured_rates(
         print(f"{stage}: the rates are off by {error:.0%} at most; inf: no time beside the other work")
         for unit, one in zip(("flops", "graph_bytes", "layers"), found.tolist(), strict=True):
             rates.append((stage, unit, 1 / one if one else float("inf")))
-    return lines, rates
+    return table, rates
 
 
 if __name__ == "__main__":

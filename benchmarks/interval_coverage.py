@@ -44,22 +44,18 @@ def main() -> None:
     if args.against:
         scores = scores - read_scores(args.against, args.measure)
     print("queries", "interval", "holds", "below", "above", sep="\t")
+    mean, sizes = scores.mean(), {"confidence": CONFIDENCE, "resamples": args.resamples}
     for num_queries in args.queries:
-        generator = np.random.default_rng((args.seed, num_queries))
+        generator, quantile = np.random.default_rng((args.seed, num_queries)), (1 + CONFIDENCE) / 2
         limits = np.empty((2, args.simulations, 2))
         for simulation in range(args.simulations):
             drawn = generator.choice(scores, num_queries)
-            half = stdtrit(num_queries - 1, (1 + CONFIDENCE) / 2) * drawn.std(ddof=1) / math.sqrt(num_queries)
-            limits[0, simulation] = bootstrap_interval(
-                drawn[None], confidence=CONFIDENCE, resamples=args.resamples, seed=simulation
-            )
+            half = stdtrit(num_queries - 1, quantile) * drawn.std(ddof=1) / math.sqrt(num_queries)
+            limits[0, simulation] = bootstrap_interval(drawn[None], seed=simulation, **sizes)
             limits[1, simulation] = drawn.mean() - half, drawn.mean() + half
         for name, (low, high) in zip(("BCa", "Student"), limits.transpose(0, 2, 1), strict=True):
-            below, above = (high < scores.mean()).mean(), (low > scores.mean()).mean()
-            holds = ((low <= scores.mean()) & (scores.mean() <= high)).mean()
-            print(
-                num_queries, name, *(f"{share:.3f}" for share in (holds, below, above)), sep="\t", flush=True
-            )
+            shares = ((low <= mean) & (mean <= high)).mean(), (high < mean).mean(), (low > mean).mean()
+            print(num_queries, name, *(f"{share:.3f}" for share in shares), sep="\t", flush=True)
 
 
 def read_scores(file: Path, measure: str) -> np.ndarray:

@@ -1,14 +1,16 @@
-"""What all measurements of benchmarks/bench.py share: their form, timing in turn, a line of the table."""
+"""What all measurements share: their form, timing in turn, a line of a table, processes and inputs."""
 
 from __future__ import annotations
 
 import cProfile
+import multiprocessing
 import os
 import re
 import resource
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -69,16 +71,27 @@ def processor_seconds() -> float:
 
 
 def peak_bytes(device: torch.device) -> int:
-    """The most memory of this process: of tensors on a GPU, else what was resident.
-
-    `ru_maxrss` of a new process begins with that of its parent; the system's VmHWM does not.
-    """
+    """The most memory of this process: of tensors on a GPU, else what was resident."""
     import torch
 
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+    return torch.cuda.max_memory_allocated(device) if device.type == "cuda" else resident_bytes("VmHWM")
+
+
+def resident_bytes(kind: str) -> int:
+    """`VmRSS`, or another entry of Linux's /proc/self/status.
+
+    `ru_maxrss` of a new process begins with that of its parent; the entry VmHWM does not.
+    """
+    found = re.search(rf"^{kind}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"/proc/self/status: expected {kind}, found none. Is this Linux, 4.5 or newer?")
+    return 1024 * int(found[1])
+
+
+def in_new_process(work: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
+    """What `work` gives in a process of its own, whose memory can be measured."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(work, *arguments, **settings).result()
 
 
 def seconds_of(work: Callable[[], object], *, clock: Callable[[], float]) -> float:
@@ -95,11 +108,14 @@ def in_turn(
 
     So what else the machine does at a time holds up all of them.
     """
-    times: dict[str, list[float]] = {name: [] for name in works}
-    for _ in range(repeats):
-        for name, work in works.items():
-            times[name].append(seconds_of(work, clock=clock))
-    return {name: median(of_one) for name, of_one in times.items()}
+    turns = [{name: seconds_of(works[name], clock=clock) for name in works} for _ in range(repeats)]
+    return {name: median(turn[name] for turn in turns) for name in works}
+
+
+def best_size(step: Callable[[int], object], sizes: Sequence[int], *, clock: Callable[[], float]) -> int:
+    """The size at which a step is fastest; the first is repeated: it warms up."""
+    seconds = {size: seconds_of(lambda size=size: step(size), clock=clock) for size in (sizes[0], *sizes)}
+    return min(seconds, key=seconds.__getitem__)
 
 
 class Operators:
@@ -190,6 +206,31 @@ def line(
     return dict(zip(COLUMNS, cells, strict=True))
 
 
+def lines(
+    what: str, unit: str, ours: float, peers: Mapping[str, float], *, goals: Mapping[str, float], **more: Any
+) -> list[dict[str, Any]]:
+    """A line for each peer's rate; some have a goal for the ratio."""
+    return [
+        line(what, unit, ours, better="more", against=name, peer=peer, least_ratio=goals.get(name), **more)
+        for name, peer in peers.items()
+    ]
+
+
+def write_tsv(
+    file: Path | None, columns: Sequence[str], rows: Iterable[Mapping[str, Any]], *, heading: str = ""
+) -> list[str]:
+    """Write a table, of numbers in four digits, unless there is no file; gives its lines."""
+    from condenser.files import atomic_write
+
+    cells = ([row.get(name, "") for name in columns] for row in rows)
+    table = ["\t".join(f"{c:.4g}" if isinstance(c, float) else str(c) for c in row) for row in cells]
+    table = ["\t".join(columns), *table]
+    if file is not None:
+        with atomic_write(file) as out:
+            out.write("".join(f"{row}\n" for row in [*filter(None, [heading]), *table]).encode())
+    return table
+
+
 def load_config(overlays: Sequence[Path]) -> dict[str, Any]:
     """config.yaml and the papers' tables with these overlays, validated as by the workflow."""
     import yaml
@@ -210,16 +251,17 @@ def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
     the shape of BERT-base and new weights. `data/` are the canonical files and `tokens.0-of-1` their shard.
     """
     import torch
+    from jobs import tokenise
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     from condenser.data import sources
-    from condenser.data.tokens import Tokenizer, tokenise_collection
+    from condenser.data.tokens import Tokenizer
     from condenser.model.backbone import backbone_from
     from condenser.model.backbone_sources import embedded_folder
 
     torch.set_num_threads(threads)
     folder.mkdir(parents=True)
-    origin = embedded_folder()
+    origin, data = embedded_folder(), folder / "data"
     if long:
         torch.manual_seed(0)
         BertModel(BertConfig(max_position_embeddings=512)).save_pretrained(folder / "base")
@@ -227,16 +269,7 @@ def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
         origin = folder / "base"
     for name, pooling, normalised in (("model", "mean", True), ("cls", "cls", False)):
         backbone_from(origin, folder / name, seed=0, pooling=pooling, normalised=normalised)
-    dataset = load_config([])["datasets"]["msmarco"]
-    (folder / "data").mkdir()
-    sources.collect(folder / "data", {}, dataset)
-    tokenise_collection(
-        folder / "data" / "collection.jsonl",
-        folder / "data" / "doc_ids.txt",
-        folder / "tokens.0-of-1",
-        Tokenizer(folder / "model"),
-        shard="0-of-1",
-        multiple_of=1024,
-        leading_separator=False,
-        batch_size=512,
-    )
+    data.mkdir()
+    sources.collect(data, {}, load_config([])["datasets"]["msmarco"])
+    tokens = folder / "tokens.0-of-1"
+    tokenise(data / "collection.jsonl", data / "doc_ids.txt", tokens, Tokenizer(folder / "model"))

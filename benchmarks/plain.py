@@ -43,13 +43,8 @@ class PaddedTexts(NamedTuple):
         """
         lengths = self.mask.sum(dim=1)
         order = lengths.argsort(descending=True, stable=True) if careful else torch.arange(len(lengths))
-        return [
-            (
-                rows,
-                PaddedTexts(*(part[rows, : int(lengths[rows].max()) if careful else None] for part in self)),
-            )
-            for rows in order.split(size)
-        ]
+        widths = ((rows, int(lengths[rows].max()) if careful else None) for rows in order.split(size))
+        return [(rows, PaddedTexts(*(part[rows, :width] for part in self))) for rows, width in widths]
 
 
 def rows_of(inputs: MaskedRows | Rows) -> Rows:
@@ -128,7 +123,7 @@ class PlainStep:
     """Steps of AdamW on a plain model; `careful` as `PaddedTexts.chunks` has it."""
 
     def __init__(
-        self, model: nn.Module, *, device: torch.device, precision: str, rows_per_chunk: int, careful: bool
+        self, model: nn.Module, device: torch.device, precision: str, rows_per_chunk: int, *, careful: bool
     ) -> None:
         self.model = model.to(device).train()
         self.device, self.precision = device, precision
@@ -217,24 +212,13 @@ def check_retriever(ours: Retriever, plain: PlainStep, chunks: Sequence[Any], wi
         AssertionError: they differ, without dropout and in float32, by more than rounding.
     """
     place = torch.device("cpu")
-    checked = PlainStep(
-        plain.model,
-        device=place,
-        precision="fp32",
-        rows_per_chunk=plain.rows_per_chunk,
-        careful=plain.careful,
-    )
+    checked = PlainStep(plain.model, place, "fp32", plain.rows_per_chunk, careful=plain.careful)
     ours.eval()
     checked.model.eval()
-    groups = [[chunk for chunk in chunks if chunk.group == name] for name in widths]
-    left, right = (_in_order((chunk.rows, ours(chunk.inputs)) for chunk in group) for group in groups)
-    loss = in_batch_loss(left, right, scale=20.0)
-    plain_loss = checked.finetuning_loss(
-        *(
-            padded_texts(group, width=width, device=place)
-            for group, width in zip(groups, widths.values(), strict=True)
-        )
-    )
+    groups = {name: [chunk for chunk in chunks if chunk.group == name] for name in widths}
+    vectors = (_in_order((chunk.rows, ours(chunk.inputs)) for chunk in group) for group in groups.values())
+    texts = (padded_texts(group, width=widths[name], device=place) for name, group in groups.items())
+    loss, plain_loss = in_batch_loss(*vectors, scale=20.0), checked.finetuning_loss(*texts)
     torch.testing.assert_close(loss, plain_loss, rtol=1e-4, atol=1e-4)
     loss.backward()
     plain_loss.backward()
@@ -263,7 +247,6 @@ def _alone(chunk: Any) -> Any:
 def _plain_bert(backbone: Bert) -> BertModel:
     config = BertConfig(**backbone.config.model_dump(), attn_implementation="sdpa")
     bert = BertModel(config, add_pooling_layer=False)
-    bert.load_state_dict(
-        {name: value for name, value in backbone.state_dict().items() if "pooler" not in name}
-    )
+    weights = {name: value for name, value in backbone.state_dict().items() if "pooler" not in name}
+    bert.load_state_dict(weights)
     return bert

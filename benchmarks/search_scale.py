@@ -9,7 +9,7 @@ Writes random vectors into the folder, `dim * 4` bytes a row (27 GB for the seco
 with `search_shard` in a new process, and removes them. Writes one line for each size:
 
     before_mb       resident memory before the search: Python and its packages
-    peak_mb         the most resident memory at any time (ru_maxrss)
+    peak_mb         the most resident memory at any time (VmHWM)
     anonymous_mb    the most of it that is not a page of a file, sampled every 20 ms
     query_block_mb  the queries that are searched together
     beyond_mb       peak_mb minus query_block_mb
@@ -20,21 +20,24 @@ and prints how they change from the smallest size to the largest.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
-import re
-import resource
 import shutil
 import sys
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+
+import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from measuring import in_new_process, resident_bytes, write_tsv
+
 from condenser import program
+from condenser.files import atomic_write, load_npy
+from condenser.retrieve.exact import QUERIES_PER_PRODUCT
+from condenser.retrieve.search import search_shard
 
 MB = 1e6
 COLUMNS = (
@@ -44,26 +47,30 @@ COLUMNS = (
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="a new one, for the vectors")
-    parser.add_argument("--dim", type=int, required=True)
     parser.add_argument("--rows", type=int, required=True, help="passages of the smallest size")
     parser.add_argument("--factors", type=int, nargs="+", required=True, help="sizes, in multiples of --rows")
-    parser.add_argument("--queries", type=int, required=True)
-    parser.add_argument("--depth", type=int, required=True)
-    parser.add_argument("--block-rows", type=int, required=True)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--seed", type=int, required=True)
+    for name in ("dim", "queries", "depth", "block-rows", "threads", "seed"):
+        parser.add_argument(f"--{name}", type=int, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    arguments = parser.parse_args(argv)
-    arguments.folder.mkdir(parents=True)
+    given = parser.parse_args(argv)
+    given.folder.mkdir(parents=True)
+    asked = {name: getattr(given, name) for name in ("dim", "queries", "depth", "threads")}
+    measured = []
     try:
-        measured = _measure_sizes(arguments)
+        write_vectors(given.folder / "queries.npy", given.queries, given.dim, seed=given.seed)
+        for factor in given.factors:
+            rows = given.rows * factor
+            write_vectors(given.folder / "passages.npy", rows, given.dim, seed=given.seed + factor)
+            sizes = {"depth": given.depth, "block_rows": given.block_rows, "threads": given.threads}
+            found = in_new_process(measure_search, given.folder, **sizes)
+            measured.append({"rows": rows, **asked, **found, "us_per_row": found["seconds"] / rows * 1e6})
+            print(
+                *write_tsv(given.output, COLUMNS, measured)[-1 if measured[1:] else 0 :], sep="\n", flush=True
+            )
     finally:
-        shutil.rmtree(arguments.folder)
-    _write_table(measured, arguments.output)
+        shutil.rmtree(given.folder)
     first, last = measured[0], measured[-1]
     times = {name: last[name] / first[name] for name in ("rows", "seconds")}
     more = {name: last[name] - first[name] for name in ("anonymous_mb", "peak_mb")}
@@ -73,107 +80,52 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
 
 
-def _measure_sizes(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    queries, passages = arguments.folder / "queries.npy", arguments.folder / "passages.npy"
-    write_vectors(queries, arguments.queries, arguments.dim, seed=arguments.seed)
-    measured = []
-    print("\t".join(COLUMNS))
-    for factor in arguments.factors:
-        rows = arguments.rows * factor
-        write_vectors(passages, rows, arguments.dim, seed=arguments.seed + factor)
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-            found = process.submit(
-                measure_search,
-                arguments.folder,
-                depth=arguments.depth,
-                block_rows=arguments.block_rows,
-                threads=arguments.threads,
-            ).result()
-        settings = {name: getattr(arguments, name) for name in ("dim", "queries", "depth", "threads")}
-        line = {"rows": rows, **settings, **found, "us_per_row": found["seconds"] / rows * 1e6}
-        print("\t".join(_cells(line)), flush=True)
-        measured.append(line)
-    return measured
-
-
-def write_vectors(file: Path, rows: int, dim: int, *, seed: int) -> None:
+def write_vectors(file: Path, rows: int, dim: int, *, seed: int) -> Path:
     """Write random normal numbers, float32 [row, dim], a few MB at a time."""
-    import numpy as np
-
-    from condenser.files import atomic_write
-
-    rng = np.random.default_rng(seed)
-    step = max(1, (1 << 22) // dim)
+    rng, step = np.random.default_rng(seed), max(1, (1 << 22) // dim)
     header = {"descr": "<f4", "fortran_order": False, "shape": (rows, dim)}
     with atomic_write(file) as opened:
         np.lib.format.write_array_header_1_0(opened, header)
         for start in range(0, rows, step):
             vectors = rng.standard_normal((min(step, rows - start), dim), dtype=np.float32)
             opened.write(vectors.data)
+    return file
+
+
+def search(
+    passages: Path, queries: Path, *, depth: int, block_rows: int, threads: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best rows of each query, and their scores."""
+    with TemporaryDirectory(dir=passages.parent) as work:
+        rows, scores = Path(work, "rows.npy"), Path(work, "scores.npy")
+        search_shard(
+            passages, queries, rows, scores, first_row=0, depth=depth, block_rows=block_rows, threads=threads,
+            work_folder=Path(work, "work"),
+        )  # fmt: skip
+        return np.array(load_npy(rows)), np.array(load_npy(scores))
 
 
 def measure_search(folder: Path, *, depth: int, block_rows: int, threads: int) -> dict[str, float]:
     """Search `passages.npy` with `queries.npy`; gives seconds, and MB of this process."""
-    from condenser.files import load_npy
-    from condenser.retrieve.exact import QUERIES_PER_PRODUCT
-    from condenser.retrieve.search import search_shard
-
-    before, anonymous = resident_mb("VmRSS"), [0.0]
-    done = threading.Event()
+    before, anonymous, done = resident_bytes("VmRSS") / MB, [0.0], threading.Event()
 
     def watch() -> None:
         while not done.wait(0.02):
-            anonymous.append(resident_mb("RssAnon"))
+            anonymous.append(resident_bytes("RssAnon") / MB)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    began = time.perf_counter()
-    search_shard(
-        folder / "passages.npy",
-        folder / "queries.npy",
-        folder / "rows.npy",
-        folder / "scores.npy",
-        first_row=0,
-        depth=depth,
-        block_rows=block_rows,
-        threads=threads,
-        work_folder=folder / "work",
-    )
+    began, queries = time.perf_counter(), folder / "queries.npy"
+    search(folder / "passages.npy", queries, depth=depth, block_rows=block_rows, threads=threads)
     seconds = time.perf_counter() - began
     done.set()
     watcher.join()
-    shutil.rmtree(folder / "work", ignore_errors=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / MB
-    num_queries, dim = load_npy(folder / "queries.npy").shape
-    block = min(num_queries, QUERIES_PER_PRODUCT) * dim * 4 / MB
+    num_queries, dim = load_npy(queries).shape
+    peak, block = resident_bytes("VmHWM") / MB, min(num_queries, QUERIES_PER_PRODUCT) * dim * 4 / MB
     return {
-        "seconds": seconds,
-        "before_mb": before,
-        "peak_mb": peak,
-        "anonymous_mb": max(anonymous),
-        "query_block_mb": block,
-        "beyond_mb": peak - block,
-    }
-
-
-def resident_mb(kind: str) -> float:
-    """`VmRSS`, or another entry of Linux's /proc/self/status, in MB."""
-    found = re.search(rf"^{kind}:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
-    if found is None:
-        raise ValueError(f"/proc/self/status: expected {kind}, found none. Is this Linux, 4.5 or newer?")
-    return int(found[1]) * 1024 / MB
-
-
-def _cells(line: dict[str, Any]) -> list[str]:
-    return [f"{line[name]:.4g}" if isinstance(line[name], float) else str(line[name]) for name in COLUMNS]
-
-
-def _write_table(measured: list[dict[str, Any]], output: Path) -> None:
-    from condenser.files import atomic_write
-
-    lines = ["\t".join(COLUMNS), *("\t".join(_cells(line)) for line in measured)]
-    with atomic_write(output) as file:
-        file.write("".join(f"{line}\n" for line in lines).encode())
+        "seconds": seconds, "before_mb": before, "peak_mb": peak, "anonymous_mb": max(anonymous),
+        "query_block_mb": block, "beyond_mb": peak - block,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,128 +1,66 @@
-"""Measure the stages that compute on a GPU: seconds of an update, share of the peak, memory.
+"""Updates of the jobs that compute on a GPU, on random tokens: inputs, what they compute, seconds, memory.
 
-    python benchmarks/steps.py --folder /tmp/steps --configfile configs/paper.yaml --dataset msmarco \\
-        --updates 22 --blocks 12 --device cuda --precisions bf16 fp32 --threads 8 --output steps.tsv
-
-Runs the stages themselves (pre-training of --models, with the gradient cache and without it where they may
-use it; fine-tuning, `train`; encoding) on random tokens, with the settings of config.yaml and the given
-files. The texts are as long as the plan assumes for the data set (docs/using.md), or as --tokens and
---variation say. The backbone has the shape of the checkpoint of the first model and new weights, or is
---initial. All stages start from it, with a new head where they need one. Needs no network. The folder is
-made and removed.
-
-Each measurement runs in a new process. The table has a line for each, with means and rates of an update
-(for encoding, of a block of rows) without the first two:
-
-    items, tokens        blocks, documents, queries or passages; tokens with specials, without padding
-    flops                of matrix products (condenser.pipeline.costs.arithmetic); nan for a
-                         masked language model without a Condenser head, which the plan does not count
-    median_s, best_s     from the end of one update to the end of the next, without saving checkpoints
-    items_per_s, tokens_per_s, share_of_peak     by the median
-    product_flops_per_s  the peak: one large matrix product, best of 1.5 s in the same process
-    memory_bytes         the most that tensors used on a GPU; on a CPU, what was resident
-    note                 why there is no measurement
-
-An update ends when the norm of its gradient has arrived from the device. On a GPU the optimiser may still
-run then, and counts for the next update. A block ends when its embeddings are on the processor.
+The jobs are pre-training, fine-tuning (`train`) and `encode`. All start from a backbone with new weights,
+with a new head where they need one. An update ends when the norm of its gradient has arrived from the device;
+on a GPU the optimiser may still run then, and counts for the next update. A block of an encoding ends when
+its embeddings are on the processor.
 """
 
 from __future__ import annotations
 
-import argparse
+import logging
 import math
-import multiprocessing
-import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
-from itertools import product
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+import jobs
+import numpy as np
+import torch
+from measuring import ROOT, Operators, peak_bytes
+from plain import rows_of
+from torch import nn
 
-import measuring
-from measuring import ROOT, load_config
-
-if TYPE_CHECKING:
-    from watched_stages import Update
-
-    from condenser.pipeline.costs.arithmetic import Shape
+from condenser import experiment, kinds
+from condenser.data.records import Query, TrainExample, write_examples, write_queries
+from condenser.data.text_files import TextFiles
+from condenser.data.tokens import Tokenizer, packed_counts
+from condenser.files import save_npy
+from condenser.model.backbone import new_backbone
+from condenser.model.devices import Compute
+from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
+from condenser.model.text_vector import read_text_vector
+from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, Chunk, Shape
+from condenser.pipeline.costs.data import checkpoint_shape
+from condenser.pipeline.costs.tables import Tables
+from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries
+from condenser.shards import shard_files
+from condenser.systems import biencoder
+from condenser.train.examples import TrainingFiles
+from condenser.train.loop import Run, StepRecord
+from condenser.train.machine import Machine, training_machine
+from condenser.train.masked_texts import MaskedRows
+from condenser.train.pretrain import pretrain
 
 TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
 LEFT_OUT = 2  # first updates, in which memory is allocated and kernels are chosen
-COLUMNS = (
-    "stage", "gradient_cache", "precision", "device", "threads", "torch", "updates", "items", "tokens",
-    "flops", "median_s", "best_s", "items_per_s", "tokens_per_s", "product_flops_per_s", "share_of_peak",
-    "memory_bytes", "note",
-)  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--folder", type=Path, required=True, help="a new one, for inputs and results")
-    add("--configfile", type=Path, nargs="*", default=[ROOT / "configs" / "paper.yaml"], help="overlays")
-    add("--dataset", default="msmarco", help="whose lengths of texts and recipe; msmarco")
-    add("--tokens", type=float, help="mean length of a passage, instead of the data set's")
-    add("--variation", type=float, default=0.0, help="of --tokens: standard deviation over mean; 0")
-    add("--initial", type=Path, help="a Hugging Face folder, instead of new weights")
-    add("--models", nargs="+", default=["condenser", "cocondenser"], help="names under models")
-    add("--caches", nargs="+", choices=["always", "never"], default=["always", "never"])
-    add("--updates", type=int, required=True, help="of each training")
-    add("--blocks", type=int, required=True, help="of encode.block_rows passages")
-    add("--device", required=True, choices=["auto", "cpu", "cuda"])
-    add("--precisions", required=True, nargs="+", choices=["auto", "fp32", "bf16", "fp16"])
-    add("--threads", type=int, required=True)
-    add("--output", type=Path, required=True)
-    given = parser.parse_args(argv)
-    if min(given.updates, given.blocks) <= LEFT_OUT:
-        raise ValueError(f"--updates, --blocks: expected more than {LEFT_OUT}, which are left out.")
-    config = load_config(given.configfile)
-    stages = {name: settings_of(name, config, given.dataset) for name in [*given.models, "train", "encode"]}
-    counts = dict.fromkeys(stages, given.updates) | {"encode": given.blocks}
-    inputs = {"dataset": given.dataset, "mean_tokens": given.tokens, "variation": given.variation}
-    inputs |= {"counts": counts, "initial": given.initial}
-    rows: list[dict[str, Any]] = []
-    given.folder.mkdir(parents=True)
-    try:
-        in_new_process(make_inputs, given.folder, config, stages, **inputs)
-        for precision, (stage, settings) in product(given.precisions, stages.items()):
-            for cache in given.caches if "gradient_cache" in settings else [""]:
-                row = {"stage": stage, "gradient_cache": cache, "precision": precision}
-                row |= {"device": given.device, "threads": given.threads}
-                chosen = {**settings, "gradient_cache": cache} if cache else settings
-                options = {"row": row, "count": counts[stage], "seed": config["seed"]}
-                try:
-                    row = in_new_process(measure, given.folder, chosen, **options)
-                except BrokenProcessPool:
-                    row["note"] = "does not fit: its process was killed. Is the memory full?"
-                rows.append(row)
-                write_table(rows, given.output)
-                shutil.rmtree(given.folder / "work", ignore_errors=True)
-    finally:
-        shutil.rmtree(given.folder)
-
-
-def settings_of(stage: str, config: Mapping[str, Any], dataset: str) -> dict[str, Any]:
-    """What a stage is told: a model's entry, the recipe of a data set, or that with the block `encode`.
+def settings_of(job: str, config: Mapping[str, Any], dataset: str = "msmarco") -> dict[str, Any]:
+    """What a job is told: a model's entry, the recipe of a data set, or that with the block `encode`.
 
     A model that needs the head of another gets a new one of the same shape.
     """
-    from condenser import experiment
-
-    if stage in ("train", "encode"):
+    if job in ("train", "encode"):
         recipe = experiment.recipe(config, config["datasets"][dataset]["recipe"])
-        return recipe | config["encode"] if stage == "encode" else recipe
-    if stage not in config["models"]:
-        raise ValueError(f"--models: expected some of {', '.join(config['models'])}, got {stage}.")
-    settings = config["models"][stage]
-    entries = (config["models"][name] for name in experiment.chain(config, stage))
+        return recipe | config["encode"] if job == "encode" else recipe
+    settings: dict[str, Any] = config["models"][job]
+    entries = (config["models"][name] for name in experiment.chain(config, job))
     heads = (entry.get("new_head") or entry for entry in entries)
     head = next((head for head in heads if "skip_from" in head), None)
     if "new_head" in settings and head:
@@ -130,93 +68,283 @@ def settings_of(stage: str, config: Mapping[str, Any], dataset: str) -> dict[str
     return settings
 
 
-def in_new_process(work: Callable[..., Any], *arguments: Any, **settings: Any) -> Any:
-    """What `work` gives in a process of its own, whose memory can be measured."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        return process.submit(work, *arguments, **settings).result()
-
-
-def write_table(rows: Sequence[Mapping[str, Any]], output: Path) -> None:
-    """Write all rows, and print the last one, the first time below the header."""
-    from condenser.files import atomic_write
-
-    cells = [COLUMNS, *([row.get(name, "") for name in COLUMNS] for row in rows)]
-    lines = ["\t".join(f"{c:.6g}" if isinstance(c, float) else str(c) for c in row) for row in cells]
-    with atomic_write(output) as file:
-        file.write("".join(f"{line}\n" for line in lines).encode())
-    print(*(lines if len(rows) == 1 else lines[-1:]), sep="\n", flush=True)
-
-
-def make_inputs(folder: Path, config: dict[str, Any], stages: Mapping[str, Any], **options: Any) -> None:
-    """Write the inputs of all stages."""
-    from random_inputs import write_inputs
-
-    from condenser.pipeline.costs.tables import Tables
-
-    write_inputs(folder, config, stages, tables=Tables(TABLES), **options)
-
-
 def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
-    """The backbone's dimensions, with the head that a stage gives it."""
-    from condenser.model.text_vector import read_text_vector
-    from condenser.pipeline.costs.data import checkpoint_shape
-    from condenser.pipeline.costs.tables import Tables
-
+    """The backbone's dimensions, with the head that a job gives it."""
     backbone = folder / "backbone"
     model = {"source": "folder", "path": backbone, "pooling": read_text_vector(backbone).pooling}
-    shape = checkpoint_shape(model, Tables(TABLES))
     head = settings.get("new_head") or settings
-    return replace(shape, num_head_layers=head.get("num_head_layers", 0))
+    return replace(checkpoint_shape(model, Tables(TABLES)), num_head_layers=head.get("num_head_layers", 0))
+
+
+def write_inputs(
+    folder: Path, config: dict[str, Any], asked: Mapping[str, Any], counts: Mapping[str, int]
+) -> None:
+    """Write a backbone, and random tokens that last for `counts` batches of each job.
+
+    The backbone has the shape of the checkpoint below the first model of `asked`. Texts are as long as the
+    plan assumes for `msmarco`. Queries, examples and ids go with the tokens of `train`.
+    """
+    random, tables, msmarco = (
+        np.random.default_rng(config["seed"]),
+        Tables(TABLES),
+        config["datasets"]["msmarco"],
+    )
+    checkpoint = experiment.root(config, next(name for name in asked if name in config["models"]))
+    wanted = checkpoint_shape(config["models"][checkpoint], tables)
+    texts = (f"w{number} w{number}" for number in range(wanted.vocab_size))
+    names = ("num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions")
+    shape = dict(zip(names, astuple(wanted), strict=False))  # without the head's layers
+    new_backbone(folder / "backbone", shape=shape, texts=texts, seed=config["seed"])
+    for job, settings in asked.items():
+        home = experiment.home(config, job, "msmarco") if job in config["models"] else "msmarco"
+        num_rows = _rows_needed(job, settings, counts[job])
+        write_random_texts(folder, job, assumed_passages(config["datasets"][home], tables), num_rows, random)
+        if job == "train":
+            num_queries, sample = counts[job] * settings["batch_size"], settings["negatives"]["sample"]
+            queries = assumed_queries(msmarco, msmarco["train_split"], tables)
+            write_random_tokens(folder, "queries.train", queries, num_queries, random)
+            write_queries(folder / "queries.jsonl", (Query(str(row), "") for row in range(num_queries)))
+            drawn = (random.choice(num_rows, size=1 + sample, replace=False) for _ in range(num_queries))
+            ids = (tuple(map(str, rows)) for rows in drawn)
+            examples = (TrainExample(str(row), some[:1], some[1:]) for row, some in enumerate(ids))
+            write_examples(folder / "examples.jsonl", examples)
+
+
+def _rows_needed(job: str, settings: Mapping[str, Any], count: int) -> int:
+    """Texts for `count` batches of a job."""
+    if job == "encode":
+        return count * settings["block_rows"] + 1  # a block ends when the next one begins
+    if job == "train":
+        passages = settings["batch_size"] * settings["passages_per_query"]
+        return max(count * passages, 1 + settings["negatives"]["sample"])
+    return 2 * count * settings["batch_size"]  # an objective may leave out short texts
+
+
+def write_random_texts(
+    folder: Path, job: str, texts: Texts, num_rows: int, random: np.random.Generator
+) -> None:
+    """The tokens and ids of a job's passages."""
+    write_random_tokens(folder, f"{job}.0-of-1", texts, num_rows, random)
+    (folder / f"{job}.doc_ids.txt").write_text("".join(f"{row}\n" for row in range(num_rows)))
+
+
+def write_random_tokens(
+    folder: Path, name: str, texts: Texts, num_rows: int, random: np.random.Generator
+) -> None:
+    """A token shard whose rows are as long as random rows of the sample `texts`."""
+    sentences = [texts.sentences[row] for row in random.choice(texts.num_rows, size=num_rows)]
+    lengths = np.array([length for row in sentences for length in row])
+    tokenizer = Tokenizer(folder / "backbone")
+    tokens = random.choice(tokenizer.random_ids, size=lengths.sum()).astype(tokenizer.dtype)
+    parts = (tokens, packed_counts(lengths), packed_counts(np.array([len(row) for row in sentences])))
+    for file, numbers in zip(shard_files(folder / name), parts, strict=True):
+        save_npy(file, numbers)
+
+
+class Update(NamedTuple):
+    """What a job computed from `began` until `ended`, in seconds of `run_updates`' clock."""
+
+    ended: float
+    items: int
+    tokens: int
+    chunks: list[Chunk]
+    began: float  # NaN for the first update
+
+
+class DoesNotFit(Exception):
+    """The memory is too small for what was to be measured."""
+
+
+class _Enough(Exception):
+    """All updates that were asked for have been computed."""
+
+
+def run_updates(
+    job: str,
+    folder: Path,
+    settings: Mapping[str, Any],
+    machine: Machine,
+    *,
+    count: int,
+    seed: int,
+    shape: Shape,
+    between: Callable[[StepRecord], None] | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+    profile: Operators | None = None,
+) -> list[Update]:
+    """The first `count` updates of a job, or blocks of an encoding.
+
+    Args:
+        between: called after each update of a training; no update's time.
+        clock: seconds.
+        profile: told of one more update, which is not among those that are returned.
+
+    Raises:
+        DoesNotFit: the job needs more memory than there is, or than the settings' memory_gb.
+        ValueError: too few texts are long enough for so many updates.
+    """
+    if settings.get("gradient_cache") == "never" and machine.processes.device.type == "cpu":
+        _refuse_large_graphs(settings, shape)
+    watch = _Watch(count, settings.get("block_rows", 0), between, clock, profile)
+    try:
+        with _less_memory_refused():
+            _run(job, folder, settings, machine, watch, seed=seed)
+    except _Enough:
+        return watch.updates
+    except torch.OutOfMemoryError as error:
+        raise DoesNotFit(str(error).partition("\n")[0]) from error
+    raise ValueError(f"expected longer texts: {job} ended after {len(watch.updates)} updates.")
+
+
+def _run(
+    job: str, folder: Path, settings: Mapping[str, Any], machine: Machine, watch: _Watch, *, seed: int
+) -> None:
+    """Call the job on the files of `write_inputs`; only this function knows how."""
+    backbone, tokens, work = folder / "backbone", folder / f"{job}.0-of-1", folder / "work"
+    if job == "encode":
+        compute = Compute(machine.processes.device, machine.precision)
+        sizes = {name: settings[name] for name in ("batch_tokens", "block_rows")}
+        hook = nn.modules.module.register_module_forward_pre_hook(watch.on_forward)
+        try:
+            jobs.encode(backbone, tokens, compute, max_tokens=settings["lengths"]["passage"], **sizes)
+        finally:
+            hook.remove()
+        return
+    doc_ids = folder / f"{job}.doc_ids.txt"
+    run = Run(
+        {**settings, "epochs": 1, "updates": None},  # which has at least as many updates as are measured
+        seed, machine.precision, machine.processes, fingerprint=job, work_folder=work,
+        checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0, on_step=watch.on_step,
+    )  # fmt: skip
+    if job == "train":
+        texts = TextFiles([tokens], folder / "queries.train", doc_ids, folder / "queries.jsonl")
+        biencoder.train(TrainingFiles([folder / "examples.jsonl"], texts), backbone, work / "model", run)
+    else:
+        objective = kinds.load("objectives", settings["objective"]).training
+        pretrain(objective, [tokens], backbone, work / "model", run, title=job, doc_ids=doc_ids)
+
+
+@dataclass
+class _Watch:
+    """Collects `count` updates without changing them, then ends the job by raising `_Enough`."""
+
+    count: int
+    block_rows: int
+    between: Callable[[StepRecord], None] | None
+    clock: Callable[[], float]
+    profile: Operators | None
+    updates: list[Update] = field(default_factory=list)
+    began: float = math.nan
+    passes: list[Rows] = field(default_factory=list)  # of the current block
+
+    def _note(self, items: int, tokens: int, chunks: list[Chunk], record: StepRecord | None = None) -> None:
+        if self.profile and len(self.updates) == self.count:
+            self.profile.stop()
+            raise _Enough
+        self.updates.append(Update(self.clock(), items, tokens, chunks, self.began))
+        if record is not None and self.between is not None:
+            self.between(record)
+        if len(self.updates) == self.count:
+            if not self.profile:
+                raise _Enough
+            self.profile.start()
+        self.began = self.clock()
+
+    def on_step(self, record: StepRecord) -> None:
+        """Note an update, as the hook of a training."""
+        chunks = [
+            _size(
+                rows_of(part.inputs),
+                len(part.inputs.masked.tokens) if isinstance(part.inputs, MaskedRows) else 0,
+            )
+            for part in record.batch.content.chunks
+        ]
+        self._note(record.batch.num_items, record.batch.num_tokens, chunks, record)
+
+    def on_forward(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        """Note the blocks of an encoding, as PyTorch's hook before every forward pass of a module.
+
+        A block has ended when the first pass of the next one begins, so one more row must be encoded.
+        """
+        if isinstance(module, Retriever):
+            if sum(len(rows.lengths) for rows in self.passes) == self.block_rows:
+                done, self.passes = self.passes, []
+                num_tokens = sum(rows.layout.num_tokens for rows in done)
+                self._note(self.block_rows, num_tokens, [_size(rows) for rows in done])
+            self.passes.append(inputs[0])
+
+
+def _size(rows: Rows, num_masked: int = 0) -> Chunk:
+    widths = [(group.num_rows, group.width) for group in rows.layout.groups]
+    places, squares = (float(sum(num * width**power for num, width in widths)) for power in (1, 2))
+    return Chunk(len(rows.lengths), len(rows.ids), places, squares, num_masked)
+
+
+@contextmanager
+def _less_memory_refused() -> Iterator[None]:
+    """Raise `DoesNotFit` when a training logs that it goes on with less memory."""
+    log = logging.getLogger("condenser.train.memory")
+
+    def refuse(record: logging.LogRecord) -> bool:
+        raise DoesNotFit(f"does not fit: {record.getMessage()}")
+
+    log.setLevel(logging.INFO)
+    log.addFilter(refuse)
+    try:
+        yield
+    finally:
+        log.removeFilter(refuse)
+
+
+def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
+    """Refuse a training without the gradient cache if the graphs of a batch may need more than memory_gb.
+
+    A GPU refuses by itself what does not fit. A CPU would kill the process, or another one. A contrast is
+    of two texts an item.
+    """
+    _, tokens = kinds.load("objectives", settings["objective"]).longest_row(settings)
+    num_rows, width = 2 * settings["batch_size"], tokens + 2
+    num_tokens = num_rows * width
+    num_masked = num_tokens * settings.get("mask_probability", 0.0)
+    longest = Chunk(num_rows, num_tokens, num_tokens, num_tokens * width, num_masked)
+    needed_gb = 4e-9 * shape.graph_numbers([longest])
+    if needed_gb > settings["memory_gb"]:
+        raise DoesNotFit(f"does not fit: graphs of up to {needed_gb:.3g} GB, memory_gb is less")
 
 
 def measure(
-    folder: Path,
-    settings: Mapping[str, Any],
-    *,
-    row: Mapping[str, Any],
-    count: int,
-    seed: int,
-    peak: float | None = None,
-) -> dict[str, Any]:
-    """Run `count` updates of a stage in this process; gives `row` with the columns that are now known.
+    job: str, folder: Path, settings: Mapping[str, Any], machine: dict[str, Any], *, count: int, peak: float
+) -> dict[str, float]:
+    """The rates of an update of a job (of a block of an encoding), without the first two of `count`.
 
     Args:
-        peak: operations a second of a large matrix product; None measures it.
+        machine: device, precision and threads.
+        peak: operations a second of a large matrix product.
+
+    Raises:
+        DoesNotFit: the memory is too small.
     """
-    import numpy as np
-    import torch
-    from watched_stages import DoesNotFit, run_updates
-
-    from condenser.pipeline.costs.measure import measure_device
-    from condenser.train.machine import training_machine
-
-    shape, stage, threads = shape_of(folder, settings), row["stage"], row["threads"]
-    with training_machine(device=row["device"], precision=row["precision"], threads=threads) as machine:
-        place, kind = machine.processes.device, machine.precision
-        row = {**row, "precision": kind, "device": machine.device_name, "torch": torch.__version__}
-        try:
-            updates = run_updates(stage, folder, settings, machine, count=count, seed=seed, shape=shape)
-        except DoesNotFit as error:
-            return {**row, "note": str(error)}
-    memory = measuring.peak_bytes(place)
-    clock = time.perf_counter
-    peak = peak or measure_device(place, precision=kind, threads=threads, clock=clock).flops_per_s
-    seconds = np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]
-    updates, median = updates[LEFT_OUT:], float(np.median(seconds))
-    items, tokens = (float(np.mean(counts)) for counts in zip(*(one[1:3] for one in updates), strict=True))
-    flops = sum(flops_of(one, shape, settings) for one in updates) / len(updates)
+    shape = shape_of(folder, settings)
+    with training_machine(**machine) as found:
+        updates = run_updates(job, folder, settings, found, count=count, seed=0, shape=shape)
+        memory = peak_bytes(found.processes.device)
+    seconds = float(np.median(np.diff([update.ended for update in updates])[LEFT_OUT - 1 :]))
+    updates = updates[LEFT_OUT:]
+    items, tokens, flops = (
+        sum(numbers) / len(updates) / seconds
+        for numbers in zip(*((u.items, u.tokens, flops_of(u, shape, settings)) for u in updates), strict=True)
+    )
     return {
-        **row, "updates": len(updates), "items": items, "tokens": tokens, "flops": flops,
-        "median_s": median, "best_s": float(seconds.min()), "items_per_s": items / median,
-        "tokens_per_s": tokens / median, "product_flops_per_s": peak,
-        "share_of_peak": flops / median / peak, "memory_bytes": memory,
+        "seconds": seconds, "items_per_s": items, "tokens_per_s": tokens, "tflops": flops / 1e12,
+        "share_of_peak": flops / peak, "memory_gb": memory / 1e9,
     }  # fmt: skip
 
 
 def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float:
-    """Operations of an update, as docs/using.md counts them."""
-    from condenser.pipeline.costs.arithmetic import TRAINING_PASSES
+    """Operations of an update, as docs/using.md counts them.
 
+    NaN for a masked language model without a Condenser head, which the plan does not count.
+    """
     forward = encoder = sum(map(shape.encoder_flops, update.chunks))
     if "batch_tokens" in settings:
         return encoder
@@ -227,7 +355,3 @@ def flops_of(update: Update, shape: Shape, settings: Mapping[str, Any]) -> float
         return math.nan
     is_cached = settings.get("gradient_cache") == "always"
     return TRAINING_PASSES * forward + is_cached * encoder
-
-
-if __name__ == "__main__":
-    measuring.run(main)

@@ -3,75 +3,49 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from measuring import Form, in_turn, line, shares
-from steps import in_new_process
+import jobs
+from jobs import K1, B
+from measuring import Form, in_new_process, in_turn, lines, shares
 
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, write_queries, write_run
-from condenser.retrieve.bm25 import find_java, index_collection, search_bm25
+from condenser.retrieve.bm25 import find_java, index_collection
 
-K1, B, DEPTH, HEAP_MB = 0.82, 0.68, 200, 1500
+DEPTH = 200
+PEERS = {"Pyserini's batch_search": 1.5, "bm25s with numba and a stemmer": 0.5}  # goals
 
 
 def measure(form: Form) -> list[dict[str, Any]]:
     """Each in a new process, imports and the start of Java included."""
     data, folder = form.inputs / "data", form.work
-    once = list(read_queries(data / "queries.train.jsonl"))
-    queries = [
-        Query(f"{turn}-{query.query_id}", query.text) for turn in range(form.size(1, 50)) for query in once
-    ]
-    write_queries(folder / "queries.jsonl", queries)
-    index_collection(data / "collection.jsonl", folder / "index", threads=form.threads, heap_mb=HEAP_MB)
+    file, once = folder / "queries.jsonl", list(read_queries(data / "queries.train.jsonl"))
+    queries = [Query(f"{n}-{query.query_id}", query.text) for n in range(form.size(1, 50)) for query in once]
+    write_queries(file, queries)
+    collection = data / "collection.jsonl"
+    index_collection(collection, folder / "index", threads=form.threads, heap_mb=jobs.HEAP_MB)
     in_new_process(index_by_bm25s, data, folder)
+    by = dict(zip(("ours", *PEERS), (ours, by_pyserini, by_bm25s), strict=True))
     works = {
-        name: (lambda work=work: in_new_process(work, data, folder, threads=form.threads))
-        for name, work in (("ours", ours), ("pyserini", by_pyserini), ("bm25s", by_bm25s))
+        name: lambda work=work: in_new_process(work, data, folder, threads=form.threads)
+        for name, work in by.items()
     }
     seconds = in_turn(works, repeats=3, clock=form.clock)
-    write_queries(folder / "queries.jsonl", queries[:1])
+    write_queries(file, queries[:1])
     start = in_turn({"ours": works["ours"]}, repeats=3, clock=form.clock)["ours"]
-    rates = {name: len(queries) / of_one for name, of_one in seconds.items()}
-    what, note = (
-        "BM25 of all train queries",
-        f"{len(queries):,} queries, depth {DEPTH}, whole processes, {seconds['ours']:.1f} s",
-    )
-    return [
-        line(
-            what,
-            "queries/s",
-            rates["ours"],
-            better="more",
-            against=name,
-            peer=rates[key],
-            least_ratio=least,
-            profile=shares({"a run of one query": start}, seconds["ours"]),
-            note=note,
-        )
-        for name, key, least in (
-            ("Pyserini's batch_search", "pyserini", 1.5),
-            ("bm25s with numba and a stemmer", "bm25s", 0.5),
-        )
-    ]
+    rates = {name: len(queries) / each for name, each in seconds.items()}
+    return lines(
+        "BM25 of all train queries", "queries/s", rates.pop("ours"), rates, goals=PEERS,
+        profile=shares({"a run of one query": start}, seconds["ours"]),
+        note=f"{len(queries):,} queries, depth {DEPTH}, whole processes, {seconds['ours']:.1f} s",
+    )  # fmt: skip
 
 
 def ours(data: Path, folder: Path, *, threads: int) -> None:
-    """Our stage."""
-    work = folder / f"work-{os.getpid()}"
-    search_bm25(
-        folder / "index",
-        folder / "queries.jsonl",
-        folder / "ours.trec",
-        k1=K1,
-        b=B,
-        depth=DEPTH,
-        threads=threads,
-        heap_mb=HEAP_MB,
-        work_folder=work,
-        system="bm25",
-    )
+    """Our job."""
+    index, queries = folder / "index", folder / "queries.jsonl"
+    jobs.bm25(index, queries, folder / "ours.trec", depth=DEPTH, threads=threads)
 
 
 def by_pyserini(data: Path, folder: Path, *, threads: int) -> None:
@@ -88,15 +62,9 @@ def by_pyserini(data: Path, folder: Path, *, threads: int) -> None:
 
     searcher = LuceneSearcher(str(folder / "index"))
     searcher.set_bm25(K1, B)
-    queries = list(read_queries(folder / "queries.jsonl"))
-    found = searcher.batch_search(
-        [query.text for query in queries], [query.query_id for query in queries], k=DEPTH, threads=threads
-    )
-    hits = (
-        ScoredDoc(query.query_id, hit.docid, hit.score)
-        for query in queries
-        for hit in found.get(query.query_id, [])
-    )
+    query_ids, texts = _queries(folder)
+    found = searcher.batch_search(texts, query_ids, k=DEPTH, threads=threads)
+    hits = (ScoredDoc(q, hit.docid, hit.score) for q in query_ids for hit in found.get(q, []))
     write_run(folder / "pyserini.trec", hits, system="bm25")
 
 
@@ -108,6 +76,12 @@ def index_by_bm25s(data: Path, folder: Path) -> None:
     searcher = bm25s.BM25(k1=K1, b=B)
     searcher.index(_words(texts), show_progress=False)
     searcher.save(str(folder / "bm25s"))
+
+
+def _queries(folder: Path) -> tuple[list[str], list[str]]:
+    """Ids and texts."""
+    queries = list(read_queries(folder / "queries.jsonl"))
+    return [query.query_id for query in queries], [query.text for query in queries]
 
 
 def _words(texts: list[str]) -> Any:
@@ -124,13 +98,12 @@ def by_bm25s(data: Path, folder: Path, *, threads: int) -> None:
     searcher = bm25s.BM25.load(str(folder / "bm25s"))
     searcher.backend = "numba"
     doc_ids = (data / "doc_ids.txt").read_text().splitlines()
-    queries = list(read_queries(folder / "queries.jsonl"))
-    tokens = _words([query.text for query in queries])
-    rows, scores = searcher.retrieve(tokens, k=DEPTH, n_threads=threads, show_progress=False)
-    hits: Iterable[ScoredDoc] = (
-        ScoredDoc(query.query_id, doc_ids[row], score)
-        for query, of_query, of_scores in zip(queries, rows.tolist(), scores.tolist(), strict=True)
-        for row, score in zip(of_query, of_scores, strict=True)
+    query_ids, texts = _queries(folder)
+    rows, scores = searcher.retrieve(_words(texts), k=DEPTH, n_threads=threads, show_progress=False)
+    hits = (
+        ScoredDoc(query_id, doc_ids[row], score)
+        for query_id, *found in zip(query_ids, rows.tolist(), scores.tolist(), strict=True)
+        for row, score in zip(*found, strict=True)
         if score > 0
     )
     write_run(folder / "bm25s.trec", hits, system="bm25s")

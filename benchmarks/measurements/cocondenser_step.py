@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from measuring import Form, line, peak_bytes
-from stepping import lines_of_steps, step_settings, steps_in_turn, write_step_inputs
-from steps import in_new_process, shape_of
-from watched_stages import run_updates
+from measuring import Form, in_new_process, line, peak_bytes
+from stepping import lines_of_steps, step_settings, write_step_inputs
+from steps import run_updates, shape_of
 
 from condenser.train.machine import training_machine
 
@@ -19,24 +18,12 @@ MOST_SPANS = 1024
 def measure(form: Form) -> list[dict[str, Any]]:
     """Spans of MS MARCO's documents, as in the papers."""
     settings = step_settings("cocondenser", long=form.long, batch_size=SPANS // 2)
-    steps = steps_in_turn(form, "cocondenser", "msmarco_doc", settings, count=form.size(3, 12))
-    peaks = [_peak_mb(form, num_spans) for num_spans in (64, MOST_SPANS)]
-    return [
-        *lines_of_steps(
-            f"coCondenser step with gradient cache, {SPANS} spans",
-            steps,
-            least_ratio=2.0,
-            note=f"spans of {steps.tokens / SPANS:.0f} tokens",
-        ),
-        line(
-            f"its peak memory, 64 to {MOST_SPANS:,} spans",
-            "% more",
-            100 * (peaks[1] / peaks[0] - 1),
-            better="less",
-            most=10.0,
-            note=f"{peaks[0]:,.0f} and {peaks[1]:,.0f} MB, after {MOST_SPANS:,} spans each",
-        ),
-    ]
+    what, count = f"coCondenser step with gradient cache, {SPANS} spans", form.size(3, 12)
+    lines = lines_of_steps(form, what, "cocondenser", "msmarco_doc", settings, count=count, goal=2.0)
+    few, many = (_peak_mb(form, num_spans) for num_spans in (64, MOST_SPANS))
+    what, note = f"its peak memory, 64 to {MOST_SPANS:,} spans", f"after {MOST_SPANS:,} spans each"
+    note = f"{few:,.0f} and {many:,.0f} MB, {note}"
+    return [*lines, line(what, "% more", 100 * (many / few - 1), better="less", most=10.0, note=note)]
 
 
 def _peak_mb(form: Form, num_spans: int) -> float:

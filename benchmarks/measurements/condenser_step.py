@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from measuring import Form, line
-from stepping import lines_of_steps, step_settings, steps_in_turn, write_step_inputs
+from stepping import lines_of_steps, step_settings, write_step_inputs
 
 from condenser import kinds
 from condenser.train.loop import Run
@@ -18,27 +18,14 @@ from condenser.train.pretrain import pretrain
 def measure(form: Form) -> list[dict[str, Any]]:
     """Two kinds of lengths, then our steps alone."""
     settings = step_settings("condenser", long=form.long)
-    count = settings["batch_size"]
     lines = []
     for collection, called in (("msmarco", "MS MARCO's lengths"), ("full", "128 tokens each")):
-        steps = steps_in_turn(form, "condenser", collection, settings, count=form.size(3, 20))
-        lines += lines_of_steps(
-            f"Condenser step, {called}",
-            steps,
-            least_ratio=2.5,
-            note=f"{count} blocks of {steps.tokens / count:.0f} tokens",
-        )
-    lines.append(
-        line(
-            "waiting for data in a Condenser step",
-            "%",
-            _waiting(form, settings),
-            better="less",
-            most=2.0,
-            note="without the plain way in between; the first batch, for which all wait, included",
-        )
-    )
-    return lines
+        what, count = f"Condenser step, {called}", form.size(3, 20)
+        lines += lines_of_steps(form, what, "condenser", collection, settings, count=count, goal=2.5)
+    note = "without the plain way in between; the first batch, for which all wait, included"
+    share = _waiting(form, settings)
+    what = "waiting for data in a Condenser step"
+    return [*lines, line(what, "%", share, better="less", most=2.0, note=note)]
 
 
 def _waiting(form: Form, settings: dict[str, Any]) -> float:
@@ -53,29 +40,17 @@ def _waiting(form: Form, settings: dict[str, Any]) -> float:
     log = logging.getLogger("condenser.train.loop")
     log.setLevel(logging.INFO)
     log.addFilter(read)
-    count = form.size(6, 50)
-    folder = write_step_inputs(form, "condenser", "msmarco", num_rows=count * settings["batch_size"])
+    num_rows = form.size(6, 50) * settings["batch_size"]
+    folder = write_step_inputs(form, "condenser", "msmarco", num_rows=num_rows)
+    tokens, doc_ids = folder / "condenser.0-of-1", folder / "condenser.doc_ids.txt"
     objective = kinds.load("objectives", "condenser").training
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         run = Run(
-            {**settings, "epochs": 1, "updates": None},
-            seed=0,
-            precision=machine.precision,
-            processes=machine.processes,
-            fingerprint="waiting",
-            work_folder=folder / "work",
-            checkpoint_every_s=sys.maxsize,
-            checkpoints_kept=1,
-            bad_loss_patience=0,
-        )
-        pretrain(
-            objective,
-            [folder / "condenser.0-of-1"],
-            folder / "backbone",
-            folder / "model",
-            run,
-            title="condenser",
-            doc_ids=folder / "condenser.doc_ids.txt",
-        )
+            {**settings, "epochs": 1, "updates": None}, seed=0, precision=machine.precision,
+            processes=machine.processes, fingerprint="waiting", work_folder=folder / "work",
+            checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0,
+        )  # fmt: skip
+        backbone, model = folder / "backbone", folder / "model"
+        pretrain(objective, [tokens], backbone, model, run, title="condenser", doc_ids=doc_ids)
     log.removeFilter(read)
     return said[0]

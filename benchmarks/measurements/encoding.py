@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+import warnings
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
-from time import perf_counter
 from typing import Any
 
+import jobs
 import numpy as np
 import torch
-from measuring import Form, Operators, in_turn, line, seconds_of
+from measuring import Form, Operators, best_size, in_turn, lines, seconds_of
 from sentence_transformers import SentenceTransformer
 from steps import shape_of
 from torch import nn
 
 from condenser.data.records import Passage, read_passages, write_passages
-from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
-from condenser.files import load_npy
+from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.devices import choose_device, choose_precision, set_up
 from condenser.model.products import linear
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.arithmetic import inference_batches
 from condenser.pipeline.costs.measure import measure_device
-from condenser.retrieve.encode import encode_texts
 
 BATCH_TOKENS, BLOCK_ROWS, LENGTH = 16384, 1024, 128
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -36,35 +37,32 @@ def measure(form: Form) -> list[dict[str, Any]]:
     write_passages(form.work / "collection.jsonl", passages)
     (form.work / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
     (form.work / "backbone").symlink_to((form.inputs / "model").absolute())
-    own = choose_precision("auto", place)
-    return [
-        found
-        for precision in dict.fromkeys(("fp32", own))
-        for found in _lines(form, passages, precision, place)
-    ]
+    precisions = dict.fromkeys(("fp32", choose_precision("auto", place)))
+    return [found for precision in precisions for found in _lines(form, passages, precision, place)]
 
 
 def _lines(form: Form, passages: list[Passage], precision: str, place: torch.device) -> list[dict[str, Any]]:
     model, texts = form.inputs / "model", [passage.text for passage in passages]
     theirs = SentenceTransformer(str(model), device=place.type, model_kwargs={"dtype": DTYPES[precision]})
     theirs.max_seq_length = LENGTH
-    batch_sizes = form.size(8, 64), form.size(32, 256), form.size(128, 1024)
+    sizes = form.size(8, 64), form.size(32, 256), form.size(128, 1024)
     encoders: dict[str, Callable[[list[str], int], np.ndarray]] = {
         "sentence-transformers": lambda texts, size: theirs.encode(texts, batch_size=size)
     }
     if precision == "fp32" and place.type == "cpu":
-        session = _onnx_session(form)
-        encoders["onnxruntime, fused graph"] = lambda texts, size: _onnx(session, theirs, texts, size)
-    sample = texts[:: max(1, len(texts) // (4 * batch_sizes[1]))]
+        encoders["onnxruntime, fused graph"] = partial(_onnx, _onnx_session(form), theirs)
+    sample = texts[:: max(1, len(texts) // (4 * sizes[1]))]
     vectors: dict[str, np.ndarray] = {}
-    works = {"ours": lambda: vectors.update(ours=_ours(form, precision, place))}
+    works: dict[str, Callable[[], None]] = {
+        "ours": lambda: vectors.update(ours=_ours(form, precision, place))
+    }
     for name, encode in encoders.items():
-        best = _best_batch_size(form, encode, sample, batch_sizes)
+        best = best_size(partial(encode, sample), sizes, clock=form.clock)
         name = f"{name}, batch size {best}"
         works[name] = lambda name=name, encode=encode, best=best: vectors.update({name: encode(texts, best)})
     seconds = in_turn(works, repeats=form.size(2, 3), clock=form.clock)
     loading = seconds_of(lambda: (Tokenizer(model), Retriever.load(model, dropout=None)), clock=form.clock)
-    ours, profile = seconds["ours"] - loading, Operators()
+    profile = Operators()
     profile.start()
     works["ours"]()
     profile.stop()
@@ -72,87 +70,39 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
         cosines = (found * vectors["ours"]).sum(axis=1)
         assert cosines.mean() > 0.999, f"{name}: not the same vectors, cosine {cosines.mean():.4f}"
     lengths = np.minimum(np.diff(TokenShards([form.work / "tokens.0-of-1"]).row_starts) + 2, LENGTH)
-    shape = shape_of(form.work, {})
+    on_cpu = place.type == "cpu"
     peak = measure_device(place, precision=precision, threads=form.threads, clock=form.clock).flops_per_s
-    if place.type == "cpu":
-        peak = max(peak, _onednn_rate(form, precision))
-    batches = [
-        batch
-        for begin in range(0, len(lengths), BLOCK_ROWS)
-        for batch in inference_batches(
-            lengths[begin : begin + BLOCK_ROWS], batch_tokens=BATCH_TOKENS, on_cpu=place.type == "cpu"
-        )
-    ]
-    limit = len(texts) * peak / sum(map(shape.encoder_flops, batches))
-    return [
-        line(
-            f"encoding passages, {precision}",
-            "passages/s",
-            len(texts) / ours,
-            better="more",
-            against=name,
-            peer=len(texts) / seconds[name],
-            least_ratio=1.2,
-            limit=limit,
-            profile=profile.said,
-            note=f"{len(texts):,} texts of {lengths.mean():.0f} tokens, tokenising included, loading not",
-        )
-        for name in list(works)[1:]
-    ]
+    peak = max(peak, _onednn_rate(form, precision)) if on_cpu else peak
+    blocks = np.split(lengths, range(BLOCK_ROWS, len(lengths), BLOCK_ROWS))
+    shape, batches = (
+        shape_of(form.work, {}),
+        partial(inference_batches, batch_tokens=BATCH_TOKENS, on_cpu=on_cpu),
+    )
+    flops = sum(shape.encoder_flops(batch) for block in blocks for batch in batches(block))
+    ours = len(texts) / (seconds.pop("ours") - loading)
+    peers = {name: len(texts) / each for name, each in seconds.items()}
+    return lines(
+        f"encoding passages, {precision}", "passages/s", ours, peers, goals=dict.fromkeys(peers, 1.2),
+        limit=len(texts) * peak / flops, profile=profile.said,
+        note=f"{len(texts):,} texts of {lengths.mean():.0f} tokens, tokenising included, loading not",
+    )  # fmt: skip
 
 
 def _onednn_rate(form: Form, precision: str) -> float:
     """Operations a second of a large product, by what encoding uses on a processor."""
     size, dtype = 1024, DTYPES[precision]
-    layer, square = nn.Linear(size, size).to(dtype), torch.randn(size, size, dtype=dtype)
+    product = partial(linear, torch.randn(size, size, dtype=dtype), nn.Linear(size, size).to(dtype))
     with torch.inference_mode():
-        return (
-            2 * size**3 / min(seconds_of(lambda: linear(square, layer), clock=form.clock) for _ in range(30))
-        )
+        return 2 * size**3 / min(seconds_of(product, clock=form.clock) for _ in range(30))
 
 
 def _ours(form: Form, precision: str, place: torch.device) -> np.ndarray:
     """Tokenise and encode, with files, as the two rules do."""
-    folder, model = form.work, form.inputs / "model"
-    tokenise_collection(
-        folder / "collection.jsonl",
-        folder / "doc_ids.txt",
-        folder / "tokens.0-of-1",
-        Tokenizer(model),
-        shard="0-of-1",
-        multiple_of=BLOCK_ROWS,
-        leading_separator=False,
-        batch_size=512,
-    )
-    work = folder / f"work-{perf_counter()}"
-    encode_texts(
-        model,
-        folder / "tokens.0-of-1",
-        folder / "embeddings.npy",
-        rows=None,
-        role="passage",
-        max_tokens=LENGTH,
-        batch_tokens=BATCH_TOKENS,
-        block_rows=BLOCK_ROWS,
-        compute=set_up(device=place.type, precision=precision, threads=form.threads),
-        work_folder=work,
-        name_of_row=str,
-    )
-    return np.array(load_npy(folder / "embeddings.npy"))
-
-
-def _best_batch_size(
-    form: Form,
-    encode: Callable[[list[str], int], np.ndarray],
-    sample: list[str],
-    batch_sizes: Sequence[int],
-) -> int:
-    """The batch size at which a peer is fastest; the first is repeated: it warms up."""
-    seconds = {
-        size: seconds_of(lambda size=size: encode(sample, size), clock=form.clock)
-        for size in (batch_sizes[0], *batch_sizes)
-    }
-    return min(seconds, key=seconds.__getitem__)
+    folder, model, tokens = form.work, form.inputs / "model", form.work / "tokens.0-of-1"
+    jobs.tokenise(folder / "collection.jsonl", folder / "doc_ids.txt", tokens, Tokenizer(model))
+    compute = set_up(device=place.type, precision=precision, threads=form.threads)
+    sizes = {"max_tokens": LENGTH, "batch_tokens": BATCH_TOKENS, "block_rows": BLOCK_ROWS}
+    return jobs.encode(model, tokens, compute, **sizes)
 
 
 def _onnx_session(form: Form) -> Any:
@@ -161,41 +111,31 @@ def _onnx_session(form: Form) -> Any:
     Raises:
         AssertionError: it did not fuse every layer.
     """
-    import logging
-    import warnings
-
     import onnxruntime
     from onnxruntime.transformers.optimizer import optimize_model
     from transformers import BertModel
 
-    bert = BertModel.from_pretrained(
-        form.inputs / "model", attn_implementation="eager", add_pooling_layer=False
-    )
+    settings = {"attn_implementation": "eager", "add_pooling_layer": False}
+    bert = BertModel.from_pretrained(form.inputs / "model", **settings)
     ids = torch.ones(2, 9, dtype=torch.int64)
-    names, file = ["input_ids", "attention_mask"], form.work / "plain.onnx"
+    names, file = ["input_ids", "attention_mask"], str(form.work / "plain.onnx")
     logging.getLogger("onnxruntime.transformers").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            _LastStates(bert).eval(),
-            (ids, torch.ones_like(ids)),
-            file,
+            _LastStates(bert).eval(), (ids, torch.ones_like(ids)), file, input_names=names,
             dynamo=False,  # the optimiser knows the graphs of this exporter
-            input_names=names,
-            output_names=["states"],
+            output_names=["states"], opset_version=17,
             dynamic_axes={name: {0: "row", 1: "token"} for name in (*names, "states")},
-            opset_version=17,
-        )
-    config = bert.config
-    fused = optimize_model(
-        str(file), model_type="bert", num_heads=config.num_attention_heads, hidden_size=config.hidden_size
-    )
+        )  # fmt: skip
+    heads, layers = bert.config.num_attention_heads, bert.config.num_hidden_layers
+    fused = optimize_model(file, model_type="bert", num_heads=heads, hidden_size=bert.config.hidden_size)
     num_fused = fused.get_fused_operator_statistics()["Attention"]
-    assert num_fused == config.num_hidden_layers, f"fused {num_fused} of {config.num_hidden_layers} layers"
-    fused.save_model_to_file(str(file))
+    assert num_fused == layers, f"fused {num_fused} of {layers} layers"
+    fused.save_model_to_file(file)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = form.threads
-    return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
 
 
 class _LastStates(nn.Module):
@@ -215,8 +155,7 @@ def _onnx(session: Any, theirs: SentenceTransformer, texts: list[str], batch_siz
     encoded = theirs.tokenizer(texts, truncation=True, max_length=LENGTH)["input_ids"]
     order = np.argsort([-len(ids) for ids in encoded], kind="stable")
     vectors = np.empty((len(texts), theirs.get_embedding_dimension()), np.float32)
-    for begin in range(0, len(texts), batch_size):
-        rows = order[begin : begin + batch_size]
+    for rows in np.split(order, range(batch_size, len(order), batch_size)):
         ids = np.zeros((len(rows), len(encoded[rows[0]])), np.int64)
         for place, row in enumerate(rows):
             ids[place, : len(encoded[row])] = encoded[row]

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import logging
 import random
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Any
 
 import torch
-from measuring import Form, Operators, line, load_config, seconds_of
+from measuring import Form, Operators, lines, load_config, seconds_of
 from plain import PlainRetriever, PlainStep, check_retriever, padded_texts
 from stepping import seconds_of_updates
-from steps import settings_of, shape_of
-from watched_stages import run_updates
+from steps import run_updates, settings_of, shape_of
 
 from condenser.data.records import (
-    Query,
     TrainExample,
     read_passages,
     read_qrels,
@@ -26,66 +26,65 @@ from condenser.data.records import (
 )
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.model.retriever import Retriever
+from condenser.shards import shard_files
 from condenser.train.loop import StepRecord
 from condenser.train.machine import Machine, training_machine
 
 QUERIES = PASSAGES = 8
 WIDTHS = {"queries": 32, "passages": 128}
 LEFT_OUT = 1  # first steps of each turn
+PLAIN, CAREFUL = "the authors' way, padded to 32 and 128", "a careful loop, in four groups of length"
 THEIRS = "sentence-transformers' trainer"
 
 
 def measure(form: Form) -> list[dict[str, Any]]:
     """Ours and the peers in turn, some steps each, three times."""
-    settings = settings_of("train", load_config([]), "msmarco")
-    settings = {
-        **settings,
-        "batch_size": QUERIES,
-        "passages_per_query": PASSAGES,
-        "rows_per_chunk": form.size(32, 64),
-        "negatives": {**settings["negatives"], "sample": PASSAGES - 1},
-    }
-    queries, passages = write_training(form)
-    times: dict[str, list[float]] = {}
+    settings, chunk = settings_of("train", load_config([])), form.size(32, 64)
+    settings |= {"batch_size": QUERIES, "passages_per_query": PASSAGES, "rows_per_chunk": chunk}
+    settings["negatives"] = {**settings["negatives"], "sample": PASSAGES - 1}
+    texts, count = write_training(form), form.size(1, 10) + LEFT_OUT
+    times: dict[str, list[float]] = {"ours": [], PLAIN: [], CAREFUL: [], THEIRS: []}
     tokens, profile = list[int](), Operators()
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
-        model = Retriever.load(form.inputs / "model", dropout=None)
+        place, precision = machine.processes.device, machine.precision
+        model, rows = Retriever.load(form.inputs / "model", dropout=None), QUERIES * PASSAGES
         peers = {
-            name: PlainStep(
-                PlainRetriever(model),
-                device=machine.processes.device,
-                precision=machine.precision,
-                rows_per_chunk=rows,
-                careful=careful,
-            )
-            for name, rows, careful in (
-                ("the authors' way, padded to 32 and 128", QUERIES * PASSAGES, False),
-                ("a careful loop, in four groups of length", QUERIES * PASSAGES // 4, True),
-            )
+            PLAIN: PlainStep(PlainRetriever(model), place, precision, rows, careful=False),
+            CAREFUL: PlainStep(PlainRetriever(model), place, precision, rows // 4, careful=True),
         }
         for turn in range(3):
-            last = profile if turn == 2 else None
-            _ours_and_peers(form, settings, machine, model, peers, times, tokens, last)
-            theirs = _theirs(form, queries, passages, machine, count=form.size(1, 10) + LEFT_OUT)
-            times.setdefault(THEIRS, []).extend(theirs)
-    seconds = {name: median(each) for name, each in times.items()}
-    mean, ours = sum(tokens) / len(tokens), seconds.pop("ours")
-    *_, careful = peers
-    notes = {THEIRS: "; MultipleNegativesRankingLoss, which tokenises the texts in each step"}
-    return [
-        line(
-            f"fine-tuning step, {QUERIES} x {PASSAGES}",
-            "tokens/s",
-            mean / ours,
-            better="more",
-            against=name,
-            peer=mean / each,
-            least_ratio=1.6 if name == careful else None,
-            profile=profile.said,
-            note=f"the default's texts, {mean:.0f} tokens, {machine.precision}{notes.get(name, '')}",
-        )
-        for name, each in seconds.items()
-    ]
+            of_peers: dict[str, list[float]] = {name: [] for name in peers}
+
+            def peer_steps(record: StepRecord, of_peers: dict[str, list[float]] = of_peers) -> None:
+                chunks = record.batch.content.chunks
+                groups = ([c for c in chunks if c.group == group] for group in WIDTHS)
+                padded = [
+                    padded_texts(group, width=width, device=place)
+                    for group, width in zip(groups, WIDTHS.values(), strict=True)
+                ]
+                for name, peer in peers.items():
+                    if not tokens and not of_peers[name]:
+                        check_retriever(model, peer, chunks, WIDTHS)
+                    of_peers[name].append(seconds_of(partial(peer.finetuning, *padded), clock=form.clock))
+
+            updates = run_updates(
+                "train", form.work, settings, machine, count=count, seed=len(tokens),
+                shape=shape_of(form.work, settings), between=peer_steps, clock=form.clock,
+                profile=profile if turn == 2 else None,
+            )[LEFT_OUT:]  # fmt: skip
+            of_peers[THEIRS] = _theirs(form, *texts, machine, count=count)
+            times["ours"] += seconds_of_updates(updates)
+            for name, seconds in of_peers.items():
+                times[name] += seconds[LEFT_OUT:]
+            tokens.extend(update.tokens for update in updates)
+    rates = {name: mean(tokens) / median(seconds) for name, seconds in times.items()}
+    found = lines(
+        f"fine-tuning step, {QUERIES} x {PASSAGES}", "tokens/s", rates.pop("ours"), rates,
+        goals={CAREFUL: 1.6}, profile=profile.said,
+        note=f"the default's texts, {mean(tokens):.0f} tokens, {precision}",
+    )  # fmt: skip
+    found[-1]["note"] += "; MultipleNegativesRankingLoss, which tokenises the texts in each step"
+    return found
 
 
 def write_training(form: Form) -> tuple[list[str], list[list[str]]]:
@@ -99,76 +98,23 @@ def write_training(form: Form) -> tuple[list[str], list[list[str]]]:
         positive = relevant[query.query_id]
         others = [name for name in draw.sample(sorted(texts), PASSAGES) if name != positive][: PASSAGES - 1]
         examples.append(TrainExample(query.query_id, (positive,), tuple(others)))
-    write_queries(folder / "queries.jsonl", (Query(query.query_id, query.text) for query in queries))
+    write_queries(folder / "queries.jsonl", queries)
     write_examples(folder / "examples.jsonl", examples)
-    write_token_shard(
-        (("", query.text) for query in queries),
-        folder / "queries.train",
-        Tokenizer(form.inputs / "model"),
-        batch_size=512,
-        split=False,
-    )
-    for source, target in (
-        ("model", "backbone"),
-        ("data/doc_ids.txt", "train.doc_ids.txt"),
-        *((f"tokens.0-of-1.{part}.npy", f"train.0-of-1.{part}.npy") for part in _PARTS),
-    ):
-        (folder / target).symlink_to((form.inputs / source).absolute())
+    pairs, tokenizer = (("", query.text) for query in queries), Tokenizer(form.inputs / "model")
+    write_token_shard(pairs, folder / "queries.train", tokenizer, batch_size=512, split=False)
+    links = [("backbone", "model"), ("train.doc_ids.txt", "data/doc_ids.txt")]
+    prefixes = folder / "train.0-of-1", form.inputs / "tokens.0-of-1"
+    links += zip(*map(shard_files, prefixes), strict=True)
+    for link, target in links:
+        (folder / link).symlink_to((form.inputs / target).absolute())
     names = [[*one.positive_doc_ids, *one.negative_doc_ids] for one in examples]
     return [query.text for query in queries], [[texts[name] for name in of_one] for of_one in names]
-
-
-_PARTS = ("tokens", "sentence_lengths", "num_sentences")
-
-
-def _ours_and_peers(
-    form: Form,
-    settings: dict[str, Any],
-    machine: Machine,
-    model: Retriever,
-    peers: dict[str, PlainStep],
-    times: dict[str, list[float]],
-    tokens: list[int],
-    profile: Operators | None,
-) -> None:
-    """Some steps of ours, each followed by one of each peer on the same batch."""
-    of_peers: dict[str, list[float]] = {name: [] for name in peers}
-
-    def peer_steps(record: StepRecord) -> None:
-        chunks = record.batch.content.chunks
-        texts = [
-            padded_texts([chunk for chunk in chunks if chunk.group == group], width=width, device=place)
-            for group, width in WIDTHS.items()
-        ]
-        for name, peer in peers.items():
-            if not tokens and not of_peers[name]:
-                check_retriever(model, peer, chunks, WIDTHS)
-            took = seconds_of(lambda peer=peer: peer.finetuning(*texts), clock=form.clock)
-            of_peers[name].append(took)
-
-    place = machine.processes.device
-    updates = run_updates(
-        "train",
-        form.work,
-        settings,
-        machine,
-        count=form.size(1, 10) + LEFT_OUT,
-        seed=len(tokens),
-        shape=shape_of(form.work, settings),
-        between=peer_steps,
-        clock=form.clock,
-        profile=profile,
-    )[LEFT_OUT:]
-    times.setdefault("ours", []).extend(seconds_of_updates(updates))
-    for name, seconds in of_peers.items():
-        times.setdefault(name, []).extend(seconds[LEFT_OUT:])
-    tokens += [update.tokens for update in updates]
 
 
 def _theirs(
     form: Form, queries: list[str], passages: list[list[str]], machine: Machine, *, count: int
 ) -> list[float]:
-    """Seconds of steps of sentence-transformers' trainer, without the first."""
+    """Seconds of steps of sentence-transformers' trainer; of the first, NaN."""
     from datasets import Dataset, disable_progress_bars
     from sentence_transformers import (
         SentenceTransformer,
@@ -183,9 +129,9 @@ def _theirs(
     model = SentenceTransformer(str(form.inputs / "model"), device=device)
     model.max_seq_length = 128
     columns = {"query": queries} | {
-        f"passage {number}": [of_one[number] for of_one in passages] for number in range(PASSAGES)
+        f"passage {n}": list(of) for n, of in enumerate(zip(*passages, strict=True))
     }
-    ended: list[float] = []
+    ended = [float("nan")]
 
     class Clock(TrainerCallback):
         def on_step_end(self, *_: Any, **__: Any) -> None:
@@ -196,22 +142,15 @@ def _theirs(
     trainer = SentenceTransformerTrainer(
         model=model,
         args=SentenceTransformerTrainingArguments(
-            output_dir=str(Path(form.work, "theirs")),
-            per_device_train_batch_size=QUERIES,
-            max_steps=count,
-            bf16=machine.precision == "bf16",
-            fp16=machine.precision == "fp16",
-            use_cpu=device == "cpu",
-            report_to="none",
-            save_strategy="no",
-            logging_strategy="no",
-            disable_tqdm=True,
+            output_dir=str(Path(form.work, "theirs")), per_device_train_batch_size=QUERIES, max_steps=count,
+            bf16=machine.precision == "bf16", fp16=machine.precision == "fp16", use_cpu=device == "cpu",
+            report_to="none", save_strategy="no", logging_strategy="no", disable_tqdm=True,
             learning_rate=1e-6,
         ),
         train_dataset=Dataset.from_dict(columns),
         loss=MultipleNegativesRankingLoss(model, scale=20.0),
         callbacks=[Clock()],
-    )
+    )  # fmt: skip
     logging.getLogger("transformers").setLevel(logging.ERROR)
     trainer.train()
-    return [end - begin for begin, end in zip(ended[LEFT_OUT - 1 :], ended[LEFT_OUT:], strict=False)]
+    return [end - begin for begin, end in pairwise(ended)]

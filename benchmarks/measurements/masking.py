@@ -3,77 +3,47 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
+import jobs
 import numpy as np
 import torch
-from measuring import Form, functions, in_turn, line
+from measuring import Form, functions, in_turn, lines
 from stepping import WIDTH, step_settings, write_step_inputs
 
 from condenser.data.tokens import Tokenizer, TokenShards
-from condenser.train.distributed import joined
-from condenser.train.masked_texts import Stretches, masked_texts
 
 IGNORED = -100
+LOOP, NUMPY = "a loop over tokens in Python, as transformers' collator", "25 lines of numpy, padded to 128"
 
 
 def measure(form: Form) -> list[dict[str, Any]]:
-    """The same texts through both."""
+    """The same texts through all."""
     torch.set_num_threads(1)
-    settings = step_settings("condenser", long=form.long)
+    rows_per_chunk = step_settings("condenser", long=form.long)["rows_per_chunk"]
     num_rows = form.size(1024, 4096)
     folder = write_step_inputs(form, "condenser", "msmarco", num_rows=num_rows)
     shards, tokenizer = TokenShards([folder / "condenser.0-of-1"]), Tokenizer(folder / "backbone")
     lengths = np.minimum(np.diff(shards.row_starts), WIDTH - 2)
-    texts = Stretches(shards.row_starts[:-1], lengths, positions=np.arange(num_rows))
-    num_masked: dict[str, int] = {}
-    with joined("cpu", timeout_s=60) as processes:
-
-        def ours() -> None:
-            masked = masked_texts(
-                shards,
-                {"blocks": texts},
-                tokenizer=tokenizer,
-                mask_probability=0.15,
-                processes=processes,
-                rows_per_chunk=settings["rows_per_chunk"],
-                seed=0,
-                epoch=0,
-                step=0,
-            )
-            num_masked["ours"] = masked.num_masked
-
-        def loop() -> None:
-            num_masked["loop"] = _loop(shards, lengths, tokenizer)
-
-        def in_numpy() -> None:
-            num_masked["numpy"] = _in_numpy(shards, lengths, tokenizer)
-
-        works = {"ours": ours, "numpy": in_numpy, "loop": loop}
-        seconds = in_turn(works, repeats=5, clock=form.clock)
-        profile = functions(ours)
+    texts, num_masked = (shards, lengths, tokenizer), dict[str, int]()
+    works = {
+        name: lambda name=name, work=work: num_masked.update({name: work(*texts)})
+        for name, work in {
+            "ours": partial(jobs.mask, rows_per_chunk=rows_per_chunk), NUMPY: _in_numpy, LOOP: _loop,
+        }.items()
+    }  # fmt: skip
+    seconds = in_turn(works, repeats=5, clock=form.clock)
     # numpy leaves out words that overflow the budget, and follows them by no shorter ones: some 2 % fewer
-    for peer in ("numpy", "loop"):
-        assert abs(num_masked["ours"] / num_masked[peer] - 1) < 0.04, f"not the same work: {num_masked}"
+    same = [abs(num_masked["ours"] / num - 1) < 0.04 for num in num_masked.values()]
+    assert all(same), f"not the same work: {num_masked}"
     tokens = float(lengths.sum() + 2 * num_rows)
-    return [
-        line(
-            "masking and batching, one core",
-            "tokens/s",
-            tokens / seconds["ours"],
-            better="more",
-            against=against,
-            peer=tokens / seconds[peer],
-            least_ratio=least_ratio,
-            profile=profile,
-            note=f"whole words, {num_rows:,} texts of {tokens / num_rows:.0f} tokens, "
-            f"in chunks of {settings['rows_per_chunk']}",
-        )
-        for peer, against, least_ratio in (
-            ("loop", "a loop over tokens in Python, as transformers' collator", None),
-            ("numpy", "25 lines of numpy, padded to 128", 1.2),
-        )
-    ]
+    peers = {name: tokens / seconds[name] for name in (LOOP, NUMPY)}
+    note = f"whole words, {num_rows:,} texts of {tokens / num_rows:.0f} tokens, in chunks of {rows_per_chunk}"
+    return lines(
+        "masking and batching, one core", "tokens/s", tokens / seconds["ours"], peers, goals={NUMPY: 1.2},
+        profile=functions(works["ours"]), note=note,
+    )  # fmt: skip
 
 
 def _in_numpy(shards: TokenShards, lengths: np.ndarray, tokenizer: Tokenizer) -> int:

@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from measuring import Form, functions, in_turn, line, load_config
+from measuring import Form, functions, in_turn, lines, load_config
 
 from condenser.data.records import Qrel, ScoredDoc, write_qrels, write_run
 from condenser.evaluate.metrics import evaluate
@@ -55,16 +55,9 @@ def measure(form: Form) -> list[dict[str, Any]]:
         for query_id, value in zip(columns["query_id"], columns[name], strict=True)
     )
     assert differs < 1e-6, f"not the same values: {differs}"
-    return [
-        line(
-            f"metrics of {num_queries:,} x {DEPTH:,}",
-            "queries/s",
-            num_queries / seconds["ours"],
-            better="more",
-            against="pytrec_eval with parsing",
-            peer=num_queries / seconds["theirs"],
-            least_ratio=3.0,
-            profile=functions(ours),
-            note=f"{', '.join(measures)}; values the same to {differs:.0e}",
-        )
-    ]
+    peer = {"pytrec_eval with parsing": num_queries / seconds["theirs"]}
+    return lines(
+        f"metrics of {num_queries:,} x {DEPTH:,}", "queries/s", num_queries / seconds["ours"], peer,
+        goals=dict.fromkeys(peer, 3.0), profile=functions(ours),
+        note=f"{', '.join(measures)}; values the same to {differs:.0e}",
+    )  # fmt: skip

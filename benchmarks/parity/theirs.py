@@ -4,8 +4,7 @@
         --old .venv-parity/transformers-4.2.0
 
 Runs in an environment of its own (requirements.txt beside this file) and imports nothing of ours. Writes
-`theirs/<check>.safetensors`, `theirs/status.json` (for each check null, or what a clone lacks) and
-`theirs/versions.json`.
+`theirs.pt` (for each check and clone the results, or what the clone lacks) and `versions.pt`.
 
 Their modules run as they are. What transformers 4.57 lacks of 4.2.0 is added from outside, and where our code
 draws random numbers in another way, our draws take the place of theirs; each such place says so.
@@ -25,8 +24,8 @@ import subprocess
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,17 +33,19 @@ from unittest import mock
 
 os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
+import both
 import datasets
 import numpy as np
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
+from both import OPTIMISER, PASSAGE_LENGTH, QUERY_LENGTH, SEED, gradients
 from torch import Tensor, distributed, nn
 from torch.multiprocessing.spawn import spawn
 from torch.utils.data import SequentialSampler
 from transformers import BertConfig, BertModel, BertTokenizer, BertTokenizerFast, TrainingArguments
 
-FRAMEWORKS = {"dense": "Dense/src", "tevatron": "tevatron/src"}
+Batch = dict[str, Tensor]
+Results = dict[str, Any]
 
 
 class NotThere(Exception):
@@ -56,23 +57,8 @@ class Side:
 
     def __init__(self, work: Path, authors: Path, old: Path) -> None:
         self.work, self.authors, self.old = work, authors, old
-        self.settings = self.json("settings")
-        self.model_folder = work / "inputs" / "model"
-
-    def json(self, name: str) -> Any:
-        return json.loads((self.work / "inputs" / f"{name}.json").read_text())
-
-    def tensors(self, name: str) -> dict[str, Tensor]:
-        return load_file(self.work / "inputs" / f"{name}.safetensors")
-
-    def keep(self, check: str, results: dict[str, Any]) -> None:
-        tensors = {
-            name: torch.tensor(value, dtype=torch.float64)
-            if isinstance(value, float)
-            else torch.as_tensor(value).detach().clone().contiguous()
-            for name, value in results.items()
-        }
-        save_file(tensors, self.work / "theirs" / f"{check}.safetensors")
+        self.inputs: dict[str, Any] = torch.load(work / "inputs.pt")
+        self.model = work / "model"
 
     def clone_file(self, name: str) -> Path:
         path = self.authors / name
@@ -80,7 +66,7 @@ class Side:
             raise NotThere(f"{name} is not in the clone")
         return path
 
-    def module(self, name: str, folder: str) -> types.ModuleType:
+    def module(self, name: str, folder: str = "Condenser") -> types.ModuleType:
         """A module of a clone; `folder` is what their users put on the path."""
         path = str(self.authors / folder)
         if path not in sys.path:
@@ -98,8 +84,22 @@ class Side:
         exec(compile(ast.Module(found, []), file, "exec"), scope)
         return scope[name]  # type: ignore[no-any-return]
 
-    def config(self) -> BertConfig:
-        return BertConfig(**self.settings["config"], attn_implementation="eager")
+    def load(self, model: nn.Module, weights: str) -> nn.Module:
+        """The model with our weights, in float64."""
+        loaded = model.double().load_state_dict(self.inputs[weights], strict=False)
+        tied = {f"lm.cls.predictions.decoder.{name}" for name in ("weight", "bias")}
+        missing = set(loaded.missing_keys) - {name for name, _ in model.named_buffers()} - tied
+        assert not loaded.unexpected_keys and not missing, loaded
+        return model.train()
+
+    def condenser(self, kind: str, **train: Any) -> Any:
+        asked = SimpleNamespace(n_head_layers=both.NUM_HEAD_LAYERS, skip_from=both.SKIP_FROM, late_mlm=True)
+        train_args = SimpleNamespace(local_rank=-1, **train)
+        config = BertConfig.from_pretrained(self.model, attn_implementation="eager")
+        model = getattr(self.module("modeling"), kind).from_config(config, asked, None, train_args)
+        for layer in model.c_head:  # their code reads layer_out[0]: of a tensor, the batch's first item
+            layer.register_forward_hook(lambda _, __, out: (out,) if isinstance(out, Tensor) else out)
+        return self.load(model, "weights")
 
     def training_arguments(self, kind: type = TrainingArguments, **changes: Any) -> Any:
         """Arguments of a process alone on a CPU; local_rank -1 is how 4.2.0 says it."""
@@ -110,284 +110,137 @@ class Side:
         arguments.local_rank = -1
         return arguments
 
-    def condenser(self, kind: str, **train: Any) -> nn.Module:
-        """Their model with our weights, in float64."""
-        modeling = self.module("modeling", "Condenser")
-        model_args = SimpleNamespace(
-            n_head_layers=self.settings["num_head_layers"],
-            skip_from=self.settings["skip_from"],
-            late_mlm=True,
-        )
-        train_args = SimpleNamespace(local_rank=-1, **train)
-        model = getattr(modeling, kind).from_config(self.config(), model_args, None, train_args).double()
-        loaded = model.load_state_dict(self.tensors("weights"), strict=False)
-        buffers = {name for name, _ in model.named_buffers()}
-        tied = {"lm.cls.predictions.decoder.weight", "lm.cls.predictions.decoder.bias"}
-        assert not loaded.unexpected_keys and not set(loaded.missing_keys) - buffers - tied, loaded
-        for (
-            layer
-        ) in model.c_head:  # their code reads layer_out[0]: the batch's first item if it were a tensor
-            layer.register_forward_hook(lambda _, __, out: (out,) if isinstance(out, Tensor) else out)
-        return model.train()
-
-    def retriever(self) -> BertModel:
-        """The encoder with our weights, in float64."""
-        model = BertModel(self.config()).double()
-        loaded = model.load_state_dict(self.tensors("retriever"), strict=False)
-        assert not loaded.unexpected_keys and not loaded.missing_keys, loaded
-        return model
-
-
-def gradients(model: nn.Module, *, prefix: str = "grad/") -> dict[str, Tensor]:
-    """All gradients by name; removes them."""
-    found = {
-        f"{prefix}{name}": weight.grad for name, weight in model.named_parameters() if weight.grad is not None
-    }
-    model.zero_grad()
-    return found  # type: ignore[return-value]
-
-
-def split_labels(batch: dict[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-    inputs = dict(batch)
-    return inputs, inputs.pop("labels")
-
 
 # ---- luyug/Condenser and luyug/GradCache ---------------------------------------------------------
 
 
-def condenser(side: Side) -> None:
-    model = side.condenser("CondenserForPretraining")
-    batch = side.tensors("condenser")
+def split_labels(batch: Batch) -> tuple[Batch, Tensor]:
+    inputs = dict(batch)
+    return inputs, inputs.pop("labels")
+
+
+def condenser(side: Side) -> Results:
+    model, batch = side.condenser("CondenserForPretraining"), side.inputs["condenser"]
     loss = model(*split_labels(batch))
     loss.backward()
-    found = gradients(model)
+    found = gradients(model.named_parameters())
     with torch.no_grad():
         parts = [model(*split_labels({k: v.chunk(2)[n] for k, v in batch.items()})) for n in (0, 1)]
         model.model_args.late_mlm = False
         head = model(*split_labels(batch))
-    side.keep(
-        "condenser",
-        {
-            "loss": loss,
-            "head_mlm": head,
-            "late_mlm": loss.detach() - head,
-            "loss of two parts": sum(parts) / 2,
-            **found,
-        },
-    )
+    late = {"late_mlm": loss.detach() - head, "loss of two parts": sum(parts) / 2}
+    return {"loss": loss, "head_mlm": head, **late, **found}
 
 
-def cocondenser(side: Side) -> None:
-    batch = side.tensors("cocondenser")
+def cocondenser_with_loss(side: Side, batch: Batch) -> tuple[Any, Tensor, Tensor]:
+    """Their coCondenser, its loss of a batch, and the contrastive part of that."""
     num_documents = len(batch["labels"]) // 2
     model = side.condenser("CoCondenserForPretraining", per_device_train_batch_size=num_documents)
     inputs, labels = split_labels(batch)
-    loss = model(inputs, labels)
+    states = model.lm(**inputs, output_hidden_states=True).hidden_states[-1][:, 0]
+    if distributed.is_initialized():
+        model.train_args.local_rank = distributed.get_rank()
+        states = model.gather_tensors(states.contiguous())[0]
+    return model, model(inputs, labels), model.compute_contrastive_loss(states)
+
+
+def cocondenser(side: Side) -> Results:
+    model, loss, contrastive = cocondenser_with_loss(side, side.inputs["cocondenser"])
     loss.backward()
-    with torch.no_grad():
-        states = model.lm(**inputs, output_hidden_states=True).hidden_states[-1][:, 0]
-        contrastive = model.compute_contrastive_loss(states)
-    mlm = loss.detach() - contrastive
-    side.keep("cocondenser", {"loss": loss, "contrastive": contrastive, "mlm": mlm, **gradients(model)})
+    losses = {"loss": loss, "contrastive": contrastive, "mlm": loss - contrastive}
+    return losses | gradients(model.named_parameters())
 
 
-def cache(side: Side, check: str, chunk_size: int) -> None:
-    side.clone_file("GradCache/src/grad_cache/grad_cache.py")
-    side.module("grad_cache.context_managers", "GradCache/src")
-    trainer_module = side.module("trainer", "Condenser")
-    arguments_module = side.module("arguments", "Condenser")
-    batch = side.tensors("cocondenser")
-    num_documents = len(batch["labels"]) // 2
-    model = side.condenser("CoCondenserForPretraining", per_device_train_batch_size=num_documents)
-    with torch.no_grad():
-        inputs, labels = split_labels(batch)
-        states = model.lm(**inputs, output_hidden_states=True).hidden_states[-1][:, 0]
-        contrastive = model.compute_contrastive_loss(states)
-        mlm = model(inputs, labels) - contrastive
+def cache(side: Side, chunk_size: int) -> Results:
+    side.module("grad_cache.grad_cache", "GradCache/src")
 
-    class Pretrainer(trainer_module.CoCondenserPretrainer):  # attributes of 4.2.0's Trainer
+    class Pretrainer(side.module("trainer").CoCondenserPretrainer):  # attributes of 4.2.0's Trainer
         scaler, use_amp, use_apex, deepspeed = None, False, False, None
 
+    batch = side.inputs["cocondenser"]
+    model, plain, contrastive = cocondenser_with_loss(side, batch)
     arguments = side.training_arguments(
-        arguments_module.CoCondenserPreTrainingArguments,
-        cache_chunk_size=chunk_size,
-        per_device_train_batch_size=num_documents,
-    )
+        side.module("arguments").CoCondenserPreTrainingArguments, cache_chunk_size=chunk_size,
+        per_device_train_batch_size=len(batch["labels"]) // 2,
+    )  # fmt: skip
     trainer = Pretrainer(model=model, args=arguments)
     arguments.local_rank = -1
-    model.zero_grad()
     loss = trainer.training_step(model, dict(batch))
-    weight = (loss - contrastive) / mlm
-    side.keep(check, {"loss": loss, "mlm weight": weight, **gradients(model)})
+    weight = (loss - contrastive) / (plain - contrastive)
+    return {"loss": loss, "mlm weight": weight, **gradients(model.named_parameters())}
 
 
-def two_processes(side: Side) -> None:
+def two_processes(side: Side) -> Results:
     """Half of the documents in each of two processes; gradients are averaged, as by their DDP."""
     side.clone_file("Condenser/modeling.py")
-    meeting = (side.work / "theirs" / "meeting").resolve()  # its URL needs a whole path
-    meeting.unlink(missing_ok=True)
-    spawn(_one_of_two, args=(side.work, side.authors, side.old, meeting), nprocs=2)
+    spawn(_one_of_two, args=(side.work.resolve(), side.authors, side.old), nprocs=2)
+    return dict(torch.load(side.work / "two_processes.pt"))
 
 
-def _one_of_two(rank: int, work: Path, authors: Path, old: Path, meeting: Path) -> None:
+def _one_of_two(rank: int, work: Path, authors: Path, old: Path) -> None:
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    distributed.init_process_group("gloo", f"file://{work}/meeting", rank=rank, world_size=2)
     side = Side(work, authors, old)
-    batch = {name: value.chunk(2)[rank] for name, value in side.tensors("cocondenser").items()}
-    inputs, labels = split_labels(batch)
-    model = side.condenser("CoCondenserForPretraining", per_device_train_batch_size=len(labels) // 2)
-    model.train_args.local_rank = rank
-    states = model.lm(**inputs, output_hidden_states=True).hidden_states[-1][:, 0]
-    contrastive = model.compute_contrastive_loss(model.gather_tensors(states.contiguous())[0])
+    batch = {name: value.chunk(2)[rank] for name, value in side.inputs["cocondenser"].items()}
+    model, loss, contrastive = cocondenser_with_loss(side, batch)
     contrastive.backward()
-    found = gradients(model)
-    with torch.no_grad():
-        mlm = model(inputs, labels) - contrastive
+    found = gradients(model.named_parameters())
+    mlm = (loss - contrastive).detach()
     for value in (*found.values(), mlm):
         distributed.all_reduce(value)
         value /= 2
     if rank == 0:  # the loss is multiplied by the processes because gradients are averaged
-        side.keep("two_processes", {"contrastive": contrastive / 2, "mlm": mlm, **found})
+        found |= {"contrastive": contrastive.detach() / 2, "mlm": mlm}
+        torch.save(found, work / "two_processes.pt")
     distributed.destroy_process_group()
 
 
 def collator(side: Side) -> Any:
     """Their collator; `mask_tokens` is the name that 4.2.0 gave to `torch_mask_tokens`."""
-    module = side.module("data", "Condenser")
-    found = module.CondenserCollator(
-        tokenizer=BertTokenizer(str(side.model_folder / "vocab.txt")),
-        mlm_probability=0.15,
-        max_seq_length=side.settings["max_tokens"] + 2,
-    )
-    found.mask_tokens = found.torch_mask_tokens
-    return found
-
-
-def masking(side: Side) -> None:
-    given = side.tensors("masking")
-    collate = collator(side)
-    ids, lengths = given["ids"].numpy(), given["lengths"].numpy()
-    is_masked = np.zeros(ids.shape, dtype=np.int64)
-    for row, length in enumerate(lengths):
-        tokens = collate.tokenizer.convert_ids_to_tokens(ids[row, 1 : length - 1].tolist())
-        ranks = given["order"][row].numpy()
-
-        def in_our_order(words: list[list[int]], ranks: np.ndarray = ranks) -> None:
-            words.sort(key=lambda word: ranks[word[0] + 1])  # + 1: [CLS]
-
-        with mock.patch.object(random, "shuffle", in_our_order):
-            is_masked[row, 1 : length - 1] = collate._whole_word_mask(tokens)
-
     random.seed(1)
     torch.manual_seed(1)
-    actions, num_masked, specials = np.zeros(3), 0, 0
-    special_ids = set(collate.tokenizer.all_special_ids)
-    mask_id = collate.tokenizer.mask_token_id
-    texts = [{"text": ids[row, 1 : length - 1].tolist()} for row, length in enumerate(lengths)]
-    draws = int(given["draws"])
-    for _ in range(draws):
+    collate = side.module("data").CondenserCollator(
+        tokenizer=BertTokenizer(str(side.model / "vocab.txt")), mlm_probability=both.MASK_PROBABILITY,
+        max_seq_length=both.MAX_TOKENS + 2,
+    )  # fmt: skip
+    collate.mask_tokens = collate.torch_mask_tokens
+    return collate
+
+
+def masking(side: Side) -> Results:
+    ids, lengths, order = (side.inputs["masking"][name].numpy() for name in ("ids", "lengths", "order"))
+    collate = collator(side)
+    texts = [{"text": of_row[1 : length - 1].tolist()} for of_row, length in zip(ids, lengths, strict=True)]
+
+    def draw() -> tuple[Tensor, Tensor]:
         batch = collate(texts)
         chosen = batch["labels"] >= 0
-        new, old = batch["input_ids"][chosen], batch["labels"][chosen]
-        num_masked += len(new)
-        actions += [
-            int((new == mask_id).sum()),
-            int(((new != mask_id) & (new != old)).sum()),
-            int((new == old).sum()),
-        ]
-        specials += sum(token in special_ids - {mask_id} for token in new.tolist())
-    side.keep(
-        "masking",
-        {
-            "positions": is_masked,
-            "counts": is_masked.sum(axis=1),
-            "share of tokens": num_masked / (draws * int((lengths - 2).sum())),
-            "shares of actions": actions / actions.sum(),
-            "specials among random tokens": specials / actions[1],
-        },
-    )
+        return batch["input_ids"][chosen], batch["labels"][chosen]
+
+    batches = [draw() for _ in range(both.NUM_MASKINGS)]
+    is_masked = np.zeros_like(ids)
+    for row, text in enumerate(texts):
+        tokens = collate.tokenizer.convert_ids_to_tokens(text["text"])
+
+        def in_our_order(words: list[list[int]], ranks: np.ndarray = order[row, 1:]) -> None:
+            words.sort(key=lambda word: ranks[word[0]])
+
+        with mock.patch.object(random, "shuffle", in_our_order):
+            is_masked[row, 1 : len(tokens) + 1] = collate._whole_word_mask(tokens)
+    special = set(collate.tokenizer.all_special_ids)
+    return both.masking_figures(is_masked, batches, lengths, collate.tokenizer.mask_token_id, special)
 
 
-def long_blocks(side: Side) -> None:
-    texts = [{"text": ids} for ids in side.json("long_blocks")]
-    is_continuation = side.tensors("long_blocks")["is_continuation"].bool().numpy()
-    random.seed(1)
-    torch.manual_seed(1)
-    batch = collator(side)(texts)
-    is_masked = (batch["labels"] >= 0).numpy()
-    original = np.where(is_masked, batch["labels"].numpy(), batch["input_ids"].numpy())
-    broken = is_continuation[original[:, 2:]] & (is_masked[:, 2:] != is_masked[:, 1:-1])
-    side.keep("long_blocks", {"words masked in part": float(broken.sum())})
+def long_blocks(side: Side) -> Results:
+    given = side.inputs["long_blocks"]
+    batch = collator(side)([{"text": ids} for ids in given["blocks"]])
+    ids, labels = batch["input_ids"].numpy(), batch["labels"].numpy()
+    original = np.where(labels >= 0, labels, ids)
+    is_continuation = given["is_continuation"].numpy()
+    return {"words masked in part": both.broken_words(original, labels >= 0, is_continuation)}
 
 
-def blocks(side: Side) -> None:
-    script = side.clone_file("Condenser/helper/create_train.py")
-    given = side.json("blocks")
-    sentences = given["sentences"]
-    results: dict[str, Any] = {}
-    source = side.work / "theirs" / "blocks.txt"
-    source.write_text("".join(f"{row}\n" for row in range(len(sentences))))
-    for probability, draws in given["draws"].items():
-        drawn = _Draws()
-
-        class Serial:  # of multiprocessing.Pool: our draws must meet the rows that they belong to
-            def __enter__(self) -> Serial:
-                return self
-
-            def __exit__(self, *_: object) -> None:
-                pass
-
-            def imap_unordered(
-                self, function: Any, lines: Any, chunksize: int, drawn: _Draws = drawn, draws: Any = draws
-            ) -> Iterator[Any]:
-                for line in lines:
-                    drawn.waiting = iter(draws[int(line)])
-                    yield function(line)
-
-        nltk = types.ModuleType("nltk")  # its sentences need a download; ours are given to both sides
-        nltk.download = lambda *_, **__: None  # type: ignore[attr-defined]
-        nltk.sent_tokenize = lambda line: sentences[int(line)]  # type: ignore[attr-defined]
-        arguments = [
-            *(str(script), "--file", str(source), "--save_to", str(source.parent)),
-            *("--tokenizer_name", "none", "--max_len", str(side.settings["max_tokens"] + 2)),
-            *("--short_sentence_prob", probability),
-        ]
-        with (
-            mock.patch.object(sys, "argv", arguments),
-            mock.patch.dict(sys.modules, {"nltk": nltk}),
-            mock.patch("multiprocessing.Pool", Serial),
-            mock.patch.object(transformers.AutoTokenizer, "from_pretrained", return_value=_Ids()),
-            mock.patch.object(random, "random", drawn.random),
-            mock.patch.object(random, "randint", drawn.randint),
-        ):
-            runpy.run_path(str(script), run_name="__main__")
-        lines = (side.work / "theirs" / "blocks.txt.json").read_text().splitlines()
-        found = [json.loads(line)["text"] for line in lines]
-        flat = [token for row in sentences for sentence in row for token in sentence]
-        assert [token for block in found for token in block] == flat, "every sentence is in one block"
-        row_of = np.repeat(np.arange(len(sentences)), [sum(map(len, row)) for row in sentences])
-        starts = np.cumsum([0, *map(len, found)])[:-1]
-        results[f"rows {probability}"] = row_of[starts]
-        results[f"lengths {probability}"] = np.array([len(block) for block in found])
-        results[f"first ids {probability}"] = np.array([block[0] for block in found])
-    side.keep("blocks", results)
-
-
-class _Draws:
-    """Our draws in place of theirs: a number for each block, then the place of a short target."""
-
-    waiting: Iterator[Sequence[float]] = iter(())
-    pair: Sequence[float] = (1.0, 0.0)
-
-    def random(self) -> float:
-        self.pair = next(self.waiting, (1.0, 0.0))
-        return self.pair[0]
-
-    def randint(self, low: int, high: int) -> int:
-        return low + int(self.pair[1] * (high - low + 1))
-
-
-class _Ids:
+class Ids:
     """In place of the tokenizer, for sentences that are token ids: tokenizers are compared elsewhere."""
 
     def __call__(self, sentence: list[int], **_: Any) -> dict[str, list[int]]:
@@ -397,266 +250,243 @@ class _Ids:
         return 2
 
 
+class Draws:
+    """Our sentences in place of NLTK's; our draws: for each block a number, and the place of its target."""
+
+    def __init__(self, sentences: list[Any], draws: list[Any]) -> None:
+        self._sentences, self._draws = sentences, draws
+
+    def split(self, line: str) -> Any:
+        self._waiting = iter(self._draws[int(line)])
+        return self._sentences[int(line)]
+
+    def random(self) -> float:
+        number, self._place = next(self._waiting, (1.0, 0.0))
+        return float(number)
+
+    def randint(self, low: int, high: int) -> int:
+        return low + int(self._place * (high - low + 1))
+
+
+def blocks(side: Side) -> Results:
+    script, given = side.clone_file("Condenser/helper/create_train.py"), side.inputs["blocks"]
+    sentences, results, source = given["sentences"], {}, side.work / "blocks.txt"
+    source.write_text("".join(f"{row}\n" for row in range(len(sentences))))
+    row_of = np.repeat(np.arange(len(sentences)), [sum(map(len, row)) for row in sentences])
+    arguments = [str(script), "--file", str(source), "--save_to", str(side.work), "--tokenizer_name", "none"]
+    arguments += ["--max_len", str(both.MAX_TOKENS + 2), "--short_sentence_prob"]
+    pool = mock.MagicMock()  # one process: our draws must meet the rows that they belong to
+    pool().__enter__().imap_unordered = lambda function, lines, chunksize: map(function, lines)
+    for probability, of_rows in given["draws"].items():
+        draws = Draws(sentences, of_rows)
+        nltk = SimpleNamespace(download=lambda *_, **__: None, sent_tokenize=draws.split)
+        with (
+            mock.patch.object(sys, "argv", [*arguments, str(probability)]),
+            mock.patch.dict(sys.modules, {"nltk": nltk}),
+            mock.patch("multiprocessing.Pool", pool),
+            mock.patch.object(transformers.AutoTokenizer, "from_pretrained", return_value=Ids()),
+            mock.patch.multiple(random, random=draws.random, randint=draws.randint),
+        ):
+            runpy.run_path(str(script), run_name="__main__")
+        lines = (side.work / "blocks.txt.json").read_text().splitlines()
+        found = [json.loads(line)["text"] for line in lines]
+        flat = [token for row in sentences for sentence in row for token in sentence]
+        assert [token for block in found for token in block] == flat, "every sentence is in one block"
+        results[f"rows {probability}"] = row_of[np.cumsum([0, *map(len, found)])[:-1]]
+        results[f"lengths {probability}"] = np.array([len(block) for block in found])
+        results[f"first ids {probability}"] = np.array([block[0] for block in found])
+    return results
+
+
 # ---- luyug/Dense and texttron/tevatron -----------------------------------------------------------
 
 
-def framework_arguments(side: Side, name: str) -> Any:
-    return SimpleNamespace(
-        q_max_len=side.settings["query_length"],
-        p_max_len=side.settings["passage_length"],
-        train_n_passages=side.settings["passages_per_query"],
-        positive_passage_no_shuffle=False,
-        negative_passage_no_shuffle=False,
-    )
+class Framework:
+    """One of both clones, whose modules and classes have other names."""
+
+    def __init__(self, side: Side, name: str) -> None:
+        self.side, self.name, self._is_dense = side, name, name == "dense"
+        self.data_args = SimpleNamespace(
+            q_max_len=QUERY_LENGTH, p_max_len=PASSAGE_LENGTH, train_n_passages=both.PASSAGES_PER_QUERY,
+            positive_passage_no_shuffle=False, negative_passage_no_shuffle=False,
+        )  # fmt: skip
+        # Dense encodes lists of ids, which only the tokenizers in Python can
+        kind = BertTokenizer if self._is_dense else BertTokenizerFast
+        self.tokenizer = kind(
+            str(side.model / "vocab.txt"), tokenizer_file=str(side.model / "tokenizer.json")
+        )
+
+    def module(self, name: str) -> types.ModuleType:
+        return self.side.module(f"{self.name}.{name}", "Dense/src" if self._is_dense else "tevatron/src")
+
+    def named(self, module: str, *names: str) -> Any:
+        """The class that has one of these names."""
+        found = self.module(module)
+        return next(getattr(found, name) for name in names if hasattr(found, name))
+
+    def processor(self, kind: str, **settings: Any) -> Any:
+        module = "processor.processors" if self._is_dense else "preprocessor.preprocessor_tsv"
+        names = f"Simple{kind}Processor", f"Simple{kind}PreProcessor"
+        return self.named(module, *names)(tokenizer=self.tokenizer, **settings)
+
+    def model(self, num_queries: int) -> Any:
+        config = BertConfig.from_pretrained(self.side.model, attn_implementation="eager")
+        encoder = self.side.load(BertModel(config), "retriever")
+        if not self._is_dense:
+            return self.module("modeling.dense").DenseModel(encoder, encoder).train()
+        train_args = SimpleNamespace(negatives_x_device=False, per_device_train_batch_size=num_queries)
+        arguments = {"data_args": self.data_args, "train_args": train_args}
+        return self.module("modeling").DenseModel(encoder, encoder, **arguments).train()
+
+    def training_arguments(self, **changes: Any) -> Any:
+        kind = self.named("arguments", "DenseTrainingArguments", "TevatronTrainingArguments")
+        return self.side.training_arguments(kind, **changes)
+
+    def train_set(self, passages: Any, queries: Any, positives: Any, negatives: Any, *trainer: Any) -> Any:
+        """Their training set from a collection and queries, by their preprocessor."""
+        folder = self.side.work / self.name
+        folder.mkdir(exist_ok=True)
+        lines = [f"{q}\t{text}\n" for q, text in enumerate(queries)]
+        for name, rows in (("corpus", lines_of(passages)), ("queries", lines)):
+            (folder / f"{name}.tsv").write_text("".join(rows))
+        files = {"query_file": str(folder / "queries.tsv"), "collection_file": str(folder / "corpus.tsv")}
+        process, asked = self.processor("Train", **files).process_one, zip(positives, negatives, strict=True)
+        rows = [json.loads(process((str(q), *of_query))) for q, of_query in enumerate(asked)]
+        kind = self.module("data").TrainDataset
+        return kind(self.data_args, datasets.Dataset.from_list(rows), self.tokenizer, *trainer)
+
+    def encoded(self, passages: Any) -> Any:
+        """Passages as their preprocessor and their encoding set give them."""
+        process, data = self.processor("Collection").process_line, self.module("data")
+        rows = datasets.Dataset.from_list([json.loads(process(line)) for line in lines_of(passages)])
+        dataset = data.EncodeDataset(rows, self.tokenizer, max_len=PASSAGE_LENGTH)
+        collate = data.EncodeCollator(self.tokenizer, max_length=PASSAGE_LENGTH, padding="max_length")
+        return collate([dataset[row] for row in range(len(dataset))])[1]
 
 
-def preprocessor(side: Side, name: str) -> types.ModuleType:
-    file = {"dense": "dense.processor.processors", "tevatron": "tevatron.preprocessor.preprocessor_tsv"}[name]
-    return side.module(file, FRAMEWORKS[name])
+def lines_of(passages: Sequence[Sequence[str]]) -> list[str]:
+    return [f"{row}\t{title}\t{text}\n" for row, (title, text) in enumerate(passages)]
 
 
-def tokenizer(side: Side, name: str) -> Any:
-    """Dense encodes lists of ids, which only the tokenizers in Python can."""
-    if name == "dense":
-        return BertTokenizer(str(side.model_folder / "vocab.txt"))
-    return BertTokenizerFast(tokenizer_file=str(side.model_folder / "tokenizer.json"))
+def finetuning(side: Side, name: str) -> Results:
+    framework, given = Framework(side, name), side.inputs["finetuning"]
 
-
-def train_rows(side: Side, name: str, passages: Sequence[Sequence[str]], given: dict[str, Any]) -> list[Any]:
-    """Training rows from a collection and queries, by their preprocessor."""
-    folder = side.work / "theirs" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [f"{row}\t{title}\t{text}\n" for row, (title, text) in enumerate(passages)]
-    (folder / "corpus.tsv").write_text("".join(lines))
-    (folder / "queries.tsv").write_text("".join(f"{q}\t{text}\n" for q, text in enumerate(given["queries"])))
-    module = preprocessor(side, name)
-    kind = getattr(module, "SimpleTrainProcessor", None) or module.SimpleTrainPreProcessor
-    processor = kind(
-        query_file=str(folder / "queries.tsv"),
-        collection_file=str(folder / "corpus.tsv"),
-        tokenizer=tokenizer(side, name),
-    )
-    asked = zip(given["positives"], given["negatives"], strict=True)
-    return [
-        json.loads(processor.process_one((str(q), positives, negatives)))
-        for q, (positives, negatives) in enumerate(asked)
-    ]
-
-
-@contextmanager
-def our_shuffles(module: types.ModuleType, orders: Sequence[Sequence[int]], seed: int) -> Iterator[None]:
-    """Their training set shuffles an item's negatives with a generator of its own: give it our order."""
-
-    class Shuffler:
+    class Shuffler:  # their seed of an item is item + seed
         def __init__(self, number: int) -> None:
-            self.order = orders[number - seed]  # their seed of an item is item + seed
+            self.order = given["orders"][number - SEED]
 
         def shuffle(self, values: list[Any]) -> None:
             values[:] = [values[index] for index in self.order]
 
-    with mock.patch.object(module, "random", SimpleNamespace(Random=Shuffler, choices=random.choices)):
-        yield
-
-
-def finetuning(side: Side, name: str) -> None:
-    given = side.json("finetuning")
-    rows = train_rows(side, name, given["passages"], given)
-    data = side.module(f"{name}.data", FRAMEWORKS[name])
-    seed = side.settings["seed"]
-    state = SimpleNamespace(epoch=0)
-    stand_in = SimpleNamespace(state=state, args=SimpleNamespace(seed=seed))
-    arguments, own = framework_arguments(side, name), tokenizer(side, name)
-    dataset = data.TrainDataset(arguments, datasets.Dataset.from_list(rows), own, stand_in)
-    collate = data.QPCollator(own, max_q_len=arguments.q_max_len, max_p_len=arguments.p_max_len)
+    texts = [given[part] for part in ("passages", "queries", "positives", "negatives")]
+    trainer = SimpleNamespace(args=SimpleNamespace(seed=SEED), state=SimpleNamespace(epoch=0))
+    dataset, data = framework.train_set(*texts, trainer), framework.module("data")
+    collate = data.QPCollator(framework.tokenizer, max_q_len=QUERY_LENGTH, max_p_len=PASSAGE_LENGTH)
     batches = []
-    with our_shuffles(data, given["orders"], seed):
-        for epoch in range(side.settings["num_epochs"]):
-            state.epoch = epoch
+    with mock.patch.object(data, "random", SimpleNamespace(Random=Shuffler, choices=random.choices)):
+        for trainer.state.epoch in range(both.NUM_EPOCHS):
             batches.append(collate([dataset[item] for item in range(len(dataset))]))
-    results = {
-        "query ids": batches[0][0]["input_ids"],
-        "passage ids": torch.stack([passages["input_ids"] for _, passages in batches]),
-    }
+    passage_ids = torch.stack([passages["input_ids"] for _, passages in batches])
+    results = {"query ids": batches[0][0]["input_ids"], "passage ids": passage_ids}
 
-    model = dense_model(side, name, arguments, batch_size=len(rows))
-    queries, passages = batches[1]
+    model, (queries, passages) = framework.model(len(dataset)), batches[1]
     loss = model(query=queries, passage=passages).loss
     loss.backward()
-    results |= {"plain: loss": loss, **gradients_of_encoder(model, "plain: grad/")}
+    results |= {"plain: loss": loss, **gradients(model.lm_q.named_parameters(), "plain: grad/")}
 
-    side.clone_file("GradCache/src/grad_cache/grad_cache.py")
-    side.module("grad_cache.context_managers", "GradCache/src")
-    trainers = side.module(f"{name}.trainer", FRAMEWORKS[name])
-    framework = side.module(f"{name}.arguments", FRAMEWORKS[name])
-    kind = getattr(framework, "DenseTrainingArguments", None) or framework.TevatronTrainingArguments
+    side.module("grad_cache.grad_cache", "GradCache/src")
 
-    class Trainer(trainers.GCTrainer):
+    class Trainer(framework.module("trainer").GCTrainer):
         scaler = None  # an attribute of 4.2.0's Trainer
 
-    trainer = Trainer(model=model, args=side.training_arguments(kind, gc_q_chunk_size=3, gc_p_chunk_size=7))
+    trainer = Trainer(model=model, args=framework.training_arguments(gc_q_chunk_size=3, gc_p_chunk_size=7))
     trainer.args.local_rank = -1
-    model.zero_grad()
     loss = trainer.training_step(model, (dict(queries), dict(passages)))
-    results |= {"cache: loss": loss, **gradients_of_encoder(model, "cache: grad/")}
-    side.keep(f"finetuning_{name}", results)
+    return results | {"cache: loss": loss, **gradients(model.lm_q.named_parameters(), "cache: grad/")}
 
 
-def dense_model(side: Side, name: str, arguments: Any, *, batch_size: int) -> Any:
-    encoder = side.retriever()
-    if name == "dense":
-        module = side.module("dense.modeling", FRAMEWORKS[name])
-        train_args = SimpleNamespace(negatives_x_device=False, per_device_train_batch_size=batch_size)
-        model = module.DenseModel(encoder, encoder, data_args=arguments, train_args=train_args)
-    else:
-        module = side.module("tevatron.modeling.dense", FRAMEWORKS[name])
-        model = module.DenseModel(encoder, encoder)
-    return model.train()
-
-
-def gradients_of_encoder(model: nn.Module, prefix: str) -> dict[str, Tensor]:
-    found = gradients(model, prefix="")
-    return {prefix + name.removeprefix("lm_q."): value for name, value in found.items()}
-
-
-def batches(side: Side, name: str) -> None:
+def batches(side: Side, name: str) -> Results:
     """Steps of an epoch of 8 queries in batches of 3."""
-    trainers = side.module(f"{name}.trainer", FRAMEWORKS[name])
-    framework = side.module(f"{name}.arguments", FRAMEWORKS[name])
-    kind = getattr(framework, "DenseTrainingArguments", None) or framework.TevatronTrainingArguments
-    trainer_kind = getattr(trainers, "DenseTrainer", None) or trainers.TevatronTrainer
-    trainer = trainer_kind(
-        model=nn.Linear(1, 1),
-        args=side.training_arguments(kind, per_device_train_batch_size=3),
-        train_dataset=[0] * 8,
-        data_collator=list,
-    )
-    side.keep(f"batches_{name}", {"steps of an epoch": float(len(trainer.get_train_dataloader()))})
+    framework = Framework(side, name)
+    trainer = framework.named("trainer", "DenseTrainer", "TevatronTrainer")(
+        model=nn.Linear(1, 1), args=framework.training_arguments(per_device_train_batch_size=3),
+        train_dataset=[0] * 8, data_collator=list,
+    )  # fmt: skip
+    return {"steps of an epoch": float(len(trainer.get_train_dataloader()))}
 
 
-def encoded(side: Side, name: str, lines: Sequence[str]) -> tuple[Any, list[Any]]:
-    """Passages `id title text`, tab-separated, as their preprocessor and their encoding set give them."""
-    module = preprocessor(side, name)
-    kind = getattr(module, "SimpleCollectionProcessor", None) or module.SimpleCollectionPreProcessor
-    own = tokenizer(side, name)
-    rows = [json.loads(kind(tokenizer=own).process_line(line)) for line in lines]
-    data = side.module(f"{name}.data", FRAMEWORKS[name])
-    limit = side.settings["passage_length"]
-    dataset = data.EncodeDataset(datasets.Dataset.from_list(rows), own, max_len=limit)
-    collate = data.EncodeCollator(own, max_length=limit, padding="max_length")
-    _, batch = collate([dataset[row] for row in range(len(dataset))])
-    return batch, rows
-
-
-def encodings(side: Side, name: str) -> None:
-    passages = side.json("finetuning")["passages"]
-    lines = [f"{row}\t{title}\t{text}\n" for row, (title, text) in enumerate(passages)]
-    batch, _ = encoded(side, name, lines)
-    model = dense_model(side, name, framework_arguments(side, name), batch_size=1).eval()
+def encodings(side: Side, name: str) -> Results:
+    framework, passages = Framework(side, name), side.inputs["finetuning"]["passages"]
+    batch, model = framework.encoded(passages), framework.model(1).eval()
     titled = torch.tensor([bool(title) for title, _ in passages])
     with torch.no_grad():
-        vectors = model(passage=batch).p_reps
-        single = model.float()(passage=batch).p_reps
+        vectors, single = model(passage=batch).p_reps, model.float()(passage=batch).p_reps
     results = {"all, float32": single}
     for separator in ("always", "titled"):
         results |= {f"titled, {separator}": vectors[titled], f"untitled, {separator}": vectors[~titled]}
-    side.keep(f"encodings_{name}", results)
+    return results
 
 
-def csv(side: Side, name: str) -> None:
+def csv(side: Side, name: str) -> Results:
     """The same passages encoded, and as training rows, which their preprocessor reads as CSV."""
-    passages = side.json("csv")
-    lines = [f"{row}\t{title}\t{text}\n" for row, (title, text) in enumerate(passages)]
-    batch, _ = encoded(side, name, lines)
-    given = {"queries": ["graph"], "positives": [[0, 1, 2]], "negatives": [[0]]}
-    (row,) = train_rows(side, name, passages, given)
-    data = side.module(f"{name}.data", FRAMEWORKS[name])
-    own = tokenizer(side, name)
-    dataset = data.TrainDataset(framework_arguments(side, name), datasets.Dataset.from_list([row]), own)
-    items = [dataset.create_one_example(ids) for ids in row["positives"]]
-    limit = side.settings["passage_length"]
-    training = own.pad(items, padding="max_length", max_length=limit, return_tensors="pt")["input_ids"]
-    side.keep(
-        f"csv_{name}",
-        {
-            "encoding": batch["input_ids"],
-            "training, quotes": training[1:2],
-            "training, others": training[[0, 2]],
-        },
+    framework, passages = Framework(side, name), side.inputs["csv"]
+    dataset = framework.train_set(passages, ["graph"], [[0, 1, 2]], [[0]])
+    items = [dataset.create_one_example(ids) for ids in dataset.train_data[0]["positives"]]
+    padding = {"padding": "max_length", "max_length": PASSAGE_LENGTH, "return_tensors": "pt"}
+    training = framework.tokenizer.pad(items, **padding)["input_ids"]
+    encoding = framework.encoded(passages)["input_ids"]
+    return {"encoding": encoding, "training, quotes": training[1:2], "training, others": training[[0, 2]]}
+
+
+def script(name: str, file: str) -> str:
+    folder = (
+        "Dense/examples/msmarco-passage-ranking" if name == "dense" else "tevatron/examples/coCondenser-marco"
     )
+    return f"{folder}/{file}"
 
 
-SCRIPTS = {
-    "dense": "Dense/examples/msmarco-passage-ranking",
-    "tevatron": "tevatron/examples/coCondenser-marco",
-}
-
-
-def mining(side: Side, name: str) -> None:
+def mining(side: Side, name: str) -> Results:
     """Their candidates: the shuffle before the sample leaves the set of them as it is."""
-    given = side.json("mining")
-    load_ranking = side.function(f"{SCRIPTS[name]}/build_train_hn.py", "load_ranking")
-    file = side.work / "theirs" / f"{name}.ranking.txt"
+    ranked, judged = (side.inputs["mining"][part] for part in ("ranked", "judged"))
+    load_ranking = side.function(script(name, "build_train_hn.py"), "load_ranking")
+    file = side.work / f"{name}.ranking.txt"
+    hits = ((q, doc_id, rank) for q, doc_ids in ranked.items() for rank, doc_id in enumerate(doc_ids))
+    file.write_text("".join(f"{q}\t{doc_id}\t{100 - rank}\n" for q, doc_id, rank in hits))
 
-    def candidates(length: int, n_sample: int) -> np.ndarray:
-        rows = [
-            f"{q}\t{doc_id}\t{100 - rank}\n"
-            for q, doc_ids in given["ranked"].items()
-            for rank, doc_id in enumerate(doc_ids[:length])
-        ]
-        file.write_text("".join(rows))
-        chosen = np.zeros((len(given["ranked"]), 200), dtype=np.int64)
-        for query, _, negatives in load_ranking(file, given["judged"], n_sample, given["depth"]):
-            chosen[int(query), [int(doc_id) for doc_id in negatives]] = 1
-        return chosen
+    def candidates(sample: int) -> np.ndarray:
+        rows = load_ranking(file, judged, sample, both.DEPTH)
+        return both.listed({query: negatives for query, _, negatives in rows})
 
-    depth = given["depth"]
-    longest = max(map(len, given["ranked"].values()))
-    side.keep(
-        f"mining_{name}",
-        {
-            "candidates, deep": candidates(longest, depth),
-            # theirs keeps the first `depth` that are not positive, whatever the depth of the search was
-            "candidates, cut": candidates(longest, depth).sum(axis=1),
-            "sampled": candidates(longest, 30).sum(axis=1),
-        },
-    )
+    # theirs keeps the first that are not positive, whatever the depth of the search was
+    deep, sampled = candidates(both.DEPTH), candidates(both.SAMPLE).sum(axis=1)
+    return {"candidates, deep": deep, "candidates, cut": deep.sum(axis=1), "sampled": sampled}
 
 
-def triples(side: Side, name: str) -> None:
+def triples(side: Side, name: str) -> Results:
     """Negatives of a query's triples. get_data.sh joins them with commas, one line a query."""
-    judged = side.json("mining")["judged"]
-    of_query: dict[str, list[str]] = defaultdict(list)
-    for query, _, negative in side.json("triples"):
+    judged, of_query = side.inputs["mining"]["judged"], defaultdict[str, list[str]](list)
+    for query, negative in side.inputs["triples"]:
         of_query[query].append(negative)
-    read_line = side.function(
-        f"{SCRIPTS[name]}/build_train.py", "read_line", qrel=judged, args=SimpleNamespace(n_sample=30)
-    )
-    counts = np.zeros((len(of_query), 2), dtype=np.int64)
-    listed = np.zeros((len(of_query), 200), dtype=np.int64)
-    for query, doc_ids in of_query.items():
-        _, positives, negatives = read_line(f"{query}\t{','.join(doc_ids)}\n")
-        row = int(query)
-        counts[row] = sum(d in positives for d in negatives), len(negatives) - len(set(negatives))
-        listed[row, [int(d) for d in negatives if d not in positives]] = 1
-    side.keep(
-        f"triples_{name}",
-        {"negatives": listed, "judged positive": counts[:, 0], "listed again": counts[:, 1]},
-    )
+    names = {"qrel": judged, "args": SimpleNamespace(n_sample=both.SAMPLE)}
+    read_line = side.function(script(name, "build_train.py"), "read_line", **names)
+    rows = (read_line(f"{query}\t{','.join(doc_ids)}\n") for query, doc_ids in of_query.items())
+    return both.triple_figures({query: negatives for query, _, negatives in rows}, judged)
 
 
 # ---- the optimiser -------------------------------------------------------------------------------
 
 
-def trainer(side: Side) -> None:
+def moved(before: dict[str, Tensor], model: nn.Module) -> Results:
+    return {f"moved/{name}": weight - before[name] for name, weight in model.named_parameters()}
+
+
+def trainer(side: Side) -> Results:
     """Ten updates by their Trainer on transformers 4.57, whose AdamW is PyTorch's."""
     model = side.condenser("CondenserForPretraining")
-    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    trainer_module = side.module("trainer", "Condenser")
-    arguments_module = side.module("arguments", "Condenser")
-    steps = [side.tensors(f"step{step}") for step in range(side.settings["num_steps"])]
+    before = both.as_tensors(dict(model.named_parameters()))
     seen: dict[str, list[float]] = {"losses": [], "norms": [], "rates": []}
 
-    class Trainer(trainer_module.CondenserPreTrainer):
+    class Trainer(side.module("trainer").CondenserPreTrainer):
         def compute_loss(self, model: Any, inputs: Any, **_: Any) -> Any:  # 4.57 passes more
             loss = super().compute_loss(model, inputs)
             seen["losses"].append(loss.item())
@@ -667,15 +497,15 @@ def trainer(side: Side) -> None:
             return SequentialSampler(self.train_dataset)
 
     arguments = side.training_arguments(
-        arguments_module.CondenserPreTrainingArguments,
-        per_device_train_batch_size=1,
-        num_train_epochs=1,
-        **{
-            key: side.settings[key]
-            for key in ("learning_rate", "weight_decay", "warmup_ratio", "max_grad_norm")
-        },
+        side.module("arguments").CondenserPreTrainingArguments, per_device_train_batch_size=1,
+        num_train_epochs=1, **OPTIMISER,
+    )  # fmt: skip
+    one = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=side.inputs["steps"],
+        data_collator=lambda rows: dict(rows[0]),
     )
-    one = Trainer(model=model, args=arguments, train_dataset=steps, data_collator=lambda rows: dict(rows[0]))
     clip = one.accelerator.clip_grad_norm_
 
     def clip_and_note(*args: Any, **kwargs: Any) -> Any:
@@ -686,13 +516,9 @@ def trainer(side: Side) -> None:
     one.accelerator.clip_grad_norm_ = clip_and_note
     one.train()
     decayed = {id(weight) for weight in one.optimizer.param_groups[0]["params"]}
-    results: dict[str, Any] = {
-        name: torch.tensor(values, dtype=torch.float64) for name, values in seen.items()
-    }
-    for name, weight in model.named_parameters():
-        results[f"moved/{name}"] = weight.detach() - before[name]
-        results[f"decays/{name}"] = float(id(weight) in decayed)
-    side.keep("trainer", results)
+    series = {name: torch.tensor(values, dtype=torch.float64) for name, values in seen.items()}
+    decays = {f"decays/{name}": float(id(weight) in decayed) for name, weight in model.named_parameters()}
+    return {**series, **moved(before, model), **decays}
 
 
 def old_optimisation(side: Side) -> types.ModuleType:
@@ -708,131 +534,98 @@ def old_optimisation(side: Side) -> types.ModuleType:
     return importlib.import_module("transformers_4_2_0.optimization")
 
 
-def adamw(side: Side, check: str, *, mend_epsilon: bool) -> None:
+def adamw(side: Side, *, mend_epsilon: bool) -> Results:
     """Ten updates by the AdamW that the authors' runs had, grouped by 4.2.0's Trainer's rule.
 
     With `mend_epsilon`, epsilon is made smaller by the bias correction before each step, and weight decay
     is off: what is then left must be PyTorch's AdamW.
     """
-    old = old_optimisation(side)
-    model = side.condenser("CondenserForPretraining")
-    before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    spared = ("bias", "LayerNorm.weight")  # trainer.py of 4.2.0
-    decays = {name: not any(part in name for part in spared) for name in before}
+    old, model = old_optimisation(side), side.condenser("CondenserForPretraining")
     named = dict(model.named_parameters())
-    decay = 0.0 if mend_epsilon else side.settings["weight_decay"]
+    before = both.as_tensors(named)
+    spared = ("bias", "LayerNorm.weight")  # trainer.py of 4.2.0
+    decays = {name: not any(part in name for part in spared) for name in named}
+    rates = {True: 0.0 if mend_epsilon else OPTIMISER["weight_decay"], False: 0.0}
     groups = [
-        {"params": [named[name] for name in named if decays[name]], "weight_decay": decay},
-        {"params": [named[name] for name in named if not decays[name]], "weight_decay": 0.0},
+        {"params": [named[name] for name in named if decays[name] is has_decay], "weight_decay": rate}
+        for has_decay, rate in rates.items()
     ]
-    optimiser = old.AdamW(groups, lr=side.settings["learning_rate"], betas=(0.9, 0.999), eps=1e-8)
-    num_steps = side.settings["num_steps"]
-    schedule = old.get_linear_schedule_with_warmup(
-        optimiser, num_steps * side.settings["warmup_ratio"], num_steps
-    )
-    for step in range(num_steps):
+    optimiser = old.AdamW(groups, lr=OPTIMISER["learning_rate"], betas=(0.9, 0.999), eps=1e-8)
+    num_warmup = both.NUM_STEPS * OPTIMISER["warmup_ratio"]
+    schedule = old.get_linear_schedule_with_warmup(optimiser, num_warmup, both.NUM_STEPS)
+    for step, batch in enumerate(side.inputs["steps"]):
         model.zero_grad()
-        model(*split_labels(side.tensors(f"step{step}"))).backward()
-        nn.utils.clip_grad_norm_(model.parameters(), side.settings["max_grad_norm"])
+        model(*split_labels(batch)).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), OPTIMISER["max_grad_norm"])
         if mend_epsilon:
             for group in optimiser.param_groups:
                 group["eps"] = 1e-8 * (1 - 0.999 ** (step + 1)) ** 0.5
         optimiser.step()
         schedule.step()
-    results: dict[str, Any] = {
-        f"moved/{name}": weight.detach() - before[name] for name, weight in model.named_parameters()
-    }
-    if not mend_epsilon:
-        results |= {f"decays/{name}": float(value) for name, value in decays.items()}
-    side.keep(check, results)
+    flags = {} if mend_epsilon else {f"decays/{name}": float(value) for name, value in decays.items()}
+    return moved(before, model) | flags
 
 
-def schedules(side: Side, num_steps: int) -> None:
+def schedule(side: Side, num_steps: int) -> Results:
     """Factors of the learning rate by 4.2.0, with the warm-up steps that their pre-trainer asks for."""
-    old = old_optimisation(side)
-    module = side.module("trainer", "Condenser")
-    asked = SimpleNamespace(warmup_ratio=side.settings["warmup_ratio"], warmup_steps=0)
-    stand_in = module.CondenserPreTrainer.__new__(module.CondenserPreTrainer)
-    stand_in.args = asked
+    old, kind = old_optimisation(side), side.module("trainer").CondenserPreTrainer
+    stand_in = kind.__new__(kind)
+    stand_in.args = SimpleNamespace(warmup_ratio=OPTIMISER["warmup_ratio"], warmup_steps=0)
     with mock.patch.object(transformers.Trainer, "create_optimizer_and_scheduler"):
         stand_in.create_optimizer_and_scheduler(num_steps)
     optimiser = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-    schedule = old.get_linear_schedule_with_warmup(optimiser, asked.warmup_steps, num_steps)
-    factors = []
-    for _ in range(num_steps):
-        factors.append(schedule.get_last_lr()[0])
-        optimiser.step()
-        schedule.step()
-    side.keep(f"schedule_{num_steps}", {"factors": torch.tensor(factors, dtype=torch.float64)})
+    factors = old.get_linear_schedule_with_warmup(optimiser, stand_in.args.warmup_steps, num_steps).lr_lambdas
+    return {"factors": torch.tensor([factors[0](step) for step in range(num_steps)], dtype=torch.float64)}
 
 
-def warmup(side: Side) -> None:
+def warmup(side: Side) -> Results:
     """The warm-up ratio that reaches the schedule of fine-tuning: 4.2.0 must read it, or Dense itself."""
     old_optimisation(side)
     texts = [(side.old / "transformers" / name).read_text() for name in ("trainer.py", "training_args.py")]
     texts.append(side.clone_file("Dense/src/dense/trainer.py").read_text())
     is_read = any("warmup_ratio" in text for text in texts)
-    ratio = side.module("dense.arguments", FRAMEWORKS["dense"]).DenseTrainingArguments.warmup_ratio
-    side.keep("warmup", {"warm-up of fine-tuning": ratio if is_read else 0.0})
+    ratio = side.module("dense.arguments", "Dense/src").DenseTrainingArguments.warmup_ratio
+    return {"warm-up of fine-tuning": ratio if is_read else 0.0}
 
 
-CHECKS: dict[str, Callable[[Side], None]] = {
-    "condenser": condenser,
-    "cocondenser": cocondenser,
-    "cache_one_chunk": lambda side: cache(side, "cache_one_chunk", 16),
-    "cache_three_chunks": lambda side: cache(side, "cache_three_chunks", 6),
-    "two_processes": two_processes,
-    "masking": masking,
-    "long_blocks": long_blocks,
-    "blocks": blocks,
-    **{
-        f"{check.__name__}_{name}": lambda side, check=check, name=name: check(side, name)
-        for check in (finetuning, batches, encodings, csv, mining, triples)
-        for name in FRAMEWORKS
-    },
-    "trainer": trainer,
-    "adamw": lambda side: adamw(side, "adamw", mend_epsilon=False),
-    "adamw_epsilon": lambda side: adamw(side, "adamw_epsilon", mend_epsilon=True),
-    "schedule_30": lambda side: schedules(side, 30),
-    "schedule_25": lambda side: schedules(side, 25),
+CHECKS: dict[str, Callable[[Side], Results]] = {
+    "condenser": condenser, "cocondenser": cocondenser, "cache_one_chunk": partial(cache, chunk_size=16),
+    "cache_three_chunks": partial(cache, chunk_size=6), "two_processes": two_processes, "masking": masking,
+    "long_blocks": long_blocks, "blocks": blocks, "trainer": trainer,
+    "adamw": partial(adamw, mend_epsilon=False), "adamw_epsilon": partial(adamw, mend_epsilon=True),
+    "schedule_30": partial(schedule, num_steps=30), "schedule_25": partial(schedule, num_steps=25),
     "warmup": warmup,
-}
+}  # fmt: skip
+OF_FRAMEWORKS = finetuning, batches, encodings, csv, mining, triples
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="where ours.py wrote")
     parser.add_argument("--authors", type=Path, required=True, help="the clones")
     parser.add_argument("--old", type=Path, required=True, help="transformers 4.2.0, unpacked")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    os.environ["HF_DATASETS_CACHE"] = str(args.work / "theirs" / "cache")
-    datasets.config.HF_DATASETS_CACHE = args.work / "theirs" / "cache"
+    datasets.config.HF_DATASETS_CACHE = args.work / "cache"
     datasets.disable_progress_bars()
     side = Side(args.work, args.authors.resolve(), args.old)
-    (args.work / "theirs").mkdir(exist_ok=True)
-    status: dict[str, str | None] = {}
-    for name, check in CHECKS.items():
+    checks = [(name, "Condenser", check) for name, check in CHECKS.items()]
+    for check in OF_FRAMEWORKS:
+        checks += [(check.__name__, name, partial(check, name=name)) for name in ("dense", "tevatron")]
+    results: dict[str, dict[str, Batch | str]] = defaultdict(dict)
+    for name, clone, check in checks:
         try:
-            check(side)
-            status[name] = None
+            results[name][clone] = both.as_tensors(check(side))
         except NotThere as lack:
-            status[name] = str(lack)
-    versions = {
-        "Python": platform.python_version(),
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-    }
+            results[name][clone] = str(lack)
+    torch.save(dict(results), args.work / "theirs.pt")
+    versions = {"Python": platform.python_version(), "torch": str(torch.__version__)}
+    versions["transformers"] = transformers.__version__
     for clone in ("Condenser", "GradCache", "Dense", "tevatron"):
-        told = subprocess.run(
-            ["git", "-C", str(side.authors / clone), "log", "-1", "--format=%h (%cs)"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        versions[clone] = told.stdout.strip() or "no git clone"
-    (args.work / "theirs" / "versions.json").write_text(json.dumps(versions))
-    (args.work / "theirs" / "status.json").write_text(json.dumps(status))
+        log = ["git", "-C", str(side.authors / clone), "log", "-1", "--format=%h (%cs)"]
+        done = subprocess.run(log, capture_output=True, text=True, check=False)
+        versions[clone] = done.stdout.strip() or "no git clone"
+    torch.save(versions, args.work / "versions.pt")
 
 
 if __name__ == "__main__":

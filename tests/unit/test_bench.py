@@ -85,9 +85,9 @@ def test_a_careful_loop_makes_the_step_of_the_authors_way(bench: SimpleNamespace
     for careful in (False, True):
         peer = bench.plain.PlainStep(
             bench.plain.PlainCondenser(model, careful=careful),
-            device=torch.device("cpu"),
-            precision="fp32",
-            rows_per_chunk=2,
+            torch.device("cpu"),
+            "fp32",
+            2,
             careful=careful,
         )
         peer.optimiser = torch.optim.SGD(peer.model.parameters(), lr=1.0)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 import importlib
+import json
 import logging
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import yaml
 from small_models import OPERATORS
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -25,7 +25,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from condenser.data.tokens import TokenShards
 from condenser.model.bert import Embeddings
 from condenser.model.pretraining import Condenser
-from condenser.pipeline.costs import measure
 from condenser.pipeline.costs.tables import Tables
 from condenser.train.machine import training_machine
 
@@ -75,15 +74,17 @@ class Prepared:
     folder: Path
 
     def settings(self, stage: str, cache: str) -> dict[str, Any]:
-        settings = self.steps.settings_of(stage, self.config, "msmarco")
+        settings: dict[str, Any] = self.steps.settings_of(stage, self.config)
         return settings | {"gradient_cache": cache} if cache else settings
 
     def run(self, stage: str, cache: str) -> list[Any]:
-        run_updates = importlib.import_module("watched_stages").run_updates
         settings = self.settings(stage, cache)
         shape = self.steps.shape_of(self.folder, settings)
         with training_machine(device="cpu", precision="fp32", threads=1) as machine:
-            return run_updates(stage, self.folder, settings, machine, count=COUNT, seed=42, shape=shape)
+            updates: list[Any] = self.steps.run_updates(
+                stage, self.folder, settings, machine, count=COUNT, seed=42, shape=shape
+            )
+        return updates
 
 
 @pytest.fixture(scope="module")
@@ -95,26 +96,14 @@ def steps(root: Path) -> Iterator[ModuleType]:
 
 
 @pytest.fixture(scope="module")
-def overlay(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("overlay") / "small.yaml"
-    file.write_text(yaml.safe_dump(OVERLAY))
-    return file
-
-
-@pytest.fixture(scope="module")
-def made(steps: ModuleType, overlay: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    config, folder = steps.load_config([overlay]), tmp_path_factory.mktemp("steps")
+def made(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("steps")
+    overlay = folder / "small.yaml"
+    overlay.write_text(json.dumps(OVERLAY))
+    config = importlib.import_module("measuring").load_config([overlay])
     names = dict.fromkeys(stage for stage, _ in [*WAYS, *OTHERS, ("mlm", "")])
-    steps.make_inputs(
-        folder,
-        config,
-        {name: steps.settings_of(name, config, "msmarco") for name in names},
-        counts=dict.fromkeys(names, COUNT),
-        dataset="msmarco",
-        initial=None,
-        mean_tokens=None,
-        variation=0.0,
-    )
+    stages = {name: steps.settings_of(name, config) for name in names}
+    steps.write_inputs(folder, config, stages, dict.fromkeys(names, COUNT))
     return Prepared(steps, config, folder)
 
 
@@ -122,7 +111,7 @@ def made(steps: ModuleType, overlay: Path, tmp_path_factory: pytest.TempPathFact
 def prepared(made: Prepared) -> Iterator[Prepared]:
     """The inputs, and no work folder before or after."""
     yield made
-    made.steps.shutil.rmtree(made.folder / "work", ignore_errors=True)
+    shutil.rmtree(made.folder / "work", ignore_errors=True)
 
 
 @contextmanager
@@ -172,7 +161,7 @@ def test_operations_that_the_plan_does_not_count_are_not_made_up(prepared: Prepa
 
 def test_texts_that_are_too_few_are_refused(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(prepared.config["models"]["mlm"], "batch_size", 1000)
-    with pytest.raises(ValueError, match="--tokens: expected longer texts: mlm ended after 1 updates"):
+    with pytest.raises(ValueError, match="expected longer texts: mlm ended after 1 updates"):
         prepared.run("mlm", "")
 
 
@@ -187,28 +176,25 @@ def test_a_training_that_went_on_with_less_memory_is_not_a_measurement(
         return forward(self, *inputs)
 
     monkeypatch.setattr(Condenser, "forward", full_once)
-    does_not_fit = importlib.import_module("watched_stages").DoesNotFit
-    with pytest.raises(does_not_fit, match="memory is full: switching to the gradient cache"):
+    with pytest.raises(prepared.steps.DoesNotFit, match="memory is full: switching to the gradient cache"):
         prepared.run("cocondenser", "never")
     assert not logging.getLogger("condenser.train.memory").filters
 
 
+def test_graphs_that_may_fill_the_memory_are_refused(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(prepared.config["models"]["cocondenser"], "memory_gb", 0.001)
+    with pytest.raises(prepared.steps.DoesNotFit, match="does not fit: graphs of up to "):
+        prepared.run("cocondenser", "never")
+
+
 def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_path: Path) -> None:
-    config = steps.load_config([steps.ROOT / "configs" / "paper.yaml"])
+    config = importlib.import_module("measuring").load_config([steps.ROOT / "configs" / "paper.yaml"])
     config["models"]["backbone"] = OVERLAY["models"]["backbone"]
-    names = ("condenser", "encode")
-    stages = {name: steps.settings_of(name, config, "msmarco") for name in names}
+    stages = {name: steps.settings_of(name, config) for name in ("condenser", "encode")}
     stages["encode"]["block_rows"] = 2000
-    steps.make_inputs(
-        tmp_path,
-        config,
-        stages,
-        counts={"condenser": 1, "encode": 3},
-        dataset="msmarco",
-        initial=None,
-        mean_tokens=None,
-        variation=0.0,
-    )
+    steps.write_inputs(tmp_path, config, stages, {"condenser": 1, "encode": 3})
     shards = TokenShards([tmp_path / "encode.0-of-1"])
     row = Tables(steps.TABLES).row("collections", "msmarco")
     lengths = np.diff(shards.row_starts) - shards.title_lengths
@@ -217,57 +203,13 @@ def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_pat
     assert lengths.std() / lengths.mean() == pytest.approx(float(row["variation"]), rel=0.06)
 
 
-def test_the_program_writes_a_line_a_measurement_and_leaves_nothing_else(
-    steps: ModuleType,
-    overlay: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setattr(measure, "_BEST_OF_S", 0.01)
-    monkeypatch.setattr(steps, "in_new_process", lambda work, *args, **kwargs: work(*args, **kwargs))
-    tight = tmp_path / "tight.yaml"
-    tight.write_text(yaml.safe_dump({"objectives": {"cocondenser": {"memory_gb": 0.001}}}))
-    options = {
-        "folder": tmp_path / "made", "tokens": 40, "variation": 0.3, "updates": 4, "blocks": 5,
-        "device": "cpu", "precisions": "fp32", "threads": 1, "output": tmp_path / "steps.tsv",
-    }  # fmt: skip
-    steps.main(
-        [
-            *("--configfile", str(overlay), str(tight)),
-            *(str(part) for name, value in options.items() for part in (f"--{name}", value)),
-        ]
-    )
-    with (tmp_path / "steps.tsv").open() as file:
-        lines = list(csv.DictReader(file, delimiter="\t"))
-    assert [(line["stage"], line["gradient_cache"]) for line in lines] == WAYS
-    for line in lines:
-        if (line["stage"], line["gradient_cache"]) == ("cocondenser", "never"):
-            assert line["note"].startswith("does not fit: graphs of up to ") and not line["median_s"]
-            continue
-        number = {name: float(line[name]) for name in steps.COLUMNS[6:-1]}
-        assert (line["precision"], line["device"], line["threads"]) == ("fp32", "cpu fp32", "1")
-        assert number["updates"] == {"encode": 3}.get(line["stage"], 2)
-        assert 0 < number["best_s"] <= number["median_s"]
-        assert number["tokens_per_s"] == pytest.approx(number["tokens"] / number["median_s"], rel=1e-4)
-        achieved = number["flops"] / number["median_s"] / number["product_flops_per_s"]
-        assert number["share_of_peak"] == pytest.approx(achieved, rel=1e-4)
-        assert number["memory_bytes"] > 1e8  # Python with PyTorch
-    assert lines[-1]["items"] == "20" and float(lines[-1]["tokens"]) <= 20 * 40
-    assert "cocondenser\tnever\tfp32\t" in capsys.readouterr().out
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["steps.tsv", "tight.yaml"]
-
-
-def test_too_few_updates_are_refused(steps: ModuleType, tmp_path: Path) -> None:
-    few = ["--updates", "2", "--blocks", "9", "--device", "cpu", "--precisions", "fp32", "--threads", "1"]
-    with pytest.raises(ValueError, match="expected more than 2"):
-        steps.main(["--folder", str(tmp_path / "made"), *few, "--output", str(tmp_path / "steps.tsv")])
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_name_of_no_model_is_refused(steps: ModuleType, tmp_path: Path) -> None:
-    given = ["--updates", "3", "--blocks", "3", "--device", "cpu", "--precisions", "fp32", "--threads", "1"]
-    folder, output = tmp_path / "made", tmp_path / "steps.tsv"
-    with pytest.raises(ValueError, match=r"--models: expected some of backbone, .*, got condensr"):
-        steps.main(["--models", "condensr", "--folder", str(folder), *given, "--output", str(output)])
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize(("stage", "cache"), [("cocondenser", "always"), ("train", ""), ("encode", "")])
+def test_rates_are_of_the_updates_after_the_first_two(prepared: Prepared, stage: str, cache: str) -> None:
+    machine = {"device": "cpu", "precision": "fp32", "threads": 1}
+    settings = prepared.settings(stage, cache)
+    rates = prepared.steps.measure(stage, prepared.folder, settings, machine, count=COUNT, peak=1e9)
+    items = {"cocondenser": 5, "train": 3, "encode": 20}[stage]
+    assert rates["items_per_s"] == pytest.approx(items / rates["seconds"])
+    assert rates["share_of_peak"] == pytest.approx(1e3 * rates["tflops"])
+    assert rates["tokens_per_s"] > 3 * rates["items_per_s"]
+    assert rates["memory_gb"] > 0.1  # Python with PyTorch
