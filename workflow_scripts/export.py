@@ -1,10 +1,10 @@
-"""Export a retriever for other libraries, and see that they rank with it as this workflow does.
+"""Export a retriever for other libraries, and check that sentence-transformers ranks with it as we do.
 
     python workflow_scripts/export.py .snakemake/jobs/export-0123456789abcdef.json
 
-Reads the retriever, the stored vectors, the texts and, where queries are judged, judgements and metrics.
-Writes the folder that docs/using.md describes, complete or not at all, and the manifest. Fails where a
-library ranks otherwise. Settings: `dataset.split`, `recipe.lengths`, `encode`, `compute.threads`,
+Reads the retriever, the stored vectors, the texts and, where queries are judged, queries and metrics. Writes
+the folder that docs/using.md describes, complete or not at all, and the manifest. Fails where the library
+makes other vectors or rankings. Settings: `dataset.split`, `recipe.lengths`, `encode`, `compute.threads`,
 `significance`, and `system` for the model card.
 """
 
@@ -20,7 +20,6 @@ def main(job: Job) -> dict[str, Any]:
 
     refuse_missing_packages()
     from condenser.data.lengths import resolved
-    from condenser.export.agreement import Searched
     from condenser.export.card import facts_of
     from condenser.export.export import export_retriever
 
@@ -30,14 +29,10 @@ def main(job: Job) -> dict[str, Any]:
     return export_retriever(
         model,
         folder,
-        Searched(
-            files.embeddings,
-            files.collection,
-            files.doc_ids,
-            files.queries or None,
-            files.qrels or None,
-            is_split=settings["dataset"]["split"] is not None,
-        ),
+        embeddings=files.embeddings,
+        collection=files.collection,
+        doc_ids=files.doc_ids,
+        queries=files.queries or None,
         facts=facts_of(
             job.spec, model, counts=files.counts, metrics=files.metrics or None, lengths=files.lengths
         ),

@@ -1,7 +1,7 @@
 """The model card of an exported retriever: what it is, how to load it, how good it is, how it was made.
 
-Everything in it comes from the manifests of the stages behind the model, from its metrics and from the
-comparison with other libraries. It holds no date and no path, so the same export has the same card.
+Everything in it comes from the manifests of the stages behind the model, from its metrics and from the check
+with sentence-transformers. It holds no date and no path, so the same export has the same card.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from condenser.manifest import Record, record_of, sound_record
 from condenser.model.text_vector import TextVector, assumptions, read_text_vector
 from condenser.model.untied import QUERY_FOLDER, query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
-
-CARD_FILE = "README.md"
 
 _DOCUMENTS = Template("""\
 A passage is $words words of a document, every $stride words, under the document's title. Its id is that of
@@ -88,6 +86,7 @@ def encode(folder, texts, length):
     with torch.inference_mode():
         states = model(**tokens).last_hidden_state
 $pooling
+    return $scaled
 
 queries = [$prompted_query]
 passages = [$prompted_passage]
@@ -109,7 +108,7 @@ hits = FaissSearcher("pyserini", encoder).search("how is a list sorted", k=10)
 
 ${documents}The index belongs to this model: `cd pyserini && sha256sum --check model.sha256`.
 
-With ONNX Runtime; `model_int8.onnx` beside it is smaller and quicker, and loses a little (below):
+With ONNX Runtime (`model_int8.onnx` beside it has weights of 8 bits: smaller, quicker, less exact):
 
 ```python
 import onnxruntime
@@ -131,15 +130,10 @@ scores = encode("$query", queries, $query_length) @ encode("$passage", passages,
 
 $measures
 
-Other libraries were given the texts of $compared_queries queries and of $compared_passages passages, and must
-find the same $depth passages as the workflow's own encoder in float32:
-
-| library | same passages | in the same order | largest difference of a score |
-|---|---|---|---|
-$libraries
-
-Passages whose scores are equal but for rounding may stand in either order.
-$loss
+At the export, $library $version was given $checked_queries and $checked_passages passages of the collection.
+Each of its vectors was within $difference of that of the workflow's own encoder in float32, as a part of its
+length, and it ranked these passages alike for every query, but for scores that are equal up to rounding. The
+code for other libraries and the ONNX files were not run with this model.
 
 ## How it was made
 
@@ -224,12 +218,8 @@ def facts_of(
             f"{weights}: expected a model with its manifest beside its folder, found none. "
             "Give the folder where the workflow wrote it."
         )
-    files = [folder / WEIGHTS_FILE for folder in (retriever, retriever / QUERY_FOLDER)]
-    digests = {
-        file.relative_to(retriever).as_posix(): record.outputs[file]
-        for file in files
-        if file in record.outputs
-    }
+    names = (WEIGHTS_FILE, f"{QUERY_FOLDER}/{WEIGHTS_FILE}")
+    digests = {name: record.outputs[retriever / name] for name in names if retriever / name in record.outputs}
     read = None if metrics is None else read_json(metrics)
     texts, unknown_words = read_text_lengths(lengths), spec["config"]["notes"]["unknown_words"]
     return Facts(spec, stages_behind(record), digests, read_json(counts), read, texts, unknown_words)
@@ -261,25 +251,15 @@ def model_card(
     separator: str,
     significance: Mapping[str, Any],
 ) -> str:
-    """The text of the card of the exported `model`, for which `agreement` was found.
-
-    `lengths` and `separator` are those of the recipe and of `encode`.
-    """
+    """The text of the card of the exported `model`; `agreement` is from `check_agreement`."""
     folder = query_encoder_folder(model)
     vector, is_tied = read_text_vector(folder), folder == model
     quoted = partial(json.dumps, ensure_ascii=False)
     system, split = facts.spec["config"]["system"], facts.spec["config"]["dataset"]["split"]
     start, source = _settings_of(facts, "checkpoint", "model"), _settings_of(facts, "collect", "dataset")
-    evaluation_set = EvaluationSet(
-        facts.spec["wildcards"]["dataset"],
-        source.get("source", "unknown"),
-        num_passages=facts.counts["passages"],
-        num_left_out=0,
-        num_queries=agreement["queries"],
-        num_shared=0,
-        depth=0,
-        deepest=0,
-    )
+    num_queries = 0 if facts.metrics is None else facts.metrics["counts"]["queries"]
+    dataset, kind = facts.spec["wildcards"]["dataset"], source.get("source", "unknown")
+    collection = EvaluationSet(dataset, kind, facts.counts["passages"], 0, num_queries, 0, 0, 0).name
     learnt = (
         f"fine-tuned with negatives of {', '.join(system['negatives'])}" if system["train"] else "as it is"
     )
@@ -288,12 +268,12 @@ def model_card(
         base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
         dim=read_json(folder / "config.json")["hidden_size"],
         vector=_in_words(vector),
-        assumed=_assumed(folder),
+        assumed="".join(f"\n\n{sentence}" for sentence in assumptions(folder)),
         prompts=_prompts(vector),
         prompted_query=quoted(f"{vector.query_prompt}{_QUERY}"),
         prompted_passage=quoted(f"{vector.passage_prompt}{_PASSAGE}"),
         prefix=f", prefix={quoted(vector.query_prompt)}" if vector.query_prompt else "",
-        collection=evaluation_set.name,
+        collection=collection,
         passages=(f"{facts.counts['documents']:,} documents in " if split else "")
         + f"{facts.counts['passages']:,}",
         documents=_DOCUMENTS.substitute(split) if split else "",
@@ -305,27 +285,17 @@ def model_card(
         passage_length=lengths["passage"],
         query="model" if is_tied else "model/query",
         passage="model" if is_tied else "model/passage",
-        pooling="\n".join(
-            [
-                _POOLING[vector.pooling],
-                "    return "
-                + ("torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors"),
-            ]
-        ),
+        pooling=_POOLING[vector.pooling],
+        scaled="torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors",
         pooled=vector.pooling,
         normalised=vector.normalised,
-        measures=_measures(facts, evaluation_set.name, significance),
-        compared_queries=f"{agreement['queries']:,}",
-        compared_passages=f"{agreement['passages_encoded']:,}",
-        depth=agreement["depth"],
-        libraries=_lines(
-            (name, f"{one['same']:.2%}", f"{one['same_order']:.2%}", f"{one['largest_difference']:.1e}")
-            for name, one in [
-                *((f"{name} {one['version']}", one) for name, one in agreement["libraries"].items()),
-                (f"onnxruntime {agreement['int8']['version']}, 8 bits", agreement["int8"]),
-            ]
-        ),
-        loss=_loss(agreement["int8"]),
+        measures=_measures(facts, collection, significance),
+        library=agreement["library"],
+        version=agreement["version"],
+        checked_queries=f"{agreement['queries']} "
+        + ("passages as queries" if facts.metrics is None else "queries"),
+        checked_passages=agreement["passages"],
+        difference=f"{agreement['required']['largest_difference']:g}",
         training=_lines(_training(facts)),
         notes="".join(f"\n- {note}" for note in _notes(facts)),
         start_licence=_licence_of_start(start),
@@ -355,11 +325,6 @@ def _settings_of(facts: Facts, stage: str, block: str) -> Mapping[str, Any]:
 def _in_words(vector: TextVector) -> str:
     states = {"cls": "the state of the first token", "mean": "the mean of the tokens' states"}[vector.pooling]
     return f"{states} in the last layer, {'scaled to length 1' if vector.normalised else 'as it is'}"
-
-
-def _assumed(folder: Path) -> str:
-    """A paragraph of what was assumed of the model that all began with; nothing where it said all."""
-    return "".join(f"\n\n{sentence}" for sentence in assumptions(folder))
 
 
 def _prompts(vector: TextVector) -> str:
@@ -393,17 +358,6 @@ def _measures(facts: Facts, collection: str, significance: Mapping[str, Any]) ->
         f"On {facts.metrics['counts']['queries']:,} judged queries of {collection}, by exhaustive search. "
         f"The {significance['confidence']:.0%} intervals are over queries, for this one model.\n\n"
         f"| measure | mean | interval |\n|---|---|---|\n{_lines(rows)}"
-    )
-
-
-def _loss(int8: Mapping[str, Any]) -> str:
-    if "difference" not in int8:
-        return ""
-    interval = "" if int8["interval"] is None else " (interval {:+.4f} to {:+.4f})".format(*int8["interval"])
-    return (
-        f"\nWith weights of 8 bits, {int8['measure']} is {int8['int8']:.4f} instead of "
-        f"{int8['float32']:.4f}: a difference of {int8['difference']:+.4f}{interval} over "
-        f"{int8['judged_queries']:,} judged queries."
     )
 
 
