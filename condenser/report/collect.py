@@ -304,7 +304,7 @@ class Report:
         return [one for one in above if one in self._stage]
 
     def _in_order(self, stages: Iterable[str]) -> list[str]:
-        """Stages, what is needed first; what a stage needs of a later round does not count."""
+        """Stages, what is needed first; where rounds make a circle, in the order of the last round."""
         depths: dict[Path, int] = {}
 
         def depth(manifest: Path) -> int:
@@ -312,18 +312,18 @@ class Report:
                 depths[manifest] = 1 + max(map(depth, self._made_from(manifest)), default=-1)
             return depths[manifest]
 
-        first: dict[str, int] = {}
+        last: dict[str, int] = {}
         for manifest, stage in self._stage.items():
-            first[stage] = min(first.get(stage, depth(manifest)), depth(manifest))
+            last[stage] = max(last.get(stage, 0), depth(manifest))
         needs = self._needs_of_stages()
         behind = {
             stage: reached([stage], {name: set(above) for name, above in needs.items()}) for stage in needs
         }
-        of_first_round = {
-            stage: [one for one in above if stage not in behind[one] or first[one] < first[stage]]
+        of_one_round = {
+            stage: [one for one in above if stage not in behind[one] or last[one] < last[stage]]
             for stage, above in needs.items()
         }
-        order = list(TopologicalSorter(of_first_round).static_order())
+        order = list(TopologicalSorter(of_one_round).static_order())
         return sorted(stages, key=order.index)
 
     def stages(self) -> list[dict[str, Any]]:
