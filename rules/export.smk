@@ -1,6 +1,6 @@
 # Needs: a bi-encoder with its vectors of the collection; where queries are judged, its metrics. Makes: a folder
-# that sentence-transformers, transformers, Pyserini and ONNX Runtime read (docs/using.md), once they have ranked
-# with it as this workflow does.
+# that sentence-transformers, transformers, Pyserini and ONNX Runtime read (docs/using.md), once the first of them
+# has ranked with it as this workflow does.
 
 
 rule export:
@@ -52,7 +52,6 @@ rule export:
                 "onnx",
                 "onnxruntime",
                 "onnxscript",
-                "pyserini",
                 "sentence-transformers",
             ],
         ),

@@ -169,14 +169,12 @@ def start_of_sentences(wildcards):
 
 
 def evaluation_files(wildcards):
-    """Queries, judgements and metrics of the evaluation split; none where no query is judged."""
+    """Queries and metrics of the evaluation split; none where no query is judged."""
     if not experiment.is_measured(config, wildcards.dataset):
-        return {"queries": [], "qrels": [], "metrics": []}
+        return {"queries": [], "metrics": []}
     split = split_of(wildcards.dataset, "eval_split")
-    folder = f"results/{wildcards.dataset}/data"
     return {
-        "queries": f"{folder}/queries.{split}.jsonl",
-        "qrels": f"{folder}/qrels.{split}.tsv",
+        "queries": f"results/{wildcards.dataset}/data/queries.{split}.jsonl",
         "metrics": system_file(
             wildcards.dataset,
             wildcards.system,

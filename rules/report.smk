@@ -34,7 +34,7 @@ rule report:
         job=job(
             "report",
             settings=["report"],
-            packages=["jinja2", "numpy"],
+            packages=["jinja2", "matplotlib", "numpy"],
             options=lambda wildcards, threads, resources: {
                 "counted": state_of(wildcards)
             },

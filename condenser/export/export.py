@@ -1,58 +1,67 @@
-"""The export of one retriever: written, compared with this workflow, described; complete or not at all."""
+"""The export of one retriever: written, checked, described; complete or not at all."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.export.agreement import Searched, compare
-from condenser.export.card import CARD_FILE, Facts, model_card
+from condenser.data.lengths import TextLengths
+from condenser.export.agreement import check_agreement
+from condenser.export.card import model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
 from condenser.files import atomic_folder, write_json
 from condenser.model.untied import query_encoder_folder
 
-MODEL_FOLDER, INDEX_FOLDER, AGREEMENT_FILE = "model", "pyserini", "agreement.json"
-
 
 def export_retriever(
     retriever: Path,
     output: Path,
-    searched: Searched,
     *,
-    facts: Facts,
+    embeddings: Sequence[Path],
+    collection: Path,
+    doc_ids: Path,
+    queries: Path | None,
+    spec: Mapping[str, Any],
+    counts: Mapping[str, Any],
+    metrics: Mapping[str, Any] | None,
+    texts: TextLengths,
     lengths: Mapping[str, int],
     encode: Mapping[str, Any],
     threads: int,
-    significance: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Write the folder of an export; gives counts. The other arguments are those of `compare`.
+    """Write the folder of an export; gives counts. Arguments are those of `check_agreement` and `model_card`.
 
     Raises:
-        ValueError: a library does not rank with the export as this workflow does; then nothing is written.
+        ValueError: sentence-transformers does not rank with the export as this workflow does; then nothing is
+            written.
     """
     with atomic_folder(output) as partial:
-        model, index = partial / MODEL_FOLDER, partial / INDEX_FOLDER
+        model = partial / "model"
         write_model(retriever, model, query_length=lengths["query"], passage_length=lengths["passage"])
         for encoder in sorted({query_encoder_folder(model), passage_encoder_folder(model)}):
             write_onnx(encoder)
-        counts = write_index(
-            index, model, searched.embeddings, searched.doc_ids, query_length=lengths["query"]
+        index_counts = write_index(
+            partial / "pyserini", model, embeddings, doc_ids, query_length=lengths["query"]
         )
-        agreement = compare(
+        agreement = check_agreement(
             retriever,
             model,
-            index,
-            searched,
+            embeddings,
+            collection,
+            queries,
             lengths=lengths,
             encode=encode,
             threads=threads,
-            significance=significance,
         )
-        write_json(partial / AGREEMENT_FILE, agreement)
+        write_json(partial / "agreement.json", agreement)
         card = model_card(
-            facts, model, agreement, lengths=lengths, separator=encode["separator"], significance=significance
+            spec, retriever, model, agreement, counts=counts, metrics=metrics, texts=texts, lengths=lengths
         )
-        (model / CARD_FILE).write_text(card, encoding="utf-8")
-    return {**counts, "queries": agreement["queries"], "passages_encoded": agreement["passages_encoded"]}
+        (model / "README.md").write_text(card, encoding="utf-8")
+    return {
+        **index_counts,
+        "queries_checked": agreement["queries"],
+        "passages_checked": agreement["passages"],
+    }

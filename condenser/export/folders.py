@@ -132,23 +132,6 @@ def write_index(
     return {"passages": index.ntotal, "dim": index.d}
 
 
-def refuse_other_model(index: Path, model: Path) -> None:
-    """See that a folder with an index belongs to an exported model.
-
-    Raises:
-        ValueError: it was made with another one.
-    """
-    lines = (index / DIGESTS_FILE).read_text(encoding="utf-8").splitlines()
-    expected = {name.split("/", 2)[2]: digest for digest, _, name in (line.partition("  ") for line in lines)}
-    found = _digests(model)
-    for name in sorted({*expected, *found}):
-        if expected.get(name) != found.get(name):
-            raise ValueError(
-                f"{index}: expected the model that made this index, got {model} with another {name}. "
-                "Give the model beside the index, or export this one."
-            )
-
-
 def _digests(model: Path) -> dict[str, str]:
     """SHA-256 of the files of an exported model that decide a vector, by path."""
     wanted = {"config.json", WEIGHTS_FILE, MODULES_FILE, SIMILARITY_FILE, *TOKENIZER_FILES}

@@ -8,19 +8,18 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import TopologicalSorter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from condenser.files import canonical_json, read_json
-from condenser.report.charts import Line, Point, chart
-from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, LastRun, last_run, needs_of, reached
+from condenser.report.charts import Quality, loss_chart, quality_chart
+from condenser.report.last_run import MADE, MISSING, REUSED, UNKNOWN, last_run, needs_of, reached
 from condenser.report.queries import Limits, Ranking, by_query
 from condenser.report.state import Result, Run
 
-STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
 _LONGEST_CURVE = 40  # points
-_WIDTH, _LINE, _GAP = 102, 16, (20, 14)  # pixels of a stage's box in the graph, of its lines, and between two
 _SHOWN_CHANGES = 12
 
 
@@ -161,10 +160,10 @@ class Report:
 
     def _quality(
         self, settings: Mapping[str, Any], rows: Sequence[Mapping[str, str]], measure: str
-    ) -> Any | None:
+    ) -> bytes | None:
         """Quality by stage: a line for each model, from the start they share; None for one stage."""
-        families: dict[str, list[tuple[int, Point]]] = {}
-        levels: list[Line] = []
+        families: dict[str, list[Quality]] = {}
+        levels: dict[str, float] = {}
         for row, shown in zip(settings["rows"], rows, strict=False):
             if row["train_queries"] != "all" or not shown[measure] or shown["method"] != row["method"]:
                 continue
@@ -172,30 +171,17 @@ class Report:
             if placed is None:
                 continue
             stage, family = placed
-            low, high = shown.get(f"{measure}_low"), shown.get(f"{measure}_high")
-            point = Point(
-                stage or 0,
-                float(shown[measure]),
-                float(low) if low else None,
-                float(high) if high else None,
-            )
             if stage is None:
-                levels.append(Line(f"{row['method']} (no model)", [point], 6 - len(levels)))
-            else:
-                families.setdefault(family, []).append((stage, point))
-        if len({stage for points in families.values() for stage, _ in points}) < 2:
+                levels[f"{row['method']} (no model)"] = float(shown[measure])
+                continue
+            low, high = (float(shown.get(f"{measure}_{end}") or "nan") for end in ("low", "high"))
+            families.setdefault(family, []).append(Quality(stage, float(shown[measure]), low, high))
+        points = [point for family in families.values() for point in family]
+        if len({point.stage for point in points}) < 2:
             return None
-        starts = [point for points in families.values() for stage, point in points if stage == 0]
-        lines = []
-        for look, (family, staged) in enumerate(families.items()):
-            points = [point for _, point in sorted(staged, key=lambda one: one[0])]
-            if starts and points[0].x > 0:
-                points = [starts[0], *points]
-            aside = (look - (len(families) - 1) / 2) * 0.07  # so that intervals do not hide each other
-            lines.append(
-                Line(family, [Point(one.x + aside, one.y, one.low, one.high) for one in points], look)
-            )
-        return chart(lines, x="", y=measure, names=STAGES_OF_QUALITY, levels=levels)
+        start = [point for point in points if point.stage == 0][:1]
+        lines = {name: sorted({*start, *family}) for name, family in families.items()}
+        return quality_chart(lines, levels, measure=measure)
 
     def _stage_of(self, system: str, variant: str) -> tuple[int | None, str] | None:
         """How far a system has come, as a number of `STAGES_OF_QUALITY`, and the model it starts from.
@@ -239,15 +225,11 @@ class Report:
             groups.setdefault(f"{result.stage} {name}", []).append((told, file))
         shown = []
         for name, members in sorted(groups.items()):
-            lines, left_out = [], 0
-            for look, (told, file) in enumerate(members):
-                points, missing = _curve(file)
-                left_out += missing
-                if points:
-                    lines.append(Line(told, points, look, has_markers=False))
+            curves = {told: _curve(file) for told, file in members}
+            lines = {told: points for told, (points, _) in curves.items() if points}
             if lines:
-                picture = chart(lines, x="updates", y=name)
-                shown.append({"name": name, "picture": picture, "left_out": left_out})
+                left_out = sum(missing for _, missing in curves.values())
+                shown.append({"name": name, "picture": loss_chart(lines, name=name), "left_out": left_out})
         return shown
 
     def figures(self) -> list[dict[str, Any]]:
@@ -309,93 +291,45 @@ class Report:
             )
         return plans
 
+    def _needs_of_stages(self) -> dict[str, list[str]]:
+        """The stages that each stage reads from, sorted; those of missing results too."""
+        needs: dict[str, set[str]] = {stage: set() for stage in self._stage.values()}
+        for manifest, stage in self._stage.items():
+            needs[stage] |= {self._stage[one] for one in self._made_from(manifest)} - {stage}
+        return {stage: sorted(needs[stage]) for stage in sorted(needs)}
+
+    def _made_from(self, manifest: Path) -> list[Path]:
+        """The manifests of what a result is made from, or would be if it were not missing."""
+        above = self._missing[manifest].after if manifest in self._missing else self._needs[manifest]
+        return [one for one in above if one in self._stage]
+
     def _in_order(self, stages: Iterable[str]) -> list[str]:
-        """Stages, what is needed first."""
-        layers = self._layers()
-        return sorted(stages, key=lambda stage: (layers[stage], stage))
-
-    def _edges(self) -> set[tuple[str, str]]:
-        """Which stage reads from which; those of missing results too."""
-        edges = {
-            (self._stage[one], self._stage[other]) for other, needs in self._needs.items() for one in needs
-        }
-        for job in self._missing.values():
-            edges |= {(self._stage[above], job.stage) for above in job.after if above in self._stage}
-        return {(one, other) for one, other in edges if one != other}
-
-    def _layers(self) -> dict[str, int]:
-        """Each stage's column: behind all that it needs, but for what comes back from a later round."""
-        above = {**self._needs, **{manifest: set(job.after) for manifest, job in self._missing.items()}}
-        of_result: dict[Path, int] = {}
+        """Stages, what is needed first; where rounds make a circle, in the order of the last round."""
+        depths: dict[Path, int] = {}
 
         def depth(manifest: Path) -> int:
-            if manifest not in of_result:
-                makers = map(depth, (one for one in above[manifest] if one in above))
-                of_result[manifest] = 1 + max(makers, default=-1)
-            return of_result[manifest]
+            if manifest not in depths:
+                depths[manifest] = 1 + max(map(depth, self._made_from(manifest)), default=-1)
+            return depths[manifest]
 
-        deepest: dict[str, int] = {}
+        last: dict[str, int] = {}
         for manifest, stage in self._stage.items():
-            deepest[stage] = max(deepest.get(stage, 0), depth(manifest))
-        needs: dict[str, set[str]] = {stage: set() for stage in deepest}
-        for one, other in self._edges():
-            needs[other].add(one)
-        behind = {stage: reached([stage], needs) for stage in needs}
-        layers: dict[str, int] = {}
-
-        def layer(stage: str) -> int:
-            if stage not in layers:
-                rank = deepest[stage], stage
-                before = [
-                    one for one in needs[stage] if stage not in behind[one] or (deepest[one], one) < rank
-                ]
-                layers[stage] = 1 + max(map(layer, before), default=-1)
-            return layers[stage]
-
-        for stage in deepest:
-            layer(stage)
-        return layers
-
-    def graph(self) -> dict[str, Any]:
-        """Stages as boxes in columns: what the last run made, reused and missed of each, and what is shared.
-
-        Arrows lead from a stage to those that read from it; `back` are those to an earlier column, which
-        make another round.
-        """
-        columns: dict[int, list[str]] = {}
-        layers = self._layers()
-        for stage in self._in_order(layers):
-            columns.setdefault(layers[stage], []).append(stage)
-        counts = self._counts_of_stages()
-        lines = {stage: _words(counts[stage], self._last_run) for stage in counts}
-        num_lines = max((len(stage.split("_")) + len(lines[stage]) for stage in lines), default=0)
-        box = _WIDTH, num_lines * _LINE + 14
-        most = max(map(len, columns.values()), default=1)
-        boxes: dict[str, dict[str, Any]] = {}
-        for column, stages in columns.items():
-            for row, stage in enumerate(stages):
-                boxes[stage] = {
-                    "stage": stage,
-                    "x": column * (box[0] + _GAP[0]) + 2,
-                    "y": round((row + (most - len(stages)) / 2) * (box[1] + _GAP[1]), 1) + 2,
-                    **counts[stage],
-                    "words": lines[stage],
-                    "look": _look(counts[stage]) if self._last_run else "",
-                }
-        arrows: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
-        for one, other in sorted(self._edges()):
-            is_back = layers[one] >= layers[other]
-            ends = (boxes[one]["x"] + box[0], boxes[one]["y"], boxes[other]["x"], boxes[other]["y"])
-            arrows[is_back].append(ends)
-        width, height = len(columns) * (box[0] + _GAP[0]) - _GAP[0] + 4, most * (box[1] + _GAP[1]) + 30
-        return {
-            "boxes": list(boxes.values()),
-            "arrows": arrows[False],
-            "back": arrows[True],
-            "box": box,
-            "line": _LINE,
-            "size": (width, height),
+            last[stage] = max(last.get(stage, 0), depth(manifest))
+        needs = self._needs_of_stages()
+        behind = {
+            stage: reached([stage], {name: set(above) for name, above in needs.items()}) for stage in needs
         }
+        of_one_round = {
+            stage: [one for one in above if stage not in behind[one] or last[one] < last[stage]]
+            for stage, above in needs.items()
+        }
+        order = list(TopologicalSorter(of_one_round).static_order())
+        return sorted(stages, key=order.index)
+
+    def stages(self) -> list[dict[str, Any]]:
+        """The stages in order: what each reads from, and how many results are in which state."""
+        needs, counts = self._needs_of_stages(), self._counts_of_stages()
+        return [{"stage": stage, "needs": needs[stage], **counts[stage]} for stage in self._in_order(counts)]
 
     def _counts_of_stages(self) -> dict[str, dict[str, int]]:
         """By stage: how many results there are, shared and out of date, and in each state of the last run."""
@@ -499,7 +433,7 @@ def _read_tsv(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines, delimiter="\t"))
 
 
-def _curve(file: Path) -> tuple[list[Point], int]:
+def _curve(file: Path) -> tuple[list[tuple[float, float]], int]:
     """The loss by update, each point the mean of as many updates; and the updates without a finite loss."""
     losses, left_out = [], 0
     for line in file.read_text().splitlines():
@@ -511,7 +445,7 @@ def _curve(file: Path) -> tuple[list[Point], int]:
             left_out += 1
     size = -(-len(losses) // _LONGEST_CURVE) or 1
     groups = [losses[start : start + size] for start in range(0, len(losses), size)]
-    return [Point(fmean(x for x, _ in group), fmean(y for _, y in group)) for group in groups], left_out
+    return [(fmean(x for x, _ in group), fmean(y for _, y in group)) for group in groups], left_out
 
 
 def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
@@ -534,24 +468,6 @@ def _cost(name: str, results: Sequence[Result]) -> dict[str, Any]:
         "bytes": sum(sizes),
         "last": max((record["finished"] for record in records), default=""),
     }
-
-
-def _words(counts: Mapping[str, int], run: LastRun | None) -> list[str]:
-    """Short lines on a stage's results for its box."""
-    of_run = [
-        (MADE, MADE),
-        (REUSED, REUSED),
-        (UNKNOWN, "made since"),
-        ("unused", "not used"),
-        (MISSING, MISSING),
-    ]
-    said = [*(of_run if run else [("there", "made")]), ("shared", "shared"), ("old", "out of date")]
-    return [f"{counts[key]} {words}" for key, words in said if counts[key]]
-
-
-def _look(counts: Mapping[str, int]) -> str:
-    """How a stage's box is drawn: as what of the last run stands out in it."""
-    return next((state for state in (MISSING, MADE, UNKNOWN, REUSED) if counts[state]), "unused")
 
 
 def _leaves(value: Mapping[str, Any], above: str = "") -> list[tuple[str, Any]]:

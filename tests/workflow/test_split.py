@@ -150,12 +150,10 @@ def test_a_query_is_answered_by_documents_with_their_best_passages(
     live.close()
 
 
-def test_every_library_ranks_documents_with_the_export_as_the_workflow(made: Path) -> None:
+def test_the_export_holds_the_passages_of_documents(made: Path) -> None:
     export = made / SYSTEMS / "dense/untrained/export"
     agreement = read_json(export / "agreement.json")
-    assert all(likeness["same"] == 1.0 for likeness in agreement["libraries"].values())
-    metrics = read_json(made / SYSTEMS / "dense/untrained/metrics.dev.json")["measures"]
-    assert agreement["int8"]["float32"] == pytest.approx(metrics["nDCG@10"], abs=1e-5)
+    assert agreement["same_rankings"] == agreement["queries"] == 48 and agreement["passages"] == 50
     ids = read_doc_ids(made / "results/tiny/data/doc_ids.txt")
     assert (export / "pyserini/docid").read_text().split() == ids
     card = (export / "model/README.md").read_text()

@@ -1,65 +1,138 @@
-"""What counts as the same ranking, by hand; and what a library that differs is told."""
+"""What counts as the same vectors and the same ranking, by hand; and a small model that is checked."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from small_retrievers import random_retriever
 
-from condenser.export.agreement import Found, _likeness, _vectors, refuse_disagreement
+from condenser.data.records import Passage, Query, write_passages, write_queries
+from condenser.export.agreement import (
+    _stored_vectors,
+    check_agreement,
+    largest_difference,
+    refuse_disagreement,
+    same_rankings,
+)
+from condenser.export.folders import write_model
+from condenser.files import save_npy
 
-# Two queries, five passages: passages 1 and 2 score the same for both.
-QUERIES = np.array([[1.0, 0.0], [0.0, 2.0]], np.float32)
-PASSAGES = np.array([[0.9, 0.1], [0.5, 0.5], [0.5, 0.5], [0.1, 0.9], [0.0, 0.0]], np.float32)
-TRUTH = Found(np.array([[0, 1, 2], [3, 1, 2]]), np.array([[0.9, 0.5, 0.5], [1.8, 1.0, 1.0]], np.float32))
-
-
-def likeness(rows: Any, scores: Any = None) -> dict[str, Any]:
-    found = np.array(rows)
-    given = TRUTH.scores if scores is None else np.array(scores, np.float32)
-    return _likeness(TRUTH, Found(found, given), QUERIES, PASSAGES)
-
-
-def test_the_same_is_the_same() -> None:
-    assert likeness(TRUTH.rows) == {"same": 1.0, "same_order": 1.0, "largest_difference": 0.0}
+SCORES = np.array([[0.9, 0.5, 0.5, 0.1], [1.8, 1.0, 1.0, 20.0]], np.float32)
 
 
 def test_passages_of_one_score_may_change_places_and_no_others() -> None:
-    assert likeness([[0, 2, 1], [3, 1, 2]]) == {"same": 1.0, "same_order": 0.5, "largest_difference": 0.0}
-    assert likeness([[1, 0, 2], [3, 1, 2]])["same"] == 0.5
-    assert likeness([[0, 1, 4], [3, 1, 4]])["same"] == 0.0
+    nearly = SCORES + np.array([0.0, 1e-7, 2e-7, 0.0], np.float32)
+    assert same_rankings(SCORES, nearly).all()
+    assert same_rankings(SCORES, SCORES[:, [0, 2, 1, 3]]).all()
+    assert same_rankings(SCORES, SCORES[:, [1, 0, 2, 3]]).tolist() == [False, False]
+    assert same_rankings(SCORES, np.where(SCORES == 20.0, 1.7, SCORES)).tolist() == [True, False]
 
 
-def test_a_passage_twice_is_not_the_same() -> None:
-    assert likeness([[0, 1, 1], [3, 1, 2]])["same"] == 0.5
-
-
-def test_the_difference_of_scores_is_a_part_of_those_above_one() -> None:
-    assert likeness(TRUTH.rows, [[0.9, 0.52, 0.5], [1.8, 1.0, 1.0]])["largest_difference"] == 0.02
-    assert likeness(TRUTH.rows, [[0.9, 0.5, 0.5], [1.98, 1.0, 1.0]])["largest_difference"] == 0.1
+def test_a_difference_is_a_part_of_the_length() -> None:
+    expected = np.array([[3.0, 4.0], [0.6, 0.8]], np.float32)
+    assert largest_difference(expected, expected) == 0.0
+    found = expected + np.array([[0.0, 1.0], [0.1, 0.0]], np.float32)
+    assert largest_difference(expected, found) == pytest.approx(0.2)
 
 
 def test_vectors_of_shards_are_those_of_the_whole() -> None:
-    rows = np.array([[4, 0], [2, 3]])
-    shards = [PASSAGES[:3], PASSAGES[3:]]
-    assert np.array_equal(_vectors(shards, rows), PASSAGES[rows])
+    whole = np.arange(10, dtype=np.float32).reshape(5, 2)
+    rows = np.array([0, 2, 3, 4])
+    assert np.array_equal(_stored_vectors([whole[:3], whole[:0], whole[3:]], rows), whole[rows])
 
 
 @pytest.mark.parametrize(
     ("same", "difference", "passes"),
-    [(1.0, 1e-5, True), (0.999, 1e-4, True), (0.998, 0.0, False), (1.0, 2e-4, False), (1.0, np.nan, False)],
+    [(50, 1e-5, True), (50, 1e-4, True), (49, 0.0, False), (50, 2e-4, False), (50, np.nan, False)],
 )
 def test_a_library_that_ranks_otherwise_is_refused_in_one_line(
-    same: float, difference: float, passes: bool
+    same: int, difference: float, passes: bool
 ) -> None:
-    result = {
-        "queries": 2000,
-        "libraries": {"pyserini": {"version": "1.6.0", "same": same, "largest_difference": difference}},
-    }
+    result = {"library": "sentence-transformers", "version": "6.2.0", "queries": 50, "passages": 50,
+              "same_rankings": same, "largest_difference": difference}  # fmt: skip
     if passes:
         refuse_disagreement(result)
         return
-    with pytest.raises(ValueError, match=r"pyserini 1\.6\.0: expected the first 10 passages") as said:
+    with pytest.raises(ValueError, match=r"transformers 6\.2\.0: expected this workflow's vectors") as said:
         refuse_disagreement(result)
     assert "\n" not in str(said.value)
+
+
+ENCODE = {"separator": "titled", "batch_tokens": 256, "block_rows": 64}
+LENGTHS = {"query": 6, "passage": 12}
+
+
+def checked(folder: Path, *, num_passages: int, has_queries: bool = True) -> dict[str, Any]:
+    """The check of a small model with a title before every third passage; its vectors lie in two shards."""
+    from condenser.export.agreement import _own_vectors
+    from condenser.model.devices import set_up
+
+    source = random_retriever(folder, pooling="mean", normalised=False, tied=False)
+    write_model(source, folder / "model", query_length=6, passage_length=12)
+    words = ["abc", "abd", "bcd"]
+    passages = [
+        Passage(
+            f"d{row}", "abd" if row % 3 == 0 else "", " ".join(words[(row // 3**n) % 3] for n in range(5))
+        )
+        for row in range(num_passages)
+    ]
+    write_passages(folder / "collection.jsonl", passages)
+    write_queries(folder / "queries.jsonl", [Query(f"q{n}", f"bcd {words[n % 3]}") for n in range(70)])
+    compute = set_up(device="cpu", precision="fp32", threads=1)
+    texts = [(passage.title, passage.text) for passage in passages]
+    vectors = _own_vectors(source, texts, "passage", LENGTHS, ENCODE, compute)
+    shards = [folder / "0.npy", folder / "1.npy"]
+    if not (folder / "0.npy").exists():
+        save_npy(shards[0], vectors[:2])
+        save_npy(shards[1], vectors[2:])
+    return check_agreement(
+        source, folder / "model", shards, folder / "collection.jsonl",
+        folder / "queries.jsonl" if has_queries else None,
+        lengths=LENGTHS, encode=ENCODE, threads=1,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("num_passages", "has_queries", "counts"),
+    [
+        (120, True, (50, 50, "queries.jsonl")),
+        (120, False, (50, 50, "passages")),
+        (3, False, (3, 3, "passages")),
+    ],
+)
+def test_at_most_a_hundred_texts_are_compared(
+    tmp_path: Path, num_passages: int, has_queries: bool, counts: tuple[int, int, str]
+) -> None:
+    result = checked(tmp_path, num_passages=num_passages, has_queries=has_queries)
+    assert (result["queries"], result["passages"], result["query_texts"]) == counts
+    assert result["passages_of_collection"] == num_passages
+    assert result["same_rankings"] == result["queries"]
+    assert 0 < result["largest_difference"] < 1e-5
+    assert result["stored_vectors"]["largest_deviation"] < 1e-5
+
+
+def test_stored_vectors_of_other_passages_are_refused(tmp_path: Path) -> None:
+    save_npy(tmp_path / "0.npy", np.ones((2, 12), np.float32))
+    save_npy(tmp_path / "1.npy", np.ones((118, 12), np.float32))
+    with pytest.raises(ValueError, match=r"0\.npy: expected the vectors that .* deviate by \d+%") as said:
+        checked(tmp_path, num_passages=120)
+    assert "\n" not in str(said.value)
+
+
+def test_a_model_that_is_pooled_otherwise_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from condenser.export import agreement
+
+    def pooled_otherwise(*arguments: Any, **options: Any) -> Any:
+        for file in (tmp_path / "model").rglob("1_Pooling/config.json"):
+            settings = json.loads(file.read_text())
+            file.write_text(json.dumps(settings | {"pooling_mode": "cls"}))
+        return vectors(*arguments, **options)
+
+    vectors = agreement._stored_vectors
+    monkeypatch.setattr(agreement, "_stored_vectors", pooled_otherwise)
+    with pytest.raises(ValueError, match="Nothing was exported"):
+        checked(tmp_path, num_passages=12)

@@ -62,8 +62,8 @@ def chain(results: Path, *more: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def boxes(report: Report) -> dict[str, dict[str, Any]]:
-    return {box["stage"]: box for box in report.graph()["boxes"]}
+def stages(report: Report) -> dict[str, dict[str, Any]]:
+    return {stage["stage"]: stage for stage in report.stages()}
 
 
 class Cells(HTMLParser):
@@ -93,9 +93,7 @@ def two_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at(made(results, "encode", after="train"), "2026-01-02T10:09:40+00:00")
 
 
-def test_the_last_run_is_told_in_words_and_in_the_graph(
-    results: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_run_is_told_in_words_and_by_stage(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_runs(results, monkeypatch)
     report = report_of(results, behind_of=lambda target: chain(results) if target == TARGET else {})
     said = report.last_run()
@@ -104,20 +102,27 @@ def test_the_last_run_is_told_in_words_and_in_the_graph(
     text = " ".join(page(report, Limits(10, 100, 1))[0].split())
     assert "It made 1 result in 9 min 40 s and reused 2 of earlier runs." in text
     assert "1 missing" in text and "It had no use for 1 more." in text
-    looks = {stage: box["look"] for stage, box in boxes(report).items()}
-    assert looks == {
-        "collect": "reused",
-        "train": "reused",
-        "encode": "made",
-        "search": "missing",
-        "export": "unused",
+    states = ("made", "reused", "missing", "unknown", "unused")
+    found = stages(report)
+    assert {name: [key for key in states if stage[key]] for name, stage in found.items()} == {
+        "collect": ["reused"],
+        "train": ["reused"],
+        "export": ["unused"],
+        "encode": ["made"],
+        "search": ["missing"],
     }
-    found = boxes(report)
-    assert found["search"]["x"] > found["encode"]["x"] > found["train"]["x"] > found["collect"]["x"]
-    assert found["encode"]["words"] == ["1 made"] and found["collect"]["words"][0] == "1 reused"
-    rows = {row[0]: row[1:5] for row in Cells(text).rows}
-    assert rows["stage"] == ["made in the last run", "reused", "missing", "not used"]
-    assert rows["encode"] == ["1", "0", "0", "0"] and rows["search"] == ["0", "0", "1", "0"]
+    assert [name for name in found if name != "export"] == STAGES
+    assert {name: stage["needs"] for name, stage in found.items()} == {
+        "collect": [],
+        "train": ["collect"],
+        "export": ["collect"],
+        "encode": ["train"],
+        "search": ["encode"],
+    }
+    rows = {row[0]: row[1:6] for row in Cells(text).rows}
+    assert rows["stage"] == ["reads from", "made in the last run", "reused", "missing", "not used"]
+    assert rows["encode"] == ["train", "1", "0", "0", "0"]
+    assert rows["search"] == ["encode", "0", "0", "1", "0"]
 
 
 def test_a_target_that_the_configuration_lacks_is_said_and_misses_nothing(
@@ -141,7 +146,7 @@ def test_without_a_run_in_the_manifests_the_page_says_that_it_is_unknown(
     assert report.last_run() is None
     text = page(report, Limits(10, 100, 1))[0]
     assert "is unknown: no manifest here names the run" in text and "in the last run" not in text
-    assert boxes(report)["collect"]["words"] == ["1 made"]
+    assert stages(report)["collect"]["there"] == 1
 
 
 def test_a_later_result_without_a_run_is_unknown_and_an_earlier_one_is_reused(
@@ -159,7 +164,7 @@ def test_a_later_result_without_a_run_is_unknown_and_an_earlier_one_is_reused(
     assert said["seconds"] == 580.0  # not those of what it may not have made
 
 
-def test_only_a_way_back_to_an_earlier_round_is_drawn_as_one(results: Path) -> None:
+def test_a_later_round_does_not_change_the_order_of_the_stages(results: Path) -> None:
     made(results, "collect")
     made(results, "examples", after="collect")
     made(results, "train", after="examples")
@@ -175,11 +180,10 @@ def test_only_a_way_back_to_an_earlier_round_is_drawn_as_one(results: Path) -> N
         )
     # of the first round alone, so it lies less deep than the examples of the second
     made(results, "export", after="examples")
-    graph = report_of(results).graph()
-    found = {box["stage"]: box["x"] for box in graph["boxes"]}
-    assert found["collect"] < found["examples"] < found["train"] == found["export"]
-    ((leaves, _, arrives, _),) = graph["back"]
-    assert leaves > found["train"] and arrives == found["examples"]
+    found = stages(report_of(results))
+    order = list(found)
+    assert order.index("collect") < order.index("examples") < min(order.index("train"), order.index("export"))
+    assert found["examples"]["needs"] == ["collect", "train"]
 
 
 def test_a_time_of_the_run_has_its_zone(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import random
 import re
 from collections import defaultdict
 from html.parser import HTMLParser
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,8 @@ from small_results import MISSING, record, report_of, write_losses, write_result
 
 from condenser.data.records import ScoredDoc, read_run, write_run
 from condenser.files import read_json, write_json
-from condenser.report.charts import ticks
+from condenser.report import charts, collect
+from condenser.report.charts import Quality, loss_chart, quality_chart
 from condenser.report.page import duration, page, size
 from condenser.report.queries import TOP, Limits, top_hits
 from condenser.report.state import manifests_of
@@ -148,14 +147,20 @@ def test_a_damaged_manifest_is_named_and_the_rest_is_shown(tmp_path: Path) -> No
     assert str(broken) in found.text and "1 damaged" in found.text and counts["results"] == 8
 
 
-def test_quality_by_stage_goes_from_the_start_to_the_trained_system(tmp_path: Path) -> None:
+def test_quality_by_stage_goes_from_the_start_to_the_trained_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     report = report_of(results_of(tmp_path))
     assert report._stage_of("B", "untrained") == (0, "start")
     assert report._stage_of("A", "seed1") == (2, "start")
+    drawn = []
+    monkeypatch.setattr(collect, "quality_chart", lambda *arguments, measure: drawn.append(arguments) or b"")
     (table,) = report.tables()
-    for picture, measure in zip(table["charts"], ("MRR@10", "R@10"), strict=True):
-        values = [float(row[measure]) for row in table["rows"]]
-        assert [float(value) for value in re.findall(r"<title>start: ([\d.]+)", picture)] == values
+    assert len(drawn) == len(table["charts"]) == 2
+    for (families, levels), measure in zip(drawn, ("MRR@10", "R@10"), strict=True):
+        start, tuned = (float(row[measure]) for row in table["rows"])
+        assert families == {"start": [Quality(0, start, 0.1, 0.9), Quality(2, tuned, 0.1, 0.9)]}
+        assert levels == {}
 
 
 def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
@@ -277,14 +282,23 @@ def test_results_of_another_data_set_are_found_where_these_are_made_from_them(tm
     assert found == {Path(f"{used.parent}.manifest.json")}
 
 
-def test_ticks_are_round_and_lie_within_the_ends() -> None:
-    for low, high in [(0.0, 1.0), (0.4514, 0.5443), (1.0, 60.0), (15.4, 21.8), (-0.02, 0.03), (0.0, 1e-5)]:
-        found = ticks(low, high)
-        assert 2 <= len(found) <= 9 and low <= min(found) + 1e-12 and max(found) <= high + 1e-12
-        steps = {round((other - one) / (high - low), 6) for one, other in pairwise(found)}
-        assert len(steps) == 1
-        digits = f"{(found[1] - found[0]) / 10 ** math.floor(math.log10(found[1] - found[0]) + 1e-9):.3f}"
-        assert digits in ("1.000", "2.000", "5.000")
+def words_of(svg: bytes) -> set[str]:
+    """The texts of a picture of matplotlib, which stand as comments above their outlines."""
+    return {text.strip() for text in re.findall(r"<!-- (.*?) -->", svg.decode(), flags=re.DOTALL)}
+
+
+def test_charts_are_the_same_bytes_and_name_what_they_show() -> None:
+    nan = float("nan")
+    family = [Quality(0, 0.3, 0.2, 0.4), Quality(2, 0.5, nan, nan)]
+    made = [
+        quality_chart({"a model": family, "_other": family[:1]}, {"BM25 at $5 or $6": 0.25}, measure="MRR@10")
+        for _ in range(2)
+    ]
+    assert made[0] == made[1] and b"NaN" not in made[0] and b"nan" not in made[0]
+    texts = {"MRR@10", "a model", "_other", "BM25 at $5 or $6", *charts.STAGES_OF_QUALITY}
+    assert texts <= words_of(made[0])
+    losses = [loss_chart({"seed1": [(1.0, 2.0), (2.0, 1.5)]}, name="train A") for _ in range(2)]
+    assert losses[0] == losses[1] and {"train A", "seed1", "updates"} <= words_of(losses[0])
 
 
 def test_times_and_sizes_are_written_in_words() -> None:
