@@ -158,7 +158,7 @@ def save_npy(path: str | Path, array: np.ndarray) -> None:
 
 def load_npy(path: str | Path, *, mapped: bool = True) -> np.ndarray:
     """Read an NPY file without pickle, memory-mapped read-only unless `mapped` is false."""
-    return np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False)
+    return np.load(path, mmap_mode="r" if mapped else None)  # numpy refuses pickles unless asked
 
 
 def count_lines(path: str | Path) -> int:
