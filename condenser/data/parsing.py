@@ -168,8 +168,8 @@ def tab_cells(line: bytes) -> list[str]:
     return decode(line).split("\t")
 
 
-def csv_cells(line: bytes) -> list[str]:
-    """The cells of one line of CSV with commas, as RFC 4180 quotes them.
+def csv_cells(line: bytes, *, delimiter: str = ",") -> list[str]:
+    """The cells of one line of CSV, as RFC 4180 quotes them.
 
     A quote that does not end in its line is a fault: it would swallow the rows below.
 
@@ -178,7 +178,7 @@ def csv_cells(line: bytes) -> list[str]:
     """
     text = decode(line)
     try:
-        return next(csv.reader([text], strict=True))
+        return next(csv.reader([text], delimiter=delimiter, strict=True))
     except (csv.Error, StopIteration) as error:
         raise Unfit(
             "one row of CSV in a line",
@@ -233,14 +233,7 @@ def csv_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
     Raises:
         Unfit: the quotation marks do not pair, the number of columns is another, or the line is not UTF-8.
     """
-    text = decode(line)
-    try:
-        (columns,) = csv.reader([text], delimiter="\t", strict=True)
-    except csv.Error as error:
-        raise Unfit(
-            "columns with paired quotation marks", f"{preview(text)} ({error})", "Quote as CSV does."
-        ) from None
-    return _counted(columns, line, names)
+    return _counted(csv_cells(line, delimiter="\t"), line, names)
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

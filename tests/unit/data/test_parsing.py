@@ -356,8 +356,8 @@ def test_columns_may_be_quoted_as_in_csv(line, columns):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (b'1\t"not closed\tTitle', "columns with paired quotation marks"),
-        (b'1\t"closed" early\tTitle', "columns with paired quotation marks"),
+        (b'1\t"not closed\tTitle', "one row of CSV in a line"),
+        (b'1\t"closed" early\tTitle', "one row of CSV in a line"),
         (b"1\ttext", r"3 tab-separated columns \(id, text, title\)"),
         (b"1\tt\xe9xt\tTitle", "UTF-8 text"),
     ],

@@ -122,7 +122,7 @@ def test_without_splits_it_is_texts_alone(tmp_path: Path) -> None:
 
 BAD = [
     ("psgs_w100.tsv.gz", PASSAGES.replace("id\ttext", "text\tid"), ":1: expected the header id text title"),
-    ("psgs_w100.tsv.gz", PASSAGES + '6\t"not closed\tT\n7\ttext\tT\n', ":7: expected columns with paired"),
+    ("psgs_w100.tsv.gz", PASSAGES + '6\t"not closed\tT\n7\ttext\tT\n', ":7: expected one row of CSV"),
     ("psgs_w100.tsv.gz", PASSAGES + "6\ttext\n", r":7: expected 3 tab-separated columns \(id, text, title\)"),
     ("psgs_w100.tsv.gz", PASSAGES + "5\ttext\tT\n", ":7: expected unique passage ids, got '5' again"),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, {"question": "q"}],
