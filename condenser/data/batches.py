@@ -82,10 +82,7 @@ def step_items(
 
 def steps_per_epoch(num_items: int, *, batch_size: int, drop_last: bool = False) -> int:
     """An epoch of fewer items than a batch has one step in any case."""
-    if num_items < 1 or batch_size < 1:
-        raise ValueError(
-            f"expected at least one item and a batch of at least one, got {num_items}, {batch_size}"
-        )
+    assert num_items > 0 and batch_size > 0
     return max(1, num_items // batch_size) if drop_last else -(-num_items // batch_size)
 
 
@@ -237,8 +234,7 @@ def positive_index(item: int, num_positives: int, *, seed: int, epoch: int) -> i
 
     Source: texttron/tevatron's training set, as used for coCondenser.
     """
-    if num_positives < 1:
-        raise ValueError(f"train example {item}: expected at least one positive, got none")
+    assert num_positives > 0, "every example has a positive"
     return (item + seed + epoch) % num_positives
 
 
@@ -250,14 +246,10 @@ def negative_window(
     The item's negatives are shuffled once; a window of `size` over them moves by `size` in each epoch and
     wraps around at the end. From fewer than `size` negatives every epoch draws with replacement. Source:
     the training set of texttron/tevatron; shuffle and draws have the same distribution as there.
-
-    Raises:
-        ValueError: `size` is positive and there are no negatives.
     """
     if size == 0:
         return np.zeros(0, dtype=np.int64)
-    if num_negatives < 1:
-        raise ValueError(f"train example {item}: expected at least one negative, got none")
+    assert num_negatives > 0, "every example has a negative"
     if num_negatives < size:
         draws = uniforms(seed, "few negatives", epoch, np.array([item]), columns=size)[0]
         return (draws * num_negatives).astype(np.int64)

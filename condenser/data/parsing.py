@@ -6,9 +6,9 @@ text "NA" have no special meaning.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import csv
+import io
 import json
 import re
 from collections import Counter
@@ -26,9 +26,10 @@ MAX_PASSAGE_CHARACTERS = 20_000_000  # of UTF-16; the limit of Jackson, Anserini
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GRADE = re.compile(r"(-?[0-9]{1,9})(?:\.0+)?")  # 1.0 is 1
 _TAB_ADVICE = "Is it tab-separated, without tabs inside the text?"
-_JSON_CHUNK_BYTES = 1 << 20
-_LONGEST_JSON_ESCAPE = 12  # characters of a pair of surrogates
-_JSON_SPACE = re.compile(r"[ \t\r\n]*")
+_JSON_CHUNK = 1 << 20  # characters
+_ARRAY_BEGIN = re.compile(r"[ \t\r\n]*(?P<mark>\[[ \t\r\n]*(?P<end>\])?)?")
+_ARRAY_NEXT = re.compile(r"[ \t\r\n]*(?P<mark>,[ \t\r\n]*|(?P<end>\]))?")
+_ARRAY_ADVICE = "Is it the whole file, and one JSON array?"
 _VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|-?[0-9]+")
 _INVISIBLE = re.compile("[\x00-\x1f\x7f\ufeff]")
 
@@ -167,8 +168,8 @@ def tab_cells(line: bytes) -> list[str]:
     return decode(line).split("\t")
 
 
-def csv_cells(line: bytes) -> list[str]:
-    """The cells of one line of CSV with commas, as RFC 4180 quotes them.
+def csv_cells(line: bytes, *, delimiter: str = ",") -> list[str]:
+    """The cells of one line of CSV, as RFC 4180 quotes them.
 
     A quote that does not end in its line is a fault: it would swallow the rows below.
 
@@ -177,7 +178,7 @@ def csv_cells(line: bytes) -> list[str]:
     """
     text = decode(line)
     try:
-        return next(csv.reader([text], strict=True))
+        return next(csv.reader([text], delimiter=delimiter, strict=True))
     except (csv.Error, StopIteration) as error:
         raise Unfit(
             "one row of CSV in a line",
@@ -232,14 +233,7 @@ def csv_columns(line: bytes, *, names: tuple[str, ...]) -> list[str]:
     Raises:
         Unfit: the quotation marks do not pair, the number of columns is another, or the line is not UTF-8.
     """
-    text = decode(line)
-    try:
-        (columns,) = csv.reader([text], delimiter="\t", strict=True)
-    except csv.Error as error:
-        raise Unfit(
-            "columns with paired quotation marks", f"{preview(text)} ({error})", "Quote as CSV does."
-        ) from None
-    return _counted(columns, line, names)
+    return _counted(csv_cells(line, delimiter="\t"), line, names)
 
 
 def _object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -274,7 +268,7 @@ def json_object(line: bytes) -> dict[str, Any]:
     return value
 
 
-def json_array(file: str, stream: IO[bytes], *, max_bytes: int) -> Iterator[tuple[int, Any]]:
+def json_array(file: str, stream: IO[bytes], *, max_characters: int) -> Iterator[tuple[int, Any]]:
     """The elements of a file that is one JSON array, each with the line that it begins in.
 
     Of the file, at most one element and some megabytes are in memory. Nothing behind a place that is not
@@ -282,89 +276,61 @@ def json_array(file: str, stream: IO[bytes], *, max_bytes: int) -> Iterator[tupl
 
     Raises:
         ValueError: `file:line: ...`: the file is no JSON array in UTF-8, an element is longer than
-            `max_bytes`, or an object repeats a key.
+            `max_characters`, or an object repeats a key.
     """
-    text = _JsonText(file, stream, max_bytes)
-    text.expect("[")
-    if text.next_character() == "]":
-        text.expect("]")
-    else:
-        while True:
-            text.next_character()
-            yield text.line, text.value()
-            if text.next_character() == "]":
-                text.expect("]")
-                break
-            text.expect(",")
-    if text.next_character():
-        raise text.unfit("the end of the file after the array")
-
-
-class _JsonText:
-    """The text of a JSON file from the place that is read on, as much of it as is needed."""
-
-    def __init__(self, file: str, stream: IO[bytes], max_bytes: int) -> None:
-        self._file, self._stream, self._max_bytes = file, stream, max_bytes
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._text, self._place = "", 0
-        self.line = 1
-
-    def unfit(self, expected: str, error: Exception | None = None) -> ValueError:
-        """The error at the present line."""
-        rest = preview(self._text[self._place : self._place + 61])
-        reason = getattr(error, "msg", type(error).__name__)
-        got = f"{rest} ({reason})" if error else rest if rest != "''" else "the end of the file"
-        return Unfit(expected, got, "Is it the whole file, and one JSON array?").at(self._file, self.line)
-
-    def next_character(self) -> str:
-        """The next character that is no white space, which stays to be read; empty at the end."""
-        while True:
-            match = _JSON_SPACE.match(self._text, self._place)
-            assert match is not None, "it matches an empty text"
-            self._pass(match.end())
-            if self._place < len(self._text) or not self._more():
-                return self._text[self._place : self._place + 1]
-
-    def expect(self, character: str) -> None:
-        """Read this character, and white space before it."""
-        if self.next_character() != character:
-            raise self.unfit(f"{character!r} in a JSON array")
-        self._pass(self._place + 1)
-
-    def value(self) -> Any:
-        """Read a value. One that is cut at the end of what is in memory is tried again with more."""
-        while True:
-            try:
-                value, end = _JSON.raw_decode(self._text, self._place)
-            except json.JSONDecodeError as error:
-                left = len(self._text) - error.pos
-                is_cut = left <= _LONGEST_JSON_ESCAPE or error.msg.startswith("Unterminated string")
-                if is_cut and self._more():
-                    continue
-                raise self.unfit("a JSON value", error) from None
-            except RecursionError as error:
-                raise self.unfit("a JSON value", error) from None
-            except Unfit as unfit:
-                raise unfit.at(self._file, self.line) from None
-            if end < len(self._text) or not self._more():  # a number may be cut without an error
-                self._pass(end)
-                return value
-
-    def _pass(self, place: int) -> None:
-        self.line += self._text.count("\n", self._place, place)
-        self._place = place
-
-    def _more(self) -> bool:
-        """Read at least as much again as is waiting; returns whether there was anything."""
-        self._text, self._place = self._text[self._place :], 0
-        if len(self._text) > self._max_bytes:
-            raise self.unfit(f"elements of at most {self._max_bytes:,} bytes")
-        data = self._stream.read(max(_JSON_CHUNK_BYTES, len(self._text)))
+    source = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
+    text, place, line, mark = "", 0, 1, _ARRAY_BEGIN
+    while True:
         try:
-            self._text += self._decoder.decode(data, final=not data)
-        except UnicodeDecodeError as error:
-            raise self.unfit("UTF-8 text", error) from None
-        return bool(data)
+            begin, end, elements = _next_element(text, place, mark)
+        except (json.JSONDecodeError, RecursionError, Unfit) as error:  # is it cut, or wrong?
+            waiting, behind_mark = len(text) - place, mark.match(text, place)
+            assert behind_mark is not None, "a mark matches an empty text"
+            try:
+                more = source.read(max(_JSON_CHUNK, waiting)) if waiting <= max_characters else ""
+            except UnicodeDecodeError as fault:
+                raise Unfit("UTF-8 text", fault.reason, "Convert the file to UTF-8.").at(file, line) from None
+            if not more:
+                wrong = getattr(error, "pos", behind_mark.end())
+                line += text.count("\n", place, wrong)
+                raise _array_fault(error, text[wrong : wrong + 61], max_characters).at(file, line) from None
+            text, place = text[place:] + more, 0
+            continue
+        line += text.count("\n", place, begin)
+        yield from ((line, element) for element in elements)
+        line += text.count("\n", begin, end)
+        place, mark = end, _ARRAY_NEXT
+        if not elements:
+            break
+    if rest := (text[place:] + source.read(_JSON_CHUNK)).strip():
+        raise Unfit("the end of the file after the array", preview(rest), _ARRAY_ADVICE).at(file, line)
+
+
+def _next_element(text: str, place: int, mark: re.Pattern[str]) -> tuple[int, int, list[Any]]:
+    """Begin and end of the element behind the next mark of an array, and the element; none at its end.
+
+    Raises:
+        json.JSONDecodeError: this is no JSON, or the text ends where the element may go on.
+    """
+    match = mark.match(text, place)
+    assert match is not None, "a mark matches an empty text"
+    if match["mark"] is None:
+        missing = "[" if mark is _ARRAY_BEGIN else ","
+        raise json.JSONDecodeError(f"Expecting {missing!r}", text, match.end())
+    if match["end"]:
+        return match.end(), match.end(), []
+    value, end = _JSON.raw_decode(text, match.end())
+    if end == len(text):  # a number may be cut without an error
+        raise json.JSONDecodeError("Expecting ','", text, end)
+    return match.end(), end, [value]
+
+
+def _array_fault(error: Exception, rest: str, max_characters: int) -> Unfit:
+    if isinstance(error, Unfit):
+        return error
+    reason = getattr(error, "msg", type(error).__name__)
+    expected = f"a JSON array with elements of at most {max_characters:,} characters"
+    return Unfit(expected, f"{preview(rest) if rest else 'the end of the file'} ({reason})", _ARRAY_ADVICE)
 
 
 def text_field(record: dict[str, Any], key: str, *, absent: str | None) -> str:

@@ -20,10 +20,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, islice
-from math import isnan
 from pathlib import Path
 from typing import NamedTuple
 
+from condenser.data.runs import run_columns
 from condenser.files import atomic_write, count_lines
 
 
@@ -93,22 +93,10 @@ class TrainExample:
     negative_doc_ids: tuple[str, ...]
 
 
-def _lines(path: str | Path) -> Iterator[tuple[int, bytes]]:
+def _lines(path: str | Path) -> Iterator[bytes]:
     with Path(path).open("rb") as file:  # a binary file splits at b"\n" alone
-        for number, line in enumerate(file, start=1):
-            yield number, line.rstrip(b"\n")
-
-
-def _json_lines(path: str | Path, keys: tuple[str, ...], *, first_row: int = 0) -> Iterator[dict]:
-    for number, line in islice(_lines(path), first_row, None):
-        try:
-            record = json.loads(line)
-            yield {key: record[key] for key in keys}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{path}:{number}: expected a JSON object with {', '.join(keys)} ({error!r}). "
-                "Did this workflow write this file?"
-            ) from error
+        for line in file:
+            yield line.rstrip(b"\n")
 
 
 def _write_lines(path: str | Path, lines: Iterable[str]) -> int:
@@ -131,8 +119,8 @@ def write_passages(path: str | Path, passages: Iterable[Passage]) -> int:
 
 def read_passages(path: str | Path, *, first_row: int = 0) -> Iterator[Passage]:
     """The passages of a canonical collection in row order, from `first_row`; earlier lines are not parsed."""
-    for record in _json_lines(path, ("doc_id", "title", "text"), first_row=first_row):
-        yield Passage(**record)
+    for line in islice(_lines(path), first_row, None):
+        yield Passage(**json.loads(line))
 
 
 def write_queries(path: str | Path, queries: Iterable[Query]) -> int:
@@ -142,7 +130,7 @@ def write_queries(path: str | Path, queries: Iterable[Query]) -> int:
 
 def read_queries(path: str | Path) -> Iterator[Query]:
     """The queries of a canonical file, in order."""
-    for record in _json_lines(path, ("query_id", "text", "answers")):
+    for record in map(json.loads, _lines(path)):
         yield Query(record["query_id"], record["text"], tuple(record["answers"]))
 
 
@@ -153,7 +141,7 @@ def write_items(path: str | Path, items: Iterable[Item]) -> int:
 
 def read_items(path: str | Path) -> Iterator[Item]:
     """The pairs or triplets of a canonical file, in order."""
-    for record in _json_lines(path, ("item_id", "texts", "label")):
+    for record in map(json.loads, _lines(path)):
         yield Item(record["item_id"], tuple(record["texts"]), record["label"])
 
 
@@ -169,23 +157,10 @@ def write_similarities(path: str | Path, rows: Iterable[tuple[str, Sequence[floa
 
 
 def read_similarities(path: str | Path) -> Iterator[tuple[str, list[float]]]:
-    """The similarities of each item, by its id, in file order.
-
-    Raises:
-        ValueError: a line has no number, or one that is NaN.
-    """
-    for number, line in _lines(path):
-        item_id, *cells = line.decode().split("\t")
-        try:
-            similarities = [float(cell) for cell in cells]
-            if not similarities or any(map(isnan, similarities)):
-                raise ValueError("no number")
-        except ValueError as error:
-            raise ValueError(
-                f"{path}:{number}: expected an item_id and numbers, tab-separated, "
-                f"got {line.decode(errors='replace')[:80]!r}. Did this workflow write this file?"
-            ) from error
-        yield item_id, similarities
+    """The similarities of each item, by its id, in file order."""
+    for line in _lines(path):
+        item_id, *similarities = line.decode().split("\t")
+        yield item_id, list(map(float, similarities))
 
 
 def write_examples(path: str | Path, examples: Iterable[TrainExample]) -> int:
@@ -195,7 +170,7 @@ def write_examples(path: str | Path, examples: Iterable[TrainExample]) -> int:
 
 def read_examples(path: str | Path) -> Iterator[TrainExample]:
     """The training examples of a file, in order."""
-    for record in _json_lines(path, ("query_id", "positive_doc_ids", "negative_doc_ids")):
+    for record in map(json.loads, _lines(path)):
         yield TrainExample(
             record["query_id"], tuple(record["positive_doc_ids"]), tuple(record["negative_doc_ids"])
         )
@@ -207,19 +182,10 @@ def write_qrels(path: str | Path, qrels: Iterable[Qrel]) -> int:
 
 
 def read_qrels(path: str | Path) -> Iterator[Qrel]:
-    """The judgements of a canonical file, in order.
-
-    Raises:
-        ValueError: a line does not have four columns, or its grade is not an integer.
-    """
-    for number, line in _lines(path):
-        columns = line.decode().split("\t")
-        if len(columns) != 4 or not columns[3].lstrip("-").isdigit():
-            raise ValueError(
-                f"{path}:{number}: expected 4 tab-separated columns (query_id 0 doc_id grade), the last an "
-                f"integer, got {line.decode()[:80]!r}. Did this workflow write this file?"
-            )
-        yield Qrel(columns[0], columns[2], int(columns[3]))
+    """The judgements of a canonical file, in order."""
+    for line in _lines(path):
+        query_id, _, doc_id, grade = line.decode().split("\t")
+        yield Qrel(query_id, doc_id, int(grade))
 
 
 def read_positives(path: str | Path) -> dict[str, dict[str, None]]:
@@ -247,36 +213,17 @@ def write_run(path: str | Path, rows: Iterable[ScoredDoc], *, system: str) -> in
 
 
 def read_run(path: str | Path) -> Iterator[ScoredDoc]:
-    """The lines of a TREC run, in file order (`condenser.data.runs` reads them by query, and faster).
-
-    Raises:
-        ValueError: a line is not a hit (`parse_hit`).
-    """
-    for number, line in _lines(path):
-        yield parse_hit(path, number, line)
-
-
-def parse_hit(path: str | Path, number: int, line: bytes) -> ScoredDoc:
-    """One line of a TREC run, without its line feed; file and number are for the error.
-
-    Raises:
-        ValueError: the line does not have six columns, or its score is NaN or not a number.
-    """
-    try:
-        query_id, passage_id, doc_id, _, text, _ = line.decode().split()
-        if isnan(score := float(text)):
-            raise ValueError("NaN cannot be ranked")
-    except ValueError as error:
-        raise ValueError(
-            f"{path}:{number}: expected 6 columns (query_id Q0 doc_id rank score system) with a number "
-            f"as score, got {line.decode(errors='replace')[:80]!r}. Is this a TREC run?"
-        ) from error
-    return ScoredDoc(query_id, doc_id, score, passage_id if "#" in passage_id else "")
+    """The lines of a TREC run, in file order (`condenser.data.runs.hits_by_query` gives columns)."""
+    for block in run_columns(path, "query_id", "doc_id", "score", "passage_id"):
+        for query_id, doc_id, score, passage_id in zip(
+            *(column.to_pylist() for column in block), strict=True
+        ):
+            yield ScoredDoc(query_id, doc_id, score, passage_id if "#" in passage_id else "")
 
 
 def read_doc_ids(path: str | Path) -> list[str]:
     """The ids of a collection in row order, from its file `doc_ids.txt` (one id a line)."""
-    return [line.decode() for _, line in _lines(path)]
+    return [line.decode() for line in _lines(path)]
 
 
 def count_doc_ids(path: str | Path) -> int:

@@ -67,11 +67,7 @@ def sample_spans(
     there is room; only a span inside one long word begins inside it.
     """
     shortest, longest = lengths
-    if not 1 <= min_tokens <= shortest <= longest:
-        raise ValueError(
-            f"expected 1 <= min_span_tokens <= span_tokens[0] <= span_tokens[1], got {min_tokens}, "
-            f"{shortest}, {longest}. Correct them."
-        )
+    assert 1 <= min_tokens <= shortest <= longest, "the configuration has seen to it"
     rows, begins, sizes = documents.rows[items], documents.starts[items], documents.lengths[items]
     draws = uniforms(seed, "spans", epoch, rows, columns=7)
     is_short = draws[:, 0:2] < short_probability

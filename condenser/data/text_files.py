@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from condenser.data.records import read_doc_ids, read_queries
-from condenser.data.tokens import TokenShards, refuse_other_ids
+from condenser.data.tokens import TokenShards
 
 
 class Texts(NamedTuple):
@@ -36,13 +36,10 @@ class TextFiles:
     queries: Path
 
     def read(self) -> Texts:
-        """The tokens, mapped, and the ids; these are gigabytes at MS MARCO's size.
-
-        Raises:
-            ValueError: tokens and ids do not belong together.
-        """
-        passages, queries = TokenShards(self.collection_tokens), TokenShards([self.query_tokens])
-        doc_ids, query_ids = read_doc_ids(self.doc_ids), [one.query_id for one in read_queries(self.queries)]
-        refuse_other_ids(passages, len(doc_ids), tokens=self.collection_tokens[0], ids=self.doc_ids)
-        refuse_other_ids(queries, len(query_ids), tokens=self.query_tokens, ids=self.queries)
-        return Texts(passages, queries, doc_ids, query_ids)
+        """The tokens, mapped, and the ids; these are gigabytes at MS MARCO's size."""
+        return Texts(
+            TokenShards(self.collection_tokens),
+            TokenShards([self.query_tokens]),
+            read_doc_ids(self.doc_ids),
+            [query.query_id for query in read_queries(self.queries)],
+        )

@@ -13,8 +13,7 @@ of 255 for each whole 255 in it, and a byte for the rest.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -45,15 +44,9 @@ def shard_bounds(num_rows: int, *, num_shards: int, multiple_of: int = 1) -> lis
 
 
 def shard_rows(num_rows: int, shard: str, *, multiple_of: int) -> tuple[int, int]:
-    """First row and end of a shard such as `0-of-2`.
-
-    Raises:
-        ValueError: there is no such shard.
-    """
-    match = re.fullmatch(r"(\d+)-of-(\d+)", shard)
-    if match is None or not int(match[1]) < int(match[2]):
-        raise ValueError(f"shard: expected <i>-of-<n> with i from 0 to n - 1, got {shard!r}.")
-    return shard_bounds(num_rows, num_shards=int(match[2]), multiple_of=multiple_of)[int(match[1])]
+    """First row and end of a shard such as `0-of-2`."""
+    index, num_shards = map(int, shard.split("-of-"))
+    return shard_bounds(num_rows, num_shards=num_shards, multiple_of=multiple_of)[index]
 
 
 class Tokenizer:
@@ -258,14 +251,8 @@ def packed_counts(counts: Integer[np.ndarray, " count"]) -> UInt8[np.ndarray, " 
 
 
 def load_counts(file: Path) -> UInt32[np.ndarray, " count"]:
-    """The counts of a file of `packed_counts`.
-
-    Raises:
-        ValueError: the file contains something else, or ends within a count.
-    """
-    packed = _load_array(file, np.uint8, mapped=False)
-    if len(packed) and packed[-1] == 255:
-        raise ValueError(f"{file}: expected a last byte below 255, got 255. Run rule tokens again.")
+    """The counts of a file of `packed_counts`."""
+    packed = load_npy(file, mapped=False)
     counts = packed[packed < 255].astype(np.uint32)
     full = np.flatnonzero(packed == 255)
     np.add.at(counts, full - np.arange(len(full)), 255)
@@ -294,26 +281,16 @@ class TokenShards:
         first_sentence: int64 [row + 1], indices into `sentence_starts`.
     """
 
-    def __init__(self, prefixes: Sequence[str | Path], *, whole: bool = True) -> None:
-        """
-        Args:
-            prefixes: of the shards, in order.
-            whole: whether these must be all shards of the collection.
-
-        Raises:
-            ValueError: a shard is missing, out of order, not as `write_token_shard` writes it, or its files
-                do not fit together.
-        """
-        if whole:
-            _refuse_gaps(prefixes)
-        loaded = [_load_shard(prefix) for prefix in prefixes]
-        self._tokens = [tokens for tokens, _, _ in loaded]
-        nums = np.concatenate([nums for _, _, nums in loaded])
+    def __init__(self, prefixes: Sequence[str | Path]) -> None:
+        """`prefixes` are those of the shards, in order."""
+        files = [shard_files(prefix) for prefix in prefixes]
+        self._tokens = [load_npy(tokens) for tokens, _, _ in files]
+        nums = np.concatenate([load_counts(nums) for _, _, nums in files])
         self.num_rows = len(nums)
         self._shard_starts = _starts([len(tokens) for tokens in self._tokens])
         self.first_sentence: Int[np.ndarray, " rows_and_end"] = _starts(nums)
         self.sentence_starts: Int[np.ndarray, " sentences_and_end"] = _starts(
-            np.concatenate([lengths for _, lengths, _ in loaded])
+            np.concatenate([load_counts(lengths) for _, lengths, _ in files])
         )
         self.row_starts: Int[np.ndarray, " rows_and_end"] = self.sentence_starts[self.first_sentence]
         titles = self.first_sentence[:-1]
@@ -346,71 +323,10 @@ class TokenShards:
         return out
 
 
-def refuse_other_ids(shards: TokenShards, num_ids: int, *, tokens: Path, ids: Path) -> None:
-    """See that rows and ids are equally many; `tokens` and `ids` are the files, for the error.
-
-    Raises:
-        ValueError: they are not.
-    """
-    if shards.num_rows != num_ids:
-        raise ValueError(
-            f"{tokens}: expected a row for each of the {num_ids} ids in {ids}, "
-            f"got {shards.num_rows}. Make the tokens again."
-        )
-
-
 def _starts(lengths: np.ndarray | Sequence[int]) -> np.ndarray:
     starts = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=starts[1:])
     return starts
-
-
-def _refuse_gaps(prefixes: Sequence[str | Path]) -> None:
-    """Where prefixes end in `.<i>-of-<n>`, all n must be there, in order."""
-    if not prefixes:
-        raise ValueError("expected at least one token shard, got none")
-    matches = [re.fullmatch(r"(.*)\.(\d+)-of-(\d+)", str(prefix)) for prefix in prefixes]
-    numbered = [match for match in matches if match]
-    if not numbered:
-        return
-    stem, num_shards = numbered[0][1], int(numbered[0][3])
-    expected = [f"{stem}.{index}-of-{num_shards}" for index in range(num_shards)]
-    for position, name in enumerate(expected):
-        came = str(prefixes[position]) if position < len(prefixes) else "nothing"
-        if came != name:
-            raise ValueError(f"{name}: expected this token shard in place {position}, got {came}.")
-    if len(prefixes) > num_shards:
-        raise ValueError(f"{prefixes[num_shards]}: expected {num_shards} token shards, got {len(prefixes)}.")
-
-
-def _load_shard(prefix: str | Path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    files = shard_files(prefix)
-    for file in files:
-        if not file.is_file():
-            raise ValueError(
-                f"{file}: expected this file of a token shard, found none. Run the workflow again."
-            )
-    tokens = _load_array(files[0], np.uint16, np.uint32, mapped=True)
-    lengths, nums = map(load_counts, files[1:])
-    for file, counts, total in ((files[2], nums, len(lengths)), (files[1], lengths, len(tokens))):
-        if int(counts.sum(dtype=np.int64)) != total:
-            raise ValueError(
-                f"{file}: expected counts that add up to {total}, got {int(counts.sum(dtype=np.int64))}. "
-                "The shard's files do not belong together: run rule tokens again."
-            )
-    if nums.min(initial=1) < 1:
-        raise ValueError(f"{files[2]}: expected a title sentence in every row, got a row without sentences.")
-    return tokens, lengths, nums
-
-
-def _load_array(file: Path, *dtypes: type[np.unsignedinteger], mapped: bool) -> np.ndarray:
-    array = load_npy(file, mapped=mapped)
-    if array.ndim != 1 or array.dtype not in dtypes:
-        raise ValueError(
-            f"{file}: expected {' or '.join(dtype.__name__ for dtype in dtypes)} of one dimension, got "
-            f"{array.dtype} {list(array.shape)}. Run rule tokens again."
-        )
-    return array
 
 
 def tokenise_collection(
@@ -428,33 +344,13 @@ def tokenise_collection(
 
     Shards are cut at multiples of `multiple_of` rows. With `leading_separator` a passage without a title is
     `[SEP] text`.
-
-    Raises:
-        ValueError: there is no such shard, or collection and ids do not match line by line.
     """
     num_rows = count_lines(doc_ids)
     begin, end = shard_rows(num_rows, shard, multiple_of=multiple_of)
 
-    def texts() -> Iterator[tuple[str, str]]:
-        passages = read_passages(collection, first_row=begin)
-        with Path(doc_ids).open("rb") as file:
-            for row, line in enumerate(islice(file, begin, end), start=begin):
-                doc_id, passage = line.rstrip(b"\n").decode(), next(passages, None)
-                if passage is None or passage.doc_id != doc_id:
-                    came = "the end" if passage is None else repr(passage.doc_id)
-                    raise ValueError(
-                        f"{collection}:{row + 1}: expected passage {doc_id!r} as in {doc_ids}, got {came}. "
-                        "Run rule collect again."
-                    )
-                yield passage.title, passage.text
-        if end == num_rows and next(passages, None) is not None:
-            raise ValueError(
-                f"{collection}:{end + 1}: expected the end after {end} passages as in {doc_ids}, "
-                "got one more. Run rule collect again."
-            )
-
+    passages = islice(read_passages(collection, first_row=begin), end - begin)
     return write_token_shard(
-        texts(),
+        ((passage.title, passage.text) for passage in passages),
         prefix,
         tokenizer,
         batch_size=batch_size,

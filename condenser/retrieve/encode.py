@@ -56,7 +56,7 @@ def encode_texts(
     Raises:
         ValueError: an embedding contains NaN or infinity, or the prompt leaves no room for a text.
     """
-    shards = TokenShards([token_prefix], whole=False)
+    shards = TokenShards([token_prefix])
     tokenizer = Tokenizer(encoder_folder)
     retriever = Retriever.load(encoder_folder, dropout=None).to(compute.device).eval()
     dim = retriever.backbone.config.hidden_size

@@ -38,7 +38,7 @@ def mapped_rows(array: np.ndarray, start: int, count: int) -> np.ndarray:
     rows = array[start : start + count]
     if not isinstance(array, np.memmap) or array.filename is None or not rows.size:
         return np.asarray(rows)
-    assert array.flags.c_contiguous, "load_npy refuses arrays that are not in C order"
+    assert array.flags.c_contiguous, "our arrays are in C order"
     # copy on write, as PyTorch warns of arrays that cannot be written
     return np.asarray(
         np.memmap(array.filename, array.dtype, "c", array.offset + start * array.strides[0], rows.shape)

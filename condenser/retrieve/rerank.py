@@ -62,7 +62,7 @@ def rerank(
     Counts: `queries`, `queries_of_fewer_hits` than `depth`, `hits`, `tokens` (with special tokens).
 
     Raises:
-        ValueError: the run has a query or passage that is not of the data set, or a score is NaN or infinite.
+        ValueError: a score is NaN or infinite.
     """
     texts = files.read()
     query_rows, passage_rows = _rows_of_hits(
@@ -154,12 +154,6 @@ def _rows_of_hits(
         if subset is not None and query_id not in subset:
             continue
         for hit in islice(hits, depth):
-            try:
-                queries.append(query_rows[query_id])
-                passages.append(doc_rows[hit.text_id])
-            except KeyError as error:
-                raise ValueError(
-                    f"{run}: expected ids of this data set, got {error.args[0]!r} (query {query_id}, passage "
-                    f"{hit.doc_id}). Were run and collection made together?"
-                ) from error
+            queries.append(query_rows[query_id])
+            passages.append(doc_rows[hit.text_id])
     return np.array(queries, dtype=np.int64), np.array(passages, dtype=np.int64)

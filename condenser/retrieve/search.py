@@ -72,28 +72,9 @@ def search_shard(
     Args:
         device: where PyTorch searches; None for FAISS on the processor.
         documents: of a collection that is split, the document of each row of the shard.
-
-    Raises:
-        ValueError: the two files differ in dimension or are not float32, or the shard does not begin at a
-            multiple of `block_rows`.
     """
     embeddings, queries = load_npy(embeddings_file), load_npy(queries_file)
-    for file, array in ((embeddings_file, embeddings), (queries_file, queries)):
-        if array.ndim != 2 or array.dtype != np.float32:
-            raise ValueError(
-                f"{file}: expected float32 [row, dim], got {array.dtype} {list(array.shape)}. "
-                "Did this workflow write this file?"
-            )
-    if embeddings.shape[1] != queries.shape[1]:
-        raise ValueError(
-            f"{queries_file}: expected vectors of {embeddings.shape[1]} numbers as in {embeddings_file}, "
-            f"got {queries.shape[1]}. Encode both with one retriever."
-        )
-    if first_row % block_rows:
-        raise ValueError(
-            f"{embeddings_file}: expected a shard that begins at a multiple of {block_rows}, got row "
-            f"{first_row}. Encode again with this block_rows."
-        )
+    assert first_row % block_rows == 0, "a shard begins at a multiple of block_rows"
     work_folder.mkdir(parents=True, exist_ok=True)
     num_queries = exact.QUERIES_PER_PRODUCT
     width = min(depth, len(embeddings) if documents is None else len(np.unique(documents)))
@@ -154,17 +135,8 @@ def merged_run(
 
     `parts` are the (rows, scores) files of the shards, in their order. Of a collection that is split, the run
     names documents; one whose passages lie in two shards stands once.
-
-    Raises:
-        ValueError: a file does not belong to the others, the queries or the collection.
     """
     arrays = [(load_npy(rows), load_npy(scores)) for rows, scores in parts]
-    for (file, _), (rows, scores) in zip(parts, arrays, strict=True):
-        if rows.shape != scores.shape or len(rows) != len(query_ids):
-            raise ValueError(
-                f"{file}: expected hits of {len(query_ids):,} queries, got {len(rows):,} rows and "
-                f"{len(scores):,} of scores. Search again."
-            )
     step = max(1, HITS_AT_ONCE // max(1, sum(rows.shape[1] for rows, _ in arrays)))
     with Progress("merge", total=len(query_ids), unit="queries") as progress:
         for start in range(0, len(query_ids), step):
@@ -175,11 +147,6 @@ def merged_run(
                 ],
                 depth=sum(rows.shape[1] for rows, _ in arrays) if is_split else depth,
             )
-            if rows.size and not 0 <= rows.min() <= rows.max() < len(doc_ids):
-                raise ValueError(
-                    f"{parts[0][0]}: expected rows below {len(doc_ids):,}, the size of the collection, got "
-                    f"{rows.min():,} to {rows.max():,}. Encode and search this collection again."
-                )
             for query_id, found, values in zip(query_ids[start : start + step], rows, scores, strict=True):
                 ids = [doc_ids[row] for row in found.tolist()]
                 if is_split:

@@ -106,7 +106,7 @@ class TrainingFiles:
         """Tokens of the passages and of the queries, and the examples as rows of both.
 
         Raises:
-            ValueError: tokens and ids do not belong together, or an example cannot be used.
+            ValueError: an example cannot be used.
         """
         texts = self.texts.read()
         # nothing holds the ids after this function

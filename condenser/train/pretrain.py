@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from condenser.data.records import count_doc_ids
-from condenser.data.tokens import Tokenizer, TokenShards, refuse_other_ids
+from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.loss.mlm import masked_cross_entropy_sum
 from condenser.model.devices import autocast
 from condenser.model.mlm_head import MLM_HEAD_FILE
@@ -99,7 +98,6 @@ def pretrain(
     settings, processes = run.settings, run.processes
     with run.held():
         shards, tokenizer = TokenShards(token_prefixes), Tokenizer(initial)
-        refuse_other_ids(shards, count_doc_ids(doc_ids), tokens=token_prefixes[0], ids=doc_ids)
         training = objective(initial, shards, tokenizer, settings, seed=run.seed)
         if training.num_items == 0:
             counts = ", ".join(f"{name} {count}" for name, count in training.counts.items())

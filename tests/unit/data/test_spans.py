@@ -139,11 +139,3 @@ def test_documents_without_room_are_left_out_and_counted(tmp_path):
 def test_fewer_than_two_documents_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"at least 2 documents of 6 tokens or more, got 1 among 2"):
         span_documents(shards_of(tmp_path, [6, 5]), min_tokens=3)
-
-
-def test_lengths_out_of_order_are_refused(tmp_path):
-    shards = shards_of(tmp_path, [40, 40])
-    documents = span_documents(shards, min_tokens=3)
-    for wrong in ({"min_tokens": 7}, {"lengths": (9, 6)}, {"min_tokens": 0}):
-        with pytest.raises(ValueError, match="span_tokens"):
-            sampled(shards, documents, **wrong)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import time
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +24,11 @@ from condenser.data.tokens import (
     load_counts,
     packed_counts,
     shard_bounds,
-    shard_rows,
     tokenise_collection,
     tokenise_queries,
     write_token_shard,
 )
-from condenser.files import load_npy, save_npy
+from condenser.files import save_npy
 from condenser.model.bert_tokenizer import save_tokenizer, wordpiece_tokenizer
 from condenser.shards import shard_files
 from tests.token_shards import counts_in_bytes, hand_made_shards, real_tokenizer_folder, rows_of_lengths
@@ -238,16 +236,6 @@ def test_counts_in_bytes_are_those_of_a_loop_and_are_read_again(tmp_path_factory
     assert load_counts(file).tolist() == counts
 
 
-@pytest.mark.parametrize("part", [1, 2])
-def test_a_shard_that_ends_within_a_count_is_named(tmp_path, part):
-    hand_made_shards(tmp_path, [[[1] * 300] * 300])
-    file = shard_files(tmp_path / "collection.0-of-1")[part]
-    save_npy(file, load_npy(file, mapped=False)[:-1])
-    with pytest.raises(ValueError, match=r"expected a last byte below 255, got 255\. Run rule") as caught:
-        TokenShards([tmp_path / "collection.0-of-1"])
-    assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
-
-
 def test_a_vocabulary_beyond_uint16_is_written_as_uint32(tmp_path):
     words = [f"w{index}" for index in range(70_000)]
     tokenizer = Tokenizer(tiny_vocabulary(tmp_path / "vocabulary", words))
@@ -341,57 +329,6 @@ def test_any_number_of_shards_gives_the_same_answers(tmp_path_factory, lengths, 
         assert shards.read(starts, sizes, width=30, fill=-7).tolist() == expected
 
 
-def test_a_missing_shard_is_named(tmp_path):
-    hand_made_shards(tmp_path, rows_of_lengths([[0, 3]] * 4), num_shards=2)
-    prefixes = [tmp_path / "collection.0-of-2", tmp_path / "collection.1-of-2"]
-    for wrong in (prefixes[:1], prefixes[::-1], prefixes[1:]):
-        with pytest.raises(ValueError, match=r"collection\.[01]-of-2: expected this token shard"):
-            TokenShards(wrong)
-    with pytest.raises(ValueError, match="expected 2 token shards, got 3"):
-        TokenShards([*prefixes, prefixes[0]])
-    shard_files(prefixes[1])[2].unlink()
-    with pytest.raises(ValueError, match=r"collection\.1-of-2\.num_sentences\.npy: expected this file"):
-        TokenShards(prefixes)
-
-
-@pytest.mark.parametrize("part", [0, 1, 2])
-def test_a_shard_of_wrong_length_is_named(tmp_path, part):
-    prefix = tmp_path / "collection.0-of-1"
-    hand_made_shards(tmp_path, rows_of_lengths([[1, 3], [0, 2]]))
-    file = shard_files(prefix)[part]
-    save_npy(file, load_npy(file, mapped=False)[:-1])
-    with pytest.raises(ValueError, match=r"collection\.0-of-1.*expected counts that add up to"):
-        TokenShards([prefix])
-
-
-@pytest.mark.parametrize(
-    ("part", "dtype"),
-    [
-        *product([0, 1, 2], [np.float32, np.float64, np.int8, np.int16, np.int64, np.uint64, ">u2", bool]),
-        *[(0, np.uint8), (1, np.uint16), (1, np.uint32), (2, np.uint16), (2, np.uint32)],
-    ],
-)
-def test_a_shard_of_other_values_than_ours_is_named(tmp_path, part, dtype):
-    hand_made_shards(tmp_path, [[[1], [1]], [[1], [1]]])
-    file = shard_files(tmp_path / "collection.0-of-1")[part]
-    save_npy(file, load_npy(file, mapped=False).astype(dtype))
-    with pytest.raises(ValueError, match=r"expected uint.* of one dimension, got .*Run rule") as caught:
-        TokenShards([tmp_path / "collection.0-of-1"])
-    assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("part", [0, 1, 2])
-@pytest.mark.parametrize("shape", [(-1, 1), (1, -1), ()])
-def test_a_shard_of_another_shape_is_named(tmp_path, part, shape):
-    hand_made_shards(tmp_path, [[[7]]])
-    file = shard_files(tmp_path / "collection.0-of-1")[part]
-    np.save(file, load_npy(file, mapped=False).reshape(shape))
-    expected = r"expected (uint8|uint16 or uint32) of one dimension, got uint(8|16) \["
-    with pytest.raises(ValueError, match=expected) as caught:
-        TokenShards([tmp_path / "collection.0-of-1"])
-    assert str(caught.value).startswith(f"{file}: ") and "\n" not in str(caught.value)
-
-
 def test_shards_of_a_collection_hold_every_passage_once(tmp_path, real):
     passages = [Passage(f"d{row}", "", f"number {row}") for row in range(7)]
     write_passages(tmp_path / "collection.jsonl", passages)
@@ -430,50 +367,9 @@ def test_shards_are_cut_at_multiples_and_hold_the_rows_of_the_whole(tmp_path, re
             batch_size=3,
         )
         assert counts["rows"] == length
-        shard = TokenShards([tmp_path / "t"], whole=False)
+        shard = TokenShards([tmp_path / "t"])
         rows += [row_ids(shard, row) for row in range(shard.num_rows)]
     assert rows == [whole_ids(passage.text) for passage in passages]
-
-
-def test_one_shard_of_several_is_read_alone_only_where_that_is_wanted(tmp_path):
-    hand_made_shards(tmp_path, rows_of_lengths([[0, 3]] * 4), num_shards=2)
-    second = tmp_path / "collection.1-of-2"
-    with pytest.raises(ValueError, match=r"collection\.0-of-2: expected this token shard in place 0"):
-        TokenShards([second])
-    shard = TokenShards([second], whole=False)
-    assert [row_ids(shard, row) for row in range(2)] == [[7, 8, 9], [10, 11, 12]]
-
-
-@pytest.mark.parametrize(
-    ("ids", "message"),
-    [
-        (["d0", "d9", "d2"], r"collection.jsonl:2: expected passage 'd9' .* got 'd1'"),
-        (["d0", "d1", "d2", "d3"], r"collection.jsonl:4: expected passage 'd3' .* got the end"),
-        (["d0", "d1"], r"collection.jsonl:3: expected the end after 2 passages"),
-    ],
-)
-def test_a_collection_that_does_not_match_its_ids_is_refused(tmp_path, real, ids, message):
-    write_passages(tmp_path / "collection.jsonl", [Passage(f"d{row}", "", "text") for row in range(3)])
-    (tmp_path / "doc_ids.txt").write_text("".join(f"{doc_id}\n" for doc_id in ids))
-    with pytest.raises(ValueError, match=message):
-        tokenise_collection(
-            tmp_path / "collection.jsonl",
-            tmp_path / "doc_ids.txt",
-            tmp_path / "t",
-            real,
-            shard="0-of-1",
-            multiple_of=1,
-            leading_separator=False,
-            batch_size=2,
-        )
-    assert not any(file.exists() for file in shard_files(tmp_path / "t"))
-
-
-@pytest.mark.parametrize("shard", ["2-of-2", "0", "-1-of-2", "a-of-b"])
-def test_a_shard_that_is_none_is_refused(shard):
-    with pytest.raises(ValueError, match="expected <i>-of-<n>"):
-        shard_rows(10, shard, multiple_of=1)
-    assert shard_rows(10, "1-of-2", multiple_of=4) == (4, 10)
 
 
 def test_a_query_is_one_sentence_whatever_its_marks(tmp_path, real):

@@ -133,16 +133,6 @@ def test_the_metrics_of_sentences_hold_the_measure_and_every_items_values(tmp_pa
     assert np.mean(content["per_query"]["spearman"]) == pytest.approx(0.8)
 
 
-def test_similarities_of_other_items_are_refused(tmp_path: Path) -> None:
-    files = written(tmp_path, {"w": 0.1, "y": 0.2, "x": 0.3, "z": 0.9})
-    with pytest.raises(ValueError, match=r"expected the items of .*, in their order, got others"):
-        evaluate_sentences(*files, tmp_path / "metrics.json", system="ours", measures=["spearman"])
-    for line in ("w\t0.1\tnan", "w", "w\tno"):
-        files[0].write_text(line + "\n")
-        with pytest.raises(ValueError, match=r"tsv:1: expected an item_id and numbers"):
-            list(read_similarities(files[0]))
-
-
 def test_similarities_keep_every_float32(tmp_path: Path) -> None:
     values = np.random.default_rng(1).normal(size=20).astype(np.float32)
     write_similarities(tmp_path / "s.tsv", [(str(row), [float(value)]) for row, value in enumerate(values)])

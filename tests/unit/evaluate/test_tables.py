@@ -450,30 +450,13 @@ def test_of_several_train_sizes_each_row_stands_beside_the_figure_of_its_own_siz
     assert continued["MRR@10"].tolist() == [0.193, 0.265, 0.335]
 
 
-def test_metrics_of_another_system_or_of_other_queries_are_refused(tmp_path: Path) -> None:
-    measures = {"MRR@10": 0.5, "R@1000": 0.75}
-    a = metrics_file(tmp_path / "a.json", "bm25", 10, **measures)
-    b = metrics_file(tmp_path / "b.json", "condenser-round1", 11, **measures)
-    rows, columns = [row("bm25"), row("condenser-round1")], columns_of(["R@1000"])
-    found = read_metrics(rows[:1], columns, [a])
-    assert found["msmarco", "dev"]["bm25", "untrained"]["measures"] == measures
-    with pytest.raises(ValueError, match=r"a\.json: expected metrics of condenser-round1, got those of bm25"):
-        read_metrics(rows[1:], columns, [a])
-    with pytest.raises(
-        ValueError, match=r"b\.json: expected the judged queries of bm25 untrained, got others"
-    ):
-        read_metrics(rows, columns, [a, b])
-
-
 def test_a_measure_that_a_file_lacks_is_named(tmp_path: Path) -> None:
     file = metrics_file(tmp_path / "a.json", "bm25", 10, **{"MRR@10": 0.5})
     with pytest.raises(ValueError, match=r"a\.json: expected nDCG@10, R@5, got none"):
         read_metrics([row("bm25")], columns_of(["nDCG@10", "MRR@10", "R@5"]), [file])
 
 
-def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_that_does_not_fit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_program_makes_the_table_of_its_spec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = official(tmp_path)
     columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"], source="msmarco")]
     of_table = {"rows": ROWS, "columns": columns, "starts": [None] * 6, "comparisons": [], "left_out": []}
@@ -488,8 +471,6 @@ def test_the_program_makes_the_table_of_its_spec_and_refuses_a_number_of_files_t
     }
     given = {"counts": [tmp_path / "counts.json"], "published": [published.file("cocondenser_table2")]}
     given |= {"models": [], "lengths": [], "losses": []}
-    with pytest.raises(ValueError, match="expected 6 files for the rows, got 5"):
-        do("table", **job, input={**given, "metrics": files[1:]})
     do("table", **job, input={**given, "metrics": files})
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()

@@ -200,7 +200,7 @@ def test_a_title_is_joined_as_the_workflow_joins_its_tokens(
         split=True,
         leading_separator=always,
     )
-    shards = TokenShards([tmp_path / "passages"], whole=False)
+    shards = TokenShards([tmp_path / "passages"])
     starts, lengths = row_windows(shards, np.arange(1), max_tokens=64)
     ids = shards.read(starts, lengths, width=int(lengths[0]), fill=0)[0]
     assert ids.tolist() == tokenizer.encode([given])[0].tolist()

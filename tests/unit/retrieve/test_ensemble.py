@@ -38,24 +38,6 @@ def test_three_systems_count_alike_and_a_tie_goes_to_the_first_doc_id(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("second", "message"),
-    [
-        (
-            SECOND[1:],
-            r"1.trec: expected the passages of .*0.trec for query q1, but c is in one of the two alone",
-        ),
-        ([*SECOND[:3], ("q1", "d", 1.0), SECOND[3]], "for query q1, but d is in one of the two alone"),
-        (SECOND[:3], r"1.trec: expected the queries of .*0.trec in their order, got the end instead of q2"),
-        ([*SECOND, ("q3", "a", 1.0)], "in their order, got q3 instead of the end"),
-        ([SECOND[3], *SECOND[:3]], "in their order, got q2 instead of q1"),
-    ],
-)
-def test_other_hits_or_queries_are_refused(tmp_path: Path, second: Run, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        list(averaged_run(written(tmp_path, FIRST, second)))
-
-
-@pytest.mark.parametrize(
     ("key", "value", "told"),
     [
         ("candidates", "bm25", "the first 20 of dense and two with the first 20 of bm25"),

@@ -173,14 +173,6 @@ def test_counts_say_how_many_queries_had_fewer_hits(
     assert counts == {"queries": 19, "queries_of_fewer_hits": 1, "hits": 18 * 8 + 3, "tokens": 147 * 10}
 
 
-def test_a_run_of_another_data_set_is_refused(files: Files, tmp_path: Path, model: Path) -> None:
-    known = files.queries[0].query_id, files.passages[0].doc_id
-    for query_id, doc_id, odd in ((known[0], "gone", "gone"), ("lost", known[1], "lost")):
-        write_run(tmp_path / "odd.trec", [ScoredDoc(query_id, doc_id, 1.0)], system="first")
-        with pytest.raises(ValueError, match=f"odd.trec: expected ids of this data set, got '{odd}'"):
-            reranked(files, tmp_path, model, tmp_path / "odd.trec")
-
-
 def test_an_interrupted_reranking_resumes_after_its_saved_blocks(
     files: Files, tmp_path: Path, model: Path, candidates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 from condenser.files import save_npy
 from condenser.retrieve import exact, search
 from condenser.retrieve.exact import best_of
-from condenser.retrieve.search import merged_run, search_shard
+from condenser.retrieve.search import search_shard
 
 
 def embeddings(rows, dim=8, seed=1):
@@ -85,44 +85,8 @@ def test_a_shard_without_passages_has_no_hits(tmp_path):
     assert np.load(tmp_path / "rows.npy").shape == (3, 0)
 
 
-def test_vectors_of_another_length_or_type_are_refused(tmp_path):
-    save_npy(tmp_path / "passages.npy", embeddings(9))
-    save_npy(tmp_path / "queries.npy", embeddings(3, dim=7))
-    with pytest.raises(ValueError, match=r"queries\.npy: expected vectors of 8 numbers .* got 7"):
-        searched(tmp_path)
-    save_npy(tmp_path / "queries.npy", embeddings(3).astype(np.float16))
-    with pytest.raises(ValueError, match=r"queries\.npy: expected float32 \[row, dim\], got float16"):
-        searched(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["passages.npy", "queries.npy"])
-def test_vectors_in_fortran_order_are_refused(tmp_path, name):
-    save_npy(tmp_path / "passages.npy", embeddings(9))
-    save_npy(tmp_path / "queries.npy", embeddings(3))
-    np.save(tmp_path / name, np.asfortranarray(np.load(tmp_path / name)))
-    with pytest.raises(ValueError, match=rf"{name}: expected a complete NPY array .*fortran_order': True"):
-        searched(tmp_path)
-
-
-def test_a_shard_cut_between_blocks_is_refused(tmp_path):
-    save_npy(tmp_path / "passages.npy", embeddings(9))
-    save_npy(tmp_path / "queries.npy", embeddings(3))
-    with pytest.raises(ValueError, match="begins at a multiple of 8, got row 12"):
-        searched(tmp_path, first_row=12)
-
-
 def test_the_best_keep_the_order_of_ties():
     hits = np.array([[4, 7, 1, 3]]), np.array([[1.0, 2.0, 2.0, 1.0]], np.float32)
     rows, scores = best_of([hits], depth=3)
     assert rows.tolist() == [[7, 1, 4]]
     assert scores.tolist() == [[2.0, 2.0, 1.0]]
-
-
-def test_merging_refuses_hits_of_other_queries_or_another_collection(tmp_path):
-    parts = [(tmp_path / "rows.npy", tmp_path / "scores.npy")]
-    save_npy(parts[0][0], np.array([[0, 9]]))
-    save_npy(parts[0][1], np.array([[1.0, 0.5]], np.float32))
-    with pytest.raises(ValueError, match=r"rows\.npy: expected hits of 2 queries, got 1"):
-        list(merged_run(parts, ["a", "b"], ["x"] * 10, depth=2))
-    with pytest.raises(ValueError, match="expected rows below 9"):
-        list(merged_run(parts, ["a"], ["x"] * 9, depth=2))

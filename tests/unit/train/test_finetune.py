@@ -220,20 +220,6 @@ def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_check
     assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())
 
 
-def _tokens_of(num_queries: int, folder: Path, files: Files) -> Path:
-    texts = [("", "what is this")] * num_queries
-    write_token_shard(texts, folder / "others", Tokenizer(files.backbone), batch_size=8, split=False)
-    return folder / "others"
-
-
-def test_tokens_of_another_collection_are_refused(files: Files, tmp_path: Path) -> None:
-    others = _tokens_of(22, tmp_path, files)
-    with pytest.raises(ValueError, match=r"expected a row for each of the 60 ids in .*doc_ids.txt, got 22"):
-        train("retriever", files, tmp_path / "out", token_prefixes=[others])
-    with pytest.raises(ValueError, match=r"expected a row for each of the 20 ids in .*queries.jsonl, got 22"):
-        train("retriever", files, tmp_path / "out", query_tokens=others)
-
-
 def test_a_work_folder_in_use_is_refused_before_anything_is_read(files: Files, tmp_path: Path) -> None:
     with locked_work_folder(tmp_path / "out-work"), pytest.raises(ValueError, match="is at work in it"):
         train("retriever", files, tmp_path / "out")

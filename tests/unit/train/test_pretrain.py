@@ -547,13 +547,6 @@ def _collection(folder: Path, prefixes: list[Path], ids: list[str]) -> dict[str,
     return {"token_prefixes": prefixes, "doc_ids": folder / "doc_ids.txt"}
 
 
-@pytest.mark.parametrize("kind", ["condenser", "cocondenser"])
-def test_ids_of_another_collection_are_refused(files: Files, tmp_path: Path, kind: str) -> None:
-    others = _collection(tmp_path, files.tokens, ["d1", "d2"])
-    with pytest.raises(ValueError, match=r"expected a row for each of the 2 ids in .*doc_ids.txt, got 60"):
-        train(kind, files, tmp_path / "out", **others)
-
-
 def test_the_smallest_collections_are_trained_on_or_refused(files: Files, tmp_path: Path) -> None:
     texts = [passage.text for passage in files.passages]
     one = _collection_of(texts[:1], tmp_path / "one", files)
