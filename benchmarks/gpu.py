@@ -140,7 +140,7 @@ class Bench:
         is_tiny, counts = self.place.type == "cpu", self.sizes["updates"]
         if is_tiny:
             for name, changes in TINY_MODELS.items():
-                config["models"][name] |= changes
+                vars(config.models[name]).update(changes)
         settings = {name: steps.settings_of(name, config) for name in counts}
         if is_tiny:
             negatives = settings["train"]["negatives"] | TINY_RECIPE["negatives"]

@@ -241,8 +241,8 @@ class Growth:
         write_run(self.folder / "merged.trec", merged, system="made-up")
 
     def audit(self, rows: int) -> None:
-        settings, collection = load_config([])["audit"], self.collection(rows)[0]
-        thresholds = Thresholds(**{key: settings[key] for key in Thresholds._fields})
+        settings, collection = load_config([]).audit, self.collection(rows)[0]
+        thresholds = Thresholds(**{key: getattr(settings, key) for key in Thresholds._fields})
         nothing: dict[str, Any] = {"train_queries": None, "eval_queries": {}, "qrels": [], "examples": {}}
         audit(collection, **nothing, runs={}, thresholds=thresholds, lengths={}, text_lengths={})
 

@@ -17,6 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
 
 from condenser import program
+from condenser.blocks import Config
 from condenser.pipeline.environment import SPEED
 
 if TYPE_CHECKING:
@@ -231,7 +232,7 @@ def write_tsv(
     return table
 
 
-def load_config(overlays: Sequence[Path]) -> dict[str, Any]:
+def load_config(overlays: Sequence[Path]) -> Config:
     """config.yaml and the papers' tables with these overlays, validated as by the workflow."""
     import yaml
     from snakemake.utils import update_config
@@ -270,6 +271,6 @@ def write_inputs(folder: Path, *, threads: int, long: bool) -> None:
     for name, pooling, normalised in (("model", "mean", True), ("cls", "cls", False)):
         backbone_from(origin, folder / name, seed=0, pooling=pooling, normalised=normalised)
     data.mkdir()
-    sources.collect(data, {}, load_config([])["datasets"]["msmarco"])
+    sources.collect(data, {}, load_config([]).datasets["msmarco"])
     tokens = folder / "tokens.0-of-1"
     tokenise(data / "collection.jsonl", data / "doc_ids.txt", tokens, Tokenizer(folder / "model"))

@@ -26,6 +26,7 @@ from plain import rows_of
 from torch import nn
 
 from condenser import experiment, kinds
+from condenser.blocks import Config, FineTuning
 from condenser.data.records import Query, TrainExample, write_examples, write_queries
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, packed_counts
@@ -39,6 +40,7 @@ from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, Chunk, Shape
 from condenser.pipeline.costs.data import checkpoint_shape
 from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries
+from condenser.settings import Settings, partly, plain
 from condenser.shards import shard_files
 from condenser.systems import biencoder
 from condenser.train.examples import TrainingFiles
@@ -51,16 +53,16 @@ TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
 LEFT_OUT = 2  # first updates, in which memory is allocated and kernels are chosen
 
 
-def settings_of(job: str, config: Mapping[str, Any], dataset: str = "msmarco") -> dict[str, Any]:
+def settings_of(job: str, config: Config, dataset: str = "msmarco") -> dict[str, Any]:
     """What a job is told: a model's entry, the recipe of a data set, or that with the block `encode`.
 
     A model that needs the head of another gets a new one of the same shape.
     """
     if job in ("train", "encode"):
-        recipe = experiment.recipe(config, config["datasets"][dataset]["recipe"])
-        return recipe | config["encode"] if job == "encode" else recipe
-    settings: dict[str, Any] = config["models"][job]
-    entries = (config["models"][name] for name in experiment.chain(config, job))
+        recipe: dict[str, Any] = plain(experiment.recipe(config, config.datasets[dataset].recipe))
+        return recipe | plain(config.encode) if job == "encode" else recipe
+    settings: dict[str, Any] = plain(config.models[job])
+    entries = (plain(config.models[name]) for name in experiment.chain(config, job))
     heads = (entry.get("new_head") or entry for entry in entries)
     head = next((head for head in heads if "skip_from" in head), None)
     if "new_head" in settings and head:
@@ -68,37 +70,42 @@ def settings_of(job: str, config: Mapping[str, Any], dataset: str = "msmarco") -
     return settings
 
 
+def as_read(settings: Mapping[str, Any]) -> Any:
+    """Settings as a training reads them: a model's entry, or a recipe."""
+    objective = settings.get("objective")
+    block = kinds.load("objectives", objective).Settings if objective else FineTuning
+    return partly(block, {"drop_last": False, "updates": None, **settings})
+
+
 def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
     """The backbone's dimensions, with the head that a job gives it."""
     backbone = folder / "backbone"
-    model = {"source": "folder", "path": backbone, "pooling": read_text_vector(backbone).pooling}
+    model = Settings(source="folder", path=backbone, pooling=read_text_vector(backbone).pooling)
     head = settings.get("new_head") or settings
     return replace(checkpoint_shape(model, Tables(TABLES)), num_head_layers=head.get("num_head_layers", 0))
 
 
-def write_inputs(
-    folder: Path, config: dict[str, Any], asked: Mapping[str, Any], counts: Mapping[str, int]
-) -> None:
+def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts: Mapping[str, int]) -> None:
     """Write a backbone, and random tokens that last for `counts` batches of each job.
 
     The backbone has the shape of the checkpoint below the first model of `asked`. Texts are as long as the
     plan assumes for `msmarco`. Queries, examples and ids go with the tokens of `train`.
     """
     random, tables, msmarco = (
-        np.random.default_rng(config["seed"]),
+        np.random.default_rng(config.seed),
         Tables(TABLES),
-        config["datasets"]["msmarco"],
+        config.datasets["msmarco"],
     )
-    checkpoint = experiment.root(config, next(name for name in asked if name in config["models"]))
-    wanted = checkpoint_shape(config["models"][checkpoint], tables)
+    checkpoint = experiment.root(config, next(name for name in asked if name in config.models))
+    wanted = checkpoint_shape(config.models[checkpoint], tables)
     texts = (f"w{number} w{number}" for number in range(wanted.vocab_size))
     names = ("num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions")
     shape = dict(zip(names, astuple(wanted), strict=False))  # without the head's layers
-    new_backbone(folder / "backbone", shape=shape, texts=texts, seed=config["seed"])
+    new_backbone(folder / "backbone", shape=shape, texts=texts, seed=config.seed)
     for job, settings in asked.items():
-        home = experiment.home(config, job, "msmarco") if job in config["models"] else "msmarco"
+        home = experiment.home(config, job, "msmarco") if job in config.models else "msmarco"
         num_rows = _rows_needed(job, settings, counts[job])
-        write_random_texts(folder, job, assumed_passages(config["datasets"][home], tables), num_rows, random)
+        write_random_texts(folder, job, assumed_passages(config.datasets[home], tables), num_rows, random)
         if job == "train":
             num_queries, sample = counts[job] * settings["batch_size"], settings["negatives"]["sample"]
             queries = assumed_queries(msmarco, msmarco["train_split"], tables)
@@ -212,7 +219,8 @@ def _run(
         return
     doc_ids = folder / f"{job}.doc_ids.txt"
     run = Run(
-        {**settings, "epochs": 1, "updates": None},  # which has at least as many updates as are measured
+        # an epoch has at least as many updates as are measured
+        as_read({**settings, "epochs": 1, "updates": None}),
         seed, machine.precision, machine.processes, fingerprint=job, work_folder=work,
         checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0, on_step=watch.on_step,
     )  # fmt: skip
@@ -302,7 +310,7 @@ def _refuse_large_graphs(settings: Mapping[str, Any], shape: Shape) -> None:
     A GPU refuses by itself what does not fit. A CPU would kill the process, or another one. A contrast is
     of two texts an item.
     """
-    _, tokens = kinds.load("objectives", settings["objective"]).longest_row(settings)
+    _, tokens = kinds.load("objectives", settings["objective"]).longest_row(as_read(settings))
     num_rows, width = 2 * settings["batch_size"], tokens + 2
     num_tokens = num_rows * width
     num_masked = num_tokens * settings.get("mask_probability", 0.0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from measuring import Form, line
 from stepping import lines_of_steps, step_settings, write_step_inputs
+from steps import as_read
 
 from condenser import kinds
 from condenser.train.loop import Run
@@ -46,7 +47,7 @@ def _waiting(form: Form, settings: dict[str, Any]) -> float:
     objective = kinds.load("objectives", "condenser").training
     with training_machine(device=form.device, precision="auto", threads=form.threads) as machine:
         run = Run(
-            {**settings, "epochs": 1, "updates": None}, seed=0, precision=machine.precision,
+            as_read({**settings, "epochs": 1, "updates": None}), seed=0, precision=machine.precision,
             processes=machine.processes, fingerprint="waiting", work_folder=folder / "work",
             checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0,
         )  # fmt: skip

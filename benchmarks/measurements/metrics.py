@@ -21,7 +21,7 @@ def measure(form: Form) -> list[dict[str, Any]]:
     import pytrec_eval
 
     num_queries, folder, draw = form.size(1000, 6980), form.work, np.random.default_rng(0)
-    run, qrels, measures = folder / "run.trec", folder / "qrels.tsv", load_config([])["metrics"]["measures"]
+    run, qrels, measures = folder / "run.trec", folder / "qrels.tsv", load_config([]).metrics.measures
     write_qrels(qrels, (Qrel(f"q{number}", f"{number % 97}", 1) for number in range(num_queries)))
 
     def hits() -> Any:

@@ -43,6 +43,7 @@ from condenser.model.devices import set_up
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
+from condenser.settings import Optimiser, partly
 from condenser.train import loop
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
@@ -163,9 +164,9 @@ def whole_batch(texts: MaskedTexts) -> dict[str, Tensor]:
 
 def objective(setting: Setting, name: str, settings: Mapping[str, Any]) -> Training:
     """The training of an objective, as the workflow makes it, with weights that are spread."""
-    training: Training = kinds.load("objectives", name).training(
-        setting.backbone, setting.shards, setting.tokenizer, settings, seed=SEED
-    )
+    kind = kinds.load("objectives", name)
+    read = partly(kind.Settings, settings)
+    training: Training = kind.training(setting.backbone, setting.shards, setting.tokenizer, read, seed=SEED)
     spread(training.model)
     training.model.train()
     return training
@@ -480,8 +481,8 @@ def optimiser(setting: Setting) -> Results:
         folder = setting.work / f"loop, {weight_decay}"
         folder.mkdir()
         run = loop.Run(
-            settings=OPTIMISER | {"weight_decay": weight_decay}, seed=SEED, precision="fp32", processes=ALONE,
-            fingerprint="parity", work_folder=folder, checkpoint_every_s=3600, checkpoints_kept=1,
+            settings=partly(Optimiser, OPTIMISER | {"weight_decay": weight_decay}), seed=SEED,
+            precision="fp32", processes=ALONE, fingerprint="parity", work_folder=folder, checkpoint_every_s=3600, checkpoints_kept=1,
             bad_loss_patience=0, on_step=done.append,
         )  # fmt: skip
         batch = partial(loop.Batch, epoch=0, num_items=6, num_tokens=0, ids=dict, num_in_epoch=6)

@@ -22,10 +22,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.utils.flop_counter import FlopCounterMode
 
+from condenser.blocks import Config
 from condenser.data.tokens import TokenShards
 from condenser.model.bert import Embeddings
 from condenser.model.pretraining import Condenser
 from condenser.pipeline.costs.tables import Tables
+from condenser.settings import Settings
 from condenser.train.machine import training_machine
 
 OVERLAY = {
@@ -70,7 +72,7 @@ class Prepared:
     """Inputs of all stages, made once."""
 
     steps: ModuleType
-    config: dict[str, Any]
+    config: Config
     folder: Path
 
     def settings(self, stage: str, cache: str) -> dict[str, Any]:
@@ -160,7 +162,7 @@ def test_operations_that_the_plan_does_not_count_are_not_made_up(prepared: Prepa
 
 
 def test_texts_that_are_too_few_are_refused(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(prepared.config["models"]["mlm"], "batch_size", 1000)
+    monkeypatch.setattr(prepared.config.models["mlm"], "batch_size", 1000)
     with pytest.raises(ValueError, match="expected longer texts: mlm ended after 1 updates"):
         prepared.run("mlm", "")
 
@@ -184,14 +186,14 @@ def test_a_training_that_went_on_with_less_memory_is_not_a_measurement(
 def test_graphs_that_may_fill_the_memory_are_refused(
     prepared: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(prepared.config["models"]["cocondenser"], "memory_gb", 0.001)
+    monkeypatch.setattr(prepared.config.models["cocondenser"], "memory_gb", 0.001)
     with pytest.raises(prepared.steps.DoesNotFit, match="does not fit: graphs of up to "):
         prepared.run("cocondenser", "never")
 
 
 def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_path: Path) -> None:
     config = importlib.import_module("measuring").load_config([steps.ROOT / "configs" / "paper.yaml"])
-    config["models"]["backbone"] = OVERLAY["models"]["backbone"]
+    config.models["backbone"] = Settings(**OVERLAY["models"]["backbone"])
     stages = {name: steps.settings_of(name, config) for name in ("condenser", "encode")}
     stages["encode"]["block_rows"] = 2000
     steps.write_inputs(tmp_path, config, stages, {"condenser": 1, "encode": 3})
