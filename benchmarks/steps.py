@@ -108,7 +108,7 @@ def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts:
         write_random_texts(folder, job, assumed_passages(config.datasets[home], tables), num_rows, random)
         if job == "train":
             num_queries, sample = counts[job] * settings["batch_size"], settings["negatives"]["sample"]
-            queries = assumed_queries(msmarco, msmarco["train_split"], tables)
+            queries = assumed_queries(msmarco, msmarco.train_split, tables)
             write_random_tokens(folder, "queries.train", queries, num_queries, random)
             write_queries(folder / "queries.jsonl", (Query(str(row), "") for row in range(num_queries)))
             drawn = (random.choice(num_rows, size=1 + sample, replace=False) for _ in range(num_queries))

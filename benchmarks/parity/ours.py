@@ -482,8 +482,8 @@ def optimiser(setting: Setting) -> Results:
         folder.mkdir()
         run = loop.Run(
             settings=partly(Optimiser, OPTIMISER | {"weight_decay": weight_decay}), seed=SEED,
-            precision="fp32", processes=ALONE, fingerprint="parity", work_folder=folder, checkpoint_every_s=3600, checkpoints_kept=1,
-            bad_loss_patience=0, on_step=done.append,
+            precision="fp32", processes=ALONE, fingerprint="parity", work_folder=folder,
+            checkpoint_every_s=3600, checkpoints_kept=1, bad_loss_patience=0, on_step=done.append,
         )  # fmt: skip
         batch = partial(loop.Batch, epoch=0, num_items=6, num_tokens=0, ids=dict, num_in_epoch=6)
         works = (lambda step: batch(texts[step])), _backward(training, ALONE, precision="fp32")

@@ -447,7 +447,7 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
 
 def test_texts_without_queries_have_neither_recipe_nor_depth() -> None:
     seen = job_settings(CONFIG, {"dataset": "wiki", "model": "condenser"})
-    assert "recipe" not in seen and "depth" not in seen
+    assert seen["recipe"] == "marco" and "depth" not in seen  # the name alone
     assert seen["dataset"] == {"split": None, **CONFIG["datasets"]["wiki"]}
 
 
