@@ -38,7 +38,7 @@ from condenser.manifest import SUFFIX, Manifest
 from condenser.settings import Block, PartlyJudgedTexts, Pretraining, Settings, System, partly
 from condenser.shards import prefix_of, shard_files
 
-KEPT = ("log.jsonl", "lock")  # of partial work, when the result is made
+KEPT = ("log.jsonl",)  # of partial work, when the result is made
 
 _OF_SPEC = ("code", "versions", "lineage", "contents")
 
@@ -93,7 +93,8 @@ class Job:
     @cached_property
     def manifest(self) -> Manifest:
         """The manifest of the result; where another process makes the same, this waits for its end."""
-        return Manifest(self.output.manifest, self.spec, inputs=self._inputs)
+        claims = self._work.parent / "claims" if self._work else None
+        return Manifest(self.output.manifest, self.spec, inputs=self._inputs, claims=claims)
 
     @cached_property
     def work_folder(self) -> Path:

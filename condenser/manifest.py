@@ -31,9 +31,6 @@ log = logging.getLogger("condenser")
 SUFFIX = ".manifest.json"
 OTHER_BYTES = "its bytes are not those that its stage wrote"
 
-CLAIMS_VARIABLE = "CONDENSER_CLAIMS"
-"""Set by the workflow for its programs: the file by which they agree on who makes a result."""
-
 STARTED_VARIABLE = "CONDENSER_STARTED_NS"
 """Set by the workflow for its programs: when it read the code that the specs speak of."""
 
@@ -44,9 +41,9 @@ RUN_VARIABLE = "CONDENSER_RUN"
 class Manifest:
     """The manifest of a result that is being made.
 
-    In a workflow only one process at a time makes a result. A second process waits until one that an
-    earlier, killed workflow left behind has ended; then it removes what that one left half-written, or
-    exits with status 0 where the same result was made meanwhile.
+    Of processes that share a file of `claims` only one at a time makes a result. A second one waits until
+    one that an earlier, killed workflow left behind has ended; then it removes what that one left
+    half-written, or exits with status 0 where the same result was made meanwhile.
 
     Fields: spec (settings, code digests, versions, lineage), inputs and outputs with their SHA-256,
     counts, wall time in seconds, what the process used, device, the run that made it (when it started and
@@ -54,15 +51,21 @@ class Manifest:
     date and run differ between two runs of the same spec.
     """
 
-    def __init__(self, path: str | Path, spec: dict[str, Any], *, inputs: Sequence[str | Path]) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        spec: dict[str, Any],
+        *,
+        inputs: Sequence[str | Path],
+        claims: Path | None = None,
+    ) -> None:
         self._path, self._spec = Path(path), spec
         self._inputs = [Path(file) for file in inputs]
         self._began = time.monotonic()
         if STARTED_VARIABLE in os.environ:
             _refuse_other_code(spec, started_ns=int(os.environ[STARTED_VARIABLE]))
-        claims = os.environ.get(CLAIMS_VARIABLE)
         if claims and os.environ.get("RANK", "0") == "0":  # of several processes the first one writes
-            self._claim_file, waited = _claim(Path(claims), self._path)
+            self._claim_file, waited = _claim(claims, self._path)
             if waited and "RANK" not in os.environ and self._is_made():
                 log.info("%s: was made meanwhile", self._path)
                 sys.exit(0)

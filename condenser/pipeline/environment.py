@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from condenser.manifest import CLAIMS_VARIABLE, RUN_VARIABLE, STARTED_VARIABLE
+from condenser.manifest import RUN_VARIABLE, STARTED_VARIABLE
 from condenser.program import CONTROLLER_VARIABLE
 
 SPEED = {
@@ -42,7 +42,6 @@ def program_environment(*, root: Path, work: Path) -> dict[str, str]:
         # a program ends with the Snakemake that runs its rule; on a cluster that is the one of its own job
         CONTROLLER_VARIABLE: str(os.getpid()),
         STARTED_VARIABLE: str(time.time_ns()),  # specs do not hold for newer code
-        CLAIMS_VARIABLE: str(work.absolute() / "claims"),
     }
 
 

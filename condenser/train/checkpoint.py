@@ -1,8 +1,7 @@
-"""Checkpoints of a training in its work folder, and the lock that keeps a second process out.
+"""Checkpoints of a training in its work folder.
 
 A work folder holds
 
-- `lock`: host and id of the process that works here, which holds the file by `flock` while it lives;
 - `log.jsonl`: one line for each step, the same in every run of the same training;
 - `step-00001234/`: the state after 1,234 steps: `weights.safetensors`, `optimiser.safetensors`, and
   `meta.json` with the digests of both, of the log so far and of itself. A checkpoint has no order of
@@ -11,14 +10,11 @@ A work folder holds
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
 import shutil
-import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -31,7 +27,6 @@ from torch import Tensor
 from condenser.files import (
     atomic_folder,
     canonical_json,
-    full_disk_named,
     json_bytes,
     open_no_link,
     read_json,
@@ -94,35 +89,12 @@ class StepLog:
         self._file.close()
 
 
-@contextmanager
-def locked_work_folder(folder: str | Path) -> Iterator[Path]:
-    """The work folder, made if it is missing, and locked against other processes until the block ends.
-
-    The lock also ends with the process, even by SIGKILL. The file `lock` stays and names its last holder.
-
-    Raises:
-        ValueError: another running process holds the folder.
-    """
-    folder = Path(folder)
+def prepare_work_folder(folder: Path) -> None:
+    """Make a work folder, or remove from it what a killed process left half-written."""
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "lock"
-    with full_disk_named(folder), open_no_link(path, "a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            file.seek(0)
-            holder = file.read().strip() or "an unknown process"
-            raise ValueError(
-                f"{path}:1: expected a free work folder, but {holder} is at work in it. "
-                "Wait until it ends, or end it; it will resume where it stopped."
-            ) from error
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        file.flush()
-        for partial in folder.glob(".*"):  # half-written by a process that was killed
-            if partial.is_dir() and not partial.is_symlink():
-                shutil.rmtree(partial)
-        yield folder
+    for partial in folder.glob(".*"):
+        if partial.is_dir() and not partial.is_symlink():
+            shutil.rmtree(partial)
 
 
 def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerprint: str, keep: int) -> Path:
@@ -180,7 +152,7 @@ def load_newest_checkpoint(
 
 
 def remove_checkpoints(work_folder: str | Path) -> None:
-    """Remove all checkpoints, but neither log nor lock."""
+    """Remove all checkpoints, but not the log."""
     for folder in _checkpoint_folders(Path(work_folder)):
         _remove(folder)
 

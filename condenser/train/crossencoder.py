@@ -39,69 +39,68 @@ def train_crossencoder(
     """
     settings, seed, processes = run.settings, run.seed, run.processes
     passages_per_query, lengths = settings.passages_per_query, settings.lengths
-    with run.held():
-        tokenizer = Tokenizer(initial)
-        passages_shards, queries_shards, examples = files.read()
-        model = CrossEncoder.start(initial, seed=seed)
-        num_positions = model.bert.config.max_position_embeddings
-        longest = int(lengths.query) + int(lengths.passage) - 1  # they share a [CLS]
-        if longest > num_positions:
-            raise ValueError(
-                f"{initial}: expected positions for a query and a passage ({longest} tokens with specials), "
-                f"got {num_positions}. Lower lengths of the recipe, or take another backbone."
-            )
-        model.to(processes.device).train()
-        memory = StepMemory(model, keeps_graphs=keep_graphs)
+    tokenizer = Tokenizer(initial)
+    passages_shards, queries_shards, examples = files.read()
+    model = CrossEncoder.start(initial, seed=seed)
+    num_positions = model.bert.config.max_position_embeddings
+    longest = int(lengths.query) + int(lengths.passage) - 1  # they share a [CLS]
+    if longest > num_positions:
+        raise ValueError(
+            f"{initial}: expected positions for a query and a passage ({longest} tokens with specials), "
+            f"got {num_positions}. Lower lengths of the recipe, or take another backbone."
+        )
+    model.to(processes.device).train()
+    memory = StepMemory(model, keeps_graphs=keep_graphs)
 
-        def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:
-            epoch, items = run.items_of(step, len(examples), stream="crossencoder")
-            asked = examples.queries[items].astype(np.int64)
-            passages = draw_passages(
-                examples, items, passages_per_query=passages_per_query, seed=seed, epoch=epoch
-            )
-            pairs = pair_windows(
-                queries_shards,
-                np.repeat(asked, passages_per_query),
-                passages_shards,
-                passages,
-                query_length=int(lengths.query),
-                passage_length=int(lengths.passage),
-            )
-            cuts, chunks = length_chunks(pairs.lengths, rows_per_chunk=settings.rows_per_chunk), []
-            for number in processes.mine(len(cuts)):
-                of_chunk = pairs.at(cuts[number])
-                ids, types = pack_pairs(queries_shards, passages_shards, of_chunk, tokenizer)
-                rows = Rows.of(ids, of_chunk.lengths, token_types=types, device=processes.device)
-                dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
-                chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))
-            return Batch(
-                ChunkedTexts(chunks, {"scores": len(passages)}),
-                epoch,
-                len(items),
-                int(pairs.lengths.sum()),
-                lambda: files.batch_ids(asked, passages),
-                len(examples),
-            )
+    def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:
+        epoch, items = run.items_of(step, len(examples), stream="crossencoder")
+        asked = examples.queries[items].astype(np.int64)
+        passages = draw_passages(
+            examples, items, passages_per_query=passages_per_query, seed=seed, epoch=epoch
+        )
+        pairs = pair_windows(
+            queries_shards,
+            np.repeat(asked, passages_per_query),
+            passages_shards,
+            passages,
+            query_length=int(lengths.query),
+            passage_length=int(lengths.passage),
+        )
+        cuts, chunks = length_chunks(pairs.lengths, rows_per_chunk=settings.rows_per_chunk), []
+        for number in processes.mine(len(cuts)):
+            of_chunk = pairs.at(cuts[number])
+            ids, types = pack_pairs(queries_shards, passages_shards, of_chunk, tokenizer)
+            rows = Rows.of(ids, of_chunk.lengths, token_types=types, device=processes.device)
+            dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
+            chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))
+        return Batch(
+            ChunkedTexts(chunks, {"scores": len(passages)}),
+            epoch,
+            len(items),
+            int(pairs.lengths.sum()),
+            lambda: files.batch_ids(asked, passages),
+            len(examples),
+        )
 
-        def score(chunk: Chunk[Rows]) -> Tensor:
-            with autocast(processes.device, run.precision):
-                scores: Tensor = model(chunk.inputs.to(processes.device))
-                return scores
+    def score(chunk: Chunk[Rows]) -> Tensor:
+        with autocast(processes.device, run.precision):
+            scores: Tensor = model(chunk.inputs.to(processes.device))
+            return scores
 
-        def backward(pairs: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
-            losses = contrastive_backward(
-                pairs.chunks,
-                score,
-                partial(localised_contrastive_loss, passages_per_query=passages_per_query),
-                num_rows=pairs.num_rows,
-                dim=1,
-                memory=memory,
-                processes=processes,
-                scale=loss_scale,
-            )
-            return {"loss": losses["contrastive"]}
+    def backward(pairs: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
+        losses = contrastive_backward(
+            pairs.chunks,
+            score,
+            partial(localised_contrastive_loss, passages_per_query=passages_per_query),
+            num_rows=pairs.num_rows,
+            dim=1,
+            memory=memory,
+            processes=processes,
+            scale=loss_scale,
+        )
+        return {"loss": losses["contrastive"]}
 
-        num_steps = run.num_steps(len(examples), title="fine-tuning")
-        train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
-        totals = run.finish(output, lambda folder: model.save(folder, initial))
-        return {**count_examples(examples, passages_per_query), **totals}
+    num_steps = run.num_steps(len(examples), title="fine-tuning")
+    train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
+    totals = run.finish(output, lambda folder: model.save(folder, initial))
+    return {**count_examples(examples, passages_per_query), **totals}

@@ -26,7 +26,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 
 from condenser.data.batches import num_steps, step_items, steps_per_epoch
-from condenser.files import atomic_folder, write_json
+from condenser.files import atomic_folder, full_disk_named, write_json
 from condenser.model.products import weights_unchanged
 from condenser.progress import Progress
 from condenser.settings import Optimiser
@@ -35,7 +35,7 @@ from condenser.train.checkpoint import (
     Checkpoint,
     StepLog,
     load_newest_checkpoint,
-    locked_work_folder,
+    prepare_work_folder,
     save_checkpoint,
 )
 from condenser.train.distributed import Processes, sum_gradients
@@ -151,15 +151,6 @@ class Run(Generic[Trained]):
         epoch, _, items = step_items(num_items, step=step, seed=self.seed, stream=stream, **self._batches)
         return epoch, items
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the work folder for all processes; the first one locks it."""
-        with ExitStack() as stack:
-            if self.processes.is_first:
-                stack.enter_context(locked_work_folder(self.work_folder))
-            self.processes.barrier()
-            yield
-
     def finish(self, output: Path, save: Callable[[Path], None]) -> dict[str, int]:
         """Write what was trained, in the first process; gives the sums over the log.
 
@@ -189,7 +180,6 @@ def train(
         backward: `backward(content, step, loss_scale)` adds this process's part of the gradient of
             `loss_scale * loss` to the weights' `grad`, and gives losses of the whole batch by name,
             "loss" among them, the same in every process.
-        run: its work folder is held (`Run.held`).
 
     In float16 the loss is scaled. The scale doubles every 2,000 good steps; if a gradient overflows, it is
     halved and the update skipped.
@@ -217,6 +207,9 @@ def train(
         fused=True,  # the fastest; elementwise, so its result depends on no order of summation
     )
     start, state, log_bytes = 0, _initial_state(use_loss_scale), 0
+    if processes.is_first:
+        prepare_work_folder(work_folder)
+    processes.barrier()
     checkpoint = load_newest_checkpoint(work_folder, fingerprint=run.fingerprint, device=device)
     if checkpoint is not None:
         _restore(checkpoint, weights, optimiser)
@@ -231,6 +224,7 @@ def train(
     warmup = num_warmup_steps(num_steps, warmup_ratio=settings.warmup_ratio)
 
     with ExitStack() as stack:
+        stack.enter_context(full_disk_named(work_folder))
         step_log = progress = None
         if processes.is_first:
             step_log = StepLog(work_folder / LOG_NAME, num_bytes=log_bytes)

@@ -96,58 +96,57 @@ def pretrain(
         ValueError: the collection has no text for this objective; also as `condenser.train.loop.train`.
     """
     settings, processes = run.settings, run.processes
-    with run.held():
-        shards, tokenizer = TokenShards(token_prefixes), Tokenizer(initial)
-        training = objective(initial, shards, tokenizer, settings, seed=run.seed)
-        if training.num_items == 0:
-            counts = ", ".join(f"{name} {count}" for name, count in training.counts.items())
-            raise ValueError(
-                f"{token_prefixes[0]}: expected texts to pre-train on, got none in {shards.num_rows} rows "
-                f"({counts}). Look at the collection."
-            )
-        start = {name: weight.clone() for name, weight in training.model.backbone.named_parameters()}
-        training.model.to(processes.device).train()
-
-        def prepare(step: int) -> Batch[MaskedTexts]:
-            epoch, items = run.items_of(step, training.num_items, stream=title)
-            groups = training.texts(items, epoch)
-            texts = masked_texts(
-                shards,
-                groups,
-                tokenizer=tokenizer,
-                mask_probability=training.mask_probability,
-                rows_per_chunk=settings.rows_per_chunk,
-                seed=run.seed,
-                epoch=epoch,
-                step=step,
-                processes=processes,
-            )
-            num_tokens = sum(int(group.lengths.sum()) + 2 * len(group.lengths) for group in groups.values())
-            return Batch(
-                texts,
-                epoch,
-                len(items),
-                num_tokens,
-                lambda: ids_of(shards, groups, doc_ids),
-                training.num_items,
-            )
-
-        def save(folder: Path) -> None:
-            mix_in(training.model.backbone, start, share=settings.initial_share)
-            training.model.save(folder, initial)
-            head = initial / MLM_HEAD_FILE
-            if head.is_file() and not (folder / MLM_HEAD_FILE).exists():  # trained without it
-                shutil.copyfile(head, folder / MLM_HEAD_FILE)
-
-        train(
-            training.model,
-            prepare,
-            _backward(training, processes, precision=run.precision),
-            run,
-            num_steps=run.num_steps(training.num_items, title=title),
-            title=title,
+    shards, tokenizer = TokenShards(token_prefixes), Tokenizer(initial)
+    training = objective(initial, shards, tokenizer, settings, seed=run.seed)
+    if training.num_items == 0:
+        counts = ", ".join(f"{name} {count}" for name, count in training.counts.items())
+        raise ValueError(
+            f"{token_prefixes[0]}: expected texts to pre-train on, got none in {shards.num_rows} rows "
+            f"({counts}). Look at the collection."
         )
-        return {"rows": shards.num_rows, **training.counts, **run.finish(output, save)}
+    start = {name: weight.clone() for name, weight in training.model.backbone.named_parameters()}
+    training.model.to(processes.device).train()
+
+    def prepare(step: int) -> Batch[MaskedTexts]:
+        epoch, items = run.items_of(step, training.num_items, stream=title)
+        groups = training.texts(items, epoch)
+        texts = masked_texts(
+            shards,
+            groups,
+            tokenizer=tokenizer,
+            mask_probability=training.mask_probability,
+            rows_per_chunk=settings.rows_per_chunk,
+            seed=run.seed,
+            epoch=epoch,
+            step=step,
+            processes=processes,
+        )
+        num_tokens = sum(int(group.lengths.sum()) + 2 * len(group.lengths) for group in groups.values())
+        return Batch(
+            texts,
+            epoch,
+            len(items),
+            num_tokens,
+            lambda: ids_of(shards, groups, doc_ids),
+            training.num_items,
+        )
+
+    def save(folder: Path) -> None:
+        mix_in(training.model.backbone, start, share=settings.initial_share)
+        training.model.save(folder, initial)
+        head = initial / MLM_HEAD_FILE
+        if head.is_file() and not (folder / MLM_HEAD_FILE).exists():  # trained without it
+            shutil.copyfile(head, folder / MLM_HEAD_FILE)
+
+    train(
+        training.model,
+        prepare,
+        _backward(training, processes, precision=run.precision),
+        run,
+        num_steps=run.num_steps(training.num_items, title=title),
+        title=title,
+    )
+    return {"rows": shards.num_rows, **training.counts, **run.finish(output, save)}
 
 
 @torch.no_grad()

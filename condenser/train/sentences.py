@@ -79,37 +79,36 @@ def train_sentence_encoder(
     wanted = read_subset(subset) if subset else None
     items = [item for item in read_items(items_file) if wanted is None or item.item_id in wanted]
     settings, seed, device = run.settings, run.seed, run.processes.device
-    with run.held():
-        encoder = load_sentence_encoder(initial, max_tokens=settings.max_tokens, device=device)
-        loss, label_type = sentence_loss(encoder, task, margin=settings.margin, seed=seed)
-        loss.to(device).train()
+    encoder = load_sentence_encoder(initial, max_tokens=settings.max_tokens, device=device)
+    loss, label_type = sentence_loss(encoder, task, margin=settings.margin, seed=seed)
+    loss.to(device).train()
 
-        def prepare(step: int) -> Batch[Columns]:
-            epoch, places = run.items_of(step, len(items), stream="sentences")
-            chosen = [items[place] for place in places.tolist()]
-            columns = zip(*(one.texts for one in chosen), strict=True)
-            features = [dict(encoder.preprocess(list(texts))) for texts in columns]
-            return Batch(
-                Columns(features, torch.tensor(_labels(chosen, task), dtype=label_type)),
-                epoch,
-                len(chosen),
-                sum(int(column["attention_mask"].sum()) for column in features),
-                lambda: {"items": [one.item_id for one in chosen]},
-                len(items),
-            )
+    def prepare(step: int) -> Batch[Columns]:
+        epoch, places = run.items_of(step, len(items), stream="sentences")
+        chosen = [items[place] for place in places.tolist()]
+        columns = zip(*(one.texts for one in chosen), strict=True)
+        features = [dict(encoder.preprocess(list(texts))) for texts in columns]
+        return Batch(
+            Columns(features, torch.tensor(_labels(chosen, task), dtype=label_type)),
+            epoch,
+            len(chosen),
+            sum(int(column["attention_mask"].sum()) for column in features),
+            lambda: {"items": [one.item_id for one in chosen]},
+            len(items),
+        )
 
-        def backward(columns: Columns, step: int, loss_scale: float) -> dict[str, float]:
-            torch.manual_seed(stream_key(seed, f"dropout of step {step}"))
-            features = [batch_to_device(column, device) for column in columns.features]
-            with autocast(device, run.precision):
-                value = loss(features, columns.labels.to(device))
-            (value * loss_scale).backward()
-            return {"loss": float(value.detach())}
+    def backward(columns: Columns, step: int, loss_scale: float) -> dict[str, float]:
+        torch.manual_seed(stream_key(seed, f"dropout of step {step}"))
+        features = [batch_to_device(column, device) for column in columns.features]
+        with autocast(device, run.precision):
+            value = loss(features, columns.labels.to(device))
+        (value * loss_scale).backward()
+        return {"loss": float(value.detach())}
 
-        num_steps = run.num_steps(len(items), title="sentences")
-        train(loss, prepare, backward, run, num_steps=num_steps, title="sentences")
-        totals = run.finish(output, lambda folder: save_sentence_encoder(encoder, initial, folder))
-        return {"items": len(items), **totals}
+    num_steps = run.num_steps(len(items), title="sentences")
+    train(loss, prepare, backward, run, num_steps=num_steps, title="sentences")
+    totals = run.finish(output, lambda folder: save_sentence_encoder(encoder, initial, folder))
+    return {"items": len(items), **totals}
 
 
 def _labels(items: Sequence[Item], task: str) -> list[float]:

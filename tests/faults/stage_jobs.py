@@ -31,8 +31,6 @@ import pytest
 from forks import FORKS
 from runs import digests
 
-from condenser import manifest
-
 # The rules of the tiny run; of pre-training, which each objective does in its own way, one for each model.
 JOBS = [
     "collect_tiny", "checkpoint", "tokens", "query_tokens", "lengths", "pretrain condenser",
@@ -42,7 +40,7 @@ JOBS = [
 RULES = sorted({name.split()[0] for name in JOBS})
 
 # What stays in the folder of work folders when all jobs are done: locks, and the logs of trainings.
-_KEPT = {"claims", "lock", "log.jsonl"}
+_KEPT = {"claims", "log.jsonl"}
 
 
 def jobs(*, quick: Sequence[str] = (), slow: Sequence[str] = ()) -> list[Any]:
@@ -241,7 +239,6 @@ def _run_program(
     with said:
         os.dup2(said.fileno(), 1)
         os.dup2(said.fileno(), 2)
-    os.environ[manifest.CLAIMS_VARIABLE] = str(folder / "results" / ".work" / "claims")
     sys.argv = arguments
     if full_at is not None:
         failing_writes.install(full_at)

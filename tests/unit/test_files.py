@@ -27,7 +27,7 @@ from condenser.files import (
 )
 from condenser.pipeline.locks import join_folder
 from condenser.retrieve.blocks import BlockFile
-from condenser.train.checkpoint import StepLog, locked_work_folder
+from condenser.train.checkpoint import StepLog, prepare_work_folder
 from tests.small_files import small_files
 
 ARRAYS = [np.arange(6.0).reshape(2, 3), np.zeros((0, 4), np.float32), np.arange(3) > 1]
@@ -131,19 +131,14 @@ def test_what_is_written_goes_to_no_link_that_waits_under_its_name(
 def test_files_of_known_names_that_are_continued_are_no_links(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("precious")
-    places = [".snakemake/machines", "lock", "b.float32", "b.sha256", "log.jsonl", "claims", "file.bin.part"]
+    places = [".snakemake/machines", "b.float32", "b.sha256", "log.jsonl", "claims", "file.bin.part"]
     for place in places:
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).symlink_to(precious)
 
-    def lock() -> None:
-        with locked_work_folder(tmp_path):
-            pass
-
     blocks = BlockFile(tmp_path, "b", num_rows=1, rows_of_block=1, dim=1)
     for write in (
         lambda: join_folder(tmp_path / ".snakemake"),
-        lock,
         blocks.__enter__,
         lambda: StepLog(tmp_path / "log.jsonl", num_bytes=0),
         lambda: manifest._claim(tmp_path / "claims", tmp_path / "result"),
@@ -160,6 +155,5 @@ def test_a_linked_partial_of_a_killed_process_is_removed_and_what_it_leads_to_is
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / ".step").symlink_to("../precious")
     manifest._sweep(tmp_path / "a.tsv.manifest.json")
-    with locked_work_folder(tmp_path / "work"):
-        pass
+    prepare_work_folder(tmp_path / "work")
     assert (tmp_path / "precious").is_dir() and not (tmp_path / ".a.tsv.partial-1").is_symlink()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from condenser.manifest import CLAIMS_VARIABLE, STARTED_VARIABLE, Manifest
+from condenser.manifest import STARTED_VARIABLE, Manifest
 from condenser.pipeline.code import code_digests
 from condenser.program import CONTROLLER_VARIABLE
 
@@ -27,9 +27,9 @@ from condenser.files import atomic_write
 from condenser.manifest import Manifest
 
 def main():
-    result, text = Path(sys.argv[1]), sys.argv[2]
+    result, text, claims = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
     spec = {"stage": "table", "wildcards": {}, "text": text}
-    manifest = Manifest(result.with_name("a.tsv.manifest.json"), spec, inputs=[])
+    manifest = Manifest(result.with_name("a.tsv.manifest.json"), spec, inputs=[], claims=claims)
     print("began", flush=True)
     with atomic_write(result) as file:
         file.write(text.encode())
@@ -51,8 +51,8 @@ class Started:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         self.all.append(
             subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, str(self.result), text],
-                env={**os.environ, CLAIMS_VARIABLE: str(self._claims), **environment},
+                [sys.executable, "-c", PROGRAM, str(self.result), text, str(self._claims)],
+                env={**os.environ, **environment},
                 text=True,
                 **pipes,
             )

@@ -1,8 +1,5 @@
 import hashlib
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from condenser.train.checkpoint import (
     LogPosition,
     StepLog,
     load_newest_checkpoint,
-    locked_work_folder,
+    prepare_work_folder,
     remove_checkpoints,
     save_checkpoint,
 )
@@ -184,32 +181,10 @@ def test_checkpoints_hold_tensors_and_json_and_nothing_else(tmp_path: Path) -> N
     assert json.loads((folder / "meta.json").read_text())["step"] == 3
 
 
-def test_a_work_folder_in_use_is_refused_and_the_error_names_the_process(tmp_path: Path) -> None:
-    program = (
-        "import sys, time; from condenser.train.checkpoint import locked_work_folder\n"
-        "with locked_work_folder(sys.argv[1]): print('locked', flush=True); time.sleep(60)"
-    )
-    holder = subprocess.Popen(
-        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
-        with (
-            pytest.raises(ValueError, match=f"lock:1: .* process {holder.pid} on "),
-            locked_work_folder(tmp_path),
-        ):
-            pass
-    finally:
-        holder.kill()
-        holder.communicate()
-    with locked_work_folder(tmp_path):  # the lock went with the killed process
-        assert f"process {os.getpid()} on " in (tmp_path / "lock").read_text()
-
-
 def test_half_written_folders_of_a_killed_process_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".step-00000004.partial-77").mkdir()
-    with locked_work_folder(tmp_path) as folder:
-        assert [path.name for path in folder.iterdir()] == ["lock"]
+    prepare_work_folder(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_checkpoints_can_be_removed_while_the_log_stays(tmp_path: Path) -> None:

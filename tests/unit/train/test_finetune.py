@@ -15,7 +15,7 @@ from condenser.data.records import Query, TrainExample, read_examples, write_exa
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.untied import query_encoder_folder
-from condenser.train.checkpoint import load_newest_checkpoint, locked_work_folder
+from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.examples import ExampleRows, draw_passages, read_example_rows
 from condenser.train.loop import BAD_BATCH_NAME
 
@@ -218,8 +218,3 @@ def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_check
     checkpoint = load_newest_checkpoint(tmp_path / "out-work", fingerprint="retriever", device="cpu")
     assert checkpoint is not None and checkpoint.step == step
     assert all(torch.isfinite(weight).all() for weight in checkpoint.weights.values())
-
-
-def test_a_work_folder_in_use_is_refused_before_anything_is_read(files: Files, tmp_path: Path) -> None:
-    with locked_work_folder(tmp_path / "out-work"), pytest.raises(ValueError, match="is at work in it"):
-        train("retriever", files, tmp_path / "out")
