@@ -89,8 +89,8 @@ def rank_scores(
 ) -> dict[str, float]:
     """The weighted sum of 1 / (k + rank) over the parts that have a hit; each part is ordered by rank.
 
-    >>> rank_scores([{"a": 3.0, "b": 1.0}, {"b": 5.0}], ["a", "b"], weights=[1, 1], k=1)
-    {'a': 0.5, 'b': 0.8333333333333334}
+    >>> rank_scores([{"a": 3.0, "c": 2.0, "b": 1.0}, {"b": 5.0}], ["a", "b"], weights=[1, 1], k=1)
+    {'a': 0.5, 'b': 0.75}
     """
     ranks = [{doc_id: rank for rank, doc_id in enumerate(part, start=1)} for part in parts]
     return {

@@ -54,7 +54,14 @@ def test_convex_scores_are_the_weighted_mean_of_scipys_z_scores(
     files: tuple[list[Path], Path], weights: list[float] | None
 ) -> None:
     # the first four of both runs; e is below them in the first and f is missing: it has that run's lowest
-    table = {"a": (9.0, 0.3), "b": (7.0, 0.3), "c": (4.0, 0.9), "d": (3.5, 0.3), "f": (1.0, 0.8), "e": (1.0, 0.3)}
+    table = {
+        "a": (9.0, 0.3),
+        "b": (7.0, 0.3),
+        "c": (4.0, 0.9),
+        "d": (3.5, 0.3),
+        "f": (1.0, 0.8),
+        "e": (1.0, 0.3),
+    }
     expected = np.average(zscore(np.array(list(table.values())), axis=0), axis=1, weights=weights)
     best = sorted(zip(expected, table, strict=True), key=lambda pair: (-pair[0], pair[1]))[:DEPTH]
     found = fused(files, weights=weights)
