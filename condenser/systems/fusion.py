@@ -37,7 +37,7 @@ class Settings(System):
 
     of: Annotated[list[Name], Field(min_length=2)]
     method: Literal["convex", "rrf"]
-    weights: Annotated[str | list[float], PlainValidator(_equal_or_numbers)] = "equal"
+    weights: Annotated[str | list[int | float], PlainValidator(_equal_or_numbers)] = "equal"
     depth: Count
     k: Count = 60  # Cormack et al.
 
