@@ -324,14 +324,14 @@ def made_unmeasured(
         overlays: the configuration files that the workflow was started with.
     """
     folders = dict.fromkeys(str(file.parent if file.suffix else file) for file in made)
-    lines = [f"Made: {', '.join(folders)}."]
+    made_line = f"Made: {', '.join(folders)}."
     if not systems:
-        return lines[0]
+        return made_line
     *others, last = dict.fromkeys(systems)
     given = f' CONFIG="{" ".join(overlays)}"' if overlays else ""
     return "\n".join(
         [
-            *lines,
+            made_line,
             f"To search{f' (SYSTEM may also be {_listed(others)})' if others else ''}:",
             f'  make search DATASET={dataset} SYSTEM={last} QUERY="..."{given}',
         ]
