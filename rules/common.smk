@@ -11,6 +11,7 @@ from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures
 from condenser.pipeline import environment, locks
+from condenser.live.searchers import FOLDER as SEARCHERS
 from condenser.systems import FOLDER as SYSTEMS
 
 try:

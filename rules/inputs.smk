@@ -94,6 +94,14 @@ def negatives_source(wildcards):
     }
 
 
+def runs_of(wildcards, key):
+    """The runs of the systems that a key of a system names, in order."""
+    return [
+        run_file(wildcards.dataset, system, wildcards.variant, wildcards.split)
+        for system in config["systems"][wildcards.system][key]
+    ]
+
+
 def initial_of(wildcards):
     """The model that a system starts from."""
     return config.systems[wildcards.system].initial

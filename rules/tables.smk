@@ -63,7 +63,14 @@ rule table:
                     for column in settings.table.columns
                 )
             ),
-            options={"overlays": overlay_files()},
+            options={
+                "overlays": overlay_files(),
+                "searchable": [
+                    name
+                    for name, system in config["systems"].items()
+                    if system["kind"] in kinds.names(SEARCHERS)
+                ],
+            },
         ),
     shell:
         RUN

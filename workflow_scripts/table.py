@@ -58,8 +58,9 @@ def main(job: Job) -> dict[str, Any]:
     notes.write_notes(job.output.notes, lines)
     print(tables.rendered(table, confidence=significance["confidence"], notes=lines))
     if files.models:
-        overlays = job.options.overlays
-        print(tables.made_unmeasured(files.models, rows, dataset=dataset, overlays=overlays))
+        overlays, searchable = job.options.overlays, job.options.searchable
+        asked = [row["system"] for row in rows if row["system"] in searchable]
+        print(tables.made_unmeasured(files.models, asked, dataset=dataset, overlays=overlays))
     return {"rows": len(table)}
 
 

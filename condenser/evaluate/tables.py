@@ -314,21 +314,24 @@ def rendered(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = (
 
 
 def made_unmeasured(
-    made: Sequence[Path], rows: Sequence[Mapping[str, Any]], *, dataset: str, overlays: Sequence[str]
+    made: Sequence[Path], systems: Sequence[str], *, dataset: str, overlays: Sequence[str]
 ) -> str:
     """What a table without judged queries has made, and the command that searches with it.
 
     Args:
         made: files of models, and folders of indexes.
-        rows: as `condenser.experiment.tables.table_rows` gives them.
+        systems: of the table's rows those that can be asked, each once for every row.
         overlays: the configuration files that the workflow was started with.
     """
     folders = dict.fromkeys(str(file.parent if file.suffix else file) for file in made)
-    *others, last = dict.fromkeys(row["system"] for row in rows)
+    made_line = f"Made: {', '.join(folders)}."
+    if not systems:
+        return made_line
+    *others, last = dict.fromkeys(systems)
     given = f' CONFIG="{" ".join(overlays)}"' if overlays else ""
     return "\n".join(
         [
-            f"Made: {', '.join(folders)}.",
+            made_line,
             f"To search{f' (SYSTEM may also be {_listed(others)})' if others else ''}:",
             f'  make search DATASET={dataset} SYSTEM={last} QUERY="..."{given}',
         ]

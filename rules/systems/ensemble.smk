@@ -3,10 +3,7 @@
 
 rule ensemble:
     input:
-        runs=lambda wildcards: [
-            run_file(wildcards.dataset, system, wildcards.variant, wildcards.split)
-            for system in config.systems[wildcards.system].of
-        ],
+        runs=lambda wildcards: runs_of(wildcards, "of"),
     output:
         run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
         manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",

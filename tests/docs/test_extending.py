@@ -87,13 +87,13 @@ def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path
     export_as_spreadsheets(folder / "results" / "tiny" / "data", tmp_path / "my" / "spreadsheet")
 
     targets = (f"{TUNED}/model.safetensors", FIGURE)
-    said = finished(folder, *targets, target="results/tiny/fused.tsv", overlays=[OVERLAY])
+    said = finished(folder, *targets, target="results/tiny/combined.tsv", overlays=[OVERLAY])
 
     assert_only_what_is_new_ran(said, before=before, after=digests(folder))
     check_the_source(folder)
     check_the_recipe(folder, overlay)
     check_the_objective(folder)
-    check_the_fusion(folder)
+    check_the_combination(folder)
     check_the_measure_and_the_table(folder)
     assert "SimCSE" in (folder / FIGURE).read_text()
     assert published.read(folder / "condenser/evaluate/published/anserini_bm25.tsv")[0]["method"] == "BM25"
@@ -107,7 +107,7 @@ def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path
 def assert_only_what_is_new_ran(said: str, *, before: dict[str, str], after: dict[str, str]) -> None:
     of_tiny = set(re.findall(r"^[\d:]+ started (\w+) tiny\b", said, flags=re.M))
     assert of_tiny == {
-        *("pretrain", "encode", "encode_queries", "search", "merge", "fusion", "metrics", "table"),
+        *("pretrain", "encode", "encode_queries", "search", "merge", "comb_mnz", "metrics", "table"),
         *("attention_entropy", "figure"),
     }  # no tokens, no BM25, no examples
     metrics = "tiny/systems/bm25/untrained/metrics.dev.json"  # has a measure more
@@ -137,32 +137,39 @@ def check_the_objective(folder: Path) -> None:
     assert all(0 < yaml.safe_load(line)["contrastive"] < 6 for line in losses)  # ln 64 = 4.2
 
 
-def check_the_fusion(folder: Path) -> None:
+def check_the_combination(folder: Path) -> None:
     systems = folder / "results/tiny/systems"
-    fused, *parts = (
+    combined, *parts = (
         ranked(systems / system / "untrained/run.dev.trec")
-        for system in ("fusion", "bm25", "simcse-zeroshot")
+        for system in ("comb_mnz", "bm25", "simcse-zeroshot")
     )
-    places = [{query: list(hits) for query, hits in part.items()} for part in parts]
-    assert len(fused) == 48
-    for query, hits in fused.items():
+    assert len(combined) == 48
+    for query, hits in combined.items():
         assert len(hits) == 50 and all(a >= b for a, b in pairwise(hits.values()))
+        found = [part[query] for part in parts if query in part]
         for doc_id, score in hits.items():
-            lists = [of.get(query, []) for of in places]
-            expected = sum(1 / (61 + found.index(doc_id)) for found in lists if doc_id in found)
-            assert score == pytest.approx(expected, rel=1e-8)
+            scaled = [
+                (of[doc_id] - min(of.values())) / (max(of.values()) - min(of.values()))
+                for of in found
+                if doc_id in of
+            ]
+            assert score == pytest.approx(len(scaled) * sum(scaled), rel=1e-7, abs=1e-9)
 
 
 def check_the_measure_and_the_table(folder: Path) -> None:
-    with (folder / "results/tiny/fused.tsv").open(encoding="utf-8") as file:
+    with (folder / "results/tiny/combined.tsv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    assert [row["method"] for row in rows] == ["BM25", "SimCSE without fine-tuning", "BM25 and SimCSE fused"]
+    assert [row["method"] for row in rows] == [
+        "BM25",
+        "SimCSE without fine-tuning",
+        "BM25 and SimCSE combined",
+    ]
     assert list(rows[0])[:6] == ["method", "batch_size", "MRR@10", "P@5", "mine/R@100", "origin"]
     assert {row["other_columns"] for row in rows} == {
         "mine/R@100: mine (runs of 50), 240 passages, 48 queries | "
         "dl19/nDCG@10: left out, the configuration has no such data"
     }
-    for row, system in zip(rows, ("bm25", "simcse-zeroshot", "fusion"), strict=True):
+    for row, system in zip(rows, ("bm25", "simcse-zeroshot", "comb_mnz"), strict=True):
         of_mine = read_json(folder / f"results/mine/systems/{system}/untrained/metrics.dev.json")
         assert row["mine/R@100"] == f"{of_mine['measures']['R@100']:.4f}"
     assert {row["origin"] for row in rows} == {"measured"}
@@ -170,11 +177,11 @@ def check_the_measure_and_the_table(folder: Path) -> None:
     for qrel in read_qrels(folder / "results/tiny/data/qrels.dev.tsv"):
         grades.setdefault(qrel.query_id, {})[qrel.doc_id] = qrel.grade
     evaluator = pytrec_eval.RelevanceEvaluator(grades, {"P.5"})
-    for row, system in zip(rows, ("bm25", "simcse-zeroshot", "fusion"), strict=True):
+    for row, system in zip(rows, ("bm25", "simcse-zeroshot", "comb_mnz"), strict=True):
         values = evaluator.evaluate(ranked(folder / f"results/tiny/systems/{system}/untrained/run.dev.trec"))
         expected = sum(value["P_5"] for value in values.values()) / len(grades)
         assert float(row["P@5"]) == pytest.approx(expected, abs=5e-5)
-    inputs = read_json(folder / "results/tiny/fused.tsv.manifest.json")["inputs"]
+    inputs = read_json(folder / "results/tiny/combined.tsv.manifest.json")["inputs"]
     assert any(name.endswith("published/anserini_bm25.tsv") for name in inputs)
 
 

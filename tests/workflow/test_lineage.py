@@ -38,7 +38,7 @@ ONE_CELL = {  # of four, and of nine
 
 # Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
 # {name} is the key's second part.
-COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *"}
+COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *", "late *"}
 SENTENCES = {"train_sentences *", "similarities *"}
 ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 USED_BY: dict[str, set[str]] = {
@@ -66,9 +66,16 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
     "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
-    "recipes.marco.lengths.query": {"train *", "encode_queries *", "rerank *", "export *", "audit *"},
+    "recipes.marco.lengths.query": {
+        "train *",
+        "encode_queries *",
+        "rerank *",
+        "late *",
+        "export *",
+        "audit *",
+    },
     "recipes.marco.lengths.passage": {
-        *("train *", "encode *", "attention_entropy *", "rerank *", "export *", "audit *"),
+        *("train *", "encode *", "attention_entropy *", "rerank *", "late *", "export *", "audit *"),
     },
     "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
@@ -94,6 +101,8 @@ USED_BY: dict[str, set[str]] = {
         "figure * attention_entropy",
     },
     "systems.mlm-zeroshot.label": {"table * adapt"},
+    "systems.late.label": {"table * adapt"},
+    "systems.hybrid.label": {"table * adapt"},
     "systems.*-zeroshot.label": {"table * adapt", "figure * attention_entropy"},
     "systems.rerank-*.label": {"table * table3"},
     "systems.cocondenser-round2.label": {"* msmarco table2", "figure * loss_curve", "table * table3"},
@@ -106,14 +115,17 @@ USED_BY: dict[str, set[str]] = {
     },
     "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
     "systems.rerank-ensemble.of": {"ensemble *"},
+    "systems.late.*": {"late *"},
+    "systems.hybrid.*": {"fusion *"},
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
     "encode.batch_tokens": {
-        *("encode *", "encode_queries *", "attention_entropy *", "similarities *", "rerank *", "export *"),
+        *("encode *", "encode_queries *", "attention_entropy *", "similarities *", "rerank *", "late *"),
+        "export *",
     },
     "encode.separator": {"tokens *", "export *"},
     "encode.block_rows": {
-        *("tokens *", "encode *", "encode_queries *", "search *", "rerank *", "export *"),
+        *("tokens *", "encode *", "encode_queries *", "search *", "rerank *", "late *", "export *"),
     },
     "metrics.*": {"metrics *"},
     "audit.*": {"audit *"},
@@ -164,7 +176,11 @@ VALUES: dict[str, Any] = {
     "models.mlm.initial": "condenser",
     "*.gradient_cache": "always",
     "systems.*-zeroshot.recipe": {"lengths": {"query": 24}},
+    "systems.late.recipe": {"lengths": {"query": 24}},
     "systems.*.recipe": {"learning_rate": 1.0e-3},
+    "systems.late.initial": "condenser",
+    "systems.hybrid.method": "rrf",
+    "systems.hybrid.weights": [1, 2, 1],
     "systems.backbone-*.initial": "condenser",
     "systems.rerank-backbone.initial": "condenser",
     "systems.*.initial": "backbone",

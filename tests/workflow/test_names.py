@@ -48,7 +48,7 @@ def test_other_names_make_the_same_jobs(load: Load, config: dict[str, Any]) -> N
     for noun in nouns:
         entries = {names[name]: dict(entry) for name, entry in config[noun].items()}
         for entry in entries.values():
-            for key in ("initial", "negatives", "rows"):
+            for key in ("initial", "negatives", "candidates", "of", "rows"):
                 if key in entry:
                     entry[key] = renamed(entry[key], names)
         other[noun] = entries

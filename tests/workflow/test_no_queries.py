@@ -30,7 +30,7 @@ def test_rows_without_fine_tuning_need_no_train_query(graph: Graph) -> None:
     assert not stages(set(jobs)) & {"train", "examples", "subset"}
     files = {file for job in jobs for file in [*graph.inputs(job), *graph.outputs(job)]}
     assert not [file for file in files if ".train" in file]
-    assert sum(job.startswith("metrics ") for job in jobs) == 6
+    assert sum(job.startswith("metrics ") for job in jobs) == 8
 
 
 @pytest.mark.parametrize("dataset", ["texts", "hub"])
@@ -103,7 +103,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
 
     texts = folder / "results/texts"
     table = rows(texts / "adapt.tsv")
-    assert len(table) == 6 and {row["MRR@10"] + row["R@100"] + row["origin"] for row in table} == {""}
+    assert len(table) == 8 and {row["MRR@10"] + row["R@100"] + row["origin"] for row in table} == {""}
     about = "texts (no judged queries: not measured)"
     assert {(row["collection"], row["passages"], row["queries"]) for row in table} == {(about, "240", "0")}
     assert f"{about}: 240 passages, 0 queries" in said

@@ -12,6 +12,7 @@ TARGETS = [
     "results/msmarco/table2.tests.tsv",
     "results/msmarco/table2.crate.zip",
     "results/msmarco/table3.tsv",
+    "results/msmarco/adapt.tsv",
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",
     "results/msmarco/attention_entropy.svg",

@@ -39,8 +39,10 @@ systems:
   first: {kind: crossencoder, initial: backbone, negatives: [dense], candidates: dense, depth: 10}
   second: {kind: crossencoder, initial: condenser, negatives: [dense], candidates: dense, depth: 10}
   both: {kind: ensemble, of: [first, second]}
+  tokens: {kind: late, initial: encoder, candidates: [bm25, dense], depth: 100}
+  mixed: {kind: fusion, of: [bm25, dense, tokens], method: convex, depth: 100}
 tables:
-  split: {rows: [bm25, dense, learnt, first, second, both], measures: [MRR@10, R@100]}
+  split: {rows: [bm25, dense, learnt, first, second, both, tokens, mixed], measures: [MRR@10, R@100]}
 recipes:
   marco: {lengths: {query: 16, passage: 32}, depth: {train: 40, eval: 300}}
 """
@@ -52,6 +54,8 @@ RUNS = {
     "first": "seed42",
     "second": "seed42",
     "both": "seed42",
+    "tokens": "untrained",
+    "mixed": "untrained",
 }
 
 

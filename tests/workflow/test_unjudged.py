@@ -17,7 +17,7 @@ QUERIES = {"datasets": {"msmarco": {"queries": {"log": LOG, "blind": LOG}}}}
 TABLE = "results/msmarco/table2.tsv"
 RANKED = [
     "bm25/untrained", "backbone-zeroshot/untrained", "condenser-round2/seed42", "condenser-round1/n100-seed1",
-    "rerank-condenser/seed42", "rerank-ensemble/seed42",
+    "rerank-condenser/seed42", "rerank-ensemble/seed42", "late/untrained", "hybrid/untrained",
 ]  # fmt: skip
 
 

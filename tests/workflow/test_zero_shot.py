@@ -22,7 +22,7 @@ def test_the_table_of_models_without_fine_tuning_trains_no_system(load: Load) ->
     jobs = graph.jobs("results/msmarco/adapt.tsv")
     assert not {"train", "examples", "subset"} & stages(set(jobs))
     rows = graph.spec(jobs[-1])["config"]["table"]["rows"]
-    assert [row["variants"] for row in rows] == [["untrained"]] * 6
+    assert [row["variants"] for row in rows] == [["untrained"]] * 8
     assert {row["batch_size"] for row in rows} == {None}
 
 

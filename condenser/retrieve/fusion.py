@@ -1,0 +1,134 @@
+"""The hits of several runs, fused into one run query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby, islice
+from math import fsum, sqrt
+from operator import attrgetter
+from pathlib import Path
+
+from condenser.data.records import ScoredDoc, read_queries, read_run
+
+
+def fused_run(
+    runs: Sequence[Path],
+    queries: Path,
+    *,
+    subset: Collection[str] | None,
+    method: str,
+    weights: Sequence[float] | None,
+    depth: int,
+    k: int,
+) -> Iterator[ScoredDoc]:
+    """The best `depth` of the first `depth` hits of all runs, by `convex_scores` or `rank_scores`.
+
+    The order is by score, ties by doc_id. The passage of a document, where the collection is split, is that
+    of the first run that has the document. Holds one query at a time.
+
+    Args:
+        queries: the queries of the runs; those that no run has are left out.
+        subset: ids of the queries that are fused; None for all.
+        weights: of the runs; None for equal ones.
+
+    Raises:
+        ValueError: a run has another query, or its queries in another order.
+    """
+    weights = weights or [1.0] * len(runs)
+    for query_id, found in read_together(runs, queries, subset=subset):
+        parts = [{hit.doc_id: hit.score for hit in hits} for hits in found]
+        pool = dict.fromkeys(doc_id for part in parts for doc_id in islice(part, depth))
+        if method == "rrf":
+            fused = rank_scores(parts, pool, weights=weights, k=k)
+        else:
+            fused = convex_scores(parts, pool, weights=weights)
+        # nine digits, as a run has them: what is a tie there is one here
+        scores = {doc_id: float(f"{score:.9g}") for doc_id, score in fused.items()}
+        hit_of = {hit.doc_id: hit for hits in reversed(found) for hit in hits}
+        for doc_id in sorted(scores, key=lambda doc_id: (-scores[doc_id], doc_id))[:depth]:
+            yield hit_of[doc_id]._replace(query_id=query_id, score=scores[doc_id])
+
+
+def convex_scores(
+    parts: Sequence[Mapping[str, float]], pool: Collection[str], *, weights: Sequence[float]
+) -> dict[str, float]:
+    """The weighted mean of each hit's z-scores; mean and standard deviation are over the hits of the pool.
+
+    A hit that a part lacks has the part's lowest score there. A part without any hit, or with the same score
+    for all, has a z-score of 0 for each.
+
+    >>> convex_scores([{"a": 3.0, "b": 1.0}, {"b": 5.0}], ["a", "b"], weights=[1, 1])
+    {'a': 0.5, 'b': -0.5}
+    """
+    by_part = []
+    for part in parts:
+        lowest = min(part.values(), default=0.0)
+        by_part.append(z_scores([part.get(doc_id, lowest) for doc_id in pool]))
+    total = fsum(weights)
+    return {
+        doc_id: fsum(weight * score for weight, score in zip(weights, of_hit, strict=True)) / total
+        for doc_id, of_hit in zip(pool, zip(*by_part, strict=True), strict=True)
+    }
+
+
+def z_scores(scores: Sequence[float]) -> list[float]:
+    """Scores less their mean, divided by their standard deviation (that of a population); 0 if all are equal.
+
+    >>> z_scores([1.0, 3.0]), z_scores([2.0, 2.0])
+    ([-1.0, 1.0], [0.0, 0.0])
+    """
+    if len(set(scores)) < 2:
+        return [0.0] * len(scores)
+    mean = fsum(scores) / len(scores)
+    deviation = sqrt(fsum((score - mean) ** 2 for score in scores) / len(scores))
+    return [(score - mean) / deviation for score in scores]
+
+
+def rank_scores(
+    parts: Sequence[Mapping[str, float]], pool: Collection[str], *, weights: Sequence[float], k: int
+) -> dict[str, float]:
+    """The weighted sum of 1 / (k + rank) over the parts that have a hit; each part is ordered by rank.
+
+    >>> rank_scores([{"a": 3.0, "c": 2.0, "b": 1.0}, {"b": 5.0}], ["a", "b"], weights=[1, 1], k=1)
+    {'a': 0.5, 'b': 0.75}
+    """
+    ranks = [{doc_id: rank for rank, doc_id in enumerate(part, start=1)} for part in parts]
+    return {
+        doc_id: fsum(
+            weight / (k + of_part[doc_id])
+            for weight, of_part in zip(weights, ranks, strict=True)
+            if doc_id in of_part
+        )
+        for doc_id in pool
+    }
+
+
+def read_together(
+    runs: Sequence[Path], queries: Path, *, subset: Collection[str] | None
+) -> Iterator[tuple[str, list[list[ScoredDoc]]]]:
+    """Each query that some run has, with its hits in every run; none where a run lacks it.
+
+    Holds one query at a time: the queries of every run are in the order of the file `queries`.
+
+    Raises:
+        ValueError: a run has another query, or its queries in another order.
+    """
+    readers = [groupby(read_run(run), key=attrgetter("query_id")) for run in runs]
+    waiting = [next(reader, None) for reader in readers]
+    for query in read_queries(queries):
+        found: list[list[ScoredDoc]] = []
+        for place, reader in enumerate(readers):
+            group = waiting[place]
+            if group is not None and group[0] == query.query_id:
+                found.append(list(group[1]))
+                waiting[place] = next(reader, None)
+            else:
+                found.append([])
+        if any(found) and (subset is None or query.query_id in subset):
+            yield query.query_id, found
+    for run, group in zip(runs, waiting, strict=True):
+        if group is not None:
+            raise ValueError(
+                f"{run}: expected the queries of {queries} in their order, got {group[0]!r} among others. "
+                "Make the run again."
+            )

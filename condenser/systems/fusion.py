@@ -1,0 +1,75 @@
+"""A fusion: the hits of several systems together, by their normalised scores or by their ranks.
+
+`convex` is a weighted mean of z-scores, one of the normalisations of Bruch et al. 2023, "An Analysis of
+Fusion Functions for Hybrid Retrieval"; `rrf` is reciprocal rank fusion, Cormack et al. 2009. The computation
+is `condenser.retrieve.fusion`.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Mapping
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PlainValidator, model_validator
+
+from condenser.settings import Count, Name, System
+
+
+def _equal_or_numbers(value: Any) -> Any:
+    """One message, where a union of types would give one for each."""
+    is_number = [type(weight) in (int, float) for weight in value] if isinstance(value, list) else [False]
+    if value == "equal" or (all(is_number) and all(isfinite(weight) and weight >= 0 for weight in value)):
+        return value
+    learnt = ": weights cannot be learnt yet" if value == "learnt" else ""
+    raise ValueError(
+        f"expected equal, or a number of at least 0 for each system, got {reprlib.repr(value)}{learnt}"
+    )
+
+
+class Settings(System):
+    """The systems whose runs are fused, how, and the weight of each.
+
+    The first `depth` hits of every system are fused, and the fused run has the best `depth` of them. With
+    `rrf` a hit at rank r of a run has the score 1 / (k + r) there; `convex` has no use for k.
+    """
+
+    of: Annotated[list[Name], Field(min_length=2)]
+    method: Literal["convex", "rrf"]
+    weights: Annotated[str | list[int | float], PlainValidator(_equal_or_numbers)] = "equal"
+    depth: Count
+    k: Count = 60  # Cormack et al.
+
+    @model_validator(mode="after")
+    def _a_weight_for_each_system(self) -> Settings:
+        if isinstance(self.weights, list) and (len(self.weights) != len(self.of) or not any(self.weights)):
+            raise ValueError(
+                f"weights: expected {len(self.of)} numbers, one for each system in `of` and not all 0, got "
+                f"{self.weights}"
+            )
+        return self
+
+
+def is_trained(settings: Mapping[str, Any]) -> bool:
+    """Nothing is learnt."""
+    return False
+
+
+def systems_of(settings: Mapping[str, Any]) -> list[str]:
+    """The systems whose runs are read."""
+    return list(settings["of"])
+
+
+def reorders(settings: Mapping[str, Any]) -> list[str]:
+    """None: a hit need be in one of their runs alone, so its own `depth` is the only bound."""
+    return []
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What fusing takes (`condenser.pipeline.costs.stages`): reading whole runs, and writing one."""
+    return {**data.run(job), "read_hits": sum(data.run(need)["hits"] for need in job.needs if _is_run(need))}
+
+
+def _is_run(job: Any) -> bool:
+    return "depth" in job.config

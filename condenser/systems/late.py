@@ -1,0 +1,75 @@
+"""Late interaction: MaxSim between the token states of a bi-encoder's model, over other systems' hits.
+
+Source: Khattab and Zaharia 2020 (ColBERT), §3.2 and §3.3; here with an encoder that was not trained for it,
+without a projection, [Q] and [D] markers or [MASK] tokens behind a query. The computation is
+`condenser.retrieve.late`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from condenser.settings import Count, Name, System
+
+
+def _as_list(value: Any) -> Any:
+    """One name alone is a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+class Settings(System):
+    """The model, and whose hits it scores: the first `depth` of every system in `candidates`.
+
+    Its run has the best `depth` of these. A token counts if it is of the text; so do [CLS], [SEP] and the
+    model's prompt with `special_tokens`, and signs of punctuation in passages with `punctuation`. `recipe`
+    replaces keys of the data set's recipe, of which it reads `lengths`.
+    """
+
+    initial: Name
+    candidates: Annotated[list[Name], Field(min_length=1), BeforeValidator(_as_list)]
+    depth: Count
+    special_tokens: bool = True
+    punctuation: bool = True
+    recipe: dict[str, Any] = Field(default_factory=dict)
+
+
+def is_trained(settings: Mapping[str, Any]) -> bool:
+    """The model is taken as it is."""
+    return False
+
+
+def systems_of(settings: Mapping[str, Any]) -> list[str]:
+    """The systems whose hits it scores."""
+    return list(settings["candidates"])
+
+
+def reorders(settings: Mapping[str, Any]) -> list[str]:
+    """The system whose hits it scores; of several none, as their union may be deeper than each."""
+    return list(settings["candidates"]) if len(settings["candidates"]) == 1 else []
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What scoring takes (`condenser.pipeline.costs.stages`).
+
+    Passages are encoded once, at most as many as there are hits; the products of queries and passages are in
+    float32.
+    """
+    recipe, shape, run = job.config["recipe"], replace(data.shape(job), pooling="mean"), data.run(job)
+    queries, passages = data.queries(job), data.passages(job)
+    of_query = queries.cut(recipe["lengths"]["query"], num_positions=shape.max_positions)
+    of_passage = passages.cut(recipe["lengths"]["passage"], num_positions=shape.max_positions)
+    read = run["hits"] * len(job.config["system"]["candidates"])
+    num_encoded = min(passages.count, read)
+    work = shape.inference(of_passage, num_encoded, **job.config["encode"])
+    block = job.config["encode"]["block_rows"] * of_passage.mean() * shape.dim
+    return {
+        **work,
+        **run,
+        "fp32_flops": 2 * read * of_query.mean() * of_passage.mean() * shape.dim,
+        "read_hits": read,
+        "memory_bytes": work["memory_bytes"] + 2 * block + 20 * read,  # a block of states; rows and score
+    }

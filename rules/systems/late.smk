@@ -1,0 +1,50 @@
+# Late interaction. Needs: a pre-trained model, token shards, and the runs of the systems whose first hits are
+# scored. Makes: a run of these hits.
+
+
+rule late:
+    input:
+        model=encoder_of,
+        candidates=lambda wildcards: runs_of(wildcards, "candidates"),
+        tokens=lambda wildcards: collection_tokens(
+            wildcards.dataset, initial_of(wildcards)
+        ),
+        query_tokens=lambda wildcards: token_file(
+            wildcards.dataset, initial_of(wildcards), f"queries.{wildcards.split}"
+        ),
+        doc_ids=data("doc_ids.txt"),
+        queries=data("queries.{split}.jsonl"),
+        subset=subset_of_split,
+        lengths=lengths_if_auto("query", "passage"),
+    output:
+        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
+        manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",
+    log:
+        "results/{dataset}/logs/late.{system}.{variant}.{split}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/late.{system}.{variant}.{split}.tsv"
+    wildcard_constraints:
+        system=names(experiment.systems_of_kind(config, "late")),
+    conda:
+        "../../envs/torch.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPUS,
+        mem_mb=growing(16000),
+        runtime=growing(1440),
+    params:
+        job=job(
+            "late",
+            settings=[
+                "dataset.split",
+                "system",
+                "depth",
+                "recipe.lengths",
+                "encode.batch_tokens",
+                "encode.block_rows",
+                "compute",
+            ],
+            packages=TORCH,
+        ),
+    shell:
+        RUN

@@ -1,0 +1,146 @@
+"""Fusion: runs together by z-scores or by ranks, against SciPy and hand-worked numbers."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy.stats import zscore
+
+from condenser.data.records import Query, ScoredDoc, read_run, write_queries, write_run
+from condenser.retrieve.fusion import fused_run
+from condenser.systems.fusion import Settings
+
+DEPTH = 4
+HITS = {  # by query: each run's doc_ids and scores
+    "q1": [{"a": 9.0, "b": 7.0, "c": 4.0, "d": 3.5, "e": 1.0}, {"c": 0.9, "f": 0.8, "e": 0.3}],
+    "q2": [{}, {"b": 0.5, "a": 0.4}],
+    "q4": [{"x": 2.0}, {"y": 2.0}],
+}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[list[Path], Path]:
+    """Two runs, and the queries; no run has q3."""
+    queries = tmp_path / "queries.jsonl"
+    write_queries(queries, [Query(f"q{number}", "words") for number in range(1, 5)])
+    runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
+    for number, run in enumerate(runs):
+        hits = (
+            ScoredDoc(query_id, doc_id, score)
+            for query_id, parts in HITS.items()
+            for doc_id, score in parts[number].items()
+        )
+        write_run(run, hits, system="one")
+    return runs, queries
+
+
+def fused(files: tuple[list[Path], Path], **changes: Any) -> dict[str, dict[str, float]]:
+    """The fused scores of each query, in the order of the run."""
+    settings = {"subset": None, "method": "convex", "weights": None, "depth": DEPTH, "k": 60} | changes
+    hits = fused_run(*files, **settings)
+    return {
+        query_id: {hit.doc_id: hit.score for hit in of_query}
+        for query_id, of_query in groupby(hits, key=lambda hit: hit.query_id)
+    }
+
+
+@pytest.mark.parametrize("weights", [None, [3.0, 1.0]])
+def test_convex_scores_are_the_weighted_mean_of_scipys_z_scores(
+    files: tuple[list[Path], Path], weights: list[float] | None
+) -> None:
+    # the first four of both runs; e is below them in the first and f is missing: it has that run's lowest
+    table = {
+        "a": (9.0, 0.3),
+        "b": (7.0, 0.3),
+        "c": (4.0, 0.9),
+        "d": (3.5, 0.3),
+        "f": (1.0, 0.8),
+        "e": (1.0, 0.3),
+    }
+    expected = np.average(zscore(np.array(list(table.values())), axis=0), axis=1, weights=weights)
+    best = sorted(zip(expected, table, strict=True), key=lambda pair: (-pair[0], pair[1]))[:DEPTH]
+    found = fused(files, weights=weights)
+    assert list(found) == ["q1", "q2", "q4"]
+    assert list(found["q1"]) == [doc_id for _, doc_id in best]
+    assert list(found["q1"].values()) == pytest.approx([score for score, _ in best], rel=1e-8)
+
+
+def test_a_run_without_the_query_and_a_tie_add_nothing(files: tuple[list[Path], Path]) -> None:
+    found = fused(files)
+    assert found["q2"] == {"b": 0.5, "a": -0.5}
+    assert list(found["q4"].items()) == [("x", 0.0), ("y", 0.0)]
+
+
+def test_ranks_are_fused_by_their_reciprocals(files: tuple[list[Path], Path]) -> None:
+    found = fused(files, method="rrf", k=1)
+    by_hand = {"c": 1 / 4 + 1 / 2, "a": 1 / 2, "e": 1 / 6 + 1 / 4, "b": 1 / 3}  # f has 1 / 3, too
+    assert list(found["q1"]) == list(by_hand)
+    assert found["q1"] == pytest.approx(by_hand, rel=1e-8)
+    weighted = fused(files, method="rrf", k=60, weights=[2.0, 0.0])
+    assert weighted["q1"] == pytest.approx({"a": 2 / 61, "b": 2 / 62, "c": 2 / 63, "d": 2 / 64}, rel=1e-8)
+
+
+def test_of_a_subset_only_its_queries_are_fused(files: tuple[list[Path], Path]) -> None:
+    assert list(fused(files, subset={"q2", "q3"})) == ["q2"]
+
+
+def test_the_order_of_the_file_is_by_score_and_doc_id(files: tuple[list[Path], Path], tmp_path: Path) -> None:
+    """Thousands of scores with many ties; the scores are those that the file has."""
+    draw = np.random.default_rng(3)
+    runs, queries = [tmp_path / "many.trec", tmp_path / "more.trec"], tmp_path / "queries.jsonl"
+    for run in runs:
+        hits = []
+        for query in ("q1", "q3"):
+            ids = draw.permutation(200)[:150]
+            scores = np.sort(draw.integers(0, 9, size=150) / 7)[::-1]
+            hits += [ScoredDoc(query, f"d{one}", float(s)) for one, s in zip(ids, scores, strict=True)]
+        write_run(run, hits, system="one")
+    write_run(tmp_path / "fused.trec", fused_run(
+        runs, queries, subset=None, method="convex", weights=None, depth=100, k=60
+    ), system="both")  # fmt: skip
+    for _, of_query in groupby(read_run(tmp_path / "fused.trec"), key=lambda hit: hit.query_id):
+        pairs = [(-hit.score, hit.doc_id) for hit in of_query]
+        assert len(pairs) == 100 and pairs == sorted(pairs)
+
+
+def test_the_passage_of_a_document_is_that_of_the_first_run_that_has_it(tmp_path: Path) -> None:
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "words")])
+    runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
+    for run, hits in zip(runs, (["d1#3"], ["d2#1", "d1#2"]), strict=True):
+        write_run(run, [ScoredDoc("q", one[:2], -float(n), one) for n, one in enumerate(hits)], system="one")
+    hits = fused_run(
+        *(runs, tmp_path / "queries.jsonl"),
+        **{"subset": None, "method": "rrf", "weights": None, "depth": 9, "k": 60},
+    )
+    assert {hit.doc_id: hit.passage_id for hit in hits} == {"d1": "d1#3", "d2": "d2#1"}
+
+
+@pytest.mark.parametrize("order", [["q2", "q1"], ["q1", "other"], ["q1", "q2", "q1"]])
+def test_a_run_of_other_queries_or_in_another_order_is_refused(
+    files: tuple[list[Path], Path], tmp_path: Path, order: list[str]
+) -> None:
+    write_run(tmp_path / "odd.trec", [ScoredDoc(one, "a", 1.0) for one in order], system="one")
+    with pytest.raises(ValueError, match=f"odd.trec: expected the queries of .*, got '{order[-1]}' among"):
+        fused(([files[0][0], tmp_path / "odd.trec"], files[1]))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("learnt", "got 'learnt': weights cannot be learnt yet"),
+        ("even", "expected equal, or a number of at least 0 for each system, got 'even'"),
+        ([1, -1], r"expected equal, or a number of at least 0 for each system, got \[1, -1\]"),
+        ([1.0], "weights: expected 2 numbers, one for each system"),
+        ([0, 0], "not all 0"),
+    ],
+)
+def test_other_weights_are_refused(weights: object, message: str) -> None:
+    entry = {"kind": "fusion", "of": ["a", "b"], "method": "convex", "depth": 10}
+    assert Settings(**entry).weights == "equal" and Settings(**entry, weights=[2, 0.5]).weights == [2, 0.5]
+    with pytest.raises(ValidationError, match=message):
+        Settings(**entry, weights=weights)

@@ -1,0 +1,343 @@
+"""Late interaction against transformers' own model, one text at a time, and sentence-transformers' MaxSim."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers.multi_vector_encoder import maxsim_pairwise
+from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen
+from transformers import AutoModel, AutoTokenizer
+
+from condenser.data.records import Passage, ScoredDoc, read_run, write_run
+from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
+from condenser.files import read_json, write_json
+from condenser.model.devices import set_up
+from condenser.model.retriever import Retriever
+from condenser.model.text_vector import SIMILARITY_FILE
+from condenser.retrieve import late as module
+from condenser.retrieve.late import (
+    TokenChoice,
+    maxsim,
+    punctuation_ids,
+    rank_by_maxsim,
+    write_token_states,
+)
+
+HITS, DEPTH = 5, 7
+PROMPT = "the signal: "
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    files = prepare(tmp_path_factory.mktemp("late"), dropout=0.1)
+    sharpen(files.backbone)
+    path = files.backbone / SIMILARITY_FILE
+    write_json(path, read_json(path) | {"prompts": {"query": PROMPT, "document": ""}})
+    return files
+
+
+@pytest.fixture(scope="module")
+def candidates(files: Files) -> list[Path]:
+    """Hits of two systems, some of them the same; the second lacks the second query, both the fifth."""
+    runs = []
+    for number, step in enumerate((7, 11)):
+        hits = []
+        for place, query in enumerate(files.queries):
+            of_query = 0 if place == 4 or (place, number) == (1, 1) else HITS + 2
+            rows = [(13 * place + step * rank) % 60 for rank in range(of_query)]
+            hits += [
+                ScoredDoc(query.query_id, files.passages[row].doc_id, -float(rank))
+                for rank, row in enumerate(rows)
+            ]
+        runs.append(files.root / f"candidates{number}.trec")
+        write_run(runs[-1], hits, system="first")
+    return runs
+
+
+@pytest.fixture(autouse=True)
+def no_lasting_settings():
+    threads = torch.get_num_threads()
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.set_num_threads(threads)
+
+
+def compute(precision: str = "fp32") -> Any:
+    return set_up(device="cpu", precision=precision, threads=1)
+
+
+def rank(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> dict[str, int]:
+    settings = {
+        **{"subset": None, "hits": HITS, "depth": DEPTH, "special_tokens": True, "punctuation": True},
+        **{"lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
+        **{"batch_tokens": 256, "block_rows": 20, "compute": compute()},
+        **{"work_folder": folder / "work", "system": "second", "model": files.backbone},
+    } | changes
+    texts = replace(files.texts, collection_tokens=settings.pop("collection_tokens", files.tokens))
+    folder.mkdir(exist_ok=True)
+    return rank_by_maxsim(settings.pop("model"), runs, folder / "run.trec", texts, **settings)
+
+
+def ranked(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> dict[str, dict[str, float]]:
+    """The scores of each query's hits, in the order of the run."""
+    counts = rank(files, folder, runs, **changes)
+    found = {
+        query_id: {hit.doc_id: hit.score for hit in hits}
+        for query_id, hits in groupby(read_run(folder / "run.trec"), key=lambda hit: hit.query_id)
+    }
+    assert counts["queries"] == len(found) and counts["hits"] == sum(map(len, found.values()))
+    return found
+
+
+class Plain:
+    """Token states by transformers, one text at a time, and MaxSim by two loops."""
+
+    def __init__(self, files: Files, *, special_tokens: bool, punctuation: bool) -> None:
+        self.model = AutoModel.from_pretrained(files.backbone).eval()
+        self.tokenizer = AutoTokenizer.from_pretrained(files.backbone)
+        self.special_tokens, self.punctuation = special_tokens, punctuation
+
+    def states(self, text: str, *, length: int, is_query: bool) -> np.ndarray:
+        ids = self.tokenizer(text, truncation=True, max_length=length)["input_ids"]
+        with torch.inference_mode():
+            states = self.model(torch.tensor([ids])).last_hidden_state[0].numpy()
+        states = (states / np.linalg.norm(states, axis=1, keepdims=True)).astype(np.float16)
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        num_around = len(self.tokenizer(PROMPT)["input_ids"]) - 1 if is_query else 1
+        kept = []
+        for place, token in enumerate(tokens):
+            is_special = place < num_around or token == "[SEP]"
+            is_sign = not is_query and token in set(string.punctuation)
+            if (self.special_tokens or not is_special) and (self.punctuation or not is_sign):
+                kept.append(place)
+        return states[kept].astype(np.float64)
+
+    def score(self, query: str, passage: Passage) -> float:
+        first = self.states(PROMPT + query, length=QUERY_LENGTH, is_query=True)
+        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+        second = self.states(text, length=PASSAGE_LENGTH, is_query=False)
+        return sum(max(float(one @ other) for other in second) for one in first)
+
+
+@pytest.mark.parametrize("special_tokens", [True, False])
+@pytest.mark.parametrize("punctuation", [True, False])
+def test_scores_are_those_of_transformers_one_pair_at_a_time(
+    files: Files, tmp_path: Path, candidates: list[Path], special_tokens: bool, punctuation: bool
+) -> None:
+    tokens = {"special_tokens": special_tokens, "punctuation": punctuation}
+    found = ranked(files, tmp_path, candidates, depth=2 * HITS, **tokens)
+    plain, passages = Plain(files, **tokens), {passage.doc_id: passage for passage in files.passages}
+    wanted: dict[str, dict[str, None]] = {}
+    for run in candidates:
+        for query_id, hits in groupby(read_run(run), key=lambda hit: hit.query_id):
+            wanted.setdefault(query_id, {}).update(dict.fromkeys([hit.doc_id for hit in hits][:HITS]))
+    assert len(found) == 19 and files.queries[4].query_id not in found
+    for query in files.queries[:9]:
+        hits = found.get(query.query_id, {})
+        assert hits.keys() == wanted.get(query.query_id, {}).keys()
+        expected = [plain.score(query.text, passages[doc_id]) for doc_id in hits]
+        assert list(hits.values()) == pytest.approx(expected, abs=2e-3)  # of up to 12 cosines in 16 bits
+        assert list(hits.values()) == sorted(hits.values(), reverse=True)
+
+
+def test_of_the_same_states_scores_are_those_of_sentence_transformers(files: Files, tmp_path: Path) -> None:
+    tokenizer, retriever = Tokenizer(files.backbone), Retriever.load(files.backbone, dropout=None).eval()
+    rows = np.array([3, 9, 10, 27, 30, 59])
+    stores = [
+        write_token_states(
+            *(retriever, tokenizer, shards, wanted),
+            role=role,
+            choice=TokenChoice(True, np.zeros(0, np.int64), tokenizer.sep_id),
+            max_tokens=length,
+            **{"batch_tokens": 128, "block_rows": 2, "compute": compute(), "folder": tmp_path},
+            name_of_row=str,
+        )
+        for role, shards, wanted, length in (
+            ("query", TokenShards([files.root / "queries"]), np.array([6]), QUERY_LENGTH),
+            ("passage", TokenShards(files.tokens), rows, PASSAGE_LENGTH),
+        )
+    ]
+    (query,) = stores[0].read(np.array([6])).values()
+    asked = np.array([59, 3, 27, 3, 10])
+    states = stores[1].read(asked)
+    passages = [states[row] for row in asked.tolist()]
+    assert {one.dtype for one in passages} == {np.dtype(np.float16)}
+    assert np.linalg.norm(passages[0].astype(np.float64), axis=1) == pytest.approx(1, abs=1e-3)
+    ours = maxsim(
+        torch.from_numpy(query).float(),
+        torch.from_numpy(np.concatenate(passages)).float(),
+        torch.tensor(list(map(len, passages))),
+    )
+    theirs = maxsim_pairwise(
+        [torch.from_numpy(query).float()] * len(asked), [torch.from_numpy(one).float() for one in passages]
+    )
+    assert ours.tolist() == pytest.approx(theirs.tolist(), rel=1e-6)
+    assert len(set(ours.tolist())) == 4
+
+
+def test_the_best_of_the_union_are_kept(files: Files, tmp_path: Path, candidates: list[Path]) -> None:
+    whole = ranked(files, tmp_path / "whole", candidates, depth=2 * HITS)
+    best = ranked(files, tmp_path / "best", candidates)
+    assert best == {query_id: dict(list(hits.items())[:DEPTH]) for query_id, hits in whole.items()}
+    assert max(map(len, whole.values())) > DEPTH
+
+
+@pytest.mark.parametrize("changes", [{"batch_tokens": 8}, {"batch_tokens": 4096}, {"block_rows": 1000}])
+def test_batches_and_blocks_change_no_score_beyond_rounding(
+    files: Files, tmp_path: Path, candidates: list[Path], changes: dict[str, int]
+) -> None:
+    one = ranked(files, tmp_path / "one", candidates, depth=99)
+    other = ranked(files, tmp_path / "other", candidates, depth=99, **changes)
+    assert one.keys() == other.keys()
+    for query_id, hits in one.items():
+        assert other[query_id] == pytest.approx(hits, abs=2e-3)
+
+
+def test_the_number_of_shards_changes_no_byte(files: Files, tmp_path: Path, candidates: list[Path]) -> None:
+    texts = [(passage.title, passage.text) for passage in files.passages]
+    write_token_shard(texts, tmp_path / "whole", Tokenizer(files.backbone), batch_size=16, split=True)
+    for name, tokens in (("two", files.tokens), ("one", [tmp_path / "whole"])):
+        rank(files, tmp_path / name, candidates, collection_tokens=tokens)
+    assert (tmp_path / "one" / "run.trec").read_bytes() == (tmp_path / "two" / "run.trec").read_bytes()
+
+
+@pytest.mark.parametrize("moment", [1, 4, 7, 12])
+def test_an_interrupted_job_resumes_after_its_saved_blocks(
+    files: Files,
+    tmp_path: Path,
+    candidates: list[Path],
+    monkeypatch: pytest.MonkeyPatch,
+    moment: int,
+) -> None:
+    """Killed while it encodes queries or passages, or while it scores; what is done is not done again."""
+    num_blocks = math.ceil(rank(files, tmp_path / "whole", candidates)["pairs"] / 20)
+    done: list[str] = []
+    for owner, name in ((module, "save_npy"), (module.BlockFile, "append")):
+        real = getattr(owner, name)
+
+        def counted(*arguments: Any, real: Any = real, name: str = name) -> Any:
+            if len(done) == moment and "killed" not in done:
+                done.append("killed")
+                raise KeyboardInterrupt
+            done.append(name)
+            return real(*arguments)
+
+        monkeypatch.setattr(owner, name, counted)
+    with pytest.raises(KeyboardInterrupt):
+        rank(files, tmp_path, candidates)
+    assert not (tmp_path / "run.trec").exists() and done[-1] == "killed"
+    rank(files, tmp_path, candidates)
+    assert (tmp_path / "run.trec").read_bytes() == (tmp_path / "whole" / "run.trec").read_bytes()
+    # a block of queries and three of passages, of two files each, of which the first is written again
+    again = moment % 2 if moment < 8 else 0
+    assert (done.count("save_npy"), done.count("append")) == (8 + again, num_blocks)
+
+
+def test_a_damaged_block_of_states_is_computed_again(
+    files: Files, tmp_path: Path, candidates: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rank(files, tmp_path / "whole", candidates)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "BlockFile", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            rank(files, tmp_path, candidates)
+    states = tmp_path / "work" / "passage.1.states.npy"
+    states.write_bytes(states.read_bytes()[:-2] + b"\0\0")
+    rank(files, tmp_path, candidates)
+    assert (tmp_path / "run.trec").read_bytes() == (tmp_path / "whole" / "run.trec").read_bytes()
+
+
+def test_a_tie_goes_to_the_lower_row_of_the_collection(files: Files, tmp_path: Path) -> None:
+    """Whatever the order of the hits: here all passages are the same two words."""
+    write_token_shard([("", "the signal")] * 60, tmp_path / "same", Tokenizer(files.backbone), batch_size=16,
+                      split=True)  # fmt: skip
+    rows = [40, 3, 17, 59, 0]
+    hits = [ScoredDoc(files.queries[0].query_id, files.passages[row].doc_id, 1.0) for row in rows]
+    write_run(tmp_path / "hits.trec", hits, system="first")
+    found = ranked(files, tmp_path, [tmp_path / "hits.trec"], collection_tokens=[tmp_path / "same"])
+    assert list(found[files.queries[0].query_id]) == [files.passages[row].doc_id for row in sorted(rows)]
+
+
+def test_of_a_subset_only_its_queries_are_ranked(
+    files: Files, tmp_path: Path, candidates: list[Path]
+) -> None:
+    wanted = {files.queries[number].query_id for number in (3, 4, 8)}
+    found = ranked(files, tmp_path, candidates, subset=wanted)
+    assert list(found) == [files.queries[3].query_id, files.queries[8].query_id]
+    assert ranked(files, tmp_path / "none", candidates, subset={"q of another"}) == {}
+
+
+def test_of_a_document_the_best_of_the_passages_that_were_found_counts(files: Files, tmp_path: Path) -> None:
+    """Two candidates found two passages of a document."""
+    query = files.queries[0].query_id
+    names = {row: f"{'xyz'[row // 20]}#{row}" for row in range(60)}
+    (tmp_path / "doc_ids.txt").write_text("".join(f"{name}\n" for name in names.values()))
+    split = replace(files.texts, doc_ids=tmp_path / "doc_ids.txt")
+    runs = [tmp_path / "first.trec", tmp_path / "second.trec"]
+    for run, rows in zip(runs, ([1, 41], [9, 45, 22]), strict=True):
+        hits = [ScoredDoc(query, names[row][0], -float(place), names[row]) for place, row in enumerate(rows)]
+        write_run(run, hits, system="first")
+    settings = {
+        **{"subset": {query}, "hits": 5, "depth": 5, "special_tokens": True, "punctuation": True},
+        **{"lengths": {"query": 12, "passage": 40}, "batch_tokens": 256, "block_rows": 20, "system": "s"},
+    }
+    found = {}
+    for name, is_split in (("whole", True), ("parts", False)):
+        rank_by_maxsim(
+            *(files.backbone, runs, tmp_path / f"{name}.trec", split),
+            **settings,
+            compute=compute(),
+            work_folder=tmp_path / name,
+            is_split=is_split,
+        )
+        found[name] = list(read_run(tmp_path / f"{name}.trec"))
+    best = {}
+    for hit in found["parts"]:
+        best.setdefault(hit.doc_id[0], (hit.doc_id, hit.score))
+    assert len(found["parts"]) == 5 and best.keys() == {"x", "y", "z"}
+    assert {hit.doc_id: (hit.passage_id, hit.score) for hit in found["whole"]} == best
+
+
+def test_a_text_of_which_no_token_would_count_keeps_all_its_tokens() -> None:
+    choice = TokenChoice(False, np.array([5, 6]), sep_id=3)
+    ids = np.array([[2, 5, 6, 3, 0], [2, 3, 0, 0, 0], [2, 7, 3, 5, 3]])
+    counted = choice.counted(ids, np.array([4, 2, 5]), first=1)
+    assert counted.astype(int).tolist() == [[1, 1, 1, 1, 0], [1, 1, 0, 0, 0], [0, 1, 0, 0, 0]]
+
+
+def test_punctuation_is_the_signs_that_the_vocabulary_has(files: Files) -> None:
+    vocabulary = AutoTokenizer.from_pretrained(files.backbone).get_vocab()
+    expected = {vocabulary[sign] for sign in string.punctuation if sign in vocabulary}
+    assert set(punctuation_ids(Tokenizer(files.backbone)).tolist()) == expected and expected
+
+
+def test_a_run_of_another_data_set_is_refused(files: Files, tmp_path: Path) -> None:
+    known = files.queries[0].query_id, files.passages[0].doc_id
+    for query_id, doc_id, message in (
+        (known[0], "gone", "expected passages of this data set, got 'gone'"),
+        ("lost", known[1], "expected the queries of .*, got 'lost'"),
+    ):
+        write_run(tmp_path / "odd.trec", [ScoredDoc(query_id, doc_id, 1.0)], system="first")
+        with pytest.raises(ValueError, match=f"odd.trec: {message}"):
+            rank(files, tmp_path, [tmp_path / "odd.trec"])
+
+
+def test_a_state_that_is_no_number_names_its_text(
+    files: Files, tmp_path: Path, candidates: list[Path]
+) -> None:
+    broken = Retriever.load(files.backbone, dropout=None)
+    with torch.no_grad():
+        broken.backbone.layers[-1].output.LayerNorm.bias.fill_(math.nan)
+    broken.save(tmp_path / "broken", files.backbone)
+    with pytest.raises(ValueError, match="expected finite token states, got NaN or infinity for query "):
+        rank(files, tmp_path, candidates, model=tmp_path / "broken")

@@ -1,0 +1,175 @@
+"""Rows that need no training: MaxSim of token states, and its fusion with the start and BM25."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from graphs import Load, rerun, stages
+from runs import digests, finished, started_rules
+from scipy.stats import zscore
+from torch.nn.functional import normalize
+from transformers import AutoModel, AutoTokenizer
+
+from condenser import experiment
+from condenser.data.records import read_passages, read_queries, read_run
+from condenser.files import read_json
+
+pytestmark = pytest.mark.workflow
+
+TABLE = "results/msmarco/adapt.tsv"
+RUN = "results/msmarco/systems/hybrid/untrained/run.dev.trec"
+OVERLAY = """
+systems:
+  late: {depth: 20}
+  hybrid: {depth: 30}
+tables:
+  free: {rows: [backbone-zeroshot, bm25, late, hybrid], measures: [MRR@10, R@100]}
+"""
+
+
+def test_a_fusion_reads_the_runs_of_its_systems_and_trains_nothing(load: Load) -> None:
+    graph = load()
+    jobs = graph.jobs(RUN)
+    assert not stages(set(jobs)) & {"pretrain", "train", "examples", "subset"}
+    assert graph.parents("fusion msmarco hybrid untrained dev") == {
+        "merge msmarco backbone-zeroshot untrained dev",
+        "bm25_run msmarco bm25 untrained dev",
+        "late msmarco late untrained dev",
+        "collect msmarco",
+    }
+    late = graph.parents("late msmarco late untrained dev")
+    assert {"merge msmarco backbone-zeroshot untrained dev", "bm25_run msmarco bm25 untrained dev"} < late
+
+
+@pytest.mark.parametrize(
+    ("candidates", "depth"),
+    [(["short"], 12), (["short", "bm25"], 100), (["bm25"], 100)],  # short has runs of 12
+)
+def test_a_run_is_no_deeper_than_what_it_takes(load: Load, candidates: list[str], depth: int) -> None:
+    short = {"kind": "biencoder", "initial": "backbone", "train": False, "recipe": {"depth": {"eval": 12}}}
+    changes = {"systems": {"short": short, "late": {"candidates": candidates}, "hybrid": {"depth": 300}}}
+    config = load(changes).config
+    depths = [experiment.run_depth(config, "msmarco", one, purpose="eval") for one in ("late", "hybrid")]
+    assert depths == [depth, 300]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reruns"),
+    [
+        ("late", {"special_tokens": False}, {"late", "fusion", "metrics", "table"}),
+        ("hybrid", {"weights": [1, 2, 0.5]}, {"fusion", "metrics", "table"}),
+    ],
+)
+def test_a_setting_reruns_what_it_changes(
+    load: Load, key: str, value: dict[str, Any], reruns: set[str]
+) -> None:
+    changed = rerun(load().hashes(TABLE), load({"systems": {key: value}}).hashes(TABLE))
+    assert stages(changed) == reruns
+
+
+def test_each_seed_of_a_model_and_each_subset_has_a_run_of_its_own(load: Load) -> None:
+    parts = {"hybrid": {"of": ["condenser-round1", "bm25", "late"]}, "late": {"initial": "ict"}}
+    graph = load({"systems": parts, "models": {"ict": {"seed": "each"}}})
+    jobs = graph.jobs("results/msmarco/systems/hybrid/n100-seed1/run.train.trec")
+    assert {"late msmarco late seed1 train", "fusion msmarco hybrid n100-seed1 train"} <= set(jobs)
+    assert "results/msmarco/subsets/n100-seed1.txt" in graph.inputs("fusion msmarco hybrid n100-seed1 train")
+
+
+@pytest.mark.parametrize(
+    ("entry", "line"),
+    [
+        (
+            {"weights": "learnt"},
+            "systems.hybrid.weights: expected equal, or a number of at least 0 for each ",
+        ),
+        ({"weights": [1, 2]}, "systems.hybrid: weights: expected 3 numbers, one for each system in `of`"),
+        ({"of": ["bm25"]}, "systems.hybrid.of: expected at least 2, got 1"),
+        ({"of": ["bm25", "hybrid"]}, "systems.hybrid: expected a chain that ends, got hybrid -> hybrid"),
+        ({"method": "mean"}, "systems.hybrid.method: expected 'convex' or 'rrf', got 'mean'"),
+        ({"of": ["bm25", "lat"]}, "systems.hybrid.of: expected one of hybrid, "),
+    ],
+)
+def test_what_a_fusion_cannot_be_is_refused_in_one_line(load: Load, entry: dict[str, Any], line: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        load({"systems": {"hybrid": entry}})
+    said = str(ended.value.code)
+    assert said.startswith(f"error: config: {line}") and "\n" not in said
+
+
+def hits_of(folder: Path, system: str) -> dict[str, dict[str, float]]:
+    run = read_run(folder / f"results/tiny/systems/{system}/untrained/run.dev.trec")
+    return {
+        query_id: {hit.doc_id: hit.score for hit in hits}
+        for query_id, hits in groupby(run, key=attrgetter("query_id"))
+    }
+
+
+@pytest.mark.slow
+def test_the_tiny_table_has_both_rows_and_changes_no_other_result(
+    golden: Path, copy_of_golden: Callable[[], Path]
+) -> None:
+    folder = copy_of_golden()
+    (folder / "overlay.yaml").write_text(OVERLAY)
+    said = finished(
+        folder, target="results/tiny/free.tsv", overlays=["configs/tiny.yaml", "overlay.yaml"], cores=1
+    )
+    assert started_rules(said) == {
+        *("encode", "encode_queries", "search", "merge", "late", "fusion", "metrics", "table")
+    }
+    after = digests(folder)
+    assert {name: after.get(name) for name in digests(golden)} == digests(golden)
+
+    systems = ("backbone-zeroshot", "bm25", "late", "hybrid")
+    start, bm25, late, hybrid = (hits_of(folder, system) for system in systems)
+    assert len(late) == len(hybrid) == 48
+    check_late(folder, late, [start, bm25])
+    for query_id, hits in hybrid.items():
+        parts = [start[query_id], bm25.get(query_id, {}), late[query_id]]
+        pool = list(dict.fromkeys(doc_id for part in parts for doc_id in list(part)[:30]))
+        table = [[part.get(doc_id, min(part.values(), default=0.0)) for part in parts] for doc_id in pool]
+        columns = zscore(table, axis=0)
+        columns[:, [len(set(column)) == 1 for column in zip(*table, strict=True)]] = 0.0
+        expected = dict(zip(pool, columns.mean(axis=1), strict=True))
+        assert list(hits.values()) == sorted(hits.values(), reverse=True) and len(hits) == 30
+        assert hits == pytest.approx({doc_id: expected[doc_id] for doc_id in hits}, abs=1e-6)
+        assert min(hits.values()) >= sorted(expected.values(), reverse=True)[29] - 1e-6
+    counts = read_json(folder / "results/tiny/systems/late/untrained/run.dev.trec.manifest.json")["counts"]
+    assert counts["queries"] == 48 and counts["hits"] == 48 * 20 and counts["pairs"] > counts["hits"]
+    assert not list((folder / "results/.work").glob("late-*/**/*.npy"))
+    with (folder / "results/tiny/free.tsv").open() as file:
+        methods = [row["method"] for row in csv.DictReader(file, delimiter="\t")]
+    assert methods[2:] == ["MaxSim of the start's tokens, no training", "Start + BM25 + MaxSim, no training"]
+
+
+def check_late(
+    folder: Path, late: dict[str, dict[str, float]], candidates: list[dict[str, dict[str, float]]]
+) -> None:
+    """Two queries by transformers: the hits are the best of the first 20 of both systems."""
+    backbone, data = folder / "results/tiny/models/backbone", folder / "results/tiny/data"
+    model, tokenizer = AutoModel.from_pretrained(backbone).eval(), AutoTokenizer.from_pretrained(backbone)
+    passages = {
+        one.doc_id: f"{one.title} [SEP] {one.text}" if one.title else one.text
+        for one in read_passages(data / "collection.jsonl")
+    }
+
+    def states(text: str, length: int) -> torch.Tensor:
+        given = tokenizer(text, truncation=True, max_length=length, return_tensors="pt")
+        with torch.inference_mode():
+            return normalize(model(**given).last_hidden_state[0], dim=1)
+
+    for query in list(read_queries(data / "queries.dev.jsonl"))[:2]:
+        pool = {doc_id for run in candidates for doc_id in list(run.get(query.query_id, {}))[:20]}
+        asked = states(query.text, 16)
+        expected = {
+            doc_id: (asked @ states(passages[doc_id], 64).T).amax(dim=1).sum().item() for doc_id in pool
+        }
+        hits = late[query.query_id]
+        assert hits == pytest.approx({doc_id: expected[doc_id] for doc_id in hits}, abs=5e-3)
+        assert min(hits.values()) >= sorted(expected.values(), reverse=True)[19] - 5e-3

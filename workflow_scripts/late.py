@@ -1,0 +1,49 @@
+"""Rank the first hits of other runs by MaxSim of token states.
+
+    python workflow_scripts/late.py .snakemake/jobs/late-0123456789abcdef.json
+
+Reads the encoder, the runs, and the tokens and ids of passages and queries. Writes a TREC run and the
+manifest. Token states and finished blocks of scores are kept in the work folder until the run is complete.
+Settings: `system`, `depth`, `recipe.lengths`, `encode`, `compute`, `dataset.split`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from condenser.job import Job, run_job
+
+
+def main(job: Job) -> dict[str, Any]:
+    from condenser.data.lengths import resolved
+    from condenser.data.subsets import read_subset
+    from condenser.data.text_files import TextFiles
+    from condenser.model.devices import set_up
+    from condenser.retrieve.late import rank_by_maxsim
+    from condenser.shards import prefix_of
+
+    files, settings, system = job.input, job.settings, job.settings["system"]
+    compute = set_up(**settings["compute"])
+    job.device = str(compute)
+    passages = list(map(prefix_of, files.tokens))
+    return rank_by_maxsim(
+        files.model.parent,
+        files.candidates,
+        job.output.run,
+        TextFiles(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries),
+        subset=read_subset(files.subset) if files.subset else None,
+        hits=system["depth"],
+        depth=settings["depth"],
+        special_tokens=system["special_tokens"],
+        punctuation=system["punctuation"],
+        lengths=resolved(settings["recipe"]["lengths"], files.lengths or None),
+        **settings["encode"],
+        compute=compute,
+        work_folder=job.work_folder,
+        system=job.wildcards["system"],
+        is_split=settings["dataset"]["split"] is not None,
+    )
+
+
+if __name__ == "__main__":
+    run_job(main)
