@@ -178,11 +178,11 @@ def do_job(job: Job, main: Main) -> None:
     if "manifest" not in vars(job.output):
         main(job)
         return
-    job.manifest  # noqa: B018 - refuses damaged inputs before anything is computed
-    counts = main(job)
-    if os.environ.get("RANK", "0") == "0":
-        assert counts is not None
-        job.finish(counts)
+    with job.manifest:  # refuses damaged inputs before anything is computed
+        counts = main(job)
+        if os.environ.get("RANK", "0") == "0":
+            assert counts is not None
+            job.finish(counts)
 
 
 def read_job(file: Path) -> Job:

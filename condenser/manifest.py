@@ -62,6 +62,7 @@ class Manifest:
         self._path, self._spec = Path(path), spec
         self._inputs = [Path(file) for file in inputs]
         self._began = time.monotonic()
+        self._claim_file: IO[bytes] | None = None
         if STARTED_VARIABLE in os.environ:
             _refuse_other_code(spec, started_ns=int(os.environ[STARTED_VARIABLE]))
         if claims and os.environ.get("RANK", "0") == "0":  # of several processes the first one writes
@@ -72,6 +73,14 @@ class Manifest:
             _sweep(self._path)
         if os.environ.get("RANK", "0") == "0":
             self._refuse_damaged(self._input_digests)
+
+    def __enter__(self) -> Manifest:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let others make the result."""
+        if self._claim_file is not None:
+            self._claim_file.close()
 
     @cached_property
     def fingerprint(self) -> str:

@@ -28,9 +28,7 @@ def tables_of_sentences(dataset):
     entry = config.datasets.get(dataset)
     if entry is None or sources.task(entry) is None:
         return []
-    return [
-        name for name, one in config.tables.items() if dataset in one.by_dataset
-    ]
+    return [name for name, one in config.tables.items() if dataset in one.by_dataset]
 
 
 def prefetch_inputs(wildcards):
@@ -98,7 +96,7 @@ def runs_of(wildcards, key):
     """The runs of the systems that a key of a system names, in order."""
     return [
         run_file(wildcards.dataset, system, wildcards.variant, wildcards.split)
-        for system in config["systems"][wildcards.system][key]
+        for system in getattr(config.systems[wildcards.system], key)
     ]
 
 
@@ -144,7 +142,9 @@ def lengths_if_auto(*texts):
 
     def of(wildcards):
         system = config.systems[wildcards.system]
-        recipe = getattr(config.datasets[wildcards.dataset], "recipe", None) or config.recipe
+        recipe = (
+            getattr(config.datasets[wildcards.dataset], "recipe", None) or config.recipe
+        )
         lengths = experiment.recipe(config, recipe, system).lengths
         if AUTO in [getattr(lengths, text) for text in texts]:
             return lengths_file(wildcards.dataset, system.initial)
@@ -223,9 +223,7 @@ def rows_that_fit(wildcards):
 def texts_of_negatives(wildcards):
     """The passages, where those of a run that hold an answer are no negatives."""
     dataset = config.datasets[wildcards.dataset]
-    recipe = experiment.recipe(
-        config, dataset.recipe, config.systems[wildcards.system]
-    )
+    recipe = experiment.recipe(config, dataset.recipe, config.systems[wildcards.system])
     if not recipe.negatives.without_answers or sources.example_files(
         dataset, wildcards.system
     ):

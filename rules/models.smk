@@ -32,9 +32,7 @@ rule checkpoint:
         RUN
 
 
-FOR_EACH_SEED = [
-    name for name in config.models if experiment.is_seeded(config, name)
-]
+FOR_EACH_SEED = [name for name in config.models if experiment.is_seeded(config, name)]
 ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED)
 
 

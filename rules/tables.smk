@@ -67,8 +67,8 @@ rule table:
                 "overlays": overlay_files(),
                 "searchable": [
                     name
-                    for name, system in config["systems"].items()
-                    if system["kind"] in kinds.names(SEARCHERS)
+                    for name, system in config.systems.items()
+                    if system.kind in kinds.names(SEARCHERS)
                 ],
             },
         ),

@@ -28,6 +28,7 @@ from snakemake_interface_executor_plugins.settings import ExecMode
 from condenser.pipeline.costs.jobs import write_jobs
 from condenser.pipeline.freshness import Freshness
 from condenser.pipeline.specs import Job
+from condenser.settings import plain
 
 Overlay = Mapping[str, Any]
 Load = Callable[..., "Graph"]
@@ -126,7 +127,7 @@ class Graph:
             finally:
                 workflow.tear_down()
                 workflow.sourcecache.runtime_cache.cleanup()
-        self.config: dict[str, Any] = own["config"]
+        self.config: dict[str, Any] = plain(own["config"])
         self._default = workflow.get_rule(workflow.default_target)
         self._get_rule = workflow.get_rule
         self._rule_of = own["rule_of"]

@@ -17,15 +17,15 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import read_subset
     from condenser.retrieve.fusion import fused_run
 
-    files, system = job.input, job.settings["system"]
+    files, system = job.input, job.settings.system
     run = fused_run(
         files.runs,
         files.queries,
         subset=read_subset(files.subset) if files.subset else None,
-        method=system["method"],
-        weights=None if system["weights"] == "equal" else system["weights"],
-        depth=job.settings["depth"],
-        k=system["k"],
+        method=system.method,
+        weights=None if system.weights == "equal" else system.weights,
+        depth=job.settings.depth,
+        k=system.k,
     )
     return {"hits": write_run(job.output.run, run, system=job.wildcards["system"])}
 

@@ -22,8 +22,8 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.retrieve.late import rank_by_maxsim
     from condenser.shards import prefix_of
 
-    files, settings, system = job.input, job.settings, job.settings["system"]
-    compute = set_up(**settings["compute"])
+    files, settings, system = job.input, job.settings, job.settings.system
+    compute = set_up(**vars(settings.compute))
     job.device = str(compute)
     passages = list(map(prefix_of, files.tokens))
     return rank_by_maxsim(
@@ -32,16 +32,16 @@ def main(job: Job) -> dict[str, Any]:
         job.output.run,
         TextFiles(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries),
         subset=read_subset(files.subset) if files.subset else None,
-        hits=system["depth"],
-        depth=settings["depth"],
-        special_tokens=system["special_tokens"],
-        punctuation=system["punctuation"],
-        lengths=resolved(settings["recipe"]["lengths"], files.lengths or None),
-        **settings["encode"],
+        hits=system.depth,
+        depth=settings.depth,
+        special_tokens=system.special_tokens,
+        punctuation=system.punctuation,
+        lengths=vars(resolved(settings.recipe.lengths, files.lengths or None)),
+        **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,
         system=job.wildcards["system"],
-        is_split=settings["dataset"]["split"] is not None,
+        is_split=settings.dataset.split is not None,
     )
 
 

@@ -8,7 +8,6 @@ is `condenser.retrieve.fusion`.
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping
 from math import isfinite
 from typing import Annotated, Any, Literal
 
@@ -51,17 +50,17 @@ class Settings(System):
         return self
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """Nothing is learnt."""
     return False
 
 
-def systems_of(settings: Mapping[str, Any]) -> list[str]:
+def systems_of(settings: Settings) -> list[str]:
     """The systems whose runs are read."""
-    return list(settings["of"])
+    return list(settings.of)
 
 
-def reorders(settings: Mapping[str, Any]) -> list[str]:
+def reorders(settings: Settings) -> list[str]:
     """None: a hit need be in one of their runs alone, so its own `depth` is the only bound."""
     return []
 
@@ -72,4 +71,4 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
 
 
 def _is_run(job: Any) -> bool:
-    return "depth" in job.config
+    return hasattr(job.config, "depth")

@@ -7,7 +7,6 @@ without a projection, [Q] and [D] markers or [MASK] tokens behind a query. The c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -37,19 +36,19 @@ class Settings(System):
     recipe: dict[str, Any] = Field(default_factory=dict)
 
 
-def is_trained(settings: Mapping[str, Any]) -> bool:
+def is_trained(settings: Settings) -> bool:
     """The model is taken as it is."""
     return False
 
 
-def systems_of(settings: Mapping[str, Any]) -> list[str]:
+def systems_of(settings: Settings) -> list[str]:
     """The systems whose hits it scores."""
-    return list(settings["candidates"])
+    return list(settings.candidates)
 
 
-def reorders(settings: Mapping[str, Any]) -> list[str]:
+def reorders(settings: Settings) -> list[str]:
     """The system whose hits it scores; of several none, as their union may be deeper than each."""
-    return list(settings["candidates"]) if len(settings["candidates"]) == 1 else []
+    return list(settings.candidates) if len(settings.candidates) == 1 else []
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
@@ -58,14 +57,14 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     Passages are encoded once, at most as many as there are hits; the products of queries and passages are in
     float32.
     """
-    recipe, shape, run = job.config["recipe"], replace(data.shape(job), pooling="mean"), data.run(job)
+    recipe, shape, run = job.config.recipe, replace(data.shape(job), pooling="mean"), data.run(job)
     queries, passages = data.queries(job), data.passages(job)
-    of_query = queries.cut(recipe["lengths"]["query"], num_positions=shape.max_positions)
-    of_passage = passages.cut(recipe["lengths"]["passage"], num_positions=shape.max_positions)
-    read = run["hits"] * len(job.config["system"]["candidates"])
+    of_query = queries.cut(recipe.lengths.query, num_positions=shape.max_positions)
+    of_passage = passages.cut(recipe.lengths.passage, num_positions=shape.max_positions)
+    read = run["hits"] * len(job.config.system.candidates)
     num_encoded = min(passages.count, read)
-    work = shape.inference(of_passage, num_encoded, **job.config["encode"])
-    block = job.config["encode"]["block_rows"] * of_passage.mean() * shape.dim
+    work = shape.inference(of_passage, num_encoded, **vars(job.config.encode))
+    block = job.config.encode.block_rows * of_passage.mean() * shape.dim
     return {
         **work,
         **run,

@@ -9,6 +9,7 @@ import pytest
 
 from condenser.data.records import ScoredDoc, write_run
 from condenser.retrieve.ensemble import averaged_run
+from condenser.settings import Settings
 from condenser.systems.ensemble import check
 
 FIRST = [("q1", "a", 3.0), ("q1", "b", 1.0), ("q1", "c", -2.0), ("q2", "a", 0.5)]
@@ -37,6 +38,11 @@ def test_three_systems_count_alike_and_a_tie_goes_to_the_first_doc_id(tmp_path: 
     ]  # fmt: skip
 
 
+def check_plain(entry: dict[str, Any], systems: dict[str, Any]) -> None:
+    """As the configuration has them."""
+    check(Settings(**entry), {name: Settings(**other) for name, other in systems.items()})
+
+
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
@@ -46,12 +52,12 @@ def test_three_systems_count_alike_and_a_tie_goes_to_the_first_doc_id(tmp_path: 
 )
 def test_rerankers_of_other_hits_are_refused_before_anything_runs(key: str, value: object, told: str) -> None:
     systems = {name: {"candidates": "dense", "depth": 20} for name in ("one", "two")}
-    check({"of": ["one", "two"]}, systems)
+    check_plain({"of": ["one", "two"]}, systems)
     systems["two"] = {**systems["two"], key: value}  # type: ignore[dict-item]
     with pytest.raises(
         ValueError, match=f"of: expected systems that rerank the same hits, got one with {told}"
     ):
-        check({"of": ["one", "two"]}, systems)
+        check_plain({"of": ["one", "two"]}, systems)
 
 
 def test_systems_that_find_hits_themselves_are_refused_before_anything_runs() -> None:
@@ -63,5 +69,5 @@ def test_systems_that_find_hits_themselves_are_refused_before_anything_runs() ->
         (["bm25", "both"], "got bm25 with those that bm25 finds and both with the first 20 of dense"),
     ):
         with pytest.raises(ValueError, match=rf"{message}\. Name rerankers "):
-            check({"of": of}, systems)
-    check({"of": ["both", "one"]}, systems)  # an ensemble has the hits of its members
+            check_plain({"of": of}, systems)
+    check_plain({"of": ["both", "one"]}, systems)  # an ensemble has the hits of its members
