@@ -25,6 +25,7 @@ from snakemake.settings.types import ConfigSettings, GroupSettings, OutputSettin
 from snakemake.workflow import Workflow
 from snakemake_interface_executor_plugins.settings import ExecMode
 
+from condenser.blocks import Config
 from condenser.pipeline.costs.jobs import write_jobs
 from condenser.pipeline.freshness import Freshness
 from condenser.pipeline.specs import Job
@@ -127,6 +128,7 @@ class Graph:
             finally:
                 workflow.tear_down()
                 workflow.sourcecache.runtime_cache.cleanup()
+        self.settings: Config = own["config"]
         self.config: dict[str, Any] = plain(own["config"])
         self._default = workflow.get_rule(workflow.default_target)
         self._get_rule = workflow.get_rule

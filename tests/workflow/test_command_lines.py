@@ -28,7 +28,7 @@ systems: {glove: {kind: word_vectors, path: overlay.yaml}}
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
     "results/downloads/2019qrels-pass.txt", "results/tiny/attention_entropy.svg", "verify", "ask",
-    "results/tiny/report.html", "results/tiny/audit.tsv",
+    "results/tiny/report.html", "results/tiny/audit.tsv", "results/tiny/adapt.tsv",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/tiny/systems/bm25/untrained/run.log.trec", "results/tiny/table3.tsv",
     "results/tiny/table2.crate.zip",

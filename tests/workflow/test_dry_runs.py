@@ -356,7 +356,7 @@ def test_snakemake_says_that_line_and_ends_with_a_bad_status(root: Path, folder:
 def test_a_name_that_the_configuration_lacks_is_said(
     default: Graph, result: str, message: str | None
 ) -> None:
-    said = unknown_name(default.config, result)
+    said = unknown_name(default.settings, result)
     assert said is None if message is None else said is not None and said.startswith(message)
 
 

@@ -161,6 +161,6 @@ def test_every_figure_is_made_and_a_job_that_takes_another_time_makes_none_again
 
 
 def test_a_figure_that_the_configuration_lacks_is_named(graph: Graph) -> None:
-    said = unknown_name(graph.config, "results/tiny/loss_curves.svg")
+    said = unknown_name(graph.settings, "results/tiny/loss_curves.svg")
     assert said is not None and said.startswith("expected a figure of the configuration (")
     assert said.endswith("Did you mean loss_curve?")

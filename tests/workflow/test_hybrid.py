@@ -55,7 +55,7 @@ def test_a_fusion_reads_the_runs_of_its_systems_and_trains_nothing(load: Load) -
 def test_a_run_is_no_deeper_than_what_it_takes(load: Load, candidates: list[str], depth: int) -> None:
     short = {"kind": "biencoder", "initial": "backbone", "train": False, "recipe": {"depth": {"eval": 12}}}
     changes = {"systems": {"short": short, "late": {"candidates": candidates}, "hybrid": {"depth": 300}}}
-    config = load(changes).config
+    config = load(changes).settings
     depths = [experiment.run_depth(config, "msmarco", one, purpose="eval") for one in ("late", "hybrid")]
     assert depths == [depth, 300]
 

@@ -91,7 +91,7 @@ def test_a_model_that_starts_from_one_of_all_seeds_may_have_its_own(load: Load) 
 def test_a_path_without_the_seed_is_refused_in_one_line(load: Load) -> None:
     graph = load({"models": {"cocondenser": {"seed": "each"}}})
     result = "results/msmarco/models/cocondenser/model.safetensors"
-    said = unknown_name(graph.config, result)
+    said = unknown_name(graph.settings, result)
     assert said == (
         "expected a seed for cocondenser, which is pre-trained for each seed. "
         "Ask for another, such as cocondenser-seed42 or the variant seed42."

@@ -55,13 +55,13 @@ def test_it_learns_from_negatives_of_the_system_whose_hits_it_reranks(graph: Gra
 def test_an_ensemble_reads_the_runs_of_its_members_and_trains_nothing(graph: Graph) -> None:
     job = "ensemble msmarco rerank-ensemble seed42 dev"
     assert graph.parents(job) == {f"rerank msmarco {name} seed42 dev" for name in RERANKERS}
-    assert not experiment.is_trained(graph.config, "rerank-ensemble")
+    assert not experiment.is_trained(graph.settings, "rerank-ensemble")
 
 
 def test_a_run_is_as_deep_as_what_it_sorts_anew(graph: Graph) -> None:
-    depths = [experiment.run_depth(graph.config, "msmarco", name, purpose="eval") for name in SYSTEMS]
+    depths = [experiment.run_depth(graph.settings, "msmarco", name, purpose="eval") for name in SYSTEMS]
     assert depths == [1000, 20, 20, 20]
-    rows = tables.table_rows(graph.config, "msmarco", "table3")
+    rows = tables.table_rows(graph.settings, "msmarco", "table3")
     assert [(row["system"], row["variants"]) for row in rows] == [(name, ["seed42"]) for name in SYSTEMS]
 
 
