@@ -1,4 +1,4 @@
-"""Measure what share of a device's peak rates the stages reach, for the plan's rates.tsv.
+"""Measure what share of a device's peak rates the rules reach, for the plan's rates.tsv.
 
     python benchmarks/efficiency.py --backbone embedded --device auto --precision auto --threads 2 \\
         --rows 32 --widths 24 48 72 128 --repeats 5 --clock wall --output efficiency.tsv \\
@@ -11,7 +11,7 @@ the rates that fit them; `benchmarks/gpu.py` measures the same on a GPU. The mod
 products at a share of the peak, plus what its elementwise operations read and write at a share of that peak,
 plus a fixed time for each layer.
 
-With --compile, each stage and width is measured again through torch.compile. A printed line gives the
+With --compile, each rule and width is measured again through torch.compile. A printed line gives the
 ratio of the two times, and the seconds of the first call, which compiles.
 """
 
@@ -46,7 +46,7 @@ from condenser.pipeline.costs.measure import measure_device
 from condenser.pipeline.costs.tables import Device, Tables
 
 MASKED_SHARE = 0.15
-COLUMNS = ("stage", "rows", "width", "masked", "flops", "graph_bytes", "layers", "seconds", "share_of_peak")
+COLUMNS = ("rule", "rows", "width", "masked", "flops", "graph_bytes", "layers", "seconds", "share_of_peak")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -76,8 +76,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     shape = Tables(given.tables).shape(given.backbone)
     rows, rates = measured_rates(shape, place, device, clock=clock, **sizes)
     print(*write_tsv(given.output, COLUMNS, rows), sep="\n")
-    for stage, unit, rate in rates:
-        print(f"{stage}\t{device.kind}\t{unit}\t{rate:.3g}")
+    for rule, unit, rate in rates:
+        print(f"{rule}\t{device.kind}\t{unit}\t{rate:.3g}")
 
 
 def peaks_in_words(device: Device) -> str:
@@ -98,7 +98,7 @@ def measured_rates(
     clock: Callable[[], float],
     compiles: bool = False,
 ) -> tuple[list[dict[str, Any]], list[tuple[str, str, float]]]:
-    """The rows of the table, and the rates of the stages (stage, unit, rate) that fit them.
+    """The rows of the table, and the rates of the rules (rule, unit, rate) that fit them.
 
     Args:
         shape: of the backbone.
@@ -167,23 +167,23 @@ def measured_rates(
                 models["retriever"](texts)  # noqa: B023
 
         forward = with_head.condenser_flops(chunk, use_late_mlm=True)
-        for stage, work, counted, flops, passes in (
+        for rule, work, counted, flops, passes in (
             ("pretrain", pretrain, with_head, TRAINING_PASSES * forward, 1.0),
             ("train", finetune, shape, TRAINING_PASSES * shape.encoder_flops(chunk), 1.0),
             ("encode", encode, shape, shape.encoder_flops(chunk), 1 / TRAINING_PASSES),
         ):
             layers = (counted.num_layers + counted.num_head_layers) * passes
             graph_bytes, seconds = 4 * counted.graph_numbers([chunk]) * passes, best(work)
-            fits.setdefault(stage, []).append((flops, graph_bytes, layers, seconds))
+            fits.setdefault(rule, []).append((flops, graph_bytes, layers, seconds))
             share = flops / seconds / device.flops_per_s
-            cells = (stage, rows, width, len(labels), flops, graph_bytes, layers, seconds, share)
+            cells = (rule, rows, width, len(labels), flops, graph_bytes, layers, seconds, share)
             table.append(dict(zip(COLUMNS, cells, strict=True)))
             if compiles:
                 plain = dict(models)
                 models.update(compiled)
                 first, ratio = measuring.seconds_of(work, clock=clock), best(work) / seconds
                 models.update(plain)
-                print(f"{stage}, {width}: compiled {ratio:.2f} of that time, {first:.1f} s at first")
+                print(f"{rule}, {width}: compiled {ratio:.2f} of that time, {first:.1f} s at first")
 
     weights = [weight for weight in condenser.parameters() if weight.requires_grad]
     for weight in weights:
@@ -198,16 +198,16 @@ def measured_rates(
 
     moved = UPDATE_BYTES * sum(weight.numel() for weight in weights)
     seconds = best(update)
-    table.append({"stage": "update", "graph_bytes": float(moved), "seconds": seconds})
+    table.append({"rule": "update", "graph_bytes": float(moved), "seconds": seconds})
     rates = [("*", "update_bytes", moved / seconds / device.bytes_per_s)]
-    for stage, measured in fits.items():
+    for rule, measured in fits.items():
         work = np.array(measured)
         peaks = np.array([device.flops_per_s, device.bytes_per_s, 1.0])
         found, _ = nnls(work[:, :3] / peaks / work[:, 3:], np.ones(len(work)))
         error = np.abs(work[:, :3] / peaks @ found / work[:, 3] - 1).max()
-        print(f"{stage}: the rates are off by {error:.0%} at most; inf: no time beside the other work")
+        print(f"{rule}: the rates are off by {error:.0%} at most; inf: no time beside the other work")
         for unit, one in zip(("flops", "graph_bytes", "layers"), found.tolist(), strict=True):
-            rates.append((stage, unit, 1 / one if one else float("inf")))
+            rates.append((rule, unit, 1 / one if one else float("inf")))
     return table, rates
 
 

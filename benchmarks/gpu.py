@@ -115,8 +115,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         fits = efficiency.measured_rates(shape, place, peaks, clock=time.perf_counter, **sizes["rates"])
     rates = [*fits[1], ("search", "fp32_flops", bench.measure_search())]
     print("\nlines for rates.tsv:")
-    for stage, unit, rate in rates:
-        print(f"{stage}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\t{peaks.name}\tmeasured with benchmarks/gpu.py")
+    for rule, unit, rate in rates:
+        print(f"{rule}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\t{peaks.name}\tmeasured with benchmarks/gpu.py")
 
 
 class Bench:

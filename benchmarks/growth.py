@@ -61,7 +61,7 @@ from condenser.retrieve.search import merged_run
 from condenser.train.machine import training_machine
 
 FACTORS = (1, 4, 16, 64)
-COLUMNS = ("stage", "base", "unit", *(f"seconds_{factor}x" for factor in FACTORS), "exponent")
+COLUMNS = ("rule", "base", "unit", *(f"seconds_{factor}x" for factor in FACTORS), "exponent")
 REPEATS = 2
 PASSAGE_WORDS = 60
 NUM_PASSAGES = 2048 * FACTORS[-1]
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     add = parser.add_argument
     add("--threads", type=int, required=True)
     add("--clock", choices=["wall", "cpu"], required=True, help="cpu: on a busy machine")
-    add("--only", nargs="+", default=[], help="some stages, by their names")
+    add("--only", nargs="+", default=[], help="some rules, by their names")
     add("--corpus", type=Path, required=True, help="real texts, at least 8 million words for all jobs")
     add("--inputs", type=Path, help="a folder of measuring.write_inputs, instead of a new one")
     add("--output", type=Path, required=True, help="the picture")
@@ -86,17 +86,17 @@ def main(argv: Sequence[str] | None = None) -> None:
             write_inputs(inputs, threads=given.threads, long=False)
         torch.set_num_threads(form.threads)
         growth, rows, ratios = Growth(form, read_corpus(given.corpus)), [], {}
-        for stage, unit, base, run in growth.stages():
-            if given.only and stage not in given.only:
+        for rule, unit, base, run in growth.rules():
+            if given.only and rule not in given.only:
                 continue
             run(base)  # warms up
             works = [partial(run, base * factor) for factor in FACTORS]
             seconds = [[seconds_of(work, clock=form.clock) for _ in range(REPEATS)] for work in works]
             best = [min(each) for each in seconds]
             exponent = "{:.2f} [{:.2f}, {:.2f}]".format(*fitted_exponent(FACTORS, seconds))
-            cells = [stage, base, unit, *(f"{each:.3g}" for each in best), exponent]
+            cells = [rule, base, unit, *(f"{each:.3g}" for each in best), exponent]
             rows.append(dict(zip(COLUMNS, cells, strict=True)))
-            ratios[stage] = [each / best[0] for each in best]
+            ratios[rule] = [each / best[0] for each in best]
             print(*cells, sep="\t", flush=True)
     write_tsv(given.table, COLUMNS, rows)
     draw(ratios, given.output)
@@ -136,7 +136,7 @@ class Growth:
         self.tokenizer = Tokenizer(form.inputs / "model")
         self.compute = set_up(device="cpu", precision="auto", threads=form.threads)
 
-    def stages(self) -> list[tuple[str, str, int, Callable[[int], object]]]:
+    def rules(self) -> list[tuple[str, str, int, Callable[[int], object]]]:
         """Name, unit of the size, base size, and the job."""
         for factor in FACTORS:
             self.index(2048 * factor)
@@ -277,8 +277,8 @@ def draw(ratios: dict[str, list[float]], file: Path) -> None:
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.add_subplot()
-    for (stage, of_stage), marker in zip(ratios.items(), "osD^v<>P*X", strict=False):
-        axes.plot(FACTORS, of_stage, marker=marker, label=stage)
+    for (rule, of_rule), marker in zip(ratios.items(), "osD^v<>P*X", strict=False):
+        axes.plot(FACTORS, of_rule, marker=marker, label=rule)
     axes.plot(FACTORS, FACTORS, "k--", label="linear")
     axes.set(xscale="log", yscale="log", xticks=FACTORS, yticks=FACTORS, xlabel="size", ylabel="seconds")
     for axis in (axes.xaxis, axes.yaxis):

@@ -84,7 +84,7 @@ class Job:
         self._work = Path(written["work"]) if "work" in written else None
         self._inputs = _whole(_flat(written.get("input", {})))
         self.spec: dict[str, Any] = {
-            "stage": self.rule,
+            "rule": self.rule,
             "wildcards": self.wildcards,
             "config": written.get("settings", {}),
             **{name: written[name] for name in _OF_SPEC if name in written},

@@ -29,7 +29,7 @@ from condenser.files import canonical_json, json_bytes, open_no_link, sha256_fil
 log = logging.getLogger("condenser")
 
 SUFFIX = ".manifest.json"
-OTHER_BYTES = "its bytes are not those that its stage wrote"
+OTHER_BYTES = "its bytes are not those that its rule wrote"
 
 STARTED_VARIABLE = "CONDENSER_STARTED_NS"
 """Set by the workflow for its programs: when it read the code that the specs speak of."""
@@ -110,7 +110,7 @@ class Manifest:
         self._input_digests.update(digests)
 
     def _refuse_damaged(self, digests: dict[str, str]) -> None:
-        """See that inputs are as their stages wrote them; the manifest needs their digests in any case.
+        """See that inputs are as their rules wrote them; the manifest needs their digests in any case.
 
         Raises:
             ValueError: the bytes of an input are not those of its own manifest.
@@ -119,7 +119,7 @@ class Manifest:
             record = record_of(file)
             if record is not None and record.outputs[file] != digest:
                 raise ValueError(
-                    f"{file}: {OTHER_BYTES}, {record.spec.get('stage', 'unknown')}. "
+                    f"{file}: {OTHER_BYTES}, {record.spec.get('rule', 'unknown')}. "
                     "Delete it and give the same command again, which makes it anew."
                 )
 
@@ -180,7 +180,7 @@ def read_manifest(path: Path) -> Record:
     """The manifest at `path`.
 
     Raises:
-        ValueError: it cannot be read, or is not as a stage wrote it; the message says why.
+        ValueError: it cannot be read, or is not as a rule wrote it; the message says why.
     """
     try:
         if not path.is_file():
@@ -204,7 +204,7 @@ def read_manifest(path: Path) -> Record:
 
 
 def sound_record(path: Path) -> Record | None:
-    """The manifest at `path`; None where it cannot be read, or is not as a stage wrote it."""
+    """The manifest at `path`; None where it cannot be read, or is not as a rule wrote it."""
     try:
         return read_manifest(path)
     except ValueError:
@@ -263,7 +263,7 @@ def _refuse_other_code(spec: dict[str, Any], *, started_ns: int) -> None:
         ValueError: a module was edited after the workflow started: the manifest would be wrong.
     """
     root = Path(__file__).resolve().parents[1]
-    program = root / "workflow_scripts" / f"{spec['stage']}.py"
+    program = root / "workflow_scripts" / f"{spec['rule']}.py"
     files = [program, *(root / "condenser").rglob("*.py")]
     if all(file.stat().st_ctime_ns <= started_ns for file in files):
         return

@@ -9,44 +9,43 @@ from pathlib import Path
 from condenser.job import write_job
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline import specs
-from condenser.pipeline.specs import Stage
 from condenser.report.state import write_state
 
-RULES = {}  # name -> stage, and the wildcards that the name stands for
+RULES = {}  # name -> rule, and the wildcards that the name stands for
 
 
-def rule_of(stage, wildcards):
+def rule_of(rule_name, wildcards):
     """The rule that runs a job."""
     for name, (of, fixed) in RULES.items():
-        if of == stage and fixed.items() <= wildcards.items():
+        if of == rule_name and fixed.items() <= wildcards.items():
             return workflow.get_rule(name)
-    raise LookupError(f"expected a job of the workflow, got {stage} {wildcards}")
+    raise LookupError(f"expected a job of the workflow, got {rule_name} {wildcards}")
 
 
-def inputs_of(stage, wildcards):
+def inputs_of(rule_name, wildcards):
     """The input files of a job."""
-    files, *_ = rule_of(stage, wildcards).expand_input(wildcards)
+    files, *_ = rule_of(rule_name, wildcards).expand_input(wildcards)
     return [str(file) for file in files]
 
 
-def manifest_of(stage, wildcards):
+def manifest_of(rule_name, wildcards):
     """Where a job writes its manifest."""
-    return str(rule_of(stage, wildcards).output.manifest.apply_wildcards(wildcards))
+    return str(rule_of(rule_name, wildcards).output.manifest.apply_wildcards(wildcards))
 
 
-def benchmark_of(stage, wildcards):
+def benchmark_of(rule_name, wildcards):
     """Where Snakemake writes what a job took; None where its rule has no benchmark."""
-    file = rule_of(stage, wildcards).expand_benchmark(wildcards)
+    file = rule_of(rule_name, wildcards).expand_benchmark(wildcards)
     return str(file) if file else None
 
 
 @functools.cache
 def owner_of(file):
-    """The job that makes a file: its stage and wildcards; None of the user's own files."""
-    for name, (stage, fixed) in RULES.items():
+    """The job that makes a file: its rule and wildcards; None of the user's own files."""
+    for name, (rule_name, fixed) in RULES.items():
         maker = workflow.get_rule(name)
         if maker.is_producer(file):
-            return stage, {**fixed, **maker.get_wildcards(file)}
+            return rule_name, {**fixed, **maker.get_wildcards(file)}
 
 
 SPECS = specs.Specs(
@@ -63,21 +62,23 @@ SPECS = specs.Specs(
 RUN = "{params.job} 2>&1 | tee {log:q}"  # the shell line of every rule
 
 
-def job(stage, *, named=None, fixed=None, options=None, processes=False, **declared):
+def job(
+    rule_name, *, named=None, fixed=None, options=None, processes=False, **declared
+):
     """A param: the program of a rule and its job, a file; declares what the results of the rule depend on.
 
     `options` change no result: values by name, or a function of wildcards, threads and resources. With
     `processes` the program is started once on each GPU of the job.
     """
-    RULES[named or stage] = stage, fixed or {}
-    SPECS.stages[stage] = Stage(**declared)
+    RULES[named or rule_name] = rule_name, fixed or {}
+    SPECS.rules[rule_name] = specs.Rule(**declared)
 
     def command(wildcards, input, output, threads, resources):
         try:
             names = {**(fixed or {}), **dict(wildcards.items())}
-            spec = SPECS.spec(stage, names, inputs=list(input))
+            spec = SPECS.spec(rule_name, names, inputs=list(input))
         except (LookupError, ValueError) as error:
-            sys.exit(f"error: {stage}: {error}")
+            sys.exit(f"error: {rule_name}: {error}")
         given = (
             options(wildcards, threads, resources)
             if callable(options)
@@ -86,11 +87,15 @@ def job(stage, *, named=None, fixed=None, options=None, processes=False, **decla
         if processes:
             given["processes"] = max(1, resources.gpu)
         return command_of(
-            stage,
-            **{"settings" if key == "config" else key: spec[key] for key in spec},
+            rule_name,
+            **{
+                "settings" if key == "config" else key: spec[key]
+                for key in spec
+                if key != "rule"
+            },
             input=by_name(input),
             output=by_name(output),
-            work=f"{WORK}/{stage}-{SPECS.hash(stage, names)[:16]}",
+            work=f"{WORK}/{rule_name}-{SPECS.hash(rule_name, names)[:16]}",
             options=given,
         )
 
@@ -99,7 +104,6 @@ def job(stage, *, named=None, fixed=None, options=None, processes=False, **decla
 
 def command_of(rule, **written):
     """A program and its job, which is written to a file: 500 shards would not fit into a command line."""
-    written.pop("stage", None)
     file = write_job(Path(".snakemake", "jobs"), {"rule": rule, **written})
     program = ROOT / "workflow_scripts" / f"{rule}.py"
     return f"python {shlex.quote(str(program))} {file}"
@@ -124,13 +128,13 @@ def planned_table(dataset, table):
 
 
 def behind_of(target):
-    """The jobs behind a result, by manifest: stage, and the manifests of what it needs; none of another file."""
+    """The jobs behind a result, by manifest: rule, and the manifests of what it needs; none of another file."""
     try:
         job = owner_of(target)
         jobs = SPECS.jobs_behind(*job) if job else []
         return {
             manifest_of(*job): {
-                "stage": job[0],
+                "rule": job[0],
                 "after": [manifest_of(*other) for other in SPECS.needs(*job)],
             }
             for job in jobs

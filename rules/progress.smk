@@ -272,9 +272,9 @@ def asked_results():
 
 
 def job_of(rule, wildcards):
-    """A job as the specs name it: its stage and wildcards."""
-    stage, fixed = RULES.get(rule, (rule, {}))
-    return stage, {**fixed, **wildcards}
+    """A job as the specs name it: its rule and wildcards."""
+    rule_name, fixed = RULES.get(rule, (rule, {}))
+    return rule_name, {**fixed, **wildcards}
 
 
 def key_of(rule, wildcards):

@@ -47,17 +47,17 @@ def manifest_of_job(job):
 
 
 def spec_of_job(job):
-    stage, fixed = RULES[job.rule.name]
+    rule_name, fixed = RULES[job.rule.name]
     return SPECS.spec(
-        stage, {**fixed, **dict(job.wildcards.items())}, inputs=list(job.input)
+        rule_name, {**fixed, **dict(job.wildcards.items())}, inputs=list(job.input)
     )
 
 
 def changes_of(job, manifest):
-    """The stage of a job, and why its result is out of date."""
+    """The rule of a job, and why its result is out of date."""
     outputs = [output for output in job.output if output != manifest]
     spec = spec_of_job(job)
-    return spec["stage"], FRESHNESS.changes(Path(manifest), outputs, spec)
+    return spec["rule"], FRESHNESS.changes(Path(manifest), outputs, spec)
 
 
 def params_changed(
@@ -67,7 +67,7 @@ def params_changed(
     if manifest is None:
         return snakemakes(persistence, job, file=file)
     _, changes = changes_of(job, manifest)
-    # what a plan can count today is no part of its spec: it would be stale once the stages have run
+    # what a plan can count today is no part of its spec: it would be stale once the rules have run
     if not changes and hasattr(job.params, "counted"):
         return snakemakes(persistence, job, file=file)
     return Changes(only_new=set(changes), files={manifest} if changes else set())
@@ -178,7 +178,7 @@ TouchExecutor.run_job = touch_and_accept
 def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
     snakemakes(error, file)
     unknown = jobs.unknown_name(config, str(file)) or (
-        "expected a file that a stage makes, got another. docs/architecture.md lists them under Places."
+        "expected a file that a rule makes, got another. docs/architecture.md lists them under Places."
     )
     error.args = (f"error: {file}: {unknown}",)
 

@@ -67,7 +67,7 @@ _compile_once = functools.cache(compile)
 class Graph:
     """The jobs of one configuration.
 
-    A job is written as its stage and the values of its wildcards, such as
+    A job is written as its rule and the values of its wildcards, such as
     `"encode tiny condenser-round1 seed42 0-of-2"`.
     """
 
@@ -158,7 +158,7 @@ class Graph:
             return Path(write_jobs(target, folder.absolute(), specs=self._specs))
 
     def job(self, name: str) -> Job:
-        """A job that `jobs` gave, as its stage and wildcards."""
+        """A job that `jobs` gave, as its rule and wildcards."""
         return self.wildcards[name]
 
     def jobs(self, *targets: str) -> list[str]:
@@ -183,9 +183,9 @@ class Graph:
         owner = self._owner_of(file)
         return None if owner is None else _written(owner)
 
-    def manifest(self, stage: str, wildcards: dict[str, str]) -> str:
+    def manifest(self, rule: str, wildcards: dict[str, str]) -> str:
         """Where a job writes its manifest."""
-        return self._manifest_of(stage, wildcards)
+        return self._manifest_of(rule, wildcards)
 
     def inputs(self, name: str) -> list[str]:
         """The input files of a job."""
@@ -195,8 +195,8 @@ class Graph:
     def outputs(self, name: str) -> list[str]:
         """The files that the rule of a job declares, its manifest among them."""
         with self._here():
-            stage, wildcards = self.job(name)
-            return [str(file) for file in self._rule_of(stage, wildcards).expand_output(wildcards)[0]]
+            rule, wildcards = self.job(name)
+            return [str(file) for file in self._rule_of(rule, wildcards).expand_output(wildcards)[0]]
 
     def spec(self, name: str) -> dict[str, Any]:
         """The spec of a job."""
@@ -253,24 +253,24 @@ def _once(
     """The same function, which asks the rules once for each job."""
     known: dict[str, list[str]] = {}
 
-    def inputs(stage: str, wildcards: dict[str, str]) -> list[str]:
-        name = _written((stage, wildcards))
+    def inputs(rule: str, wildcards: dict[str, str]) -> list[str]:
+        name = _written((rule, wildcards))
         if name not in known:
-            known[name] = inputs_of(stage, wildcards)
+            known[name] = inputs_of(rule, wildcards)
         return known[name]
 
     return inputs
 
 
 def _written(job: Job) -> str:
-    stage, wildcards = job
+    rule, wildcards = job
     order = ["dataset", "model", "system", "table", "variant", "split", "shard"]
     names = sorted(wildcards, key=lambda name: order.index(name) if name in order else len(order))
-    return " ".join([stage, *(wildcards[name] for name in names)])
+    return " ".join([rule, *(wildcards[name] for name in names)])
 
 
-def stages(jobs: Mapping[str, Any] | set[str]) -> set[str]:
-    """The stages of jobs."""
+def rules(jobs: Mapping[str, Any] | set[str]) -> set[str]:
+    """The rules of jobs."""
     return {job.split()[0] for job in jobs}
 
 

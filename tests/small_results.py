@@ -51,11 +51,11 @@ Rankings = Mapping[str, Sequence[tuple[str, float]]]  # query_id -> passages and
 
 
 def record(
-    manifest: Path, stage: str, *, outputs: Sequence[Path], inputs: Sequence[Path] = (), **said: Any
+    manifest: Path, rule: str, *, outputs: Sequence[Path], inputs: Sequence[Path] = (), **said: Any
 ) -> None:
     """Write the manifest of a result."""
     spec = {
-        "stage": stage,
+        "rule": rule,
         "wildcards": {"dataset": "small", **said.get("wildcards", {})},
         "config": said.get("config", {}),
         "code": {},
@@ -183,14 +183,14 @@ def report_of(
             found = read_manifest(file)
         except ValueError:
             continue
-        specs[json.dumps([found.spec["stage"], found.spec["wildcards"]])] = str(file), found.spec
+        specs[json.dumps([found.spec["rule"], found.spec["wildcards"]])] = str(file), found.spec
     state = write_state(
         results.parent / "state",
         results,
         "small",
-        spec_of=spec_of or (lambda stage, wildcards: specs[json.dumps([stage, wildcards])][1]),
-        manifest_of=lambda stage, wildcards: specs[json.dumps([stage, wildcards])][0],
-        benchmark_of=lambda stage, wildcards: None,
+        spec_of=spec_of or (lambda rule, wildcards: specs[json.dumps([rule, wildcards])][1]),
+        manifest_of=lambda rule, wildcards: specs[json.dumps([rule, wildcards])][0],
+        benchmark_of=lambda rule, wildcards: None,
         could_be_made=could_be_made,
         behind_of=behind_of,
     )

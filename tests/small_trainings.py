@@ -92,7 +92,7 @@ RETRIEVER = {
 
 @dataclass(frozen=True)
 class Files:
-    """What the stages before training leave, in a folder of their layout."""
+    """What the rules before training leave, in a folder of their layout."""
 
     root: Path
 

@@ -40,7 +40,7 @@ def main(job: Job) -> dict[str, Any]:
     rows = make_plan(jobs, job.wildcards["dataset"], tables=tables, device=device, threads=compute.threads)
     write_plan(rows, job.output.plan)
     print(rendered(rows))
-    return {"stages": len(rows) - 1, "jobs": len(jobs), "device": asdict(device)}
+    return {"rules": len(rows) - 1, "jobs": len(jobs), "device": asdict(device)}
 
 
 if __name__ == "__main__":

@@ -500,7 +500,7 @@ def _check_characters(what: str, value: str) -> None:
 
 
 def check_passage(passage: Passage) -> None:
-    """Check that every later stage can use a passage; raises `Unfit` otherwise."""
+    """Check that every later rule can use a passage; raises `Unfit` otherwise."""
     check_id("passage id", passage.doc_id)
     _check_characters("passage title", passage.title)
     if passage.title.strip():  # a title alone is a passage, too, as in BEIR
@@ -522,7 +522,7 @@ def _utf16_length(text: str) -> int:
 
 
 def check_query(query: Query) -> None:
-    """Check that every later stage can use a query; raises `Unfit` otherwise."""
+    """Check that every later rule can use a query; raises `Unfit` otherwise."""
     check_id("query id", query.query_id)
     check_text("query text", query.text)
     for answer in query.answers:

@@ -1,4 +1,4 @@
-"""The records that every source gives and every stage reads, and their canonical files.
+"""The records that every source gives and every rule reads, and their canonical files.
 
 A canonical file is UTF-8 with one record a line. Only a line feed ends a line: a text may contain
 U+2028.

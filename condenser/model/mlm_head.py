@@ -43,7 +43,7 @@ class MaskedLanguageHead(nn.Module):
         """
         path = Path(folder) / MLM_HEAD_FILE
         if not path.is_file():
-            raise ValueError(f"{path}: no such file. Was this folder made by the stage checkpoint?")
+            raise ValueError(f"{path}: no such file. Was this folder made by the rule checkpoint?")
         head = cls(config)
         fill(head, read_weights(path), origin=path)
         return head

@@ -140,7 +140,7 @@ class Condenser(nn.Module):
         seed: int,
         dropout: float | int | None,
     ) -> Condenser:
-        """Read a folder that `save` or the stage backbone wrote.
+        """Read a folder that `save` or the rule backbone wrote.
 
         `missing_head` says what happens without a Condenser head: "refuse", or "random" for a new one
         drawn from `seed`. A new head damages a backbone that was trained with another head

@@ -130,7 +130,7 @@ def training(
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.stages`)."""
+    """What the training takes (`condenser.pipeline.costs.rules`)."""
     import numpy as np
 
     from condenser.data.spans import sample_spans, span_documents

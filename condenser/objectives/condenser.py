@@ -73,7 +73,7 @@ def training(
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.stages`)."""
+    """What the training takes (`condenser.pipeline.costs.rules`)."""
     settings = job.config.model
     model = replace(data.shape(job), num_head_layers=settings.num_head_layers)
     flops = partial(model.condenser_flops, use_late_mlm=settings.late_mlm_weight > 0)

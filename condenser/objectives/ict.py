@@ -128,7 +128,7 @@ def training(
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.stages`): an item is a sentence with its text."""
+    """What the training takes (`condenser.pipeline.costs.rules`): an item is a sentence with its text."""
     settings, texts = job.config.model, data.passages(job)
     model, rows = replace(data.shape(job), num_head_layers=0), rows_with_sentences(texts)
     (_, sentences), contexts = sample_pairs(texts, rows, settings, seed=job.config.seed, epoch=0)

@@ -87,7 +87,7 @@ def train_on_blocks(
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.stages`)."""
+    """What the training takes (`condenser.pipeline.costs.rules`)."""
     model = replace(data.shape(job), num_head_layers=0)
     return cost_of_blocks(job, data, model, model.mlm_flops)
 

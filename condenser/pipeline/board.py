@@ -26,13 +26,13 @@ class Job:
 
     Attributes:
         name: the rule, then the values of its wildcards.
-        stage: the rule.
+        rule: the rule.
         share: the part of the machine that it takes, from 0 to 1.
         log: what its program says; it belongs to this run if it was written since `began`.
     """
 
     name: str
-    stage: str
+    rule: str
     share: float = 1.0
     log: Path | None = None
     began: float | None = None
@@ -101,7 +101,7 @@ class Board:
         return text if left is None or self.is_finished else f"{text}, about {_time(left)} left"
 
     def end(self) -> str:
-        """The last line: what was done, how long it took, and which stages took most of that."""
+        """The last line: what was done, how long it took, and which rules took most of that."""
         times = {name: _time(took) for name, took in self._times()[:3] if took >= 1}
         most = f"; {', '.join(f'{name} {took}' for name, took in times.items())}" if len(times) > 1 else ""
         return f"{self.summary()} in {_time(self._clock() - self._began)}{most}"
@@ -135,20 +135,20 @@ class Board:
                 head.append(("said", f"  {said}"))
         if len(at_work) > _MOST_RUNNING:
             head.append(("running", f"and {len(at_work) - _MOST_RUNNING} more jobs"))
-        return [*head, *self._stages(height - len(head))][:height]
+        return [*head, *self._rules(height - len(head))][:height]
 
-    def _stages(self, height: int) -> list[Line]:
-        """A line for each stage; if there is no room, one for those that are done, and one for the last."""
+    def _rules(self, height: int) -> list[Line]:
+        """A line for each rule; if there is no room, one for those that are done, and one for the last."""
         groups: dict[str, list[tuple[str, Job]]] = {}
         for name, job in self._jobs.items():
-            groups.setdefault(job.stage, []).append((name, job))
+            groups.setdefault(job.rule, []).append((name, job))
         lines: list[Line] = []
-        for stage, jobs in groups.items():
+        for rule, jobs in groups.items():
             done = [job for _, job in jobs if job.ended is not None]
             took = sum(map(self._spent, done))
             lefts = [self._left(name) for name, job in jobs if job.ended is None]
             known = [seconds for seconds in lefts if seconds is not None]
-            text = f"{stage:<16} {len(done):>3} of {len(jobs)}"
+            text = f"{rule:<16} {len(done):>3} of {len(jobs)}"
             text += f"   {_time(took)}" if done else ""
             text += f"   about {_time(sum(known))} of work left" if known else ""
             lines.append(("done" if len(done) == len(jobs) else "waiting", text))
@@ -157,7 +157,7 @@ class Board:
             folded: list[Line] = [("done", f"done: {', '.join(names)}")] if names else []
             lines = [*folded, *(line for line in lines if line[0] == "waiting")]
         if len(lines) > height > 0:
-            lines = [*lines[: height - 1], ("waiting", f"and {len(lines) - height + 1} more stages")]
+            lines = [*lines[: height - 1], ("waiting", f"and {len(lines) - height + 1} more rules")]
         return lines
 
     def _bar(self) -> str:
@@ -190,11 +190,11 @@ class Board:
         return {name: job for name, job in self._jobs.items() if job.began is not None and job.ended is None}
 
     def _times(self) -> Sequence[tuple[str, float]]:
-        """Stages with the seconds of their finished jobs, the longest first."""
+        """Rules with the seconds of their finished jobs, the longest first."""
         sums: dict[str, float] = {}
         for job in self._jobs.values():
             if job.ended is not None:
-                sums[job.stage] = sums.get(job.stage, 0.0) + self._spent(job)
+                sums[job.rule] = sums.get(job.rule, 0.0) + self._spent(job)
         return sorted(sums.items(), key=lambda pair: -pair[1])
 
 

@@ -17,7 +17,7 @@ from condenser.files import canonical_json, read_json, sha256_file, write_json
 from condenser.manifest import SUFFIX, record_of, sealed, sound_record
 
 _SAID = {  # by part of a spec; what was edited stands before what follows from it, other parts before all
-    "config": "setting {name} of {stage}: {old} -> {new}",
+    "config": "setting {name} of {rule}: {old} -> {new}",
     "code": "module {name}",
     "versions": "package {name}: {old} -> {new}",
     "contents": "file {name}",
@@ -78,7 +78,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     return [
         _SAID.get(part, "{name}: {old} -> {new}").format(
             name=name,
-            stage=new.get("stage", ""),
+            rule=new.get("rule", ""),
             old=before.get((part, name), "absent"),
             new=now.get((part, name), "absent"),
         )
@@ -87,25 +87,25 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 
 
 def edits(changes: Iterable[tuple[str, Sequence[str]]], *, most: int) -> list[str]:
-    """What was edited, a line each with the stages that it concerns; what only follows from it is left out.
+    """What was edited, a line each with the rules that it concerns; what only follows from it is left out.
 
     Args:
-        changes: of each job that must run, its stage and what `Freshness.changes` says.
+        changes: of each job that must run, its rule and what `Freshness.changes` says.
         most: the number of lines; of the others a last one says how many there are.
 
     >>> edits([("train", ["setting seed of train: 1 -> 2", "above it: tokens"])], most=5)
     ['setting seed: 1 -> 2 (train)']
     """
-    stages: dict[str, set[str]] = {}
-    for stage, texts in changes:
+    rules: dict[str, set[str]] = {}
+    for rule, texts in changes:
         for text in texts:
             if not text.startswith(_FOLLOWS):
-                stages.setdefault(text.replace(f" of {stage}: ", ": ", 1), set()).add(stage)
+                rules.setdefault(text.replace(f" of {rule}: ", ": ", 1), set()).add(rule)
     kinds = [text.partition(" ")[0] for text in _SAID.values()]
     order = {kind: number for number, kind in enumerate(kinds)}
-    told = sorted(stages, key=lambda text: (order.get(text.partition(" ")[0], len(order)), text))
+    told = sorted(rules, key=lambda text: (order.get(text.partition(" ")[0], len(order)), text))
     lines = [
-        f"{text if len(text) <= _LONGEST else text[:_LONGEST] + ' ...'} ({', '.join(sorted(stages[text]))})"
+        f"{text if len(text) <= _LONGEST else text[:_LONGEST] + ' ...'} ({', '.join(sorted(rules[text]))})"
         for text in told[:most]
     ]
     return lines + [f"and {len(told) - most} more"] * (len(told) > most)

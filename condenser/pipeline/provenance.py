@@ -20,7 +20,7 @@ from condenser.manifest import Record, read_manifest, sealed, sound_record
 RECORD = "record.json"
 METADATA = "ro-crate-metadata.json"
 
-# Stages whose bytes differ each time. Lucene gives each segment of an index a random id (runs on the index do
+# Rules whose bytes differ each time. Lucene gives each segment of an index a random id (runs on the index do
 # not differ); the others record times, or rates of the machine.
 OTHER_EACH_TIME = {"bm25_index", "crate", "figure", "plan"}
 
@@ -44,7 +44,7 @@ def read_runs(manifests: Iterable[Path]) -> list[Record]:
     """The jobs that ran, as their manifests say, in the order of these.
 
     Raises:
-        ValueError: one is missing, or is not as its stage wrote it.
+        ValueError: one is missing, or is not as its rule wrote it.
     """
     runs = []
     for path in manifests:
@@ -58,15 +58,15 @@ def read_runs(manifests: Iterable[Path]) -> list[Record]:
 
 
 def digest_of(jobs: Iterable[tuple[str, Mapping[Any, str]]]) -> str:
-    """One digest of the results of all jobs, each its stage and the digests of its outputs, by path.
+    """One digest of the results of all jobs, each its rule and the digests of its outputs, by path.
 
     The SHA-256 of the canonical JSON of [path, SHA-256] of every file, by path. The order of the jobs does
     not count, nor do times and machines; nor do files whose bytes differ each time.
     """
     files = {
         str(path): digest
-        for stage, outputs in jobs
-        if stage not in OTHER_EACH_TIME
+        for rule, outputs in jobs
+        if rule not in OTHER_EACH_TIME
         for path, digest in outputs.items()
     }
     return sha256_text(canonical_json(sorted(files.items())))
@@ -75,10 +75,10 @@ def digest_of(jobs: Iterable[tuple[str, Mapping[Any, str]]]) -> str:
 def record_of_runs(runs: Sequence[Record]) -> dict[str, Any]:
     """What another machine compares with: the jobs in order, digests of their outputs, and one of all."""
     return {
-        "digest": digest_of((run.spec["stage"], run.outputs) for run in runs),
+        "digest": digest_of((run.spec["rule"], run.outputs) for run in runs),
         "jobs": [
             {
-                "stage": run.spec["stage"],
+                "rule": run.spec["rule"],
                 "wildcards": run.spec["wildcards"],
                 "manifest": str(run.path),
                 "outputs": _by_name(run.outputs),
@@ -107,10 +107,10 @@ def read_record(file: Path) -> dict[str, Any]:
         if len(content) > _LARGEST_RECORD:
             raise ValueError(f"more than {_LARGEST_RECORD:,} bytes")
         record = json.loads(content)
-        digest = digest_of((job["stage"], job["outputs"]) for job in record["jobs"])
+        digest = digest_of((job["rule"], job["outputs"]) for job in record["jobs"])
         said = record["digest"]
         for job in record["jobs"]:
-            _refuse_odd_names([job["stage"], job["manifest"], *job["wildcards"].values(), *job["outputs"]])
+            _refuse_odd_names([job["rule"], job["manifest"], *job["wildcards"].values(), *job["outputs"]])
             if Path(job["manifest"]).is_absolute() or ".." in Path(job["manifest"]).parts:
                 raise ValueError(f"the manifest {job['manifest']!r:.200} of another folder")
     except OSError as error:
@@ -145,12 +145,12 @@ def compare(record: Mapping[str, Any]) -> tuple[int, str | None]:
         name = _name(job)
         here = sound_record(Path(job["manifest"]))
         if here is None:
-            if job["stage"] in OTHER_EACH_TIME:
+            if job["rule"] in OTHER_EACH_TIME:
                 continue
             return compared, f"{name}: has no sound manifest here ({job['manifest']})"
-        if (stage := here.spec.get("stage")) != job["stage"]:
-            return compared, f"{name}: {job['manifest']} is of the stage {stage} here"
-        if stage in OTHER_EACH_TIME:
+        if (rule := here.spec.get("rule")) != job["rule"]:
+            return compared, f"{name}: {job['manifest']} is of the rule {rule} here"
+        if rule in OTHER_EACH_TIME:
             continue
         compared += 1
         outputs, others = _by_name(here.outputs), job["outputs"]
@@ -193,7 +193,7 @@ def _metadata(
     """The crate's metadata: a graph of entities that name each other."""
     times = {"startTime": min(map(_start, runs)).isoformat(), "endTime": max(map(_end, runs)).isoformat()}
     # of trainings of several kinds the code of the last
-    code = {run.spec["stage"]: sha256_text(canonical_json(run.spec["code"]))[:16] for run in runs}
+    code = {run.spec["rule"]: sha256_text(canonical_json(run.spec["code"]))[:16] for run in runs}
     of_last = _by_name(runs[-1].outputs)
     files = _Files(payload, {table: of_last[table]} if table in of_last else {})
     jobs = [entity for run in runs for entity in _job(run, files)]
@@ -227,8 +227,8 @@ def _metadata(
             name="Condenser workflow",
             programmingLanguage=_ref("#snakemake"),
             license=_ref(_LICENSE),
-            hasPart=_refs(f"#program/{stage}" for stage in code),
-            step=_refs(f"#step/{stage}" for stage in code),
+            hasPart=_refs(f"#program/{rule}" for rule in code),
+            step=_refs(f"#step/{rule}" for rule in code),
         ),
         _entity(
             "#snakemake",
@@ -236,7 +236,7 @@ def _metadata(
             name="Snakemake",
             url="https://snakemake.github.io",
         ),
-        *(entity for place, stage in enumerate(code, 1) for entity in _stage(stage, place, code[stage])),
+        *(entity for place, rule in enumerate(code, 1) for entity in _rule(rule, place, code[rule])),
         _entity(
             "#run",
             "CreateAction",
@@ -315,25 +315,25 @@ class _Files:
         return name
 
 
-def _stage(stage: str, place: int, code: str) -> list[Entity]:
+def _rule(rule: str, place: int, code: str) -> list[Entity]:
     """A step of the workflow and its program."""
-    example, position = _ref(f"#program/{stage}"), str(place)
+    example, position = _ref(f"#program/{rule}"), str(place)
     return [
-        _entity(f"#step/{stage}", "HowToStep", name=stage, position=position, workExample=example),
+        _entity(f"#step/{rule}", "HowToStep", name=rule, position=position, workExample=example),
         _entity(
-            f"#program/{stage}",
+            f"#program/{rule}",
             "SoftwareApplication",
-            name=f"workflow_scripts/{stage}.py",
+            name=f"workflow_scripts/{rule}.py",
             softwareVersion=code,
-            description=f"the program of the stage {stage}; the manifests have digests of its code",
+            description=f"the program of the rule {rule}; the manifests have digests of its code",
         ),
     ]
 
 
 def _job(run: Record, files: _Files) -> list[Entity]:
     """What a job did, and that the engine ran it."""
-    stage, name = run.spec["stage"], _name(run.spec)
-    id_of_job = f"{stage}-{sha256_text(name)[:16]}"
+    rule, name = run.spec["rule"], _name(run.spec)
+    id_of_job = f"{rule}-{sha256_text(name)[:16]}"
     return [
         _entity(
             f"#job/{id_of_job}",
@@ -342,7 +342,7 @@ def _job(run: Record, files: _Files) -> list[Entity]:
             description="; ".join(
                 f"{package} {version}" for package, version in run.spec["versions"].items()
             ),
-            instrument=_ref(f"#program/{stage}"),
+            instrument=_ref(f"#program/{rule}"),
             object=files.refs(run.inputs),
             result=files.refs(run.outputs),
             startTime=_start(run).isoformat(),
@@ -353,7 +353,7 @@ def _job(run: Record, files: _Files) -> list[Entity]:
             f"#control/{id_of_job}",
             "ControlAction",
             name=f"run {name}",
-            instrument=_ref(f"#step/{stage}"),
+            instrument=_ref(f"#step/{rule}"),
             object=_ref(f"#job/{id_of_job}"),
         ),
     ]
@@ -373,7 +373,7 @@ def _refs(names: Iterable[str]) -> list[Entity]:
 
 def _name(job: Mapping[str, Any]) -> str:
     """The name of a job, by its spec or its part of a record."""
-    return " ".join([job["stage"], *job["wildcards"].values()])
+    return " ".join([job["rule"], *job["wildcards"].values()])
 
 
 def _end(run: Record) -> datetime.datetime:

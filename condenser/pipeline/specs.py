@@ -1,6 +1,6 @@
 """The spec of a job: everything its result depends on, and nothing else.
 
-A spec holds the stage, its wildcards, the settings it uses (nested as in the configuration), digests of its
+A spec holds the rule, its wildcards, the settings it uses (nested as in the configuration), digests of its
 code, versions of the packages that matter, digests of the user's own files among its inputs, and its
 lineage: the hashes of the specs of the jobs that make its other inputs. So a result stays out of date until
 everything above it has really been made again.
@@ -26,12 +26,12 @@ from condenser.files import canonical_json, read_json, sha256_file, sha256_text,
 from condenser.pipeline.code import code_digests
 from condenser.settings import Settings, plain
 
-Job = tuple[str, dict[str, str]]  # a stage and its wildcards
+Job = tuple[str, dict[str, str]]  # a rule and its wildcards
 _Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts
 
 
 @dataclass(frozen=True)
-class Stage:
+class Rule:
     """What one rule's result depends on besides its inputs.
 
     Attributes:
@@ -58,7 +58,7 @@ class Specs:
         benchmark: where Snakemake writes what a job took; None where the rule has no benchmark.
         digest_cache: a JSON file that remembers digests of the user's files by path, size and time of
             change, so that a large collection is read once.
-        stages: what each stage depends on; its rule says so.
+        rules: what each rule depends on; its rule says so.
     """
 
     config: Config
@@ -68,35 +68,35 @@ class Specs:
     manifest: Callable[[str, dict[str, str]], str]
     benchmark: Callable[[str, dict[str, str]], str | None]
     digest_cache: Path
-    stages: dict[str, Stage] = field(default_factory=dict)
+    rules: dict[str, Rule] = field(default_factory=dict)
     _specs: dict[_Key, dict[str, Any]] = field(default_factory=dict)
     _hashes: dict[_Key, str] = field(default_factory=dict)
     _needs: dict[_Key, list[Job]] = field(default_factory=dict)
 
     def spec(
-        self, stage: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
+        self, rule: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
     ) -> dict[str, Any]:
         """The spec of one job; `inputs` are its input files where the caller knows them.
 
         Raises:
             LookupError: the configuration has no such job.
         """
-        key = _key(stage, wildcards)
+        key = _key(rule, wildcards)
         if key not in self._specs:
-            if stage not in self.stages:
-                raise LookupError(f"expected a stage of the workflow, got {stage}.")
-            declared, settings = self.stages[stage], job_settings(self.config, wildcards)
+            if rule not in self.rules:
+                raise LookupError(f"expected a rule of the workflow, got {rule}.")
+            declared, settings = self.rules[rule], job_settings(self.config, wildcards)
             shards = experiment.token_shards(self.config)
             if wildcards.get("shard", shards[0]) not in shards:
                 raise LookupError(
                     f"expected a shard from {shards[0]} to {shards[-1]}, got {wildcards['shard']}. "
                     "Ask for one of these, or set shards."
                 )
-            files = self.inputs(stage, wildcards) if inputs is None else inputs
+            files = self.inputs(rule, wildcards) if inputs is None else inputs
             packages = declared.packages(settings) if callable(declared.packages) else declared.packages
-            program = self.root / "workflow_scripts" / f"{stage}.py"
+            program = self.root / "workflow_scripts" / f"{rule}.py"
             spec: dict[str, Any] = {
-                "stage": stage,
+                "rule": rule,
                 "wildcards": wildcards,
                 "config": _picked(settings, declared.settings),
                 "code": code_digests(program, self.root, tuple(declared.modules(settings))),
@@ -108,21 +108,21 @@ class Specs:
             self._specs[key] = spec
         return self._specs[key]
 
-    def hash(self, stage: str, wildcards: dict[str, str]) -> str:
+    def hash(self, rule: str, wildcards: dict[str, str]) -> str:
         """SHA-256 of the spec's canonical JSON."""
-        key = _key(stage, wildcards)
+        key = _key(rule, wildcards)
         if key not in self._hashes:
-            self._hashes[key] = sha256_text(canonical_json(self.spec(stage, wildcards)))
+            self._hashes[key] = sha256_text(canonical_json(self.spec(rule, wildcards)))
         return self._hashes[key]
 
-    def needs(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
+    def needs(self, rule: str, wildcards: dict[str, str]) -> list[Job]:
         """The jobs that make the inputs of a job, each once."""
-        key = _key(stage, wildcards)
+        key = _key(rule, wildcards)
         if key not in self._needs:
-            self._needs[key] = self._makers(self.inputs(stage, wildcards))
+            self._needs[key] = self._makers(self.inputs(rule, wildcards))
         return self._needs[key]
 
-    def jobs_behind(self, stage: str, wildcards: dict[str, str]) -> list[Job]:
+    def jobs_behind(self, rule: str, wildcards: dict[str, str]) -> list[Job]:
         """A job and all that it needs, each once, what is needed first."""
         found: dict[_Key, Job] = {}
 
@@ -132,7 +132,7 @@ class Specs:
                     visit(parent)
             found[_key(*job)] = job
 
-        visit((stage, wildcards))
+        visit((rule, wildcards))
         return list(found.values())
 
     def _makers(self, files: Sequence[str]) -> list[Job]:
@@ -140,16 +140,16 @@ class Specs:
         return list({_key(*job): job for job in owners}.values())
 
     def _lineage(self, wildcards: Mapping[str, str], files: Sequence[str]) -> dict[str, str]:
-        """Hashes of the jobs that make the inputs, by stage and what tells them from this job.
+        """Hashes of the jobs that make the inputs, by rule and what tells them from this job.
 
-        The shards of one stage share one entry.
+        The shards of one rule share one entry.
         """
         groups: dict[str, list[str]] = {}
-        for stage, of_maker in self._makers(files):
+        for rule, of_maker in self._makers(files):
             told = [
                 value for name, value in of_maker.items() if name != "shard" and wildcards.get(name) != value
             ]
-            groups.setdefault(" ".join([stage, *told]), []).append(self.hash(stage, of_maker))
+            groups.setdefault(" ".join([rule, *told]), []).append(self.hash(rule, of_maker))
         return {
             name: hashes[0][:16] if len(hashes) == 1 else sha256_text(" ".join(hashes))[:16]
             for name, hashes in groups.items()
@@ -179,13 +179,13 @@ class Specs:
         return known[state]
 
 
-def key_of(stage: str, wildcards: Mapping[str, str]) -> str:
+def key_of(rule: str, wildcards: Mapping[str, str]) -> str:
     """The id of a job, in files and between processes."""
-    return canonical_json([stage, wildcards])
+    return canonical_json([rule, wildcards])
 
 
-def _key(stage: str, wildcards: Mapping[str, str]) -> _Key:
-    return stage, frozenset(wildcards.items())
+def _key(rule: str, wildcards: Mapping[str, str]) -> _Key:
+    return rule, frozenset(wildcards.items())
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class Finding:
 
     kind: `damaged` (its bytes differ from the manifest's digest, or it is missing), `stale` (the current
     configuration or code would make another, or its inputs have changed), `unknown` (no manifest names it,
-    or it is a manifest in a place where its stage writes none).
+    or it is a manifest in a place where its rule writes none).
     """
 
     kind: str
@@ -85,19 +85,19 @@ def current_of(
             continue  # verify says so itself
         entry: dict[str, Any] = {}
         try:
-            stage, wildcards = record.spec["stage"], record.spec["wildcards"]
+            rule, wildcards = record.spec["rule"], record.spec["wildcards"]
             other = wildcards.get("dataset")
             if other is not None and datasets is not None and other not in datasets:
                 entry["other"] = other
                 place, spec = str(_place_below(path, other)), record.spec
             else:
-                place, spec = manifest_of(stage, wildcards), spec_of(stage, wildcards)
+                place, spec = manifest_of(rule, wildcards), spec_of(rule, wildcards)
             changes = freshness.changes(path, [], spec)
         except (LookupError, ValueError, TypeError, AttributeError, OSError, SystemExit) as error:
             # (the last is said by a rule; the others also where a manifest was written by somebody else)
             place = str(path)
-            stage, wildcards = str(record.spec.get("stage")), record.spec.get("wildcards")
-            name = stage if stage.isprintable() else ascii(stage)
+            rule, wildcards = str(record.spec.get("rule")), record.spec.get("wildcards")
+            name = rule if rule.isprintable() else ascii(rule)
             changes = [f"the configuration no longer has the job {name} {wildcards} ({error})"]
         current[str(path)] = {"place": place, "changes": changes, **entry}
     return current
@@ -163,7 +163,7 @@ def results_digest(results: Path, *, dataset: str | None = None) -> str:
     results = Path(os.path.normpath(results))
     files = _of_dataset(_walk(results), results, dataset)
     records = filter(None, map(sound_record, filter(_is_manifest, files)))
-    return digest_of((str(record.spec.get("stage")), record.outputs) for record in records)
+    return digest_of((str(record.spec.get("rule")), record.outputs) for record in records)
 
 
 def _walk(results: Path, *, on_error: Callable[[OSError], object] | None = None) -> list[Path]:

@@ -1,4 +1,4 @@
-"""The charts of a report: quality by stage, and losses. Drawn as the figures are."""
+"""The charts of a report: quality by rule, and losses. Drawn as the figures are."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ STAGES_OF_QUALITY = ("start", "pre-trained", "fine-tuned", "+ hard negatives")
 
 
 class Quality(NamedTuple):
-    """A measured value at a stage of `STAGES_OF_QUALITY`; its interval is NaN where it has none."""
+    """A measured value at one of `STAGES_OF_QUALITY`; its interval is NaN where it has none."""
 
-    stage: int
+    rule: int
     value: float
     low: float
     high: float
@@ -25,7 +25,7 @@ class Quality(NamedTuple):
 def quality_chart(
     families: Mapping[str, Sequence[Quality]], levels: Mapping[str, float], *, measure: str
 ) -> bytes:
-    """Quality by stage: a line for each family of systems; `levels` are values of systems without stages."""
+    """Quality by rule: a line for each family of systems; `levels` are values of systems without rules."""
 
     def draw() -> Figure:
         picture, (axis,) = panels([""], title=_plain(measure), x="", y="", share_y=False)
@@ -34,9 +34,9 @@ def quality_chart(
         looks = styles(len(families))
         asides = 0.07 * (np.arange(len(families)) - (len(families) - 1) / 2)  # intervals side by side
         for (name, points), look, aside in zip(families.items(), looks, asides, strict=True):
-            stages, values, lows, highs = np.array(points).T
-            axis.plot(stages + aside, values, label=_plain(name), **look)
-            axis.vlines(stages + aside, lows, highs, color=look["color"], linewidth=1)
+            rules, values, lows, highs = np.array(points).T
+            axis.plot(rules + aside, values, label=_plain(name), **look)
+            axis.vlines(rules + aside, lows, highs, color=look["color"], linewidth=1)
         axis.set_xticks(range(len(STAGES_OF_QUALITY)), STAGES_OF_QUALITY)
         return _finished(picture)
 

@@ -45,12 +45,12 @@ class Report:
         self._maker = {file: result for result in results for file in result.outputs}
         whole = [result for result in results if all(file.exists() for file in result.outputs)]
         own = [result for result in whole if result.wildcards.get("dataset") == dataset]
-        self._tables = [result for result in own if result.stage == "table"]
-        self._tests = {result.wildcards["table"]: result for result in own if result.stage == "compare"}
-        self._figures = [result for result in own if result.stage == "figure"]
-        self._plans = [result for result in own if result.stage == "plan"]
-        self._audit = next((result for result in own if result.stage == "audit"), None)
-        self._data = next((result for result in own if result.stage == "collect"), None)
+        self._tables = [result for result in own if result.rule == "table"]
+        self._tests = {result.wildcards["table"]: result for result in own if result.rule == "compare"}
+        self._figures = [result for result in own if result.rule == "figure"]
+        self._plans = [result for result in own if result.rule == "plan"]
+        self._audit = next((result for result in own if result.rule == "audit"), None)
+        self._data = next((result for result in own if result.rule == "collect"), None)
         self._curves = [
             (result, file) for result in whole for file in result.outputs if file.name == "losses.jsonl"
         ]
@@ -59,8 +59,8 @@ class Report:
         self._last_run = last_run(results, self._needs, run)
         self._missing = self._last_run.missing if self._last_run else {}
         # by manifest, those of missing results too
-        self._stage = {result.manifest: result.stage for result in results}
-        self._stage |= {manifest: job.stage for manifest, job in self._missing.items()}
+        self._rule = {result.manifest: result.rule for result in results}
+        self._rule |= {manifest: job.rule for manifest, job in self._missing.items()}
 
     # ---- which files are read --------------------------------------------------------------------
 
@@ -161,29 +161,29 @@ class Report:
     def _quality(
         self, settings: Mapping[str, Any], rows: Sequence[Mapping[str, str]], measure: str
     ) -> bytes | None:
-        """Quality by stage: a line for each model, from the start they share; None for one stage."""
+        """Quality by rule: a line for each model, from the start they share; None for one rule."""
         families: dict[str, list[Quality]] = {}
         levels: dict[str, float] = {}
         for row, shown in zip(settings["rows"], rows, strict=False):
             if row["train_queries"] != "all" or not shown[measure] or shown["method"] != row["method"]:
                 continue
-            placed = self._stage_of(row["system"], row["variants"][0])
+            placed = self._rule_of(row["system"], row["variants"][0])
             if placed is None:
                 continue
-            stage, family = placed
-            if stage is None:
+            rule, family = placed
+            if rule is None:
                 levels[f"{row['method']} (no model)"] = float(shown[measure])
                 continue
             low, high = (float(shown.get(f"{measure}_{end}") or "nan") for end in ("low", "high"))
-            families.setdefault(family, []).append(Quality(stage, float(shown[measure]), low, high))
+            families.setdefault(family, []).append(Quality(rule, float(shown[measure]), low, high))
         points = [point for family in families.values() for point in family]
-        if len({point.stage for point in points}) < 2:
+        if len({point.rule for point in points}) < 2:
             return None
-        start = [point for point in points if point.stage == 0][:1]
+        start = [point for point in points if point.rule == 0][:1]
         lines = {name: sorted({*start, *family}) for name, family in families.items()}
         return quality_chart(lines, levels, measure=measure)
 
-    def _stage_of(self, system: str, variant: str) -> tuple[int | None, str] | None:
+    def _rule_of(self, system: str, variant: str) -> tuple[int | None, str] | None:
         """How far a system has come, as a number of `STAGES_OF_QUALITY`, and the model it starts from.
 
         The number is None for a system without a model, such as BM25. All is None for a system that only
@@ -194,27 +194,27 @@ class Report:
             for result in self.results
             if (result.wildcards.get("system"), result.wildcards.get("variant")) == (system, variant)
         ]
-        makers = [result for result in of_system if result.stage == "train"] or [
-            result for result in of_system if result.stage == "encode"
+        makers = [result for result in of_system if result.rule == "train"] or [
+            result for result in of_system if result.rule == "encode"
         ]
         if not makers:
-            stages = self._stages_behind(of_system)
-            return None if stages & {"checkpoint", "train"} else (None, system)
+            rules = self._rules_behind(of_system)
+            return None if rules & {"checkpoint", "train"} else (None, system)
         own = [
             result
             for file in makers[0].inputs
             if (result := self._maker.get(file)) and "model" in result.wildcards
         ]
         family = re.sub(r"-seed\d+$", "", own[0].wildcards["model"]) if own else "start"
-        is_pretrained = any(result.stage == "pretrain" for result in own)
-        if makers[0].stage != "train":
+        is_pretrained = any(result.rule == "pretrain" for result in own)
+        if makers[0].rule != "train":
             return int(is_pretrained), family if is_pretrained else "start"
-        is_mined = "train" in self._stages_behind(makers[:1])
+        is_mined = "train" in self._rules_behind(makers[:1])
         return 3 if is_mined else 2, family if is_pretrained else "start"
 
-    def _stages_behind(self, results: Sequence[Result]) -> set[str]:
-        """The stages of all results that some are made from."""
-        return {self._stage[one] for one in reached([result.manifest for result in results], self._needs)}
+    def _rules_behind(self, results: Sequence[Result]) -> set[str]:
+        """The rules of all results that some are made from."""
+        return {self._rule[one] for one in reached([result.manifest for result in results], self._needs)}
 
     def curves(self) -> list[dict[str, Any]]:
         """The training loss of every training, the variants of one system or model in one chart."""
@@ -222,7 +222,7 @@ class Report:
         for result, file in self._curves:
             name = result.wildcards.get("system") or re.sub(r"-seed\d+$", "", result.wildcards["model"])
             told = result.wildcards.get("variant") or result.wildcards["model"][len(name) + 1 :] or "loss"
-            groups.setdefault(f"{result.stage} {name}", []).append((told, file))
+            groups.setdefault(f"{result.rule} {name}", []).append((told, file))
         shown = []
         for name, members in sorted(groups.items()):
             curves = {told: _curve(file) for told, file in members}
@@ -256,19 +256,19 @@ class Report:
         }
 
     def costs(self) -> dict[str, Any]:
-        """Time, memory and bytes by stage; each stage with what it was done for."""
-        stages: dict[str, list[Result]] = {}
+        """Time, memory and bytes by rule; each rule with what it was done for."""
+        rules: dict[str, list[Result]] = {}
         for result in self.results:
-            stages.setdefault(result.stage, []).append(result)
+            rules.setdefault(result.rule, []).append(result)
         lines = []
-        for stage in self._in_order(stages):
+        for rule in self._in_order(rules):
             names: dict[str, list[Result]] = {}
-            for result in stages[stage]:
+            for result in rules[rule]:
                 keys = ("system", "model", "table", "figure", "file", "dataset")
                 name = next(result.wildcards[key] for key in keys if key in result.wildcards)
                 names.setdefault(re.sub(r"-seed\d+$", "", name), []).append(result)
-            lines.append(_cost(stage, stages[stage]) | {"parts": [_cost(*one) for one in names.items()]})
-        return {"stages": lines, "total": _cost("all", self.results)}
+            lines.append(_cost(rule, rules[rule]) | {"parts": [_cost(*one) for one in names.items()]})
+        return {"rules": lines, "total": _cost("all", self.results)}
 
     def planned(self) -> list[dict[str, Any]]:
         """The plans that have been made: planned time, memory and bytes beside those of the results."""
@@ -278,33 +278,33 @@ class Report:
         plans = []
         for plan, file in [(made, file) for made in self._plans for file in made.outputs]:
             rows = _read_tsv(file)
-            of = {row["stage"]: by_name.get(row["stage"], []) for row in rows}
+            of = {row["rule"]: by_name.get(row["rule"], []) for row in rows}
             of["table"] = by_name.get(
                 f"table {plan.wildcards['table']}", []
             )  # the plan does not name its own
-            parts = [of[row["stage"]] for row in rows if row["stage"] != "total"]
+            parts = [of[row["rule"]] for row in rows if row["rule"] != "total"]
             if all(parts):  # some of the jobs are no total
                 of["total"] = [result for part in parts for result in part]
             costs = {name: _cost(name, results) if results else None for name, results in of.items()}
             plans.append(
-                {"name": file.name, "rows": [row | {"measured": costs[row["stage"]]} for row in rows]}
+                {"name": file.name, "rows": [row | {"measured": costs[row["rule"]]} for row in rows]}
             )
         return plans
 
-    def _needs_of_stages(self) -> dict[str, list[str]]:
-        """The stages that each stage reads from, sorted; those of missing results too."""
-        needs: dict[str, set[str]] = {stage: set() for stage in self._stage.values()}
-        for manifest, stage in self._stage.items():
-            needs[stage] |= {self._stage[one] for one in self._made_from(manifest)} - {stage}
-        return {stage: sorted(needs[stage]) for stage in sorted(needs)}
+    def _needs_of_rules(self) -> dict[str, list[str]]:
+        """The rules that each rule reads from, sorted; those of missing results too."""
+        needs: dict[str, set[str]] = {rule: set() for rule in self._rule.values()}
+        for manifest, rule in self._rule.items():
+            needs[rule] |= {self._rule[one] for one in self._made_from(manifest)} - {rule}
+        return {rule: sorted(needs[rule]) for rule in sorted(needs)}
 
     def _made_from(self, manifest: Path) -> list[Path]:
         """The manifests of what a result is made from, or would be if it were not missing."""
         above = self._missing[manifest].after if manifest in self._missing else self._needs[manifest]
-        return [one for one in above if one in self._stage]
+        return [one for one in above if one in self._rule]
 
-    def _in_order(self, stages: Iterable[str]) -> list[str]:
-        """Stages, what is needed first; where rounds make a circle, in the order of the last round."""
+    def _in_order(self, rules: Iterable[str]) -> list[str]:
+        """Rules, what is needed first; where rounds make a circle, in the order of the last round."""
         depths: dict[Path, int] = {}
 
         def depth(manifest: Path) -> int:
@@ -313,38 +313,38 @@ class Report:
             return depths[manifest]
 
         last: dict[str, int] = {}
-        for manifest, stage in self._stage.items():
-            last[stage] = max(last.get(stage, 0), depth(manifest))
-        needs = self._needs_of_stages()
+        for manifest, rule in self._rule.items():
+            last[rule] = max(last.get(rule, 0), depth(manifest))
+        needs = self._needs_of_rules()
         behind = {
-            stage: reached([stage], {name: set(above) for name, above in needs.items()}) for stage in needs
+            rule: reached([rule], {name: set(above) for name, above in needs.items()}) for rule in needs
         }
         of_one_round = {
-            stage: [one for one in above if stage not in behind[one] or last[one] < last[stage]]
-            for stage, above in needs.items()
+            rule: [one for one in above if rule not in behind[one] or last[one] < last[rule]]
+            for rule, above in needs.items()
         }
         order = list(TopologicalSorter(of_one_round).static_order())
-        return sorted(stages, key=order.index)
+        return sorted(rules, key=order.index)
 
-    def stages(self) -> list[dict[str, Any]]:
-        """The stages in order: what each reads from, and how many results are in which state."""
-        needs, counts = self._needs_of_stages(), self._counts_of_stages()
-        return [{"stage": stage, "needs": needs[stage], **counts[stage]} for stage in self._in_order(counts)]
+    def rules(self) -> list[dict[str, Any]]:
+        """The rules in order: what each reads from, and how many results are in which state."""
+        needs, counts = self._needs_of_rules(), self._counts_of_rules()
+        return [{"rule": rule, "needs": needs[rule], **counts[rule]} for rule in self._in_order(counts)]
 
-    def _counts_of_stages(self) -> dict[str, dict[str, int]]:
-        """By stage: how many results there are, shared and out of date, and in each state of the last run."""
+    def _counts_of_rules(self) -> dict[str, dict[str, int]]:
+        """By rule: how many results there are, shared and out of date, and in each state of the last run."""
         num_readers = Counter(one for needs in self._needs.values() for one in needs)
         keys = ("there", "shared", "old", MADE, REUSED, UNKNOWN, MISSING, "unused")
         counts: dict[str, dict[str, int]] = {}
         states = self._last_run.states if self._last_run else {}
         for result in self.results:
-            of_stage = counts.setdefault(result.stage, dict.fromkeys(keys, 0))
-            of_stage["there"] += 1
-            of_stage["shared"] += num_readers[result.manifest] > 1
-            of_stage["old"] += bool(result.changes)
-            of_stage[states.get(result.manifest, "unused")] += 1
+            of_rule = counts.setdefault(result.rule, dict.fromkeys(keys, 0))
+            of_rule["there"] += 1
+            of_rule["shared"] += num_readers[result.manifest] > 1
+            of_rule["old"] += bool(result.changes)
+            of_rule[states.get(result.manifest, "unused")] += 1
         for job in self._missing.values():
-            counts.setdefault(job.stage, dict.fromkeys(keys, 0))[MISSING] += 1
+            counts.setdefault(job.rule, dict.fromkeys(keys, 0))[MISSING] += 1
         return counts
 
     def last_run(self) -> dict[str, Any] | None:
@@ -373,8 +373,8 @@ class Report:
         settings: dict[str, list[str]] = {}
         for result in self.results:
             text = canonical_json(result.config, indent=1)
-            if text not in settings.setdefault(result.stage, []):
-                settings[result.stage].append(text)
+            if text not in settings.setdefault(result.rule, []):
+                settings[result.rule].append(text)
         seeds = {result.config["seed"] for result in self.results if "seed" in result.config}
         data = self._data
         return {
@@ -386,7 +386,7 @@ class Report:
             "seeds": sorted(seeds),
             "first": min((record["finished"] for record in records), default=""),
             "last": max((record["finished"] for record in records), default=""),
-            "settings": {stage: settings[stage] for stage in self._in_order(settings)},
+            "settings": {rule: settings[rule] for rule in self._in_order(settings)},
             "results": [
                 {
                     "name": result.name(self.dataset),

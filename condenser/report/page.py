@@ -54,7 +54,7 @@ def page(report: Report, limits: Limits) -> tuple[str, dict[str, int]]:
         audit=report.audit(),
         costs=report.costs(),
         plans=report.planned(),
-        stages=report.stages(),
+        rules=report.rules(),
         last_run=report.last_run(),
         provenance=report.provenance(),
         trust=trust,

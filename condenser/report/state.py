@@ -30,7 +30,7 @@ class Result:
     """
 
     manifest: Path
-    stage: str
+    rule: str
     wildcards: Mapping[str, str]
     config: Mapping[str, Any]
     inputs: Mapping[Path, str]
@@ -40,13 +40,13 @@ class Result:
     benchmark: Path | None
 
     def name(self, dataset: str) -> str:
-        """The stage, and what tells its jobs apart but for their shard, as the rows of a plan are called.
+        """The rule, and what tells its jobs apart but for their shard, as the rows of a plan are called.
 
         `dataset` is the one that is spoken of; another one is part of the name.
         """
         keys = ("dataset", "file", "model", "system", "variant", "split", "table", "figure")
         told = [self.wildcards[key] for key in keys if self.wildcards.get(key, dataset) != dataset]
-        return " ".join([self.stage, *told])
+        return " ".join([self.rule, *told])
 
     @property
     def run(self) -> str | None:
@@ -61,9 +61,9 @@ class Result:
 
 @dataclass(frozen=True)
 class Job:
-    """A job behind what a run was asked for: its stage, and the manifests of what it needs."""
+    """A job behind what a run was asked for: its rule, and the manifests of what it needs."""
 
-    stage: str
+    rule: str
     after: Sequence[Path]
 
 
@@ -116,18 +116,18 @@ def write_state(
     """Write what there is of a data set today; gives the file, whose name follows from its content.
 
     Args:
-        behind_of: the jobs behind a result, by manifest: `stage` and `after` of `Job`.
+        behind_of: the jobs behind a result, by manifest: `rule` and `after` of `Job`.
         could_be_made: each table and figure of the configuration: its `target`, the `command` that makes it,
             and the `reason` why this data set cannot have it, or None.
     """
     read = {str(path): sound_record(path) for path in manifests_of(results, dataset)}
-    found = {path: one for path, one in read.items() if one is None or one.spec.get("stage") != STAGE}
+    found = {path: one for path, one in read.items() if one is None or one.spec.get("rule") != STAGE}
     current = current_of(list(map(Path, found)), spec_of=spec_of, manifest_of=manifest_of)
     manifests: dict[str, dict[str, Any]] = {}
     for path, record in found.items():
         benchmark = None
         if record is not None and path in current and current[path]["place"] == path:
-            benchmark = benchmark_of(record.spec["stage"], record.spec["wildcards"])
+            benchmark = benchmark_of(record.spec["rule"], record.spec["wildcards"])
         manifests[path] = {
             "sha256": sha256_text(Path(path).read_text(errors="replace")),  # a report shows times too
             "changes": current.get(path, {}).get("changes", []),
@@ -153,7 +153,7 @@ def _last_run(
         return None
     last = max(runs, key=lambda run: run["started"])
     behind = {path: job for target in last["asked"] for path, job in behind_of(target).items()}
-    return {**last, "behind": {path: job for path, job in behind.items() if job["stage"] != STAGE}}
+    return {**last, "behind": {path: job for path, job in behind.items() if job["rule"] != STAGE}}
 
 
 def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]], Run | None]:
@@ -170,7 +170,7 @@ def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]
         results.append(
             Result(
                 manifest=Path(path),
-                stage=record.spec["stage"],
+                rule=record.spec["rule"],
                 wildcards=record.spec["wildcards"],
                 config=record.spec["config"],
                 inputs=record.inputs,
@@ -183,7 +183,7 @@ def read_state(file: Path) -> tuple[list[Result], list[str], list[dict[str, Any]
     run = state["run"]
     if run is not None:
         behind = {
-            Path(path): Job(job["stage"], [Path(other) for other in job["after"]])
+            Path(path): Job(job["rule"], [Path(other) for other in job["after"]])
             for path, job in run["behind"].items()
         }
         run = Run(run["started"], run["asked"], behind)

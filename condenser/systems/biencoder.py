@@ -51,7 +51,7 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> d
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What fine-tuning takes (`condenser.pipeline.costs.stages`): an item is a query with its passages."""
+    """What fine-tuning takes (`condenser.pipeline.costs.rules`): an item is a query with its passages."""
     recipe, model = job.config.recipe, data.shape(job)
     lengths, room = recipe.lengths, model.max_positions
     rows = [

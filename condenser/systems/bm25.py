@@ -34,6 +34,6 @@ def made_from_texts(settings: Settings) -> list[str]:
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What a run takes (`condenser.pipeline.costs.stages`): each query is held against every passage."""
+    """What a run takes (`condenser.pipeline.costs.rules`): each query is held against every passage."""
     pairs = data.queries(job).count * data.passages(job).count
     return {**data.run(job), "pairs": pairs, "memory_bytes": data.tables.assumption("java_bytes")}

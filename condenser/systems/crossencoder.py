@@ -1,7 +1,7 @@
 """A cross-encoder: query and passage go through one network together, which reranks another system's hits.
 
 Source: coCondenser, §4.3 and Table 3; the training is luyug/Reranker's (Gao et al. 2021, "Rethink Training of
-BERT Rerankers in Multi-Stage Retrieval Pipeline").
+BERT Rerankers in Multi-Rule Retrieval Pipeline").
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> d
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What fine-tuning and reranking take (`condenser.pipeline.costs.stages`).
+    """What fine-tuning and reranking take (`condenser.pipeline.costs.rules`).
 
     An item of the fine-tuning is a query with its passages. Every passage is counted with a query of average
     length.
@@ -75,7 +75,7 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     room -= int(queries.max()) - 1
     passages = data.passages(job).cut(recipe.lengths.passage, num_positions=room)
     lengths = passages + round(queries.mean()) - 1
-    if job.stage == "train":
+    if job.rule == "train":
         return model.training(
             recipe,
             [(recipe.passages_per_query, lengths)],

@@ -63,6 +63,6 @@ def _hits(system: str, systems: Mapping[str, Any]) -> str:
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What averaging takes (`condenser.pipeline.costs.stages`): reading the runs and writing one."""
+    """What averaging takes (`condenser.pipeline.costs.rules`): reading the runs and writing one."""
     run = data.run(job)
     return {**run, "read_hits": len(job.config.system.of) * run["hits"]}

@@ -66,7 +66,7 @@ def reorders(settings: Settings) -> list[str]:
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What fusing takes (`condenser.pipeline.costs.stages`): reading whole runs, and writing one."""
+    """What fusing takes (`condenser.pipeline.costs.rules`): reading whole runs, and writing one."""
     return {**data.run(job), "read_hits": sum(data.run(need)["hits"] for need in job.needs if _is_run(need))}
 
 

@@ -52,7 +52,7 @@ def reorders(settings: Settings) -> list[str]:
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What scoring takes (`condenser.pipeline.costs.stages`).
+    """What scoring takes (`condenser.pipeline.costs.rules`).
 
     Passages are encoded once, at most as many as there are hits; the products of queries and passages are in
     float32.

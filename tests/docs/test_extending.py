@@ -124,7 +124,7 @@ def check_the_source(folder: Path) -> None:
 def check_the_recipe(folder: Path, overlay: dict[str, Any]) -> None:
     spec = read_json(folder / f"{TUNED}.manifest.json")["spec"]
     recipe = {**overlay["recipes"]["gentle"], "passages_per_query": 2}
-    read = spec["config"]["recipe"]  # what a training reads: no setting of other stages
+    read = spec["config"]["recipe"]  # what a training reads: no setting of other rules
     assert "passages_per_query" in read
     assert {key: read[key] for key in read if key in recipe} == {
         key: recipe[key] for key in recipe if key in read

@@ -129,7 +129,7 @@ def run_of(folder: Path, **options: Any) -> Iterator[Run]:
 
 
 class Campaign:
-    """Starts the workflow until it finishes, striking each start once, at a random moment of a stage.
+    """Starts the workflow until it finishes, striking each start once, at a random moment of a rule.
 
     A strike is one of
 
@@ -186,7 +186,7 @@ class Campaign:
         return "Directory cannot be locked" in run.said or "IncompleteFilesException" in run.said
 
     def _strike_once(self, run: Run, results: Path) -> str | None:
-        """Strike this run once, if a stage that is to be struck still starts in it; gives the kind."""
+        """Strike this run once, if a rule that is to be struck still starts in it; gives the kind."""
         num_seen = 0
         while run.status is None:
             rules = run.started_rules()

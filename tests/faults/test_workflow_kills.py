@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from campaign import MARK, Campaign, kill_all, processes_of, programs_of, run_of, strike
 from runs import checkout, digests
-from stage_jobs import RULES, finished_jobs
+from tried_jobs import RULES, finished_jobs
 
 pytestmark = pytest.mark.faults
 
@@ -111,7 +111,7 @@ def test_a_job_whose_snakemake_was_killed_stops_and_the_next_run_goes_on_from_it
 def test_one_of_two_training_processes_dies_and_all_end_within_a_minute(
     golden: Path, tmp_path: Path, times: Callable[[int, int], int]
 ) -> None:
-    """A real stage; begun again it goes on, in the long form to the weights of two nobody disturbed."""
+    """A real rule; begun again it goes on, in the long form to the weights of two nobody disturbed."""
     job = next(job for job in finished_jobs(golden) if job.name == "pretrain cocondenser")
     longer = json.loads((golden / job.arguments[1]).read_text())
     longer["settings"]["model"]["epochs"] *= 3  # time to strike

@@ -73,8 +73,8 @@ def test_the_peers_have_the_losses_vectors_and_gradients_of_ours(
         bench.plain.check_condenser(model, bench.plain.PlainCondenser(other, careful=careful), chunk)
 
 
-@pytest.mark.parametrize("stage", ["condenser", "cocondenser"])
-def test_a_careful_loop_makes_the_step_of_the_authors_way(bench: SimpleNamespace, stage: str) -> None:
+@pytest.mark.parametrize("rule", ["condenser", "cocondenser"])
+def test_a_careful_loop_makes_the_step_of_the_authors_way(bench: SimpleNamespace, rule: str) -> None:
     model = _condenser()
     generator = torch.Generator().manual_seed(0)
     lengths = torch.tensor([[9], [4], [7], [9]])
@@ -92,7 +92,7 @@ def test_a_careful_loop_makes_the_step_of_the_authors_way(bench: SimpleNamespace
         )
         peer.optimiser = torch.optim.SGD(peer.model.parameters(), lr=1.0)
         peer.model.eval()  # no dropout, which each draws in its own order
-        getattr(peer, stage)(texts)
+        getattr(peer, rule)(texts)
         weights.append(peer.model.state_dict())
     for name, weight in weights[0].items():
         torch.testing.assert_close(weight, weights[1][name], rtol=1e-4, atol=1e-5)

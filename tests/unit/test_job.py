@@ -43,7 +43,7 @@ def test_a_manifest_names_what_belongs_to_weights_and_to_tokens(tmp_path: Path) 
         *(f"p.{part}.npy" for part in PARTS),
     }
     assert set(manifest["outputs"]) == {"model/model.safetensors", "model/losses.jsonl"}
-    assert manifest["counts"] == {"steps": 3} and manifest["spec"]["stage"] == "pretrain"
+    assert manifest["counts"] == {"steps": 3} and manifest["spec"]["rule"] == "pretrain"
 
 
 def test_partial_work_goes_when_the_manifest_is_there_and_a_log_stays(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from condenser.manifest import Manifest
 
 def main():
     result, text, claims = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
-    spec = {"stage": "table", "wildcards": {}, "text": text}
+    spec = {"rule": "table", "wildcards": {}, "text": text}
     manifest = Manifest(result.with_name("a.tsv.manifest.json"), spec, inputs=[], claims=claims)
     print("began", flush=True)
     with atomic_write(result) as file:
@@ -154,20 +154,20 @@ def test_work_is_kept_apart_by_the_spec_and_by_the_bytes_of_the_inputs(
         ("collection.0-of-2.tokens.npy", "collection.0-of-2.manifest.json"),  # files that begin alike
     ],
 )
-def test_an_input_that_is_not_as_its_stage_wrote_it_is_refused(
+def test_an_input_that_is_not_as_its_rule_wrote_it_is_refused(
     tmp_path: Path, output: str, manifest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # paths are relative in a workflow
     file = Path("results", output)
     file.parent.mkdir(parents=True)
     file.write_bytes(b"as written")
-    Manifest(Path("results", manifest), {"stage": "merge"}, inputs=[]).write(outputs=[file], counts={})
+    Manifest(Path("results", manifest), {"rule": "merge"}, inputs=[]).write(outputs=[file], counts={})
     mine = Path("mine.tsv")
     mine.write_bytes(b"a user's own file has no manifest")
-    Manifest("results/b/table.tsv.manifest.json", {"stage": "table"}, inputs=[file, mine])
+    Manifest("results/b/table.tsv.manifest.json", {"rule": "table"}, inputs=[file, mine])
     file.write_bytes(b"as Written")
     with pytest.raises(ValueError, match=rf"{file}: its bytes are not .* wrote, merge\. Delete it"):
-        Manifest("results/b/table.tsv.manifest.json", {"stage": "table"}, inputs=[file, mine])
+        Manifest("results/b/table.tsv.manifest.json", {"rule": "table"}, inputs=[file, mine])
 
 
 def test_a_program_ends_when_the_process_that_controls_it_is_killed(programs: Started) -> None:
@@ -186,7 +186,7 @@ def test_a_program_whose_code_was_edited_since_the_workflow_started_makes_nothin
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = code_digests(root / "workflow_scripts" / "merge.py", root)
-    spec = {"stage": "merge", "code": code}
+    spec = {"rule": "merge", "code": code}
     edited = {**spec, "code": {**code, "condenser.retrieve.search": "0123456789ab"}}
     monkeypatch.setenv(STARTED_VARIABLE, str(time.time_ns()))  # all code is older, no need to read it
     Manifest(tmp_path / "a.manifest.json", edited, inputs=[])
@@ -206,7 +206,7 @@ def test_a_manifest_tells_what_its_process_used(tmp_path: Path, monkeypatch: pyt
     child = "import time\nheld = b'x' * (300 << 20)\nwhile time.process_time() < 0.5: pass"
     subprocess.run([sys.executable, "-c", child], check=True)
     path = tmp_path / "a.manifest.json"
-    Manifest(path, {"stage": "table"}, inputs=[]).write(outputs=[], counts={})
+    Manifest(path, {"rule": "table"}, inputs=[]).write(outputs=[], counts={})
     record = json.loads(path.read_text())
     assert before + 0.5 <= record["processor_s"] + 0.1  # of the process and its child
     assert record["processor_s"] <= sum(os.times()[:4]) + 0.1

@@ -81,7 +81,7 @@ def packages_imported(root: Path, program: str, kinds_of_specs: set[str]) -> set
 
 @pytest.fixture(scope="module")
 def specs(load: Load) -> dict[str, list[dict[str, Any]]]:
-    """Specs by stage, of the default and of the papers' scale."""
+    """Specs by rule, of the default and of the papers' scale."""
     found: dict[str, list[dict[str, Any]]] = {}
     for configfile in (None, "configs/paper.yaml"):
         graph = load(configfile=configfile)
@@ -127,9 +127,7 @@ def test_a_rules_conda_environment_holds_all_that_its_programs_import_and_its_sp
 ) -> None:
     environment, programs = rules_with_an_environment(root)[rule]
     assert programs
-    needed = {
-        normal(name) for stage in programs for spec in specs.get(stage, []) for name in spec["versions"]
-    }
+    needed = {normal(name) for rule in programs for spec in specs.get(rule, []) for name in spec["versions"]}
     for program in programs:
         needed |= packages_imported(root, program, kinds_of(specs.get(program, [])))
     assert needed and needed <= packages_in(root / environment), (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from graphs import Load, stages
+from graphs import Load, rules
 from runs import finished, started_rules
 
 from condenser.files import read_json
@@ -16,12 +16,12 @@ MINE = {"source": "beir", "path": "tests/data/tiny"}
 
 
 def test_an_audit_trains_nothing_unless_a_judge_is_named(load: Load) -> None:
-    assert stages(set(load().jobs(AUDIT))) == {
+    assert rules(set(load().jobs(AUDIT))) == {
         *("audit", "collect", "bm25_index", "bm25_run", "examples"),
         *("checkpoint", "tokens", "query_tokens", "lengths"),  # how much of the texts is read
     }
     judged = load({"audit": {"judges": ["cocondenser-round1"]}})
-    assert {"pretrain", "train"} < stages(set(judged.jobs(AUDIT)))
+    assert {"pretrain", "train"} < rules(set(judged.jobs(AUDIT)))
     assert "results/msmarco/systems/cocondenser-round1/seed42/run.train.trec" in judged.inputs(
         "audit msmarco"
     )
@@ -30,7 +30,7 @@ def test_an_audit_trains_nothing_unless_a_judge_is_named(load: Load) -> None:
 def test_without_train_queries_the_collection_and_the_other_queries_are_looked_at(load: Load) -> None:
     graph = load({"datasets": {"mine": {**MINE, "train_split": None}}})
     jobs = graph.jobs("results/mine/audit.tsv")
-    assert stages(set(jobs)) == {"collect", "checkpoint", "tokens", "query_tokens", "lengths", "audit"}
+    assert rules(set(jobs)) == {"collect", "checkpoint", "tokens", "query_tokens", "lengths", "audit"}
     assert "results/mine/data/queries.dev.jsonl" in graph.inputs("audit mine")
     graph = load({"datasets": {"mine": {**MINE, "train_split": None, "eval_split": None}}})
     graph.jobs("results/mine/audit.tsv")

@@ -31,7 +31,7 @@ def test_verify_names_the_first_job_whose_results_differ_from_a_crate(
     assert started_rules(finished(folder, target=CRATE)) == {"crate"}  # a manifest in it has other times
     record = read_record(folder / CRATE)
     assert f"{len(record['jobs'])} jobs, digest of the run {record['digest']}" in said
-    assert [job["stage"] for job in record["jobs"]][-1] == "table"
+    assert [job["rule"] for job in record["jobs"]][-1] == "table"
     crate = (folder / CRATE).rename(tmp_path / "of another machine.zip")
     (folder / f"{CRATE}.manifest.json").unlink()
 

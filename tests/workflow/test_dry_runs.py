@@ -51,9 +51,9 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path, load
     assert "results/msmarco/table2.tsv" in done.stdout
     counted = jobs(done.stdout)
     assert counted["table"] == 1 and counted["train"] == 5
-    by_stage = Counter(job.split()[0] for job in load().jobs("results/msmarco/table2.tsv"))
-    by_stage["collect_msmarco"] = by_stage.pop("collect")
-    assert {name: counted[name] for name in by_stage} == by_stage  # the other tests ask `load` alone
+    by_rule = Counter(job.split()[0] for job in load().jobs("results/msmarco/table2.tsv"))
+    by_rule["collect_msmarco"] = by_rule.pop("collect")
+    assert {name: counted[name] for name in by_rule} == by_rule  # the other tests ask `load` alone
 
 
 OTHER_DATASETS = {  # besides msmarco, what has a target of this name
@@ -85,7 +85,7 @@ def test_every_target_of_the_papers_is_planned_offline_at_their_scale(root: Path
     assert files <= made and jobs(done.stdout)["collect_nli"] == 1
 
 
-def test_jobs_that_more_stages_wait_for_come_first(root: Path, folder: Path) -> None:
+def test_jobs_that_more_rules_wait_for_come_first(root: Path, folder: Path) -> None:
     said = snakemake(root, folder, "results/msmarco/table2.tsv").stdout
     inputs, priorities = {}, {}
     for job in re.split(r"\n(?=(?:local)?rule )", said)[1:]:
@@ -388,7 +388,7 @@ def test_snakemake_says_where_the_files_stand_that_it_can_make(root: Path, folde
     done = snakemake(root, folder, "results/msmarco/runs/cocondenser-round5.dev.trec")
     assert done.returncode != 0
     assert done.stdout.splitlines()[-1] == (
-        "error: results/msmarco/runs/cocondenser-round5.dev.trec: expected a file that a stage makes, got "
+        "error: results/msmarco/runs/cocondenser-round5.dev.trec: expected a file that a rule makes, got "
         "another. docs/architecture.md lists them under Places."
     )
 

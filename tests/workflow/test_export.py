@@ -194,8 +194,8 @@ def test_the_card_is_filled_from_the_manifests_and_names_no_place(exported: Path
     ):
         assert told in card, told
     assert "$" not in card and str(exported) not in card
-    stages = re.findall(r"(?m)^\| `(\S+)` \| (checkpoint|pretrain|train) \|", card)
-    assert stages == [("encoder", "checkpoint")]
+    rules = re.findall(r"(?m)^\| `(\S+)` \| (checkpoint|pretrain|train) \|", card)
+    assert rules == [("encoder", "checkpoint")]
 
 
 def test_the_export_is_a_result_as_any_other(exported: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import Graph, Load, stages
+from graphs import Graph, Load, rules
 from runs import digests, finished, run, started_rules
 
 from condenser.experiment.jobs import unknown_name
@@ -48,7 +48,7 @@ def test_the_figures_are_planned_on_the_default_and_at_their_scale(
         (*behind, figure) = graph.jobs(f"results/msmarco/{name}.svg")
         assert figure == f"figure msmarco {name}"
         assert graph.owner(f"results/msmarco/{name}.tsv") == figure
-        assert "train" in stages(set(behind))
+        assert "train" in rules(set(behind))
 
 
 def test_attention_is_measured_before_and_after_fine_tuning_on_the_same_passages(load: Load) -> None:
@@ -61,7 +61,7 @@ def test_attention_is_measured_before_and_after_fine_tuning_on_the_same_passages
         for model in ("backbone", "ict", "condenser", "cocondenser")
         for name, variant in (("zeroshot", "untrained"), ("round1", "seed42"))
     }
-    assert not {"encode", "search", "table"} & stages(set(jobs))
+    assert not {"encode", "search", "table"} & rules(set(jobs))
     of_start = "attention_entropy msmarco backbone-zeroshot untrained 1000 42"
     assert "results/msmarco/models/backbone/model.safetensors" in graph.inputs(of_start)
     assert graph.spec("figure msmarco attention_entropy")["config"]["figure"]["passages"] == 1000
@@ -135,7 +135,7 @@ def test_every_figure_is_made_and_a_job_that_takes_another_time_makes_none_again
         sum(json.loads(line)["loss"] for line in log[:5]) / 5, abs=1e-4
     )
 
-    costs = {(row["stage"], row["name"]): row for row in rows_of(results / "costs.tsv")}
+    costs = {(row["rule"], row["name"]): row for row in rows_of(results / "costs.tsv")}
     train = costs["train", "cocondenser-round1"]
     recorded = read_json(results / "systems/cocondenser-round1/seed42/model.manifest.json")
     assert float(train["seconds"]) == pytest.approx(recorded["wall_time_s"], abs=0.06)
@@ -145,7 +145,7 @@ def test_every_figure_is_made_and_a_job_that_takes_another_time_makes_none_again
     pretrained = costs["pretrain", "cocondenser"]
     assert int(pretrained["parameters"]) > int(train["parameters"]) > 10_000  # with its heads
 
-    # a stage that is run again to the same bytes took another time
+    # a rule that is run again to the same bytes took another time
     bm25 = results / "systems" / "bm25" / "untrained" / "metrics.dev.json"
     bm25.unlink()
     finished(folder, **{**options, "target": f"results/tiny/{bm25.relative_to(results)}"})

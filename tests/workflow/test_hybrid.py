@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from graphs import Load, rerun, stages
+from graphs import Load, rerun, rules
 from runs import digests, finished, started_rules
 from scipy.stats import zscore
 from torch.nn.functional import normalize
@@ -37,7 +37,7 @@ tables:
 def test_a_fusion_reads_the_runs_of_its_systems_and_trains_nothing(load: Load) -> None:
     graph = load()
     jobs = graph.jobs(RUN)
-    assert not stages(set(jobs)) & {"pretrain", "train", "examples", "subset"}
+    assert not rules(set(jobs)) & {"pretrain", "train", "examples", "subset"}
     assert graph.parents("fusion msmarco hybrid untrained dev") == {
         "merge msmarco backbone-zeroshot untrained dev",
         "bm25_run msmarco bm25 untrained dev",
@@ -71,7 +71,7 @@ def test_a_setting_reruns_what_it_changes(
     load: Load, key: str, value: dict[str, Any], reruns: set[str]
 ) -> None:
     changed = rerun(load().hashes(TABLE), load({"systems": {key: value}}).hashes(TABLE))
-    assert stages(changed) == reruns
+    assert rules(changed) == reruns
 
 
 def test_each_seed_of_a_model_and_each_subset_has_a_run_of_its_own(load: Load) -> None:

@@ -1,7 +1,7 @@
 """Every key of the configuration reruns the jobs that use it and those below, and no other.
 
 Two truths: for every leaf, the jobs that use it as written down here, and what is made from them by the
-graph; for the main keys, all their stages as written down here.
+graph; for the main keys, all their rules as written down here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import Load, rerun, stages
+from graphs import Load, rerun, rules
 
 from condenser.experiment import merged
 
@@ -246,7 +246,7 @@ MINE = {"source": "beir", "path": "tests/data/tiny"}
 SCRATCH = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2,
            "intermediate_size": 64, "max_positions": 136}  # fmt: skip
 
-# an overlay -> the stages of which at least one job reruns
+# an overlay -> the rules of which at least one job reruns
 BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"seed": 7}, ALL - {"collect", "bm25_index", "bm25_run"}),
     ({"compute": {"threads": 2}}, ALL - ABOVE_TRAINING),
@@ -403,10 +403,10 @@ def test_what_is_written_down_here_is_the_configuration(load: Load) -> None:
 
 
 @pytest.mark.parametrize(("overlay", "expected"), BY_HAND, ids=[str(overlay)[:70] for overlay, _ in BY_HAND])
-def test_a_main_key_reruns_the_stages_written_down_by_hand(
+def test_a_main_key_reruns_the_rules_written_down_by_hand(
     load: Load, overlay: dict[str, Any], expected: set[str]
 ) -> None:
-    assert stages(rerun(load().hashes(TARGET), load(overlay).hashes(TARGET))) == expected
+    assert rules(rerun(load().hashes(TARGET), load(overlay).hashes(TARGET))) == expected
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_another_recipe_reruns_what_its_values_change(load: Load, named: dict[st
     default = load()
     other = {**copy.deepcopy(default.config["recipes"]["marco"]), "epochs": 9}
     changed = rerun(default.hashes(TARGET), load({"recipes": {"other": other}, **named}).hashes(TARGET))
-    assert stages(changed) == TRAINED
+    assert rules(changed) == TRAINED
 
 
 @pytest.mark.parametrize("overlay", UNUSED, ids=str)
@@ -472,7 +472,7 @@ def test_the_official_triples_rerun_nothing_above_the_trainings_on_them(load: Lo
     assert with_triples.config["datasets"]["msmarco"]["triples"] == "bm25"
     without = load({"datasets": {"msmarco": {"triples": None}}}, configfile=paper)
     changed = rerun(without.hashes(TARGET), with_triples.hashes(TARGET))
-    assert stages(changed) == TRAINED | {"download"}
+    assert rules(changed) == TRAINED | {"download"}
 
 
 def test_jobs_read_how_long_the_texts_are_only_where_a_length_is_auto(load: Load) -> None:
@@ -480,7 +480,7 @@ def test_jobs_read_how_long_the_texts_are_only_where_a_length_is_auto(load: Load
 
     def readers(lengths: dict[str, Any]) -> set[str]:
         graph = load({"recipes": {"marco": {"lengths": lengths}}})
-        return stages({job for job in graph.hashes(*targets) if file in graph.inputs(job)})
+        return rules({job for job in graph.hashes(*targets) if file in graph.inputs(job)})
 
     assert readers({}) == {"table"}
     assert readers({"query": "auto"}) == {"table", "train", "encode_queries", "rerank"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphs import Load, stages
+from graphs import Load, rules
 
 SYSTEMS, SIZES, SEEDS = ("backbone-round1", "condenser-round1"), (250, 1000), (1, 2)
 
@@ -18,4 +18,4 @@ def test_it_asks_for_each_size_and_seed_once_and_tokenises_nothing_twice(load: L
     assert sum(job.startswith("query_tokens ") for job in jobs) == 2  # train, dev
     assert sum(job.startswith("bm25_run ") for job in jobs) == 1
     assert {job.split()[3] for job in jobs if job.startswith("examples ")} == variants
-    assert "table" in stages(set(jobs))
+    assert "table" in rules(set(jobs))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from graphs import Graph, Load, stages
+from graphs import Graph, Load, rules
 from runs import checkout, finished, run
 
 pytestmark = pytest.mark.workflow
@@ -27,7 +27,7 @@ def graph(load: Load) -> Graph:
 
 def test_rows_without_fine_tuning_need_no_train_query(graph: Graph) -> None:
     jobs = graph.jobs("results/judged/adapt.tsv")
-    assert not stages(set(jobs)) & {"train", "examples", "subset"}
+    assert not rules(set(jobs)) & {"train", "examples", "subset"}
     files = {file for job in jobs for file in [*graph.inputs(job), *graph.outputs(job)]}
     assert not [file for file in files if ".train" in file]
     assert sum(job.startswith("metrics ") for job in jobs) == 8
@@ -40,7 +40,7 @@ def test_without_queries_a_table_makes_the_models_of_its_rows_and_the_index(
     jobs = graph.jobs(f"results/{dataset}/adapt.tsv")
     made = {job.split()[2] for job in jobs if job.startswith(("pretrain ", "checkpoint "))}
     assert made == {"backbone", "mlm", "ict", "condenser", "cocondenser"}
-    assert stages(set(jobs)) == {
+    assert rules(set(jobs)) == {
         *("collect", "checkpoint", "tokens", "lengths", "pretrain", "bm25_index", "table")
     }
     lineage = graph.spec(f"table {dataset} adapt")["lineage"]

@@ -76,7 +76,7 @@ def test_the_tables_have_measured_rows_only_and_say_that_the_files_are_not_the_o
     assert all(0 < float(row[name]) <= 1 for row in documents for name in ("MRR@100", "dl19/nDCG@10"))
 
 
-def test_each_stage_read_the_corpus_that_the_papers_give_it(made: Path) -> None:
+def test_each_rule_read_the_corpus_that_the_papers_give_it(made: Path) -> None:
     results = made / "results"
     wikibook = read_json(results / "wikibook/data/counts.json")
     assert set(wikibook["files"]) == {"wikipedia", "bookcorpus"} and wikibook["passages"] > 240

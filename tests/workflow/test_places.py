@@ -1,4 +1,4 @@
-"""Every stage is a rule with one program, and its manifest lies beside its result."""
+"""Every rule is a rule with one program, and its manifest lies beside its result."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def graph(load: Load) -> Graph:
     return graph
 
 
-def test_every_stage_is_the_name_of_a_program(graph: Graph, root: Path) -> None:
+def test_every_rule_is_the_name_of_a_program(graph: Graph, root: Path) -> None:
     programs = {file.stem for file in (root / "workflow_scripts").glob("*.py")}
-    stages = {stage for stage, _ in graph.wildcards.values()}
-    assert stages == programs - {"launch", "verify", "ask"}
+    rules = {rule for rule, _ in graph.wildcards.values()}
+    assert rules == programs - {"launch", "verify", "ask"}
 
 
 def test_a_manifest_lies_beside_its_result_under_the_results_name(graph: Graph) -> None:

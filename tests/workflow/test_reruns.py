@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import Graph, stages
+from graphs import Graph, rules
 from runs import TARGET, checkout, digests, edit, finished, rules_to_run, run, started_rules
 
 from condenser.files import read_json, sha256_file, write_json
@@ -60,18 +60,18 @@ def test_an_edited_setting_reruns_what_uses_it_and_is_named(
     graph: Callable[..., Graph], overlay: dict[str, Any], expected: set[str], reason: str
 ) -> None:
     found = graph(overlay).out_of_date(TARGET)
-    assert stages(found) == expected
+    assert rules(found) == expected
     assert any(one.startswith(reason) for one in reasons(found))
 
 
-def test_an_edited_module_reruns_only_the_stages_that_import_it_and_is_named(
+def test_an_edited_module_reruns_only_the_rules_that_import_it_and_is_named(
     golden: Path, graph: Callable[..., Graph], tmp_path: Path
 ) -> None:
     root = checkout(golden, tmp_path / "edited")
     module = root / "condenser" / "retrieve" / "search.py"
     module.write_text(module.read_text() + "\nANOTHER = 1\n")
     found = graph(root=root).out_of_date(TARGET)
-    assert stages(found) == BELOW_RUNS
+    assert rules(found) == BELOW_RUNS
     assert not any("round1" in job for job in found if job.startswith(("train", "encode")))
     assert found["search tiny cocondenser-round1 seed42 dev 0-of-2"] == ["module condenser.retrieve.search"]
 
@@ -218,7 +218,7 @@ def test_a_missing_file_of_a_result_is_made_again_before_it_is_read(
 
 
 @pytest.mark.slow
-def test_a_table_stays_out_of_date_until_a_failed_stage_above_it_has_really_run(
+def test_a_table_stays_out_of_date_until_a_failed_rule_above_it_has_really_run(
     copy_of_golden: Callable[[], Path],
 ) -> None:
     folder = copy_of_golden()
@@ -264,7 +264,7 @@ def flip(file: Path) -> None:
 
 
 def reseal(manifest: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change a manifest and write it as a stage would."""
+    """Change a manifest and write it as a rule would."""
     record = read_json(manifest)
     del record["sha256"]
     change(record)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from graphs import Load, stages
+from graphs import Load, rules
 from runs import finished
 
 LOW_DATA = "results/stsb/low_data.tsv"
@@ -16,7 +16,7 @@ LOW_DATA = "results/stsb/low_data.tsv"
 def test_a_table_of_sentences_trains_each_size_and_seed_once_and_ranks_nothing(load: Load) -> None:
     graph = load()
     jobs = graph.jobs(LOW_DATA)
-    assert stages(set(jobs)) == {
+    assert rules(set(jobs)) == {
         *("download", "collect", "checkpoint", "tokens", "pretrain", "subset"),
         *("train_sentences", "similarities", "sentence_metrics", "table"),
     }
@@ -59,7 +59,7 @@ def test_an_encoder_is_trained_on_nli_first_with_one_seed_for_all_its_variants(l
 def test_word_vectors_are_the_users_file_and_train_nothing(load: Load) -> None:
     graph = load({"systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}}})
     jobs = graph.jobs("results/stsb/systems/glove/untrained/metrics.test.json")
-    assert stages(set(jobs)) == {"download", "collect", "word_similarities", "sentence_metrics"}
+    assert rules(set(jobs)) == {"download", "collect", "word_similarities", "sentence_metrics"}
     assert graph.spec("word_similarities stsb glove untrained test")["contents"].keys() == {"config.yaml"}
 
 

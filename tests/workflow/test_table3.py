@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import Graph, Load, rerun, stages
+from graphs import Graph, Load, rerun, rules
 from runs import digests, finished, run, started_rules
 
 from condenser import experiment
@@ -70,7 +70,7 @@ def test_other_candidates_or_another_depth_train_nothing_again(load: Load, graph
     changes = {"depth": 50} if key == "depth" else {"candidates": "bm25"}
     after = load(of_rerankers(**changes))
     changed = rerun(graph.hashes(TABLE), after.hashes(TABLE))
-    assert stages(changed) - {"bm25_run"} == {"rerank", "ensemble", "metrics", "table"}
+    assert rules(changed) - {"bm25_run"} == {"rerank", "ensemble", "metrics", "table"}
 
 
 def test_a_shallower_run_of_the_candidates_is_reranked_as_deep_as_it_is(load: Load) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from graphs import Graph, Load, rerun, stages
+from graphs import Graph, Load, rerun, rules
 from runs import checkout, finished
 
 from condenser.data.records import read_run
@@ -46,7 +46,7 @@ def test_a_file_of_queries_changes_no_job_but_those_that_rank_it(load: Load, gra
     run = "results/msmarco/systems/condenser-round1/seed42/run.log.trec"
     other = load({"datasets": {"msmarco": {"queries": {"log": "tests/data/tiny/corpus.jsonl"}}}})
     changed = rerun(graph.hashes(run), other.hashes(run))
-    assert stages(changed) == {"queries", "query_tokens", "encode_queries", "search", "merge"}
+    assert rules(changed) == {"queries", "query_tokens", "encode_queries", "search", "merge"}
     assert all(" log" in job for job in changed)
 
 
@@ -54,7 +54,7 @@ def test_bad_rows_reruns_the_queries_too(load: Load, graph: Graph) -> None:
     run = "results/msmarco/systems/bm25/untrained/run.log.trec"
     edited = {"datasets": {"msmarco": {**QUERIES["datasets"]["msmarco"], "bad_rows": "skip"}}}
     changed = rerun(graph.hashes(run), load(edited).hashes(run))
-    assert stages(changed) == {"collect", "queries", "bm25_index", "bm25_run"}
+    assert rules(changed) == {"collect", "queries", "bm25_index", "bm25_run"}
 
 
 @pytest.mark.parametrize(

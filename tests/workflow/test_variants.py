@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import Graph, Load, stages
+from graphs import Graph, Load, rules
 from runs import TARGET, digests, finished, started_rules
 
 from condenser.data.subsets import read_subset
@@ -39,7 +39,7 @@ def test_no_two_jobs_of_a_table_of_variants_write_one_file(graph: Graph) -> None
 def test_a_variant_trains_and_ranks_and_shares_all_else(graph: Graph, load: Load) -> None:
     default = set(load(configfile="configs/tiny.yaml").jobs(TARGET))
     new = set(graph.jobs(TABLE)) - default
-    assert stages(new) == {
+    assert rules(new) == {
         "subset", "examples", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"
     }  # fmt: skip
     variants = {f"{size}seed{seed}" for size in ("n30-", "n90-", "") for seed in (42, 7)}

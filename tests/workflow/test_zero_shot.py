@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphs import Load, stages
+from graphs import Load, rules
 
 
 def test_it_encodes_with_the_pre_trained_model_and_needs_no_train_query(load: Load) -> None:
@@ -11,7 +11,7 @@ def test_it_encodes_with_the_pre_trained_model_and_needs_no_train_query(load: Lo
     jobs = graph.jobs(run)
     of_texts = {"collect", "tokens", "query_tokens"}
     of_models = {"checkpoint", "pretrain", "encode", "encode_queries"}
-    assert stages(set(jobs)) == {*of_texts, *of_models, "search", "merge"}
+    assert rules(set(jobs)) == {*of_texts, *of_models, "search", "merge"}
     assert not any("train" in job.split()[1:] for job in jobs), "no job of the train split"
     (encode,) = (job for job in jobs if job.startswith("encode "))
     assert "results/msmarco/models/condenser/model.safetensors" in graph.inputs(encode)
@@ -20,7 +20,7 @@ def test_it_encodes_with_the_pre_trained_model_and_needs_no_train_query(load: Lo
 def test_the_table_of_models_without_fine_tuning_trains_no_system(load: Load) -> None:
     graph = load()
     jobs = graph.jobs("results/msmarco/adapt.tsv")
-    assert not {"train", "examples", "subset"} & stages(set(jobs))
+    assert not {"train", "examples", "subset"} & rules(set(jobs))
     rows = graph.spec(jobs[-1])["config"]["table"]["rows"]
     assert [row["variants"] for row in rows] == [["untrained"]] * 8
     assert {row["batch_size"] for row in rows} == {None}

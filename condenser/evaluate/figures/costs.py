@@ -1,4 +1,4 @@
-"""What a table took: parameters, time and memory of its stages; beside it, what the authors say theirs took.
+"""What a table took: parameters, time and memory of its rules; beside it, what the authors say theirs took.
 
 Source: Condenser, A.2, and `costs.tsv` beside this file.
 """
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 READS = "manifests"
 PUBLISHED = Path(__file__).with_suffix(".tsv")
 
-_COLUMNS = ("stage", "name", "jobs", "parameters", "seconds", "processor_hours", "gpu_hours")
+_COLUMNS = ("rule", "name", "jobs", "parameters", "seconds", "processor_hours", "gpu_hours")
 _MORE = ("peak_memory_mb", "peak_gpu_memory_mb", "device", "origin", "collection", "source")
 
 
 class Settings(FigureOfTable):
-    """The `table` whose stages are counted."""
+    """The `table` whose rules are counted."""
 
 
 def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, Any]) -> pd.DataFrame:
-    """A line for each stage of each model and system: sums over its jobs, and the most memory of one.
+    """A line for each rule of each model and system: sums over its jobs, and the most memory of one.
 
     The seconds of a job that was interrupted are those of its last part. `parameters` are all weights that
-    the stage wrote, heads included. A manifest of an earlier version has no processor time and no memory.
+    the rule wrote, heads included. A manifest of an earlier version has no processor time and no memory.
     """
     import pandas as pd
 
@@ -42,15 +42,15 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
     groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for file in manifests:
         record = read_manifest(file)  # refuses a damaged one
-        job = record.spec["stage"], _name(record.spec["wildcards"])
+        job = record.spec["rule"], _name(record.spec["wildcards"])
         groups.setdefault(job, []).append({**record.whole, "parameters": _num_parameters(record.outputs)})
     lines: list[dict[str, Any]] = []
-    for (stage, name), records in groups.items():
+    for (rule, name), records in groups.items():
         on_gpu = [record for record in records if record["device"].startswith("cuda")]
         devices = sorted({record["device"] for record in records})
         lines.append(
             {
-                "stage": stage,
+                "rule": rule,
                 "name": name,
                 "jobs": len(records),
                 "parameters": records[0]["parameters"],
@@ -105,20 +105,20 @@ def _hours(records: Sequence[Mapping[str, Any]], key: str) -> str | None:
 
 
 def picture(frame: pd.DataFrame, settings: Any) -> Picture:
-    """A bar of wall time for each stage of each model and system, the ten longest."""
+    """A bar of wall time for each rule of each model and system, the ten longest."""
     from condenser.evaluate.figures._drawing import panels, styles
 
     measured = frame[frame["origin"] == "measured"].copy()
     measured["minutes"] = measured["seconds"].astype(float) / 60
     longest = measured.sort_values("minutes", ascending=False, kind="stable").head(10).iloc[::-1]
     drawn, (axis,) = panels(
-        [f"the longest of {len(measured)} stages"],
+        [f"the longest of {len(measured)} rules"],
         title=f"What {settings.table} took, {measured['collection'].iloc[0]}",
         x="minutes, one job after the other",
         y="",
         share_y=False,
     )
-    names = [f"{stage} {name}" for stage, name in zip(longest["stage"], longest["name"], strict=True)]
+    names = [f"{rule} {name}" for rule, name in zip(longest["rule"], longest["name"], strict=True)]
     bars = axis.barh(names, longest["minutes"], color=styles(1)[0]["color"])
     axis.bar_label(
         bars,

@@ -106,7 +106,7 @@ def _refuse_damaged(model: Path) -> dict[Path, str]:
     record = sound_manifest(Path(f"{model}{SUFFIX}"))
     for file, digest in record.outputs.items():
         if not file.is_file() or sha256_file(file) != digest:
-            raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['stage']}. Delete it.")
+            raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['rule']}. Delete it.")
     return record.outputs
 
 

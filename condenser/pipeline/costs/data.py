@@ -36,11 +36,11 @@ class Data:
     def __init__(self, jobs: Sequence[Job], tables: Tables, device: Device) -> None:
         self.tables, self.device = tables, device
         self.assumptions: list[str] = []
-        self._collects = {job.wildcards["dataset"]: job for job in jobs if job.stage == "collect"}
+        self._collects = {job.wildcards["dataset"]: job for job in jobs if job.rule == "collect"}
         self._unjudged = {
-            (job.wildcards["dataset"], job.wildcards["split"]): job for job in jobs if job.stage == "queries"
+            (job.wildcards["dataset"], job.wildcards["split"]): job for job in jobs if job.rule == "queries"
         }
-        self._tokens = [job for job in jobs if job.stage in ("tokens", "query_tokens") and job.manifest]
+        self._tokens = [job for job in jobs if job.rule in ("tokens", "query_tokens") and job.manifest]
         self._found = cache(self._find)
 
     def passages(self, job: Job) -> Texts:
@@ -62,13 +62,13 @@ class Data:
         return texts
 
     def num_examples(self, job: Job) -> float:
-        """Examples with negatives that a job of stage `examples` makes, or that a training reads."""
-        if job.stage != "examples":
-            return sum(self.num_examples(need) for need in job.needs if need.stage == "examples")
+        """Examples with negatives that a job of rule `examples` makes, or that a training reads."""
+        if job.rule != "examples":
+            return sum(self.num_examples(need) for need in job.needs if need.rule == "examples")
         if job.counts:
             return job.counts["examples"]
         system, share = job.wildcards["system"], 1.0  # negatives are drawn whether a positive is found or not
-        if any(need.stage == "download" for need in job.needs):
+        if any(need.rule == "download" for need in job.needs):
             share = self.tables.assumption("positive_found_files")
         elif system in job.config.recipe.negatives.positive_in_run:
             share = self.tables.assumption("positive_found_run")
@@ -89,14 +89,14 @@ class Data:
     def shape(self, job: Job) -> Shape:
         """The model that a job starts from; it has a head only where a pre-training left one."""
         model, head = job, 0
-        while model.stage != "checkpoint":
+        while model.rule != "checkpoint":
             model = _models_above(model)[0]
             settings = getattr(model.config, "model", None)
             with_head = getattr(settings, "new_head", None) or settings
             head = head or getattr(with_head, "num_head_layers", None) or 0
         shape = checkpoint_shape(model.config.model, self.tables)
         shape = replace(shape, on_cpu=self.device.kind == "cpu")
-        return replace(shape, num_head_layers=head) if job.stage == "pretrain" else shape
+        return replace(shape, num_head_layers=head) if job.rule == "pretrain" else shape
 
     def graph_memory(self, settings: Any, shape: Shape) -> float:
         """Bytes of graphs that a training with `gradient_cache` keeps (`condenser.train.pretrain`)."""
@@ -155,5 +155,5 @@ def checkpoint_shape(model: Any, tables: Tables) -> Shape:
 
 def _models_above(job: Job) -> list[Job]:
     """The jobs that make the models which a job starts from: among its inputs, else among theirs."""
-    made = [need for need in job.needs if need.stage in ("train", "pretrain", "checkpoint")]
+    made = [need for need in job.needs if need.rule in ("train", "pretrain", "checkpoint")]
     return made or [model for need in job.needs for model in _models_above(need)]

@@ -24,12 +24,12 @@ _NOMINAL_GPU = "A100"
 class Forecast:
     """Seconds of jobs: those of an earlier run with the same settings, else the plan's.
 
-    A plan is for a nominal machine. It is scaled by the jobs of the same stage that have run here, else by
+    A plan is for a nominal machine. It is scaled by the jobs of the same rule that have run here, else by
     all that have; as long as none has, it says nothing.
 
     >>> forecast = Forecast()
-    >>> for job, stage, seconds in [("a", "encode", 10.0), ("b", "encode", 30.0), ("c", "train", 5.0)]:
-    ...     forecast.plan(job, stage, seconds)
+    >>> for job, rule, seconds in [("a", "encode", 10.0), ("b", "encode", 30.0), ("c", "train", 5.0)]:
+    ...     forecast.plan(job, rule, seconds)
     >>> forecast.seconds("b")
     >>> forecast.took("a", 20.0)
     >>> forecast.seconds("b"), forecast.seconds("c")
@@ -40,9 +40,9 @@ class Forecast:
         self._planned: dict[str, tuple[str, float]] = {}
         self._measured: dict[str, float] = {}
 
-    def plan(self, job: str, stage: str, seconds: float) -> None:
+    def plan(self, job: str, rule: str, seconds: float) -> None:
         """Note what the plan says of a job."""
-        self._planned[job] = stage, seconds
+        self._planned[job] = rule, seconds
 
     def took(self, job: str, seconds: float) -> None:
         """Note what a job has taken."""
@@ -54,18 +54,18 @@ class Forecast:
             return self._measured[job]
         if job not in self._planned:
             return None
-        stage, planned = self._planned[job]
+        rule, planned = self._planned[job]
         ratios = self._ratios()
-        ratio = ratios.get(stage, ratios.get(""))
+        ratio = ratios.get(rule, ratios.get(""))
         return None if ratio is None else planned * ratio
 
     def _ratios(self) -> dict[str, float]:
-        """Measured seconds to planned ones, by stage and (under an empty name) of all."""
+        """Measured seconds to planned ones, by rule and (under an empty name) of all."""
         sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
         for job, measured in self._measured.items():
             if job in self._planned:
-                stage, planned = self._planned[job]
-                for name in (stage, ""):
+                rule, planned = self._planned[job]
+                for name in (rule, ""):
                     sums[name][0] += measured
                     sums[name][1] += planned
         return {name: measured / planned for name, (measured, planned) in sums.items() if planned > 0}
@@ -93,6 +93,6 @@ def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: s
         # of a rate or a size that the tables lack, the plan itself speaks
         with contextlib.suppress(ValueError, LookupError, OSError):
             if (work := work_of(job, data)) is not None:
-                seconds = sum(tables.seconds_by_rate(job.stage, work, machine, threads=threads).values())
-                planned.append((key_of(job.stage, job.wildcards), job.stage, seconds))
+                seconds = sum(tables.seconds_by_rate(job.rule, work, machine, threads=threads).values())
+                planned.append((key_of(job.rule, job.wildcards), job.rule, seconds))
     write_json(output, planned)

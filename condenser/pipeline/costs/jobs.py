@@ -24,7 +24,7 @@ class Job:
     is how long it took, if that was measured.
     """
 
-    stage: str
+    rule: str
     wildcards: dict[str, str]
     config: Settings
     needs: list[Job]
@@ -63,9 +63,9 @@ def described(
     places = {key_of(*name): place for place, name in enumerate(names)}
     jobs = []
     for name in names:
-        stage, wildcards, spec = *name, specs.spec(*name)
+        rule, wildcards, spec = *name, specs.spec(*name)
         needs = sorted(places[key_of(*need)] for need in specs.needs(*name))
-        job = {"stage": stage, "wildcards": wildcards, "config": spec["config"], "needs": needs}
+        job = {"rule": rule, "wildcards": wildcards, "config": spec["config"], "needs": needs}
         if is_counted:
             job |= finished(specs.manifest(*name), specs.benchmark(*name) if is_timed else None, spec=spec)
         jobs.append(job)

@@ -10,10 +10,10 @@ from typing import Any
 from condenser import kinds
 from condenser.files import atomic_write
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.pipeline.costs import stages
+from condenser.pipeline.costs import rules
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job
-from condenser.pipeline.costs.stages import Work
+from condenser.pipeline.costs.rules import Work
 from condenser.pipeline.costs.tables import Device, Rate, Tables
 from condenser.systems import FOLDER as SYSTEMS
 
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 _AMOUNTS = ("tokens", "flops", "bytes_on_disk", "memory_bytes")
 _RANGE = ("seconds_low", "seconds_high")
 _SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds", *_RANGE)
-COLUMNS = ("stage", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption", *_RANGE, "rates")
+COLUMNS = ("rule", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption", *_RANGE, "rates")
 _TOLD = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
 _FORMATS = {"flops": "{:.4g}", **dict.fromkeys(("seconds", *_RANGE), "{:.1f}")}
 _BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
@@ -42,19 +42,19 @@ def make_plan(
     data, groups = Data(jobs, tables, device), defaultdict(list)
     for job in jobs:
         told = [job.wildcards[name] for name in _TOLD if job.wildcards.get(name, dataset) != dataset]
-        groups[" ".join([job.stage, *told])].append(_row(job, data, threads=threads))
+        groups[" ".join([job.rule, *told])].append(_row(job, data, threads=threads))
     rows = [_sum(name, group) for name, group in groups.items()]
-    lacks = ", ".join(row["stage"] for row in rows if row["seconds"] is None)
+    lacks = ", ".join(row["rule"] for row in rows if row["seconds"] is None)
     return [*rows, {**_sum("total", rows), "assumption": f"lacks the seconds of {lacks}" if lacks else ""}]
 
 
 def work_of(job: Job, data: Data) -> Work | None:
-    """The amounts of a job's work (`condenser.pipeline.costs.stages`); None where its kind has no `cost`."""
+    """The amounts of a job's work (`condenser.pipeline.costs.rules`); None where its kind has no `cost`."""
     kind = None
     for folder, noun, key in ((SYSTEMS, "system", "kind"), (OBJECTIVES, "model", "objective")):
         if hasattr(job.config, noun):
             kind = kinds.load(folder, getattr(getattr(job.config, noun), key))
-    cost = getattr(stages, job.stage, None) or getattr(kind, "cost", None)
+    cost = getattr(rules, job.rule, None) or getattr(kind, "cost", None)
     return None if cost is None else cost(job, data)
 
 
@@ -98,11 +98,11 @@ def _row(job: Job, data: Data, *, threads: int) -> Row:
     row: Row = dict.fromkeys(COLUMNS) | {"jobs": 1, "device": data.device.name, "seconds": job.seconds}
     row |= {"basis": "unknown" if job.seconds is None else "measured", "assumption": "", "rates": {}}
     if job.seconds is not None:
-        row |= dict.fromkeys(_RANGE, job.seconds) | {"rates": {("measured", job.stage): job.seconds}}
+        row |= dict.fromkeys(_RANGE, job.seconds) | {"rates": {("measured", job.rule): job.seconds}}
     if work is None:
         return row
     if job.seconds is None:
-        row["rates"] = data.tables.seconds_by_rate(job.stage, work, data.device, threads=threads)
+        row["rates"] = data.tables.seconds_by_rate(job.rule, work, data.device, threads=threads)
         row["seconds"] = sum(row["rates"].values())
         row["basis"] = "assumed" if data.assumptions else "counted"
         ends = data.tables.seconds_range(row["rates"], sizes_assumed=bool(data.assumptions))
@@ -117,7 +117,7 @@ def _sum(name: str, rows: Sequence[Row]) -> Row:
     """Several rows as one, without what is unknown."""
     known = {column: [row[column] for row in rows if row[column] is not None] for column in COLUMNS}
     return {
-        "stage": name,
+        "rule": name,
         **{column: sum(known[column]) if known[column] else None for column in ("jobs", *_SUMMED)},
         "memory_bytes": max(known["memory_bytes"], default=None),
         "device": rows[0]["device"],

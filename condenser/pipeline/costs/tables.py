@@ -12,12 +12,12 @@ from condenser.evaluate import published
 from condenser.pipeline.costs.arithmetic import Shape
 
 Row = dict[str, str]
-Rate = tuple[str, str]  # basis (measured, scaled or stated), then stage, kind and unit
+Rate = tuple[str, str]  # basis (measured, scaled or stated), then rule, kind and unit
 # Columns of the key, which come first.
 _NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3, "spreads": 2}
 _PEAKS = {"flops": "flops_per_s", "fp32_flops": "fp32_flops_per_s"}
 _PEAKS |= {"graph_bytes": "bytes_per_s", "update_bytes": "bytes_per_s"}
-_TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most stages
+_TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most rules
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ class Tables:
         return own or self.row("spreads", f"{basis} *")
 
     def seconds_by_rate(
-        self, stage: str, work: Mapping[str, Any], device: Device, *, threads: int
+        self, rule: str, work: Mapping[str, Any], device: Device, *, threads: int
     ) -> dict[Rate, float]:
         """The time of one job, by rate: its start, then each kind of its work, one after the other.
 
         A rate is `measured` on this very device, or `scaled` from another one, or only `stated`.
 
-        A row of the stage wins over a row of all stages (`*`). Where a device has a peak rate, the row has
+        A row of the rule wins over a row of all rules (`*`). Where a device has a peak rate, the row has
         the share of it that is reached. Other rates grow with the threads they were measured with, if not 0.
 
         Raises:
@@ -108,16 +108,16 @@ class Tables:
         """
         seconds: dict[Rate, float] = defaultdict(float)
         for unit, amount in {"jobs": 1, **work}.items():
-            keys = (f"{stage} {device.kind}", f"{stage} host", f"* {device.kind}")
+            keys = (f"{rule} {device.kind}", f"{rule} host", f"* {device.kind}")
             row = next(filter(None, (self._tables["rates"].get(f"{key} {unit}") for key in keys)), None)
             if row is not None:
                 peak = getattr(device, _PEAKS[unit]) if unit in _PEAKS else 1.0
                 speed = float(row["rate"]) * peak * threads / (int(row["threads"]) or threads)
-                key = " ".join([row["stage"], row["kind"], unit])
+                key = " ".join([row["rule"], row["kind"], unit])
                 seconds[_basis(row["measured_on"], device), key] += amount / speed
             elif unit not in _TIMELESS:
                 raise ValueError(
-                    f"rates.tsv: expected a rate of {unit} of stage {stage} on a {device.kind}, got none. "
+                    f"rates.tsv: expected a rate of {unit} of rule {rule} on a {device.kind}, got none. "
                     "Add it."
                 )
         return seconds

@@ -33,7 +33,7 @@ def made(
     queries: list[str] | None = None,
     **options,
 ) -> tuple[dict[str, TrainExample], dict[str, int]]:
-    """Examples by query, and the counts, from files as the stages write them."""
+    """Examples by query, and the counts, from files as the rules write them."""
     rows = (
         ScoredDoc(query, doc, float(-rank)) for query, docs in run.items() for rank, doc in enumerate(docs)
     )

@@ -133,15 +133,15 @@ def losses(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     return settings_of("loss_curve", [row("BERT", *curves)], table="table2", epochs=2, updates=2), files
 
 
-def manifest(folder: Path, name: str, stage: str, wildcards: dict[str, str], **changes: Any) -> Path:
+def manifest(folder: Path, name: str, rule: str, wildcards: dict[str, str], **changes: Any) -> Path:
     """A real manifest of a result of one file of weights, or of a text, with times of our choice."""
-    result = folder / (f"{name}.safetensors" if stage in ("pretrain", "train") else f"{name}.txt")
+    result = folder / (f"{name}.safetensors" if rule in ("pretrain", "train") else f"{name}.txt")
     if result.suffix == ".safetensors":
         save_file({"a": np.zeros((2, 3), np.float32), "b": np.zeros(4, np.float32)}, result)
     else:
         result.write_text("a result")
     path = folder / f"{name}.manifest.json"
-    Manifest(path, {"stage": stage, "wildcards": wildcards}, inputs=[]).write(outputs=[result], counts={})
+    Manifest(path, {"rule": rule, "wildcards": wildcards}, inputs=[]).write(outputs=[result], counts={})
     record = {key: value for key, value in read_json(path).items() if key != "sha256"}
     write_json(path, sealed({**record, **changes}))
     return path
@@ -284,10 +284,10 @@ def test_a_training_without_updates_is_refused_by_name(tmp_path: Path) -> None:
         table_of(settings, files)
 
 
-def test_costs_are_sums_over_the_jobs_of_a_stage_and_published_ones_say_so(tmp_path: Path) -> None:
+def test_costs_are_sums_over_the_jobs_of_a_rule_and_published_ones_say_so(tmp_path: Path) -> None:
     table = table_of(*jobs(tmp_path))
     pretrained, encoded = table.iloc[0], table.iloc[1]
-    assert (pretrained["stage"], pretrained["name"], pretrained["jobs"]) == ("pretrain", "m", 2)
+    assert (pretrained["rule"], pretrained["name"], pretrained["jobs"]) == ("pretrain", "m", 2)
     assert pretrained["parameters"] == 2 * 3 + 4
     assert float(pretrained["seconds"]) == 7200
     assert float(pretrained["gpu_hours"]) == 8.0  # 2 jobs of an hour on 4 GPUs
@@ -320,7 +320,7 @@ def test_a_manifest_of_an_earlier_version_leaves_cells_empty(tmp_path: Path) -> 
 def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
     settings, (first, *_) = jobs(tmp_path)
     first.write_text(first.read_text().replace("3600", "7200"))
-    with pytest.raises(ValueError, match="its bytes are not those that its stage wrote"):
+    with pytest.raises(ValueError, match="its bytes are not those that its rule wrote"):
         table_of(settings, [first, costs.PUBLISHED])
 
 

@@ -41,8 +41,8 @@ def test_no_time_left_is_told_before_anything_is_known() -> None:
 
 def test_the_time_left_is_the_plans_scaled_by_what_has_run() -> None:
     clock, forecast = Clock(), Forecast()
-    for job, stage, seconds in [("a", "encode", 10.0), ("b", "encode", 20.0), ("c", "train", 100.0)]:
-        forecast.plan(job, stage, seconds)
+    for job, rule, seconds in [("a", "encode", 10.0), ("b", "encode", 20.0), ("c", "train", 100.0)]:
+        forecast.plan(job, rule, seconds)
     board = board_of({key: Job(key, "x") for key in "abc"}, clock, forecast)
     assert board.start("a") == "started a"
     clock.now += 30
@@ -114,7 +114,7 @@ def test_what_a_program_says_cannot_move_the_cursor(tmp_path: Path) -> None:
 @pytest.mark.parametrize("height", range(3, 40))
 def test_the_screen_never_has_more_lines_than_the_terminal(height: int) -> None:
     clock = Clock()
-    jobs = {str(number): Job(f"job {number}", f"stage{number % 18}") for number in range(60)}
+    jobs = {str(number): Job(f"job {number}", f"rule{number % 18}") for number in range(60)}
     board = board_of(jobs, clock)
     for number in range(30):
         board.start(str(number))
@@ -124,18 +124,18 @@ def test_the_screen_never_has_more_lines_than_the_terminal(height: int) -> None:
     assert len(lines) <= height
     assert lines[0][1].startswith("results/d/table2.tsv   00:00, 23 of 60 jobs done")
     if height >= 26:  # room for all
-        assert sum(text.startswith("stage") for _, text in lines) == 18
+        assert sum(text.startswith("rule") for _, text in lines) == 18
         assert ("running", "and 3 more jobs") in lines
 
 
-def test_where_there_is_no_room_finished_stages_share_a_line() -> None:
-    board = board_of({str(number): Job(str(number), f"stage{number}") for number in range(20)}, Clock())
+def test_where_there_is_no_room_finished_rules_share_a_line() -> None:
+    board = board_of({str(number): Job(str(number), f"rule{number}") for number in range(20)}, Clock())
     for number in range(15):
         board.start(str(number))
         board.finish(str(number))
     lines = board.lines(10)
     assert lines[2][0] == "done" and lines[2][1].startswith("done: stage0, stage1, ")
-    assert [text.split()[0] for _, text in lines[3:]] == [f"stage{number}" for number in range(15, 20)]
+    assert [text.split()[0] for _, text in lines[3:]] == [f"rule{number}" for number in range(15, 20)]
 
 
 def test_a_failed_job_waits_and_may_start_again() -> None:
@@ -151,7 +151,7 @@ def test_a_failed_job_waits_and_may_start_again() -> None:
     assert board.end() == "1 of 1 jobs done in 01:47"
 
 
-def test_the_last_line_names_the_longest_stages() -> None:
+def test_the_last_line_names_the_longest_rules() -> None:
     clock = Clock()
     board = board_of({"a": Job("a", "train"), "b": Job("b", "encode"), "c": Job("c", "table")}, clock)
     for job, seconds in {"a": 5, "b": 60, "c": 0.1}.items():
@@ -161,7 +161,7 @@ def test_the_last_line_names_the_longest_stages() -> None:
     assert board.end() == "3 of 3 jobs done in 01:05; encode 01:00, train 00:05"
 
 
-SPEC = {"stage": "table", "config": {"seed": 1}, "code": "old"}
+SPEC = {"rule": "table", "config": {"seed": 1}, "code": "old"}
 
 
 @pytest.fixture
@@ -185,9 +185,9 @@ def test_a_job_takes_as_long_as_before_if_its_settings_are_the_same(ran_before: 
 def test_the_plan_of_each_job_is_written_in_order_unless_none_is_known(root: Path, tmp_path: Path) -> None:
     compute = {"threads": 2, "device": "cpu", "precision": "fp32"}
     jobs = [
-        {"stage": "subset", "wildcards": {"dataset": "d"}, "config": {"compute": compute}, "needs": []},
-        {"stage": "figure", "wildcards": {"dataset": "d"}, "config": {}, "needs": [0]},
-        {"stage": "table", "wildcards": {"dataset": "d"}, "config": {}, "needs": [0]},
+        {"rule": "subset", "wildcards": {"dataset": "d"}, "config": {"compute": compute}, "needs": []},
+        {"rule": "figure", "wildcards": {"dataset": "d"}, "config": {}, "needs": [0]},
+        {"rule": "table", "wildcards": {"dataset": "d"}, "config": {}, "needs": [0]},
     ]
     (tmp_path / "jobs.json").write_text(canonical_json(jobs))
     tables = root / "condenser" / "pipeline" / "costs" / "tables"
@@ -198,7 +198,7 @@ def test_the_plan_of_each_job_is_written_in_order_unless_none_is_known(root: Pat
     forecast = Forecast()
     for planned in json.loads((tmp_path / "out.json").read_text()):
         forecast.plan(*planned)
-    subset, figure, table = (key_of(job["stage"], job["wildcards"]) for job in jobs)
+    subset, figure, table = (key_of(job["rule"], job["wildcards"]) for job in jobs)
     forecast.took(subset, 0.5)  # the machine of the plan
     assert [forecast.seconds(key) for key in (figure, table)] == [None, 0.625]
     forecast.took(subset, 1.0)

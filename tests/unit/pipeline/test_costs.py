@@ -135,21 +135,21 @@ def tiny(tiny_run: tuple[Path, list[Job]]) -> list[Job]:
 def plan(
     jobs: list[Job], device: Device = H200, *, dataset: str = "tiny", threads: int = 1
 ) -> dict[str, Row]:
-    """The rows of a plan by their stage."""
+    """The rows of a plan by their rule."""
     rows = make_plan(jobs, dataset, tables=tables, device=device, threads=threads)
-    return {row["stage"]: row for row in rows}
+    return {row["rule"]: row for row in rows}
 
 
-def only(jobs: list[Job], stage: str, **wildcards: str) -> Job:
-    (job,) = [job for job in jobs if job.stage == stage and wildcards.items() <= job.wildcards.items()]
+def only(jobs: list[Job], rule: str, **wildcards: str) -> Job:
+    (job,) = [job for job in jobs if job.rule == rule and wildcards.items() <= job.wildcards.items()]
     return job
 
 
-def changed(jobs: list[Job], stage: str, model: str, **settings: Any) -> list[Job]:
+def changed(jobs: list[Job], rule: str, model: str, **settings: Any) -> list[Job]:
     """The jobs with other settings of a model."""
     jobs = deepcopy(jobs)
     for job in jobs:
-        if (job.stage, job.wildcards.get("model")) == (stage, model):
+        if (job.rule, job.wildcards.get("model")) == (rule, model):
             vars(job.config.model).update(settings)
     return jobs
 
@@ -447,7 +447,7 @@ def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation
 
 def test_no_objective_lacks_a_cost(adapt: list[Job]) -> None:
     rows = plan(adapt, dataset="msmarco")
-    trained = {job.config.model.objective for job in adapt if job.stage == "pretrain"}
+    trained = {job.config.model.objective for job in adapt if job.rule == "pretrain"}
     assert trained == set(kinds.names("objectives")) - {"checkpoint"}
     assert {row["basis"] for row in rows.values()} <= {"assumed", "counted"}
 
@@ -519,8 +519,8 @@ EPYC = Device("an EPYC", "cpu", "bf16", 4.92e11, 6.2e9, 25e9, 1.09e11)
 def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(load: Load, tmp_path: Path) -> None:
     jobs = read_own_jobs(load().write_plan_of("msmarco", "table2", tmp_path))
     rows = plan(jobs, THAT_MACHINE, dataset="msmarco")
-    for stage, seconds in MEASURED_S.items():
-        assert seconds / 1.5 < rows[stage]["seconds"] < seconds * 1.5, stage
+    for rule, seconds in MEASURED_S.items():
+        assert seconds / 1.5 < rows[rule]["seconds"] < seconds * 1.5, rule
 
 
 @pytest.mark.parametrize(
@@ -533,9 +533,9 @@ def test_what_was_measured_lies_in_the_range_of_the_rates(
     """Also without the factor for assumed sizes; and the point estimate lies in it too."""
     jobs = read_own_jobs(load().write_plan_of("msmarco", "table2", tmp_path))
     rows = plan(jobs, device, dataset="msmarco")
-    for stage, seconds in measured.items():
-        low, high = tables.seconds_range(rows[stage]["rates"], sizes_assumed=False)
-        assert low < seconds < high and low < rows[stage]["seconds"] < high, stage
+    for rule, seconds in measured.items():
+        low, high = tables.seconds_range(rows[rule]["rates"], sizes_assumed=False)
+        assert low < seconds < high and low < rows[rule]["seconds"] < high, rule
     trained = rows["pretrain condenser"]["rates"]
     assert trained[basis, "* cpu flops"] > trained["stated", "* cpu layers"] > 0
 
@@ -588,12 +588,12 @@ def test_each_rate_says_where_it_was_measured_or_that_it_is_stated() -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpu", "cpu"])
-def test_every_stage_has_a_cost_and_every_rate_a_stage(tiny: list[Job], paper: list[Job], kind: str) -> None:
+def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: list[Job], kind: str) -> None:
     device = replace(H200, kind=kind)
     rows = [*plan(tiny, device).values(), *plan(paper, device, dataset="msmarco").values()]
     assert all(row["seconds"] > 0 and row["memory_bytes"] > 0 for row in rows)
     assert {row["basis"] for row in rows} == {"assumed", "counted"}
-    stages = {job.stage for job in [*tiny, *paper]} | {
+    rules = {job.rule for job in [*tiny, *paper]} | {
         "subset",
         "rerank",
         "ensemble",
@@ -602,7 +602,7 @@ def test_every_stage_has_a_cost_and_every_rate_a_stage(tiny: list[Job], paper: l
         "sentence_metrics",
     }  # not in table2
     rates = (TABLES / "rates.tsv").read_text().splitlines()[1:]
-    assert {line.split("\t")[0] for line in rates} - {"*"} <= stages
+    assert {line.split("\t")[0] for line in rates} - {"*"} <= rules
 
 
 @pytest.mark.parametrize(
@@ -624,7 +624,7 @@ def test_sentence_tasks_have_a_plan(
 
 def test_the_total_sums_what_adds_up_and_takes_the_largest_memory(tiny: list[Job]) -> None:
     *rows, total = plan(tiny).values()
-    assert total["stage"] == "total" and total["jobs"] == len(tiny)
+    assert total["rule"] == "total" and total["jobs"] == len(tiny)
     for column in ("tokens", "flops", "bytes_on_disk", "seconds"):
         assert total[column] == pytest.approx(sum(row[column] for row in rows))
     assert total["memory_bytes"] == max(row["memory_bytes"] for row in rows)
@@ -646,7 +646,7 @@ def test_a_kind_without_a_cost_is_unknown_and_the_total_says_so(
 
 def test_shards_make_more_jobs_of_the_same_work(tiny: list[Job]) -> None:
     two = plan(tiny)["encode cocondenser-round1 seed42"]
-    kept = [job for job in tiny if job.stage != "encode" or job.wildcards["shard"] == "0-of-2"]
+    kept = [job for job in tiny if job.rule != "encode" or job.wildcards["shard"] == "0-of-2"]
     only(kept, "encode", system="cocondenser-round1").wildcards["shard"] = "0-of-1"
     one = plan(kept)["encode cocondenser-round1 seed42"]
     assert (two["jobs"], one["jobs"]) == (2, 1)
@@ -704,17 +704,17 @@ def made(tiny: list[Job], shards: TokenShards) -> list[Job]:
     """The tiny jobs, when collection, tokens and BM25's examples have been made."""
     counts = {"collect": {"passages": 700, "queries": {"train": 90, "dev": 30}}, "examples": {"examples": 77}}
     for job in tiny:
-        if job.stage in ("collect", "tokens", "examples") and job.wildcards.get("system", "bm25") == "bm25":
+        if job.rule in ("collect", "tokens", "examples") and job.wildcards.get("system", "bm25") == "bm25":
             number = int(job.wildcards.get("shard", "0")[0])
             manifest = f"{shards.prefixes[number]}.manifest.json"
-            job.manifest, job.counts = manifest, counts.get(job.stage, {})
+            job.manifest, job.counts = manifest, counts.get(job.rule, {})
     return tiny
 
 
 def test_counts_take_the_place_of_assumptions(made: list[Job], shards: TokenShards) -> None:
     rows = plan(made)
-    for stage in ("tokens backbone", "pretrain condenser", "encode cocondenser-round1 seed42"):
-        assert rows[stage]["basis"] == "counted", stage
+    for rule in ("tokens backbone", "pretrain condenser", "encode cocondenser-round1 seed42"):
+        assert rows[rule]["basis"] == "counted", rule
     assert rows["tokens backbone"]["tokens"] == pytest.approx(shards.row_starts[-1])
     written = sum(np.load(file).nbytes for prefix in shards.prefixes for file in shard_files(prefix))
     assert rows["tokens backbone"]["bytes_on_disk"] == pytest.approx(written)
@@ -746,7 +746,7 @@ def test_measured_seconds_take_the_place_of_planned_ones(made: list[Job]) -> Non
 
 
 def test_only_what_todays_spec_made_is_finished(tmp_path: Path) -> None:
-    result, spec = tmp_path / "data.txt", {"stage": "collect", "wildcards": {"dataset": "d"}}
+    result, spec = tmp_path / "data.txt", {"rule": "collect", "wildcards": {"dataset": "d"}}
     path, benchmark = str(tmp_path / "data.manifest.json"), tmp_path / "collect.tsv"
     benchmark.write_text("s\th:m:s\tmax_rss\n3.0974\t0:00:03\t77.76\n")
 
@@ -779,7 +779,7 @@ def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
         "* cpu layers 10 0 nothing",
     ]
     rates += ["encode host hits 4 2 A", "encode host rows 4 0 A"]  # hits: twice as many on four threads
-    lines = ["stage kind unit rate threads measured_on source", *(f"{line} here" for line in rates)]
+    lines = ["rule kind unit rate threads measured_on source", *(f"{line} here" for line in rates)]
     (tmp_path / "rates.tsv").write_text("\n".join(lines).replace(" ", "\t") + "\n")
     rated, device = Tables(tmp_path), replace(THAT_MACHINE, flops_per_s=100.0)
     work = {"flops": 100.0, "layers": 30.0, "hits": 16.0, "rows": 2.0, "tokens": 5.0, "note": "no work"}
@@ -787,7 +787,7 @@ def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
     expected = {("scaled", "* cpu jobs"): 1 / 2, ("measured", "encode cpu flops"): 100 / 50}
     expected |= {("stated", "* cpu layers"): 30 / 10, ("scaled", "encode host hits"): 16 / 8}
     assert seconds == pytest.approx({**expected, ("scaled", "encode host rows"): 2 / 4})
-    with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of stage merge on a cpu"):
+    with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of rule merge on a cpu"):
         rated.seconds_by_rate("merge", {"hits": 1.0}, device, threads=4)
 
 

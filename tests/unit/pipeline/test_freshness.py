@@ -11,7 +11,7 @@ from condenser.files import read_json
 from condenser.manifest import Manifest, sealed
 from condenser.pipeline.freshness import Freshness, accept, differences, edits
 
-SPEC = {"stage": "tokens", "wildcards": {"dataset": "d"}, "config": {"shards": 1}, "code": {}, "lineage": {}}
+SPEC = {"rule": "tokens", "wildcards": {"dataset": "d"}, "config": {"shards": 1}, "code": {}, "lineage": {}}
 EDITED = {**SPEC, "config": {"shards": 2}}
 
 
@@ -33,14 +33,14 @@ def test_a_changed_setting_is_named_and_nothing_where_none_is(tmp_path: Path) ->
     assert changes(result, EDITED) == ["setting shards of tokens: 1 -> 2"]
 
 
-def test_edits_are_said_once_with_their_stages_and_without_what_follows_from_them() -> None:
-    def spec(stage: str, seed: int, torch: str, above: str) -> dict[str, Any]:
-        config = {"seed": seed, "label": f"a of {stage}: b"}
-        return {"stage": stage, "config": config, "versions": {"torch": torch}, "lineage": {"tokens": above}}
+def test_edits_are_said_once_with_their_rules_and_without_what_follows_from_them() -> None:
+    def spec(rule: str, seed: int, torch: str, above: str) -> dict[str, Any]:
+        config = {"seed": seed, "label": f"a of {rule}: b"}
+        return {"rule": rule, "config": config, "versions": {"torch": torch}, "lineage": {"tokens": above}}
 
     changed = [
-        (stage, differences(spec(stage, 1, "2.0", "abc"), spec(stage, 2, "2.1", "def")))
-        for stage in ("pretrain", "train", "train")
+        (rule, differences(spec(rule, 1, "2.0", "abc"), spec(rule, 2, "2.1", "def")))
+        for rule in ("pretrain", "train", "train")
     ]
     changed.append(("search", differences(spec("search", 1, "2.0", "abc"), spec("search", 1, "2.0", "def"))))
     changed.append(("table", ["x.tsv has no manifest"]))

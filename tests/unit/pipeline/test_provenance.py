@@ -26,7 +26,7 @@ from condenser.pipeline.provenance import (
 )
 from condenser.pipeline.verify import results_digest
 
-# stage, what it writes, what it reads: in the order of the pipeline
+# rule, what it writes, what it reads: in the order of the pipeline
 JOBS = [
     ("collect", "results/d/data/collection.jsonl", ["mine/corpus.jsonl"]),
     ("bm25_index", "results/d/bm25/index/_0.si", ["results/d/data/collection.jsonl"]),
@@ -43,7 +43,7 @@ MANIFESTS = {
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Run the jobs in a folder of this name; `other` are texts by stage that replace theirs."""
+    """Run the jobs in a folder of this name; `other` are texts by rule that replace theirs."""
 
     def run(folder: str, **other: str) -> None:
         place = tmp_path / folder
@@ -51,17 +51,17 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]
         monkeypatch.chdir(place)
         Path("mine/corpus.jsonl").write_text("{}\n")
         Path("Snakefile").write_text("rule all:\n")
-        for stage, output, inputs in JOBS:
+        for rule, output, inputs in JOBS:
             spec = {
-                "stage": stage,
+                "rule": rule,
                 "wildcards": {"dataset": "d"},
                 "config": {},
                 "versions": {"numpy": "2"},
                 "code": {"a": "1"},
             }
-            manifest = Manifest(MANIFESTS[stage], spec, inputs=inputs)
+            manifest = Manifest(MANIFESTS[rule], spec, inputs=inputs)
             Path(output).parent.mkdir(parents=True, exist_ok=True)
-            Path(output).write_text(other.get(stage, f"of {stage}\n"))
+            Path(output).write_text(other.get(rule, f"of {rule}\n"))
             manifest.write(outputs=[output], counts={})
 
     return run
@@ -130,7 +130,7 @@ def test_each_job_is_an_action_of_its_program_on_files_named_by_digest(make: Cal
     assert run["startTime"] <= action["startTime"] <= action["endTime"] <= run["endTime"]
     controls = [one for one in graph.values() if one["@type"] == "ControlAction"]
     assert len(controls) == len(JOBS)
-    assert [graph[f"#step/{stage}"]["position"] for stage in MANIFESTS] == ["1", "2", "3", "4"]
+    assert [graph[f"#step/{rule}"]["position"] for rule in MANIFESTS] == ["1", "2", "3", "4"]
 
 
 def test_the_digest_is_that_of_all_results_whatever_their_order_and_the_index(
@@ -138,13 +138,13 @@ def test_the_digest_is_that_of_all_results_whatever_their_order_and_the_index(
 ) -> None:
     make("a")
     digest = crate()
-    jobs = [(run.spec["stage"], run.outputs) for run in read_runs(map(Path, MANIFESTS.values()))]
+    jobs = [(run.spec["rule"], run.outputs) for run in read_runs(map(Path, MANIFESTS.values()))]
     assert digest_of(reversed(jobs)) == digest == graph_of("c.zip")["#digest"]["value"]
     # by hand: SHA-256 of the JSON of sorted pairs
     pairs = sorted(
-        [output, hashlib.sha256(f"of {stage}\n".encode()).hexdigest()]
-        for stage, output, _ in JOBS
-        if stage != "bm25_index"
+        [output, hashlib.sha256(f"of {rule}\n".encode()).hexdigest()]
+        for rule, output, _ in JOBS
+        if rule != "bm25_index"
     )
     assert digest == hashlib.sha256(json.dumps(pairs, separators=(",", ":")).encode()).hexdigest()
     assert results_digest(Path("results")) == digest
@@ -220,8 +220,8 @@ def test_a_job_cannot_pass_by_calling_itself_a_figure(make: Callable[..., None])
     assert compare(record) == (3, None)  # the bytes of the index differ each time
     make("b", train="others\n")
     for job in record["jobs"]:
-        job["stage"] = "figure"
-    assert compare(record) == (0, "figure d: results/d/data.manifest.json is of the stage collect here")
+        job["rule"] = "figure"
+    assert compare(record) == (0, "figure d: results/d/data.manifest.json is of the rule collect here")
 
 
 @pytest.mark.parametrize("forge", [list, lambda jobs: jobs[1:2]])  # none, or one that differs each time
@@ -231,7 +231,7 @@ def test_nothing_compared_is_not_the_same_results(
     make("a")
     record = record_of_runs(read_runs(map(Path, MANIFESTS.values())))
     jobs = forge(record["jobs"]) if forge is not list else []
-    digest = digest_of((job["stage"], job["outputs"]) for job in jobs)
+    digest = digest_of((job["rule"], job["outputs"]) for job in jobs)
     Path("r.json").write_text(json.dumps({"digest": digest, "jobs": jobs}))
     Path("current.json").write_text(
         json.dumps({path: {"place": path, "changes": []} for path in MANIFESTS.values()})
@@ -247,7 +247,7 @@ def test_nothing_compared_is_not_the_same_results(
 @pytest.mark.parametrize(
     "changes",
     [
-        {"stage": "\x1b]0;owned\x07"},
+        {"rule": "\x1b]0;owned\x07"},
         {"wildcards": {"dataset": "\x1b[2J"}},
         {"wildcards": {"dataset": 3}},
         {"outputs": {"results/\x1b[31m": "0"}},
@@ -259,8 +259,8 @@ def test_nothing_compared_is_not_the_same_results(
 def test_names_of_a_foreign_crate_reach_neither_the_terminal_nor_other_folders(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
-    job = {"stage": "table", "wildcards": {}, "manifest": "results/a.manifest.json", "outputs": {}} | changes
-    digest = digest_of([(job["stage"], job["outputs"])])
+    job = {"rule": "table", "wildcards": {}, "manifest": "results/a.manifest.json", "outputs": {}} | changes
+    digest = digest_of([(job["rule"], job["outputs"])])
     (tmp_path / "r.json").write_text(json.dumps({"digest": digest, "jobs": [job]}))
     with pytest.raises(ValueError, match="expected a crate of this workflow") as error:
         read_record(tmp_path / "r.json")
@@ -284,7 +284,7 @@ def test_a_member_of_any_size_is_not_read(tmp_path: Path, monkeypatch: pytest.Mo
         ("{}", "got something else ('jobs')"),
         ("no JSON", "got something else"),
         ('{"digest": "0", "jobs": []}', "got one whose digest is not that of its jobs"),
-        ('{"digest": "0", "jobs": [{"stage": 3}]}', "got something else"),
+        ('{"digest": "0", "jobs": [{"rule": 3}]}', "got something else"),
     ],
 )
 def test_what_is_no_record_is_refused_in_one_line(tmp_path: Path, content: str, said: str) -> None:

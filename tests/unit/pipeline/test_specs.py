@@ -13,7 +13,7 @@ import yaml
 from condenser.config import validated
 from condenser.files import sha256_file
 from condenser.pipeline.freshness import differences
-from condenser.pipeline.specs import Specs, Stage
+from condenser.pipeline.specs import Rule, Specs
 
 Wildcards = dict[str, str]
 
@@ -23,32 +23,32 @@ def specs(
     *,
     inputs: dict[str, list[str]] | None = None,
     cache: Path | None = None,
-    stages: dict[str, Stage] | None = None,
+    rules: dict[str, Rule] | None = None,
     **blocks: Any,
 ) -> Specs:
-    """The specs of the default configuration, with other blocks; by stage, the inputs of its jobs.
+    """The specs of the default configuration, with other blocks; by rule, the inputs of its jobs.
 
     The file `STAGE/NAME` is made by the job STAGE of the data set of that name.
     """
     config = validated(yaml.safe_load((root / "config.yaml").read_text()))
     config.__dict__.update(blocks)
-    known = {"collect", "tokens", "encode", "search", "subset", *(stages or {})}
+    known = {"collect", "tokens", "encode", "search", "subset", *(rules or {})}
 
     def owner(file: str) -> tuple[str, Wildcards] | None:
-        stage, _, dataset = file.partition("/")
-        return (stage, {"dataset": dataset}) if stage in known else None
+        rule, _, dataset = file.partition("/")
+        return (rule, {"dataset": dataset}) if rule in known else None
 
     made = Specs(
         config,
         root=root,
-        inputs=lambda stage, wildcards: (inputs or {}).get(stage, []),
+        inputs=lambda rule, wildcards: (inputs or {}).get(rule, []),
         owner=owner,
-        manifest=lambda stage, wildcards: f"{stage}.manifest.json",
-        benchmark=lambda stage, wildcards: None,
+        manifest=lambda rule, wildcards: f"{rule}.manifest.json",
+        benchmark=lambda rule, wildcards: None,
         digest_cache=cache or Path("nothing is read"),
     )
-    for stage in known:
-        made.stages[stage] = (stages or {}).get(stage, Stage())
+    for rule in known:
+        made.rules[rule] = (rules or {}).get(rule, Rule())
     return made
 
 
@@ -56,7 +56,7 @@ SYSTEM = {"dataset": "msmarco", "system": "condenser-round1", "variant": "seed42
 
 
 @pytest.mark.parametrize(
-    ("stage", "wildcards"),
+    ("rule", "wildcards"),
     [
         ("tokens", {"dataset": "msmarco", "model": "backbone"}),
         ("encode", SYSTEM),
@@ -64,14 +64,14 @@ SYSTEM = {"dataset": "msmarco", "system": "condenser-round1", "variant": "seed42
     ],
 )
 def test_a_shard_of_another_number_of_shards_is_no_job_of_the_configuration(
-    root: Path, stage: str, wildcards: Wildcards
+    root: Path, rule: str, wildcards: Wildcards
 ) -> None:
-    assert specs(root, shards=2).spec(stage, {**wildcards, "shard": "1-of-2"})["stage"] == stage
+    assert specs(root, shards=2).spec(rule, {**wildcards, "shard": "1-of-2"})["rule"] == rule
     three = specs(root, shards=3)
-    assert three.spec(stage, {**wildcards, "shard": "2-of-3"})["stage"] == stage
+    assert three.spec(rule, {**wildcards, "shard": "2-of-3"})["rule"] == rule
     for shard in ("0-of-2", "3-of-3", "00-of-3"):
         with pytest.raises(LookupError, match=f"expected a shard from 0-of-3 to 2-of-3, got {shard}"):
-            three.spec(stage, {**wildcards, "shard": shard})
+            three.spec(rule, {**wildcards, "shard": shard})
 
 
 @pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])
@@ -80,14 +80,14 @@ def test_a_name_that_the_configuration_lacks_has_no_job(root: Path, noun: str) -
         specs(root).spec("collect", {"dataset": "msmarco", noun: "gone"})
 
 
-def test_a_stage_that_no_rule_declares_has_no_spec(root: Path) -> None:
-    with pytest.raises(LookupError, match="expected a stage of the workflow, got gone"):
+def test_a_rule_that_no_rule_declares_has_no_spec(root: Path) -> None:
+    with pytest.raises(LookupError, match="expected a rule of the workflow, got gone"):
         specs(root).spec("gone", {"dataset": "msmarco"})
 
 
 def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
-    declared = Stage(settings=["recipe.lengths.passage", "recipe.negatives", "encode.block_rows", "seed"])
-    made = specs(root, stages={"encode": declared}).spec("encode", SYSTEM)
+    declared = Rule(settings=["recipe.lengths.passage", "recipe.negatives", "encode.block_rows", "seed"])
+    made = specs(root, rules={"encode": declared}).spec("encode", SYSTEM)
     assert made["config"] == {
         "recipe": {
             "lengths": {"passage": 128},
@@ -103,15 +103,15 @@ def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
 
 def test_a_package_that_is_not_installed_is_named(root: Path) -> None:
     with pytest.raises(ValueError, match="package no-such: not installed in this environment"):
-        specs(root, stages={"collect": Stage(packages=["no-such"])}).spec("collect", {"dataset": "msmarco"})
+        specs(root, rules={"collect": Rule(packages=["no-such"])}).spec("collect", {"dataset": "msmarco"})
 
 
 def test_packages_and_modules_that_the_settings_name_count(root: Path) -> None:
-    declared = Stage(
+    declared = Rule(
         packages=lambda settings: ["numpy", *settings.dataset.packages],
         modules=lambda settings: [f"condenser.data.sources.{settings.dataset.source}"],
     )
-    made = specs(root, stages={"merge": declared}).spec("merge", {"dataset": "msmarco"})
+    made = specs(root, rules={"merge": declared}).spec("merge", {"dataset": "msmarco"})
     assert set(made["versions"]) == {"numpy", "scipy", "scikit-learn"}
     assert "condenser.data.sources.pydoc" in made["code"]
     assert "condenser.data.sources.beir" not in made["code"]
@@ -122,11 +122,11 @@ def test_the_lineage_holds_the_makers_of_all_inputs_and_no_file_of_theirs(root: 
     made = specs(root, inputs=inputs)
     wildcards = {"dataset": "msmarco"}
     assert made.spec("encode", wildcards)["lineage"] == {
-        stage: made.hash(stage, wildcards)[:16] for stage in ("tokens", "collect")
+        rule: made.hash(rule, wildcards)[:16] for rule in ("tokens", "collect")
     }
     assert "contents" not in made.spec("encode", wildcards)
     assert made.jobs_behind("encode", wildcards) == [
-        (stage, wildcards) for stage in ("collect", "tokens", "encode")
+        (rule, wildcards) for rule in ("collect", "tokens", "encode")
     ]
 
 
@@ -151,18 +151,18 @@ def test_a_package_counts_by_its_version_and_not_by_its_build(
 
     monkeypatch.setattr(module, "version", lambda name: "2.13.0+cpu")
     module._version.cache_clear()
-    made = specs(root, stages={"collect": Stage(packages=["torch"])}).spec("collect", {"dataset": "msmarco"})
+    made = specs(root, rules={"collect": Rule(packages=["torch"])}).spec("collect", {"dataset": "msmarco"})
     module._version.cache_clear()
     assert made["versions"] == {"torch": "2.13.0"}
 
 
-def test_all_shards_of_a_stage_make_one_entry_of_the_lineage_that_knows_each(root: Path) -> None:
+def test_all_shards_of_a_rule_make_one_entry_of_the_lineage_that_knows_each(root: Path) -> None:
     def entry(shards: list[str]) -> dict[str, str]:
         made = specs(
             root,
             shards=3,
             inputs={"merge": [f"search/{shard}" for shard in shards]},
-            stages={"merge": Stage()},
+            rules={"merge": Rule()},
         )
         made.owner = lambda file: ("search", {**SYSTEM, "split": "dev", "shard": file.partition("/")[2]})
         lineage: dict[str, str] = made.spec("merge", {**SYSTEM, "split": "dev"})["lineage"]
@@ -223,16 +223,16 @@ def test_the_bytes_of_the_users_files_count_and_are_read_once(
     ],
 )  # fmt: skip
 def test_what_differs_in_json_is_named(old: dict[str, Any], new: dict[str, Any], said: str) -> None:
-    assert differences({"stage": "tokens", **old}, {"stage": "tokens", **new})[0] == said
+    assert differences({"rule": "tokens", **old}, {"rule": "tokens", **new})[0] == said
 
 
 def test_the_same_spec_in_another_order_differs_in_nothing() -> None:
-    old = {"stage": "tokens", "config": {"a": 1, "b": {"c": 2, "d": None}}}
-    new = {"config": {"b": {"d": None, "c": 2}, "a": 1}, "stage": "tokens"}
+    old = {"rule": "tokens", "config": {"a": 1, "b": {"c": 2, "d": None}}}
+    new = {"config": {"b": {"d": None, "c": 2}, "a": 1}, "rule": "tokens"}
     assert differences(old, new) == []
 
 
 def test_what_was_edited_stands_before_what_follows_from_it() -> None:
-    old = {"stage": "train", "config": {"a": 1}, "code": {"m": "1"}, "lineage": {"tokens": "1"}}
-    new = {"stage": "train", "config": {"a": 2}, "code": {"m": "2"}, "lineage": {"tokens": "2"}}
+    old = {"rule": "train", "config": {"a": 1}, "code": {"m": "1"}, "lineage": {"tokens": "1"}}
+    new = {"rule": "train", "config": {"a": 2}, "code": {"m": "2"}, "lineage": {"tokens": "2"}}
     assert differences(old, new) == ["setting a of train: 1 -> 2", "module m", "above it: tokens"]

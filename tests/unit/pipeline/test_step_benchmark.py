@@ -69,22 +69,22 @@ OTHERS = [("ict", "always"), ("ict", "never")]
 
 @dataclass(frozen=True)
 class Prepared:
-    """Inputs of all stages, made once."""
+    """Inputs of all rules, made once."""
 
     steps: ModuleType
     config: Config
     folder: Path
 
-    def settings(self, stage: str, cache: str) -> dict[str, Any]:
-        settings: dict[str, Any] = self.steps.settings_of(stage, self.config)
+    def settings(self, rule: str, cache: str) -> dict[str, Any]:
+        settings: dict[str, Any] = self.steps.settings_of(rule, self.config)
         return settings | {"gradient_cache": cache} if cache else settings
 
-    def run(self, stage: str, cache: str) -> list[Any]:
-        settings = self.settings(stage, cache)
+    def run(self, rule: str, cache: str) -> list[Any]:
+        settings = self.settings(rule, cache)
         shape = self.steps.shape_of(self.folder, settings)
         with training_machine(device="cpu", precision="fp32", threads=1) as machine:
             updates: list[Any] = self.steps.run_updates(
-                stage, self.folder, settings, machine, count=COUNT, seed=42, shape=shape
+                rule, self.folder, settings, machine, count=COUNT, seed=42, shape=shape
             )
         return updates
 
@@ -103,9 +103,9 @@ def made(steps: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Prepare
     overlay = folder / "small.yaml"
     overlay.write_text(json.dumps(OVERLAY))
     config = importlib.import_module("measuring").load_config([overlay])
-    names = dict.fromkeys(stage for stage, _ in [*WAYS, *OTHERS, ("mlm", "")])
-    stages = {name: steps.settings_of(name, config) for name in names}
-    steps.write_inputs(folder, config, stages, dict.fromkeys(names, COUNT))
+    names = dict.fromkeys(rule for rule, _ in [*WAYS, *OTHERS, ("mlm", "")])
+    rules = {name: steps.settings_of(name, config) for name in names}
+    steps.write_inputs(folder, config, rules, dict.fromkeys(names, COUNT))
     return Prepared(steps, config, folder)
 
 
@@ -132,26 +132,26 @@ def words_counted() -> Iterator[list[int]]:
         handle.remove()
 
 
-@pytest.mark.parametrize(("stage", "cache"), WAYS + OTHERS)
-def test_operations_and_tokens_are_those_that_the_stage_computes(
-    prepared: Prepared, stage: str, cache: str
+@pytest.mark.parametrize(("rule", "cache"), WAYS + OTHERS)
+def test_operations_and_tokens_are_those_that_the_rule_computes(
+    prepared: Prepared, rule: str, cache: str
 ) -> None:
     with (
         sdpa_kernel(SDPBackend.MATH),
         FlopCounterMode(display=False, custom_mapping=OPERATORS) as products,
         words_counted() as words,
     ):
-        updates = prepared.run(stage, cache)
+        updates = prepared.run(rule, cache)
     assert len(updates) == COUNT
     assert [update.ended for update in updates] == sorted(update.ended for update in updates)
-    batch_size = {"condenser": 6, "cocondenser": 5, "ict": 4, "train": 3, "encode": 20}[stage]
+    batch_size = {"condenser": 6, "cocondenser": 5, "ict": 4, "train": 3, "encode": 20}[rule]
     assert [update.items for update in updates] == [batch_size] * COUNT  # every batch is whole
     passes = 2 if cache == "always" else 1
     assert passes * sum(update.tokens for update in updates) == sum(words)
-    settings = prepared.settings(stage, cache)
+    settings = prepared.settings(rule, cache)
     shape = prepared.steps.shape_of(prepared.folder, settings)
     told = [prepared.steps.flops_of(update, shape, settings) for update in updates]
-    assert sum(told) == pytest.approx(products.get_total_flops(), rel=0.001 if stage == "encode" else 0.02)
+    assert sum(told) == pytest.approx(products.get_total_flops(), rel=0.001 if rule == "encode" else 0.02)
 
 
 def test_operations_that_the_plan_does_not_count_are_not_made_up(prepared: Prepared) -> None:
@@ -194,9 +194,9 @@ def test_graphs_that_may_fill_the_memory_are_refused(
 def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_path: Path) -> None:
     config = importlib.import_module("measuring").load_config([steps.ROOT / "configs" / "paper.yaml"])
     config.models["backbone"] = Settings(**OVERLAY["models"]["backbone"])
-    stages = {name: steps.settings_of(name, config) for name in ("condenser", "encode")}
-    stages["encode"]["block_rows"] = 2000
-    steps.write_inputs(tmp_path, config, stages, {"condenser": 1, "encode": 3})
+    rules = {name: steps.settings_of(name, config) for name in ("condenser", "encode")}
+    rules["encode"]["block_rows"] = 2000
+    steps.write_inputs(tmp_path, config, rules, {"condenser": 1, "encode": 3})
     shards = TokenShards([tmp_path / "encode.0-of-1"])
     row = Tables(steps.TABLES).row("collections", "msmarco")
     lengths = np.diff(shards.row_starts) - shards.title_lengths
@@ -205,12 +205,12 @@ def test_random_texts_are_as_long_as_the_plan_assumes(steps: ModuleType, tmp_pat
     assert lengths.std() / lengths.mean() == pytest.approx(float(row["variation"]), rel=0.06)
 
 
-@pytest.mark.parametrize(("stage", "cache"), [("cocondenser", "always"), ("train", ""), ("encode", "")])
-def test_rates_are_of_the_updates_after_the_first_two(prepared: Prepared, stage: str, cache: str) -> None:
+@pytest.mark.parametrize(("rule", "cache"), [("cocondenser", "always"), ("train", ""), ("encode", "")])
+def test_rates_are_of_the_updates_after_the_first_two(prepared: Prepared, rule: str, cache: str) -> None:
     machine = {"device": "cpu", "precision": "fp32", "threads": 1}
-    settings = prepared.settings(stage, cache)
-    rates = prepared.steps.measure(stage, prepared.folder, settings, machine, count=COUNT, peak=1e9)
-    items = {"cocondenser": 5, "train": 3, "encode": 20}[stage]
+    settings = prepared.settings(rule, cache)
+    rates = prepared.steps.measure(rule, prepared.folder, settings, machine, count=COUNT, peak=1e9)
+    items = {"cocondenser": 5, "train": 3, "encode": 20}[rule]
     assert rates["items_per_s"] == pytest.approx(items / rates["seconds"])
     assert rates["share_of_peak"] == pytest.approx(1e3 * rates["tflops"])
     assert rates["tokens_per_s"] > 3 * rates["items_per_s"]

@@ -27,9 +27,9 @@ INDEX, TABLE = "results/d/bm25/index.manifest.json", "results/d/table2.tsv.manif
 OPTIONS = {"results": "results", "current": "current.json", "dataset": None, "against": None}
 
 
-def spec_of(stage: str, *, depth: int = 1) -> dict[str, Any]:
+def spec_of(rule: str, *, depth: int = 1) -> dict[str, Any]:
     return {
-        "stage": stage,
+        "rule": rule,
         "wildcards": {"dataset": "d"},
         "config": {"depth": depth},
         "code": {},
@@ -37,8 +37,8 @@ def spec_of(stage: str, *, depth: int = 1) -> dict[str, Any]:
     }
 
 
-def place(stage: str, wildcards: dict[str, str]) -> str:
-    return f"results/d/{MANIFEST[stage]}.manifest.json"
+def place(rule: str, wildcards: dict[str, str]) -> str:
+    return f"results/d/{MANIFEST[rule]}.manifest.json"
 
 
 def today(
@@ -48,12 +48,12 @@ def today(
     datasets: Sequence[str] = ("d",),
     **depths: int,
 ) -> dict[str, dict[str, Any]]:
-    """What the workflow writes for verify where stages may have been given another depth."""
+    """What the workflow writes for verify where rules may have been given another depth."""
 
-    def spec_today(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
+    def spec_today(rule: str, wildcards: dict[str, str]) -> dict[str, Any]:
         if failure:
             raise failure
-        return spec_of(stage, depth=depths.get(stage, 1))
+        return spec_of(rule, depth=depths.get(rule, 1))
 
     file = Path("work", "current.json")
     written = write_current(results, file, datasets=datasets, spec_of=spec_today, manifest_of=place)
@@ -65,12 +65,12 @@ def check(results: Path, **depths: int) -> tuple[int, list[Finding]]:
     return verify(results, current=today(results, **depths))
 
 
-def make(root: Path, stage: str, content: bytes) -> None:
-    """As the stage's program would: the result, then its manifest."""
-    output = root / "d" / OUTPUT[stage]
+def make(root: Path, rule: str, content: bytes) -> None:
+    """As the rule's program would: the result, then its manifest."""
+    output = root / "d" / OUTPUT[rule]
     output.parent.mkdir(parents=True, exist_ok=True)
-    inputs = [root / "d" / OUTPUT[ABOVE[stage]]] if stage in ABOVE else []
-    manifest = Manifest(root / "d" / f"{MANIFEST[stage]}.manifest.json", spec_of(stage), inputs=inputs)
+    inputs = [root / "d" / OUTPUT[ABOVE[rule]]] if rule in ABOVE else []
+    manifest = Manifest(root / "d" / f"{MANIFEST[rule]}.manifest.json", spec_of(rule), inputs=inputs)
     output.write_bytes(content)
     manifest.write(outputs=[output], counts={"rows": 1})
 
@@ -95,7 +95,7 @@ def reasons(findings: list[Finding]) -> dict[str, str]:
     return {str(finding.path): f"{finding.kind}: {finding.reason}" for finding in findings}
 
 
-def test_results_as_their_stages_wrote_them_give_no_finding(results: Path) -> None:
+def test_results_as_their_rules_wrote_them_give_no_finding(results: Path) -> None:
     assert check(results) == (3, [])
 
 
@@ -222,7 +222,7 @@ def test_a_long_chain_of_results_does_not_stop_the_check(results: Path) -> None:
     assert found["results/d/1999.txt.manifest.json"] == "stale: made from results/d/1998.txt, which is stale"
 
 
-@pytest.mark.parametrize("changes", [{"stage": ["a"]}, {"wildcards": "a"}, {"wildcards": {"dataset": []}}])
+@pytest.mark.parametrize("changes", [{"rule": ["a"]}, {"wildcards": "a"}, {"wildcards": {"dataset": []}}])
 def test_a_job_that_nobody_can_name_is_stale_and_does_not_stop_the_check(
     results: Path, changes: dict[str, Any]
 ) -> None:
@@ -230,8 +230,8 @@ def test_a_job_that_nobody_can_name_is_stale_and_does_not_stop_the_check(
     record = json.loads(manifest.read_bytes())
     manifest.write_bytes(sealed({**record, "spec": {**record["spec"], **changes}}))
 
-    def manifest_of(stage: str, wildcards: dict[str, str]) -> str:
-        return {"collect": str(manifest)}[stage] + "".join(wildcards.values())
+    def manifest_of(rule: str, wildcards: dict[str, str]) -> str:
+        return {"collect": str(manifest)}[rule] + "".join(wildcards.values())
 
     current = current_of([manifest], spec_of=lambda *_: {}, manifest_of=manifest_of)
     assert "no longer has the job" in current[str(manifest)]["changes"][0]
@@ -269,7 +269,7 @@ def test_an_input_remade_with_other_bytes_makes_all_below_stale_and_names_what_t
 def test_a_damaged_result_makes_all_below_stale(results: Path) -> None:
     (results / "d" / "data" / "in.txt").write_bytes(b"Input")
     assert reasons(check(results)[1]) == {
-        "results/d/data/in.txt": "damaged: its bytes are not those that its stage wrote",
+        "results/d/data/in.txt": "damaged: its bytes are not those that its rule wrote",
         INDEX: "stale: made from results/d/data/in.txt, which is damaged",
         TABLE: "stale: made from results/d/bm25/index/out.bin, which is stale",
     }
@@ -340,7 +340,7 @@ FAULTS: dict[str, Callable[[bytes], bytes]] = {
     "half a surrogate": lambda whole: whole.replace(b'"cpu"', b'"\\ud800"'),
     "no text": lambda whole: whole.replace(b'"cpu"', b'"\xff"'),
     "no outputs": lambda whole: sealed({**json.loads(whole), "outputs": None}),
-    "a spec that is a list": lambda whole: sealed({**json.loads(whole), "spec": ["stage", "wildcards"]}),
+    "a spec that is a list": lambda whole: sealed({**json.loads(whole), "spec": ["rule", "wildcards"]}),
     "a digest that is a list": lambda whole: sealed({**json.loads(whole), "outputs": {"data/in.txt": []}}),
     "no spec": lambda whole: sealed({k: v for k, v in json.loads(whole).items() if k != "spec"}),
 }
@@ -431,7 +431,7 @@ def test_the_program_prints_the_findings_and_ends_with_a_bad_status(
         do("verify", options=OPTIONS)
     said = capsys.readouterr().out.splitlines()
     assert said == [
-        "damaged: results/d/table2.tsv: its bytes are not those that its stage wrote",
+        "damaged: results/d/table2.tsv: its bytes are not those that its rule wrote",
         "3 artefacts checked, 1 findings",
         digest,  # of the manifests: the damage is said above
     ]

@@ -26,15 +26,15 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def made(results: Path, stage: str, *, after: str | None = None) -> Path:
-    """Make the result of a stage as the environment says; gives its manifest."""
-    file = results / "small" / stage
+def made(results: Path, rule: str, *, after: str | None = None) -> Path:
+    """Make the result of a rule as the environment says; gives its manifest."""
+    file = results / "small" / rule
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(stage)
+    file.write_text(rule)
     manifest = Path(f"{file}.manifest.json")
     record(
         manifest,
-        stage,
+        rule,
         outputs=[file],
         inputs=[results / "small" / after] if after else [],
         config={"dataset": {"source": "beir"}},
@@ -54,25 +54,25 @@ def at(manifest: Path, finished: str) -> None:
 
 
 def chain(results: Path, *more: str) -> dict[str, dict[str, Any]]:
-    """The jobs behind the target: all stages, each after the one before."""
-    names = [str(results / "small" / f"{stage}.manifest.json") for stage in [*STAGES, *more]]
+    """The jobs behind the target: all rules, each after the one before."""
+    names = [str(results / "small" / f"{rule}.manifest.json") for rule in [*STAGES, *more]]
     return {
-        name: {"stage": stage, "after": [above] if above else []}
-        for name, above, stage in zip(names, [None, *names], [*STAGES, *more], strict=False)
+        name: {"rule": rule, "after": [above] if above else []}
+        for name, above, rule in zip(names, [None, *names], [*STAGES, *more], strict=False)
     }
 
 
-def stages(report: Report) -> dict[str, dict[str, Any]]:
-    return {stage["stage"]: stage for stage in report.stages()}
+def rules(report: Report) -> dict[str, dict[str, Any]]:
+    return {rule["rule"]: rule for rule in report.rules()}
 
 
 class Cells(HTMLParser):
-    """The cells of the table of stages."""
+    """The cells of the table of rules."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.rows: list[list[str]] = []
-        self.feed(text[text.index('<table id="stages">') :].partition("</table>")[0])
+        self.feed(text[text.index('<table id="rules">') :].partition("</table>")[0])
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         if tag == "tr":
@@ -84,7 +84,7 @@ class Cells(HTMLParser):
 
 
 def two_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first run makes two stages, and the second one the third; one more stands apart."""
+    """The first run makes two rules, and the second one the third; one more stands apart."""
     in_run(monkeypatch, "2026-01-01T10:00:00+00:00", TARGET)
     at(made(results, "collect"), "2026-01-01T10:00:30+00:00")
     at(made(results, "train", after="collect"), "2026-01-01T10:05:00+00:00")
@@ -93,7 +93,7 @@ def two_runs(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at(made(results, "encode", after="train"), "2026-01-02T10:09:40+00:00")
 
 
-def test_the_last_run_is_told_in_words_and_by_stage(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_run_is_told_in_words_and_by_rule(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     two_runs(results, monkeypatch)
     report = report_of(results, behind_of=lambda target: chain(results) if target == TARGET else {})
     said = report.last_run()
@@ -103,8 +103,8 @@ def test_the_last_run_is_told_in_words_and_by_stage(results: Path, monkeypatch: 
     assert "It made 1 result in 9 min 40 s and reused 2 of earlier runs." in text
     assert "1 missing" in text and "It had no use for 1 more." in text
     states = ("made", "reused", "missing", "unknown", "unused")
-    found = stages(report)
-    assert {name: [key for key in states if stage[key]] for name, stage in found.items()} == {
+    found = rules(report)
+    assert {name: [key for key in states if rule[key]] for name, rule in found.items()} == {
         "collect": ["reused"],
         "train": ["reused"],
         "export": ["unused"],
@@ -112,7 +112,7 @@ def test_the_last_run_is_told_in_words_and_by_stage(results: Path, monkeypatch: 
         "search": ["missing"],
     }
     assert [name for name in found if name != "export"] == STAGES
-    assert {name: stage["needs"] for name, stage in found.items()} == {
+    assert {name: rule["needs"] for name, rule in found.items()} == {
         "collect": [],
         "train": ["collect"],
         "export": ["collect"],
@@ -120,7 +120,7 @@ def test_the_last_run_is_told_in_words_and_by_stage(results: Path, monkeypatch: 
         "search": ["encode"],
     }
     rows = {row[0]: row[1:6] for row in Cells(text).rows}
-    assert rows["stage"] == ["reads from", "made in the last run", "reused", "missing", "not used"]
+    assert rows["rule"] == ["reads from", "made in the last run", "reused", "missing", "not used"]
     assert rows["encode"] == ["train", "1", "0", "0", "0"]
     assert rows["search"] == ["encode", "0", "0", "1", "0"]
 
@@ -146,7 +146,7 @@ def test_without_a_run_in_the_manifests_the_page_says_that_it_is_unknown(
     assert report.last_run() is None
     text = page(report, Limits(10, 100, 1))[0]
     assert "is unknown: no manifest here names the run" in text and "in the last run" not in text
-    assert stages(report)["collect"]["there"] == 1
+    assert rules(report)["collect"]["there"] == 1
 
 
 def test_a_later_result_without_a_run_is_unknown_and_an_earlier_one_is_reused(
@@ -164,23 +164,23 @@ def test_a_later_result_without_a_run_is_unknown_and_an_earlier_one_is_reused(
     assert said["seconds"] == 580.0  # not those of what it may not have made
 
 
-def test_a_later_round_does_not_change_the_order_of_the_stages(results: Path) -> None:
+def test_a_later_round_does_not_change_the_order_of_the_rules(results: Path) -> None:
     made(results, "collect")
     made(results, "examples", after="collect")
     made(results, "train", after="examples")
-    for name, stage, after in (("second", "examples", "train"), ("third", "train", "second")):
+    for name, rule, after in (("second", "examples", "train"), ("third", "train", "second")):
         file = results / "small" / name
         file.write_text("a second round")
         record(
             Path(f"{file}.manifest.json"),
-            stage,
+            rule,
             outputs=[file],
             inputs=[results / "small" / after],
             wildcards={"system": name},
         )
     # of the first round alone, so it lies less deep than the examples of the second
     made(results, "export", after="examples")
-    found = stages(report_of(results))
+    found = rules(report_of(results))
     order = list(found)
     assert order.index("collect") < order.index("examples") < min(order.index("train"), order.index("export"))
     assert found["examples"]["needs"] == ["collect", "train"]

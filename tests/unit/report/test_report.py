@@ -129,8 +129,8 @@ def test_what_is_missing_is_said_with_its_command(tmp_path: Path) -> None:
 
 
 def test_results_of_another_configuration_are_called_out_of_date(tmp_path: Path) -> None:
-    def refuse(stage: str, wildcards: dict[str, str]) -> dict[str, Any]:
-        raise LookupError(f"expected another {stage}")
+    def refuse(rule: str, wildcards: dict[str, str]) -> dict[str, Any]:
+        raise LookupError(f"expected another {rule}")
 
     results = results_of(tmp_path)
     _, fresh = shown(results)
@@ -147,12 +147,12 @@ def test_a_damaged_manifest_is_named_and_the_rest_is_shown(tmp_path: Path) -> No
     assert str(broken) in found.text and "1 damaged" in found.text and counts["results"] == 8
 
 
-def test_quality_by_stage_goes_from_the_start_to_the_trained_system(
+def test_quality_by_rule_goes_from_the_start_to_the_trained_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     report = report_of(results_of(tmp_path))
-    assert report._stage_of("B", "untrained") == (0, "start")
-    assert report._stage_of("A", "seed1") == (2, "start")
+    assert report._rule_of("B", "untrained") == (0, "start")
+    assert report._rule_of("A", "seed1") == (2, "start")
     drawn = []
     monkeypatch.setattr(collect, "quality_chart", lambda *arguments, measure: drawn.append(arguments) or b"")
     (table,) = report.tables()
@@ -171,7 +171,7 @@ def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
         ["collect", "1", "2.0", "", "0"],
         ["pretrain other", "1", "5.0", "", ""],
     ]
-    columns = ["stage", "jobs", "seconds", "memory_bytes", "bytes_on_disk", "device", "basis"]
+    columns = ["rule", "jobs", "seconds", "memory_bytes", "bytes_on_disk", "device", "basis"]
     columns += ["seconds_low", "seconds_high", "rates"]
     total = ["total", "3", "3607.0", "2000000000", "92000000", "", "", "1803.5", "10821.0", "stated 100%"]
     ends = ["1800.0", "10800.0", "stated 98%, scaled 2%"]
@@ -180,13 +180,13 @@ def test_a_plan_stands_beside_what_was_measured(tmp_path: Path) -> None:
     record(Path(f"{plan}.manifest.json"), "plan", outputs=[plan], wildcards={"table": "table2", "on": ""})
     report = report_of(results)
     (planned,) = report.planned()
-    of = {result.stage: result for result in report.results}
+    of = {result.rule: result for result in report.results}
     measured = [row["measured"] for row in planned["rows"]]
     assert measured[2:] == [None, None]  # nor has the total all that it adds up
-    for cost, stage in zip(measured, ("train", "collect"), strict=False):
-        assert cost["seconds"] == of[stage].record["wall_time_s"]
-        assert cost["memory_mb"] == of[stage].record["peak_memory_mb"]
-        assert cost["bytes"] == sum(file.stat().st_size for file in of[stage].outputs)
+    for cost, rule in zip(measured, ("train", "collect"), strict=False):
+        assert cost["seconds"] == of[rule].record["wall_time_s"]
+        assert cost["memory_mb"] == of[rule].record["peak_memory_mb"]
+        assert cost["bytes"] == sum(file.stat().st_size for file in of[rule].outputs)
     text = shown(results)[0].text
     assert "1 h 0 min (30 min 0 s to 3 h 0 min)" in text and "stated 98%, scaled 2%" in text
     assert "2.0 GB" in text and "92.0 MB" in text

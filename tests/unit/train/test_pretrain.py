@@ -238,7 +238,7 @@ def test_further_pretraining_without_a_condenser_head_is_refused(files: Files, t
     assert not (tmp_path / "out").exists()
 
 
-def test_further_pretraining_begins_with_the_head_of_the_first_stage(files: Files, tmp_path: Path) -> None:
+def test_further_pretraining_begins_with_the_head_of_the_first_rule(files: Files, tmp_path: Path) -> None:
     train("condenser", files, tmp_path / "first", epochs=0.2)
     # one epoch of one step, all of it warm-up: its learning rate is 0, so nothing moves
     settings = {"batch_size": 1000, "warmup_ratio": 1.0, "new_head": None}

@@ -146,7 +146,7 @@ class Attempt:
             time.sleep(0.01)
 
 
-class Stage:
+class TriedJob:
     """One job in a copy of its finished run, its own outputs taken away, to be attempted at will."""
 
     def __init__(self, golden: Path, name: str, folder: Path) -> None:

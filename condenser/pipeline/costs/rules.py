@@ -1,6 +1,6 @@
-"""What a job takes, by its stage: of the stages that are no kind of objective or system.
+"""What a job takes, by its rule: of the rules that are no kind of objective or system.
 
-A stage has the function of its name, `(job, data) -> work`, as a kind has its `cost`. Work is a dict:
+A rule has the function of its name, `(job, data) -> work`, as a kind has its `cost`. Work is a dict:
 
 - `tokens`, `bytes_on_disk` and `memory_bytes` (besides the process itself) are columns of the plan;
 - `flops` (in the device's precision), `fp32_flops`, `graph_bytes` (of a model's elementwise operations),
@@ -68,7 +68,7 @@ def bm25_index(job: Job, data: Data) -> Work:
 
 def examples(job: Job, data: Data) -> Work:
     """From a run, or from official files that are read as a whole."""
-    files = [need.wildcards["file"] for need in job.needs if need.stage == "download"]
+    files = [need.wildcards["file"] for need in job.needs if need.rule == "download"]
     raw_bytes = sum(official_file(name).num_bytes or 0 for name in files)  # 0: published nowhere
     read = {"raw_bytes": raw_bytes} if files else data.run(job)
     an_example = data.passages(job).id_bytes * (1 + job.config.recipe.negatives.sample)
@@ -141,7 +141,7 @@ def similarities(job: Job, data: Data) -> Work:
 
 
 def merge(job: Job, data: Data) -> Work:
-    run, num_shards = data.run(job), sum(need.stage == "search" for need in job.needs)
+    run, num_shards = data.run(job), sum(need.rule == "search" for need in job.needs)
     return {**run, "read_hits": run["hits"] * num_shards}
 
 
