@@ -36,7 +36,7 @@ from condenser.blocks import (
 from condenser.files import canonical_json, sha256_text, write_json
 from condenser.manifest import SUFFIX, Manifest
 from condenser.settings import Block, PartlyJudgedTexts, Pretraining, Settings, System, partly
-from condenser.shards import prefix_of, shard_files
+from condenser.shards import encoder_files, prefix_of, shard_files
 
 KEPT = ("log.jsonl",)  # of partial work, when the result is made
 
@@ -80,9 +80,9 @@ class Job:
         self.output = Named(_paths(written.get("output", {})), noun="output")
         self.options = Named(written.get("options", {}), noun="option")
         self.device = "cpu"
-        self.outputs = _whole(_flat(written.get("output", {}), without="manifest"))
+        self.outputs = _whole(_flat(written.get("output", {}), without="manifest"), is_output=True)
         self._work = Path(written["work"]) if "work" in written else None
-        self._inputs = _whole(_flat(written.get("input", {})))
+        self._inputs = _whole(_flat(written.get("input", {})), is_output=False)
         self.spec: dict[str, Any] = {
             "rule": self.rule,
             "wildcards": self.wildcards,
@@ -222,11 +222,16 @@ def _flat(files: Mapping[str, str | list[str]], without: str = "") -> list[Path]
     return [Path(file) for file in given if not file.endswith(SUFFIX)]
 
 
-def _whole(files: Sequence[Path]) -> list[Path]:
-    """With each file what belongs to it: to weights the model's folder, to tokens the other two arrays."""
+def _whole(files: Sequence[Path], *, is_output: bool) -> list[Path]:
+    """With each file what belongs to it: to weights the model's folder, to tokens the other two arrays.
+
+    Of an input with two encoders only that of passages; a job that reads the other says so (`Job.reads`).
+    """
     found: dict[Path, None] = {}
     for file in files:
-        if file.name == "model.safetensors":
+        if file.name == "model.safetensors" and not is_output:
+            found.update(dict.fromkeys(encoder_files(file.parent)))
+        elif file.name == "model.safetensors":
             found[file.parent] = None
         elif file.name.endswith(".tokens.npy"):
             found.update(dict.fromkeys(shard_files(prefix_of(file))))

@@ -1,4 +1,4 @@
-"""The files of a token shard, by name."""
+"""What files belong together by their names: those of a token shard, and of an encoder."""
 
 from __future__ import annotations
 
@@ -27,3 +27,13 @@ def prefix_of(tokens_file: str | Path) -> Path:
     """
     tokens_file = Path(tokens_file)
     return tokens_file.with_name(tokens_file.name.removesuffix(f".{PARTS[0]}.npy"))
+
+
+QUERY_FOLDER = "query"
+"""Where an untied retriever has its query encoder, inside the folder that holds its passage encoder."""
+
+
+def encoder_files(folder: Path) -> list[Path]:
+    """The files of an encoder's folder, without those of another encoder inside it."""
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return sorted(file for file in files if QUERY_FOLDER not in file.relative_to(folder).parts[:-1])

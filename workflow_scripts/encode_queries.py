@@ -25,6 +25,9 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.shards import prefix_of
 
     settings, queries, rows = job.settings, job.input.queries, None
+    encoder = query_encoder_folder(job.input.model.parent)
+    if encoder != job.input.model.parent:
+        job.reads([encoder])
     if job.input.subset:
         wanted = read_subset(job.input.subset)
         ids = (query.query_id for query in read_queries(queries))
@@ -32,7 +35,7 @@ def main(job: Job) -> dict[str, Any]:
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
     return encode_texts(
-        query_encoder_folder(job.input.model.parent),
+        encoder,
         prefix_of(job.input.tokens),
         job.output.embeddings,
         rows=rows,

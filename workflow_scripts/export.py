@@ -22,10 +22,13 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import read_text_lengths, resolved
     from condenser.export.export import export_retriever
     from condenser.files import read_json
+    from condenser.shards import QUERY_FOLDER
 
     files, settings = job.input, job.settings
     model, folder = files.model.parent, job.output.agreement.parent
     job.device, job.outputs = "cpu fp32", [folder]
+    if (model / QUERY_FOLDER).is_dir():
+        job.reads([model / QUERY_FOLDER])
     return export_retriever(
         model,
         folder,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from copy import copy
 from typing import Any
 
 from condenser import kinds
@@ -230,7 +231,10 @@ def recipe(config: Config, name: str, system: Any = None) -> Any:
     """A recipe, with the values of a system for the keys that it replaces (`merged_training`)."""
     given = config.recipes[name]
     changes = getattr(system, "recipe", None) or {}
-    return partly(type(given), {"epochs": None, "updates": None, **merged_training(plain(given), changes)})
+    made = partly(type(given), merged_training(plain(given), changes)) if changes else copy(given)
+    for length in ("epochs", "updates"):
+        vars(made).setdefault(length, None)
+    return made
 
 
 def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:

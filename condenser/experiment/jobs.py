@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import asdict
 
 from condenser import kinds
@@ -27,7 +28,7 @@ from condenser.experiment.tables import (
     table_notes,
     table_rows,
 )
-from condenser.settings import BlockType, Settings, partly
+from condenser.settings import BlockType, Settings
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -77,6 +78,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if seen.train_queries in (by_size := getattr(asked, "epochs_by_size", {})):
             asked.epochs, asked.updates = by_size[seen.train_queries], None
         if ranked and system is not None and not is_trained(config, wildcards["system"]):
+            asked.negatives = copy(asked.negatives)
             asked.negatives.margin = None
         seen.recipe = _without(asked, {"epochs_by_size"})
         if ranked and "split" in wildcards:
@@ -107,7 +109,10 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
 
 def _without(block: BlockType, names: set[str]) -> BlockType:
     """A block without some of its keys."""
-    return partly(type(block), {name: value for name, value in vars(block).items() if name not in names})
+    made = copy(block)
+    for name in names:
+        vars(made).pop(name, None)
+    return made
 
 
 _ASKED_FOR = (  # where names stand in the path of a result

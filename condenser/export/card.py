@@ -24,8 +24,9 @@ from condenser.evaluate.tables import EvaluationSet
 from condenser.files import canonical_json, read_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
 from condenser.model.text_vector import TextVector, assumptions, read_text_vector
-from condenser.model.untied import QUERY_FOLDER, query_encoder_folder
+from condenser.model.untied import query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
+from condenser.shards import QUERY_FOLDER
 
 _DOCUMENTS = Template("""\
 A passage is $words words of a document, every $stride words, under the document's title. Its id is that of

@@ -21,8 +21,9 @@ from condenser.model.text_vector import (
     read_text_vector,
     write_text_vector,
 )
-from condenser.model.untied import QUERY_FOLDER, query_encoder_folder
+from condenser.model.untied import query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
+from condenser.shards import QUERY_FOLDER
 
 PASSAGE_FOLDER = "passage"
 DIGESTS_FILE = "model.sha256"

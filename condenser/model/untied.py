@@ -7,9 +7,7 @@ from pathlib import Path
 from torch import nn
 
 from condenser.model.retriever import Retriever
-
-QUERY_FOLDER = "query"
-"""Where an untied retriever has its query encoder, inside the folder that holds its passage encoder."""
+from condenser.shards import QUERY_FOLDER
 
 
 class UntiedEncoders(nn.Module):
@@ -40,12 +38,6 @@ class UntiedEncoders(nn.Module):
     def load(cls, folder: str | Path, *, dropout: float | int | None) -> UntiedEncoders:
         """Two encoders with the weights of one Hugging Face folder."""
         return cls(Retriever.load(folder, dropout=dropout), Retriever.load(folder, dropout=dropout))
-
-
-def encoder_files(folder: Path) -> list[Path]:
-    """The files of an encoder's folder, without those of another encoder inside it."""
-    files = (file for file in folder.rglob("*") if file.is_file())
-    return sorted(file for file in files if QUERY_FOLDER not in file.relative_to(folder).parts[:-1])
 
 
 def query_encoder_folder(folder: Path) -> Path:

@@ -226,7 +226,7 @@ def test_a_table_stays_out_of_date_until_a_failed_rule_above_it_has_really_run(
     edit(folder, "configs/tiny.yaml", "rows_per_chunk: 16, epochs: 2", "rows_per_chunk: 16, epochs: 1")
     program = folder / "workflow_scripts" / "pretrain.py"
     whole = program.read_text()
-    first = '    settings = job.settings["model"]\n'
+    first = "    settings = job.settings.model\n"
     edit(folder, "workflow_scripts/pretrain.py", first, f'{first}    raise ValueError("broken on purpose")\n')
     failed = run(folder)
     assert failed.returncode != 0

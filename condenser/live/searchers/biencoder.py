@@ -114,7 +114,7 @@ def _refuse_another_models(
     shards: Sequence[Path], model: Path, digests: Mapping[Path, str], doc_ids: Path
 ) -> None:
     """See by their manifests that embeddings were made by this model, from this collection."""
-    from condenser.model.untied import QUERY_FOLDER
+    from condenser.shards import QUERY_FOLDER
 
     of_ids = sha256_file(doc_ids)
     for shard in shards:

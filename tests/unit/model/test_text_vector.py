@@ -27,7 +27,8 @@ from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector, write_text_vector
-from condenser.model.untied import UntiedEncoders, encoder_files, query_encoder_folder
+from condenser.model.untied import UntiedEncoders, query_encoder_folder
+from condenser.shards import encoder_files
 
 WAYS = [TextVector(pooling, normalised) for pooling in ("cls", "mean") for normalised in (False, True)]
 LENGTHS = np.array([9, 4, 7])
