@@ -23,6 +23,8 @@ FILES_OF_KINDS = {
     for name in kinds.names(folder)
 }
 FILES_OF_KINDS["bm25"].add("condenser/retrieve/bm25.py")
+# a rule of the same name, which asks for a GPU
+FILES_OF_KINDS["late"] |= {f"profiles/{name}/config.yaml" for name in ("slurm", "generic")}
 # These are also words of the field, or the package's own name.
 WORDS = {"backbone", "condenser"}
 

@@ -134,7 +134,7 @@ def test_where_there_is_no_room_finished_rules_share_a_line() -> None:
         board.start(str(number))
         board.finish(str(number))
     lines = board.lines(10)
-    assert lines[2][0] == "done" and lines[2][1].startswith("done: stage0, stage1, ")
+    assert lines[2][0] == "done" and lines[2][1].startswith("done: rule0, rule1, ")
     assert [text.split()[0] for _, text in lines[3:]] == [f"rule{number}" for number in range(15, 20)]
 
 
