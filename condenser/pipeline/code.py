@@ -18,7 +18,7 @@ PACKAGE = "condenser"
 
 # Display, bookkeeping and types of settings: they never change a result, so an edit here reruns nothing.
 WITHOUT_EFFECT = frozenset(
-    f"{PACKAGE}.{name}" for name in ("progress", "program", "job", "manifest", "settings", "kinds")
+    f"{PACKAGE}.{name}" for name in ("progress", "program", "job", "manifest", "settings", "blocks", "kinds")
 )
 
 

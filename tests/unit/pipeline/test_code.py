@@ -146,3 +146,10 @@ def test_a_digest_is_the_same_in_every_version_of_python(checkout: Path) -> None
 )
 def test_two_programs_that_differ_have_two_digests(checkout: Path, one: str, other: str) -> None:
     assert edit(checkout, "condenser/data/b.py", one) != edit(checkout, "condenser/data/b.py", other)
+
+
+@pytest.mark.parametrize("rule", ["collect", "tokens", "train", "encode", "table"])
+def test_a_new_key_of_a_block_reruns_nothing_that_does_not_name_it(root: Path, rule: str) -> None:
+    """The values of settings are in a spec; the classes that declare them are no code of its result."""
+    digests = code.code_digests(root / "workflow_scripts" / f"{rule}.py", root)
+    assert digests and not {"condenser.blocks", "condenser.settings", "condenser.job"} & digests.keys()
