@@ -151,12 +151,6 @@ def load_newest_checkpoint(
     return None
 
 
-def remove_checkpoints(work_folder: str | Path) -> None:
-    """Remove all checkpoints, but not the log."""
-    for folder in _checkpoint_folders(Path(work_folder)):
-        _remove(folder)
-
-
 def _checkpoint_folders(work_folder: Path) -> list[Path]:
     """All checkpoints, newest first; other files and folders of similar names do not count."""
     folders = work_folder.glob("step-" + 8 * "[0-9]")

@@ -47,14 +47,6 @@ def prefixes(tmp_path_factory: pytest.TempPathFactory, model: Path) -> list[Path
     return made
 
 
-@pytest.fixture(autouse=True)
-def no_lasting_settings():
-    threads = torch.get_num_threads()
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.set_num_threads(threads)
-
-
 def entropies(model: Path, prefixes: list[Path], output: Path, **changes: Any) -> dict[str, Any]:
     settings = {"num_passages": 5, "seed": 1, "max_tokens": MAX_TOKENS, "batch_tokens": 64, **changes}
     counts = write_attention_entropies(

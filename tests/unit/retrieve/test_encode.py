@@ -67,15 +67,6 @@ def token_shards(folder: Path, model: Path, texts: list[tuple[str, str]], *, num
     return prefixes
 
 
-@pytest.fixture(autouse=True)
-def no_lasting_settings():
-    """set_up makes PyTorch deterministic for the whole process: undo it after each test."""
-    threads = torch.get_num_threads()
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.set_num_threads(threads)
-
-
 def encoded(folder: Path, retriever: Path, tokens: Path, **changes) -> np.ndarray:
     precision, threads = changes.pop("precision", "fp32"), changes.pop("threads", 1)
     settings = {

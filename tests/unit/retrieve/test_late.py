@@ -64,14 +64,6 @@ def candidates(files: Files) -> list[Path]:
     return runs
 
 
-@pytest.fixture(autouse=True)
-def no_lasting_settings():
-    threads = torch.get_num_threads()
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.set_num_threads(threads)
-
-
 def compute(precision: str = "fp32") -> Any:
     return set_up(device="cpu", precision=precision, threads=1)
 

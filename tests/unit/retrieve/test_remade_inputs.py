@@ -19,14 +19,6 @@ from condenser.model.retriever import Retriever
 from condenser.retrieve import bm25, device_search, encode, exact, search
 
 
-@pytest.fixture(autouse=True)
-def no_lasting_settings():
-    threads = torch.get_num_threads()
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.set_num_threads(threads)
-
-
 def broken_off_then_remade(folder, monkeypatch, rule, *, make, parts, output, step):
     """The outputs of a job whose inputs were remade after its first step, and of one that saw no others.
 

@@ -50,14 +50,6 @@ def candidates(files: Files) -> Path:
     return files.root / "candidates.trec"
 
 
-@pytest.fixture(autouse=True)
-def no_lasting_settings():
-    threads = torch.get_num_threads()
-    yield
-    torch.use_deterministic_algorithms(False)
-    torch.set_num_threads(threads)
-
-
 def reranked(
     files: Files, folder: Path, model: Path, run: Path, **changes: Any
 ) -> dict[str, dict[str, float]]:

@@ -13,7 +13,6 @@ from condenser.train.checkpoint import (
     StepLog,
     load_newest_checkpoint,
     prepare_work_folder,
-    remove_checkpoints,
     save_checkpoint,
 )
 
@@ -185,13 +184,6 @@ def test_half_written_folders_of_a_killed_process_are_removed(tmp_path: Path) ->
     (tmp_path / ".step-00000004.partial-77").mkdir()
     prepare_work_folder(tmp_path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_checkpoints_can_be_removed_while_the_log_stays(tmp_path: Path) -> None:
-    _save(tmp_path, 1)
-    (tmp_path / LOG_NAME).touch()
-    remove_checkpoints(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [LOG_NAME]
 
 
 def test_files_with_similar_names_are_left_alone(tmp_path: Path) -> None:
