@@ -43,6 +43,18 @@ KEPT = ("log.jsonl",)  # of partial work, when the result is made
 _OF_SPEC = ("code", "versions", "lineage", "contents")
 
 
+KINDS = {  # what names the kind of an entry, and where the kinds are
+    "dataset": ("source", "data/sources"),
+    "model": ("objective", "objectives"),
+    "system": ("kind", "systems"),
+}
+BLOCKS: dict[str, type[Block]] = {
+    **{"dataset": PartlyJudgedTexts, "model": Pretraining, "system": System},
+    **{"compute": Compute, "encode": Encode, "metrics": Metrics, "significance": Significance},
+    **{"lengths": Lengths, "audit": Audit, "notes": Notes, "report": Report},
+}
+
+
 class MissingName(ValueError, AttributeError):
     """A job lacks what its program needs."""
 
@@ -120,7 +132,7 @@ def settings_of(written: Mapping[str, Any]) -> Settings:
     for name, value in written.items():
         if name in ("dataset", "model", "system"):
             tag, folder = KINDS[name]
-            kind = value.get(tag)
+            kind = value.get(tag)  # absent where the job depends on single keys of the entry
             block = kinds.load(folder, kind).Settings if kind else BLOCKS[name]
             made[name] = partly(block, value)
         elif name == "recipe":
@@ -131,17 +143,6 @@ def settings_of(written: Mapping[str, Any]) -> Settings:
             made[name] = Settings(**value) if isinstance(value, Mapping) else value
     return Settings(**made)
 
-
-KINDS = {  # what names the kind of an entry, and where the kinds are
-    "dataset": ("source", "data/sources"),
-    "model": ("objective", "objectives"),
-    "system": ("kind", "systems"),
-}
-BLOCKS: dict[str, type[Block]] = {
-    **{"dataset": PartlyJudgedTexts, "model": Pretraining, "system": System},
-    **{"compute": Compute, "encode": Encode, "metrics": Metrics, "significance": Significance},
-    **{"lengths": Lengths, "audit": Audit, "notes": Notes, "report": Report},
-}
 
 Main = Callable[["Job"], dict[str, Any] | None]
 """What a program does; gives what it counted."""

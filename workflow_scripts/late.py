@@ -20,17 +20,15 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.text_files import TextFiles
     from condenser.model.devices import set_up
     from condenser.retrieve.late import rank_by_maxsim
-    from condenser.shards import prefix_of
 
     files, settings, system = job.input, job.settings, job.settings.system
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
-    passages = list(map(prefix_of, files.tokens))
     return rank_by_maxsim(
         files.model.parent,
         files.candidates,
         job.output.run,
-        TextFiles(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries),
+        TextFiles.of_inputs(files),
         subset=read_subset(files.subset) if files.subset else None,
         hits=system.depth,
         depth=settings.depth,

@@ -20,17 +20,15 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.text_files import TextFiles
     from condenser.model.devices import set_up
     from condenser.retrieve.rerank import rerank
-    from condenser.shards import prefix_of
 
     files, settings = job.input, job.settings
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
-    passages = list(map(prefix_of, files.tokens))
     return rerank(
         files.model.parent,
         files.candidates,
         job.output.run,
-        TextFiles(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries),
+        TextFiles.of_inputs(files),
         subset=read_subset(files.subset) if files.subset else None,
         depth=settings.depth,
         lengths=vars(resolved(settings.recipe.lengths, files.lengths or None, in_one_row=True)),

@@ -23,14 +23,11 @@ def main(job: Job) -> dict[str, Any]:
     from condenser import kinds
     from condenser.data.lengths import resolved
     from condenser.data.text_files import TextFiles
-    from condenser.shards import prefix_of
     from condenser.train.examples import TrainingFiles
     from condenser.train.machine import run_training
 
     files, recipe = job.input, job.settings.recipe
-    passages = list(map(prefix_of, files.tokens))
-    texts = TextFiles(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries)
-    examples = TrainingFiles(files.examples, texts)
+    examples = TrainingFiles(files.examples, TextFiles.of_inputs(files))
     system = kinds.load("systems", job.settings.system.kind)
     in_one_row = hasattr(system, "longest_row")
     lengths = resolved(recipe.lengths, files.lengths or None, in_one_row=in_one_row)

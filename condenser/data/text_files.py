@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from condenser.data.records import read_doc_ids, read_queries
 from condenser.data.tokens import TokenShards
+from condenser.shards import prefix_of
 
 
 class Texts(NamedTuple):
@@ -34,6 +35,12 @@ class TextFiles:
     query_tokens: Path
     doc_ids: Path
     queries: Path
+
+    @classmethod
+    def of_inputs(cls, files: Any) -> TextFiles:
+        """Those of a job, whose inputs `tokens` and `query_tokens` are the first file of each shard."""
+        passages = list(map(prefix_of, files.tokens))
+        return cls(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries)
 
     def read(self) -> Texts:
         """The tokens, mapped, and the ids; these are gigabytes at MS MARCO's size."""
