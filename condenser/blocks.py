@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from functools import partial
+from types import UnionType
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, PlainValidator
@@ -110,6 +112,42 @@ class SentenceRecipe(Optimiser, SizedEpochs):
     margin: Positive | None = None  # of triplets
 
 
+def _two_in_order(value: Any, *, least: float, most: float, number: type | UnionType) -> Any:
+    """One message, where two types would give one for each number."""
+    if (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(one, number) and not isinstance(one, bool) for one in value)
+        and least <= value[0] <= value[1] <= most
+    ):
+        return value
+    raise ValueError(f"expected two numbers in order, from {least} to {most}, got {reprlib.repr(value)}")
+
+
+Bounds = Annotated[list[int], PlainValidator(partial(_two_in_order, least=1, most=LARGEST, number=int))]
+Part = Annotated[list[float], PlainValidator(partial(_two_in_order, least=0, most=1, number=int | float))]
+
+
+class Extracted(Block):
+    """A set of queries that is made from a collection: see condenser/data/extracted.py.
+
+    A passage gives the first of `views` that it has; of the collection only the part between the two shares
+    `passages` serves. `seed` is the configuration's by default.
+    """
+
+    views: Annotated[list[Literal["titles", "sentences", "keywords"]], Field(min_length=1)]
+    passages: Part
+    count: Count
+    seed: Whole | None = None
+
+
+class Extraction(Block):
+    """Words of a sentence that may be a query, and keywords of a passage: the least and the most."""
+
+    words: Bounds
+    keywords: Bounds
+
+
 class Encode(Block):
     batch_tokens: Annotated[int, Field(ge=512, le=LARGEST)]
     block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
@@ -207,6 +245,8 @@ class Written(Block):
     notes: Notes
     audit: Audit
     report: Report
+    extraction: Extraction
+    extracted: dict[Name, Extracted] = Field(default_factory=dict)
     tables: dict[Name, Table]
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 

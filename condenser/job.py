@@ -26,6 +26,8 @@ from condenser.blocks import (
     Audit,
     Compute,
     Encode,
+    Extracted,
+    Extraction,
     Lengths,
     Metrics,
     Notes,
@@ -52,6 +54,7 @@ BLOCKS: dict[str, type[Block]] = {
     **{"dataset": PartlyJudgedTexts, "model": Pretraining, "system": System},
     **{"compute": Compute, "encode": Encode, "metrics": Metrics, "significance": Significance},
     **{"lengths": Lengths, "audit": Audit, "notes": Notes, "report": Report},
+    **{"query_set": Extracted, "extraction": Extraction},
 }
 
 

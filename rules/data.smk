@@ -107,6 +107,33 @@ for name, entry in config.datasets.items():
                 RUN
 
 
+# Needs: the collection. Makes: queries from it, as files of the same form as those of a split.
+rule extracted:
+    input:
+        collection=data("collection.jsonl"),
+    output:
+        queries="results/{dataset}/queries/{split}/queries.{split}.jsonl",
+        counts="results/{dataset}/queries/{split}/counts.json",
+        manifest="results/{dataset}/queries/{split}.manifest.json",
+    log:
+        "results/{dataset}/logs/extracted.{split}.log",
+    wildcard_constraints:
+        split=names(config.extracted),
+    conda:
+        "../envs/torch.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(240),
+    params:
+        job=job(
+            "extracted",
+            settings=["query_set", "extraction", "dataset.split"],
+            packages=["sentencex"],
+        ),
+    shell:
+        RUN
+
+
 # Needs: the collection and a tokenizer. Makes: memory-mapped 16-bit token shards, cut as embeddings are.
 rule tokens:
     input:

@@ -24,9 +24,14 @@ def data(name):
 def queries_of(wildcards):
     """The queries of a job's split, which may have no judgements."""
     dataset, split = wildcards.dataset, wildcards.split
-    if split in sources.unjudged(config.datasets[dataset]):
+    if split in unjudged_of(dataset):
         return f"results/{dataset}/queries/{split}/queries.{split}.jsonl"
     return f"results/{dataset}/data/queries.{judged_split(wildcards)}.jsonl"
+
+
+def unjudged_of(dataset):
+    """The names of the queries without judgements that a data set has: the user's, and what is made from its texts."""
+    return [*sources.unjudged(config.datasets[dataset]), *config.extracted]
 
 
 def split_of(dataset, key):
@@ -52,18 +57,18 @@ def split_of(dataset, key):
 def judged_split(wildcards):
     """The split of a job, which its data set must have, with judgements."""
     entry = config.datasets[wildcards.dataset]
-    known, unjudged = sources.splits(entry), sources.unjudged(entry)
+    known, unjudged = sources.splits(entry), unjudged_of(wildcards.dataset)
     if wildcards.split in unjudged:
         sys.exit(
             f"error: results/{wildcards.dataset}: expected a split with judgements, got {wildcards.split}, "
             f"queries without any. Ask for a run: results/{wildcards.dataset}/systems/<system>/<variant>/"
             f"run.{wildcards.split}.trec."
         )
-    if not known and not unjudged:
+    if not known and not sources.unjudged(entry):
         split_of(wildcards.dataset, "eval_split")
     if wildcards.split not in known:
         sys.exit(
-            f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join([*known, *unjudged])}), "
+            f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join([*known, *sources.unjudged(entry)])}), "
             f"got {wildcards.split}. Ask for one of these, or set eval_split."
         )
     return wildcards.split

@@ -24,7 +24,7 @@ _TABLE = {"optional": [], "published": [], "train_queries": ["all"], "seeds": No
 
 def config_of(written: Mapping[str, Any]) -> Config:
     """A configuration with just these keys, none of them checked."""
-    made = dict(written)
+    made = {"extracted": {}, **written}
     for noun, (tag, folder) in _ENTRIES.items():
         if noun in made:
             made[noun] = {name: entry_of(entry, tag, folder) for name, entry in made[noun].items()}

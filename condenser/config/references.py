@@ -48,6 +48,12 @@ def check_datasets(config: Config) -> None:
                 f"{key}.{'triples' if hasattr(dataset, 'triples') else 'hard_negatives'} to null: then a run "
                 "gives the negatives."
             )
+        taken = {*sources.splits(dataset), *sources.unjudged(dataset)}
+        if double := next((one for one in config.extracted if one in taken), None):
+            raise ValueError(
+                f"extracted.{double}: expected another name, {double} is that of queries of the data set "
+                f"{name}. Rename it."
+            )
         for number, split in enumerate(sources.eval_splits(dataset)):
             of_split = f"{key}.other_eval_splits.{split}" if number else key
             metrics = experiment.metrics(config, name, split)

@@ -21,7 +21,7 @@ from condenser.data.records import Passage, passage_id, read_passages, write_pas
 from condenser.files import atomic_write, count_lines
 from condenser.progress import track
 
-_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 
 
 def windows(num_words: int, *, words: int, stride: int) -> list[tuple[int, int]]:
@@ -54,7 +54,7 @@ def passages_of(document: Passage, *, words: int, stride: int) -> list[Passage]:
 
 @cache
 def _word() -> regex.Pattern[str]:
-    return regex.compile(rf"[{_UNSPACED}]\p{{M}}*|[^\s{_UNSPACED}]+")
+    return regex.compile(rf"[{UNSPACED}]\p{{M}}*|[^\s{UNSPACED}]+")
 
 
 def split_collection(folder: Path, *, words: int, stride: int) -> dict[str, int]:

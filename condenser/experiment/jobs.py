@@ -28,7 +28,7 @@ from condenser.experiment.tables import (
     table_notes,
     table_rows,
 )
-from condenser.settings import BlockType, Settings
+from condenser.settings import BlockType, Settings, partly
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -38,8 +38,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
 
     Besides the blocks of the configuration: `dataset` (with `split` None if it has no such key), `recipe`,
     `model`, `system`, `table` and `figure` of the job's wildcards, its `seed` and `train_queries` (None:
-    all), `lengths` of its data set's recipe, also of texts that name none, and `depth`, the number of hits
-    per query in runs of its split.
+    all), `lengths` of its data set's recipe, also of texts that name none, `depth`, the number of hits
+    per query in runs of its split, and `query_set`, the entry of `extracted` for its split
+    where that has one. Such queries have runs as deep as those of train queries.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
@@ -66,6 +67,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if "split" not in wildcards:
             hidden.update(getattr(kinds.load(SYSTEMS, system.kind), "OF_RUNS", ()))
         seen.system = _without(system, hidden)
+    if extracted := config.extracted.get(wildcards.get("split", "")):
+        own = config.seed if extracted.seed is None else extracted.seed
+        seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})
     if "dataset" in wildcards:
         dataset = config.datasets[wildcards["dataset"]]
         named = getattr(dataset, "recipe", None) or config.recipe
@@ -82,7 +86,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
             asked.negatives.margin = None
         seen.recipe = _without(asked, {"epochs_by_size"})
         if ranked and "split" in wildcards:
-            purpose = "train" if wildcards["split"] == dataset.train_split else "eval"
+            of_training = {dataset.train_split, *config.extracted}
+            purpose = "train" if wildcards["split"] in of_training else "eval"
             seen.depth = (
                 getattr(asked.depth, purpose)
                 if system is None

@@ -22,6 +22,7 @@ TARGETS = [
     "results/msmarco/systems/bm25/untrained/run.log.trec",
     "results/stsb/low_data.tsv",
     "results/stsb/systems/glove/untrained/metrics.test.json",
+    "results/msmarco/systems/hybrid/untrained/run.practice.trec",
     "results/msmarco/systems/condenser-round1/seed42/export/agreement.json",
 ]
 GLOVE = {

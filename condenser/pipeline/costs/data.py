@@ -38,7 +38,9 @@ class Data:
         self.assumptions: list[str] = []
         self._collects = {job.wildcards["dataset"]: job for job in jobs if job.rule == "collect"}
         self._unjudged = {
-            (job.wildcards["dataset"], job.wildcards["split"]): job for job in jobs if job.rule == "queries"
+            (job.wildcards["dataset"], job.wildcards["split"]): job
+            for job in jobs
+            if job.rule in ("queries", "extracted")
         }
         self._tokens = [job for job in jobs if job.rule in ("tokens", "query_tokens") and job.manifest]
         self._found = cache(self._find)
@@ -121,7 +123,7 @@ class Data:
         settings = collect.config.dataset
         unjudged = self._unjudged.get((dataset, split)) if split else None
         if unjudged:
-            assumed = assumed_unjudged(tables)
+            assumed = assumed_unjudged(tables, unjudged.config)
         elif split:
             assumed = assumed_queries(settings, split, tables)
         else:

@@ -44,6 +44,12 @@ def collect(job: Job, data: Data) -> Work | None:
     }
 
 
+def extracted(job: Job, data: Data) -> Work:
+    rows, queries = data.passages(job).count, data.queries(job)
+    written = data.text_bytes(queries) + queries.count * (queries.id_bytes + _JSON_BYTES)
+    return {"rows": rows, "bytes_on_disk": written}
+
+
 def checkpoint(job: Job, data: Data) -> Work:
     weights = data.shape(job).num_weights
     return {"bytes_on_disk": 4 * weights, "memory_bytes": 8 * weights}

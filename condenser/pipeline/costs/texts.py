@@ -155,9 +155,12 @@ def assumed_queries(settings: Any, split: str, tables: Tables) -> Texts:
     return assumed_texts(row, float(row["rows"]) if count is None else count, why=why)
 
 
-def assumed_unjudged(tables: Tables) -> Texts:
-    """The queries of a user's own file without judgements, before they are counted."""
-    return assumed_texts(tables.row("collections", "own/queries"), 1000, why="1,000 own queries assumed")
+def assumed_unjudged(tables: Tables, settings: Any) -> Texts:
+    """The queries that a job makes of a collection, or of a user's own file, before they are counted."""
+    row = tables.row("collections", "own/queries")
+    if hasattr(settings, "query_set"):
+        return assumed_texts(row, settings.query_set.count, why="as many queries as asked for")
+    return assumed_texts(row, 1000, why="1,000 own queries assumed")
 
 
 def assumed_texts(row: Row, count: float, *, why: str) -> Texts:
