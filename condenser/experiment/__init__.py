@@ -170,7 +170,8 @@ def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int
     A system that sorts the hits of others anew has no more than they have.
     """
     entry = config.systems[system]
-    depths: list[int] = [getattr(recipe(config, config.datasets[dataset].recipe, entry).depth, purpose)]
+    named = getattr(config.datasets[dataset], "recipe", None) or config.recipe  # texts alone name none
+    depths: list[int] = [getattr(recipe(config, named, entry).depth, purpose)]
     if reorders := getattr(kinds.load(SYSTEMS, entry.kind), "reorders", None):
         depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
         depths.append(getattr(entry, "depth", depths[0]))

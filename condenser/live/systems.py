@@ -6,17 +6,19 @@ import re
 import shlex
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 from condenser import kinds
-from condenser.data.records import document_of
+from condenser.data.records import Query, ScoredDoc, read_run, write_queries, write_run
 from condenser.files import read_json
-from condenser.live.searchers import FOLDER, Found
+from condenser.live.searchers import FOLDER, Found, OneQuery
 from condenser.live.texts import Lines, read_passage
-from condenser.retrieve.documents import MORE, best_places
+from condenser.progress import shown_nowhere
+from condenser.retrieve.documents import MORE, best_passages
 
 MAX_CHARACTERS = 1000
 """Of a query. Each character is a word at most, and Lucene takes 1,024 words."""
@@ -24,7 +26,7 @@ MAX_CHARACTERS = 1000
 MAX_DEPTH = 100
 """Passages in one answer."""
 
-MAX_OPEN = 4
+MAX_OPEN = 8
 """Systems that are kept open; of more, the one that was not asked for longest is closed."""
 
 
@@ -38,6 +40,9 @@ class NotReady(ValueError):
     def __init__(self, reason: str, command: str) -> None:
         super().__init__(f"{reason} Make it: {command}" if command else reason)
         self.reason, self.command = reason, command
+
+
+QUERY_ID = "query"
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,7 @@ class Asked:
         reasons: why its results are out of date, by the configuration and code of today.
         error: why it cannot be asked; None if it can, once its files are made.
         is_split: whether the collection holds passages of documents.
+        parts: the systems whose hits it ranks.
     """
 
     dataset: str
@@ -90,15 +96,17 @@ class Asked:
     error: str | None
     command: str
     is_split: bool = False
+    parts: tuple[Asked, ...] = ()
 
     @property
     def name(self) -> str:
         return f"{self.dataset}, {self.system}, {self.variant}"
 
     def missing(self) -> list[Path]:
-        """The files that are not there."""
+        """The files that are not there, of its parts too."""
         wanted = [*(file for files in self.files.values() for file in files), self.collection, self.doc_ids]
-        return [file for file in wanted if not file.exists()]
+        of_parts = (file for part in self.parts for file in part.missing())
+        return [*(file for file in wanted if not file.exists()), *of_parts]
 
     def state(self) -> str | None:
         """Why there is no answer, in a sentence; None if there is one."""
@@ -152,13 +160,19 @@ class Known:
         texts = self._dataset(dataset)
         entry = texts["systems"][_named("system", system, texts["systems"])]
         variant = variant or entry["variant"]
-        command = self._command(entry, variant)
         if variant not in entry["variants"]:
             known = ", ".join(self.systems(dataset)[system])
             if not re.fullmatch(entry["pattern"], variant):
                 raise ValueError(f"{system}: expected a variant such as {known}, got {variant!r:.80}.")
+            command = self._command(dataset, system, variant)
             raise NotReady(f"{dataset}, {system}, {variant}: is not trained and indexed yet.", command)
-        of_variant = entry["variants"][variant]
+        return self._asked(dataset, system, variant)
+
+    def _asked(self, dataset: str, system: str, variant: str) -> Asked:
+        texts = self._datasets[dataset]
+        entry = texts["systems"][system]
+        of_variant = entry["variants"].get(variant, {"error": "is not made yet."})  # a part may lack one
+        parts = [self._asked(dataset, *part) for part in of_variant.get("parts", [])]
         files = {
             name: [Path(file.format(variant=variant)) for file in files]
             for name, files in entry["files"].items()
@@ -167,6 +181,8 @@ class Known:
             files["model"] = [Path(of_variant["model"])]
         needed = (file for files in files.values() for file in files)
         is_newer = any(file.exists() and file.stat().st_mtime_ns > self._written_ns for file in needed)
+        reasons = [] if is_newer else of_variant.get("reasons", [])  # it was made again since
+        error = of_variant.get("error")
         return Asked(
             dataset,
             system,
@@ -177,19 +193,31 @@ class Known:
             Path(texts["doc_ids"]),
             files,
             entry["settings"],
-            [] if is_newer else of_variant.get("reasons", []),  # it was made again since
-            of_variant.get("error"),
-            command,
+            list(dict.fromkeys([*reasons, *(reason for part in parts for reason in part.reasons)])),
+            error or next((f"{part.system}: {part.error}" for part in parts if part.error), None),
+            self._command(dataset, system, variant),
             texts["is_split"],
+            tuple(parts),
         )
 
-    def _command(self, entry: Mapping[str, Any], variant: str) -> str:
-        """What makes the files of a variant."""
-        targets = [file.format(variant=variant) for files in entry["files"].values() for file in files]
+    def _command(self, dataset: str, system: str, variant: str) -> str:
+        """What makes the files of a variant, and those of its parts."""
+        targets = list(dict.fromkeys(self._targets(dataset, system, variant)))
         if not targets:
             return ""
         given = (f" {name}={shlex.quote(text)}" for name, text in self._arguments.items() if text.strip())
-        return f"make {_braced(targets)}{''.join(given)}"
+        return f"make {' '.join(targets)}{''.join(given)}"
+
+    def _targets(self, dataset: str, system: str, variant: str) -> list[str]:
+        entry = self._datasets[dataset]["systems"][system]
+        of_variant = entry["variants"].get(variant, {})
+        files = [file.format(variant=variant) for files in entry["files"].values() for file in files]
+        targets = [_braced(files)] if files else []
+        for part in of_variant.get("parts", []):
+            targets += self._targets(dataset, *part)
+        if "parts" in of_variant and of_variant.get("model"):
+            targets.append(of_variant["model"])
+        return targets
 
 
 def _named(noun: str, name: str, known: Iterable[str], *, otherwise: str = "") -> str:
@@ -216,21 +244,45 @@ def _braced(targets: list[str]) -> str:
     return " ".join(targets)
 
 
+@dataclass(frozen=True)
+class Ranking:
+    """The hits of a system for a query, as a run has them.
+
+    Attributes:
+        rows: in the collection, of the hits where the search gave rows.
+        milliseconds, notes: see `Answer`.
+    """
+
+    hits: list[ScoredDoc]
+    milliseconds: dict[str, float]
+    notes: list[str] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+
+
 class LiveSystem:
     """A system that is open for queries."""
 
-    def __init__(self, asked: Asked) -> None:
-        """
+    def __init__(self, asked: Asked, systems: OpenSystems | None = None) -> None:
+        """`systems` opens its parts, and keeps them open.
+
         Raises:
             NotReady: its files are missing, damaged, or do not belong together.
         """
         if reason := asked.state():
             raise NotReady(reason, "" if asked.error else asked.command)
         self.asked, self.stamp = asked, _stamp(asked)
+        self._systems = systems or OpenSystems()
         self._collection, self._doc_ids = Lines(asked.collection), Lines(asked.doc_ids)
-        searchers = kinds.load(FOLDER, asked.kind)
+        self._last: tuple[str, Ranking] | None = None
+        kind = kinds.load(FOLDER, asked.kind)
+        self._ranker: Any = None
+        self._searcher: Any = None
         try:
-            self._searcher = searchers.Searcher(asked.files, asked.settings, doc_ids=self._doc_ids)
+            if asked.parts:
+                texts = {"collection": self._collection, "doc_ids": self._doc_ids}
+                self._step, self._ranker = kind.STEP, kind.Ranker(asked.files, asked.settings, **texts)
+            else:
+                self._searcher = kind.Searcher(asked.files, asked.settings, doc_ids=self._doc_ids)
         except ValueError as error:
             raise NotReady(str(error), asked.command) from error
 
@@ -240,33 +292,86 @@ class LiveSystem:
 
     def answer(self, query: str, depth: int) -> Answer:
         """The `depth` best passages for a query that `check` has passed."""
-        found = self._documents(query, depth) if self.asked.is_split else self._searcher.search(query, depth)
+        ranking = self._ranked(query) if self._ranker else self._searched(query, depth)
         hits = []
-        for rank, (row, score) in enumerate(found.hits, start=1):
+        for rank, found in enumerate(ranking.hits[:depth], start=1):
+            row = ranking.rows.get(found.text_id)
+            row = self._doc_ids.row_of(found.text_id.encode()) if row is None else row
             passage = read_passage(self._collection, self._doc_ids, row)
-            hit = Hit(rank, score, passage.doc_id, passage.title, passage.text)
-            if self.asked.is_split:
-                hit = replace(hit, doc_id=document_of(passage.doc_id), passage_id=passage.doc_id)
-            hits.append(hit)
-        notes = list(found.notes)
+            hits.append(Hit(rank, found.score, found.doc_id, passage.title, passage.text, found.passage_id))
+        notes = list(ranking.notes)
+        if self._ranker and depth > (most := self.asked.settings["depth"]):
+            notes.append(f"This system ranks at most {most} passages.")
         if self.asked.reasons:
             more = f" and {len(self.asked.reasons) - 1} more" if len(self.asked.reasons) > 1 else ""
             notes.append(f"Out of date: {self.asked.reasons[0]}{more}. Make it again: {self.asked.command}")
-        return Answer(hits, found.milliseconds, notes)
+        return Answer(hits, ranking.milliseconds, notes)
 
-    def _documents(self, query: str, depth: int) -> Found:
-        """The best passages of the `depth` best documents; searches deeper until there are so many."""
-        asked = MORE * depth
+    def run(self, query: str) -> Ranking:
+        """Its hits as a run of the workflow has them; those of the last query are kept, and take no time."""
+        if self._last and self._last[0] == query:
+            kept = self._last[1]
+            return Ranking(kept.hits, {}, kept.notes, kept.rows)
+        depth = self.asked.settings["depth"]
+        ranking = self._ranked(query) if self._ranker else self._searched(query, depth)
+        self._last = (query, ranking)
+        return ranking
+
+    def _searched(self, query: str, depth: int) -> Ranking:
+        """The best passages, or the documents by their best passages."""
+        asked = MORE * depth if self.asked.is_split else depth
         while True:
             found = self._searcher.search(query, asked)
-            places = best_places(document_of(self._doc_ids[row].decode()) for row, _ in found.hits)
-            if len(places) >= depth or len(found.hits) < asked:
-                return replace(found, hits=[found.hits[place] for place in places[:depth]])
-            asked *= MORE
+            rows, hits = self._named_hits(found)
+            if not self.asked.is_split:
+                break
+            ids, scores = [hit.doc_id for hit in hits], [hit.score for hit in hits]
+            hits = best_passages(QUERY_ID, ids, scores, depth=depth)
+            if len(hits) >= depth or len(found.hits) < asked:
+                break
+            asked *= MORE  # until they are of enough documents
+        return Ranking(hits, found.milliseconds, list(found.notes), rows)
+
+    def _named_hits(self, found: Found) -> tuple[dict[str, int], list[ScoredDoc]]:
+        """The rows that are known, by id, and the hits with their ids."""
+        rows, hits = {}, []
+        for place, score in found.hits:
+            text_id = place if isinstance(place, str) else self._doc_ids[place].decode()
+            if not isinstance(place, str):
+                rows[text_id] = place
+            hits.append(ScoredDoc(QUERY_ID, text_id, score))
+        return rows, hits
+
+    def _ranked(self, query: str) -> Ranking:
+        """The hits of the parts, ranked as the kind's rule ranks their runs."""
+        with TemporaryDirectory(prefix="condenser-query-") as name, shown_nowhere():
+            folder, notes = Path(name), list[str]()
+            took, rows = dict[str, float](), dict[str, int]()
+            files = OneQuery(folder, folder / "queries.jsonl", [], self.asked.is_split)
+            write_queries(files.queries, [Query(QUERY_ID, query)])
+            for number, part in enumerate(self.asked.parts):
+                ranking = self._systems.run(part, query)
+                if "open" in ranking.milliseconds:
+                    took["open"] = took.get("open", 0) + ranking.milliseconds.pop("open")
+                took[part.system] = sum(ranking.milliseconds.values())
+                notes += [note for note in ranking.notes if note not in notes]
+                rows |= ranking.rows
+                files.runs.append(folder / f"{number}.trec")
+                write_run(files.runs[-1], ranking.hits, system=part.system)
+            began, output = perf_counter(), folder / "run.trec"
+            hits: list[ScoredDoc] = []
+            if any(file.stat().st_size for file in files.runs):
+                self._ranker.rank(files, output)
+                hits = list(read_run(output))
+            took[self._step] = (perf_counter() - began) * 1000
+        ranking = Ranking(hits, took, notes, rows)
+        self._last = (query, ranking)
+        return ranking
 
     def close(self) -> None:
         """Let its files go."""
-        self._searcher.close()
+        if self._searcher:
+            self._searcher.close()
 
 
 def _stamp(asked: Asked) -> list[tuple[int, int, int]]:
@@ -290,6 +395,19 @@ class OpenSystems:
             ValueError: the query or the depth is refused.
         """
         check(query, depth)
+        live, opened = self._opened(asked)
+        answer = live.answer(query, depth)
+        return Answer(answer.hits, _with_open(opened, answer.milliseconds), answer.notes)
+
+    def run(self, asked: Asked, query: str) -> Ranking:
+        """The run of a system for one query, with the time that opening it took."""
+        live, opened = self._opened(asked)
+        ranking = live.run(query)
+        took = _with_open(opened, ranking.milliseconds)
+        return Ranking(ranking.hits, took, ranking.notes, ranking.rows)
+
+    def _opened(self, asked: Asked) -> tuple[LiveSystem, float]:
+        """A system that is open, and the milliseconds of opening it; 0 if it was."""
         key = (asked.dataset, asked.system, asked.variant)
         began = perf_counter()
         live = self._open.pop(key, None)
@@ -298,14 +416,20 @@ class OpenSystems:
             live = None
         was_open = live is not None
         if live is None:
-            live = LiveSystem(asked)
+            live = LiveSystem(asked, self)
         self._open[key] = live
         if len(self._open) > MAX_OPEN:
             self._open.popitem(last=False)[1].close()
-        opened = (perf_counter() - began) * 1000
-        answer = live.answer(query, depth)
-        took = answer.milliseconds if was_open else {"open": opened, **answer.milliseconds}
-        return Answer(answer.hits, took, answer.notes)
+        return live, 0.0 if was_open else (perf_counter() - began) * 1000
+
+
+def _with_open(opened: float, took: Mapping[str, float]) -> dict[str, float]:
+    """The time of each step; `open` comes first, of a system and its parts together."""
+    total = opened + took.get("open", 0.0)
+    return {
+        **({"open": total} if total else {}),
+        **{step: time for step, time in took.items() if step != "open"},
+    }
 
 
 def check(query: str, depth: int) -> None:

@@ -63,13 +63,16 @@ def write_known(
             "label": entry.label or system,
             "variant": usual,
             "pattern": _variants_of(config, system),
-            "settings": {name: plain(settings[name]) for name in SETTINGS},
+            "settings": {name: plain(settings[name]) for name in SETTINGS}
+            | {"depth": experiment.run_depth(config, dataset, system, purpose="eval")},
             "files": {},
         }
         if entry.kind not in kinds.names(FOLDER):
             error = f"systems of the kind {entry.kind} cannot be asked yet."
             return {**found, "variants": {usual: {"error": error}}}
-        found["files"] = kinds.load(FOLDER, entry.kind).needs(
+        searchers = kinds.load(FOLDER, entry.kind)
+        parts = searchers.parts(entry) if hasattr(searchers, "parts") else []
+        found["files"] = searchers.needs(
             entry,
             dataset=str(results / dataset),
             variant=str(folder / "{variant}"),
@@ -83,6 +86,10 @@ def write_known(
         for variant in dict.fromkeys([usual, *made]):
             files = [file.format(variant=variant) for files in found["files"].values() for file in files]
             of_variant: dict[str, Any] = {}
+            if parts:
+                of_variant["parts"] = [
+                    [part, experiment.ranking_variant(config, part, variant)] for part in parts
+                ]
             try:
                 if hasattr(entry, "initial"):
                     of_variant["model"] = encoder_of(dataset, system, variant)

@@ -13,6 +13,14 @@ The systems of the kind NAME (`condenser.systems.NAME`) are asked through the mo
   damaged or does not belong to the others. Its `search(query, depth)` gives a `Found`, its `close()` lets
   the files go.
 
+A kind that ranks the hits of other systems has in place of `Searcher`:
+
+- `parts(settings) -> list[str]`: these systems, in the order in which it reads their runs;
+- `STEP`: what its own work is called where times are shown;
+- `Ranker(files, settings, *, collection, doc_ids)`: opens its files; `settings` has `depth` too, the hits of
+  its runs. `collection` and `doc_ids` are lines by row. Its `rank(query, output)` writes what the kind's rule
+  would write for this one query (`OneQuery`), by the same function.
+
 The module itself imports no torch: the workflow reads it to know what a system needs.
 """
 
@@ -31,14 +39,31 @@ class Found:
     """What a searcher found.
 
     Attributes:
-        hits: row in the collection and score, best first.
+        hits: the passage's row in the collection, or its id, and its score, best first.
         milliseconds: time of each step, by its name.
         notes: sentences on what was done otherwise than asked.
     """
 
-    hits: list[tuple[int, float]]
+    hits: list[tuple[int, float]] | list[tuple[str, float]]
     milliseconds: dict[str, float]
     notes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class OneQuery:
+    """One query as the files of a split.
+
+    Attributes:
+        folder: for what is written on the way; it is removed after the answer.
+        queries: the canonical file of the query.
+        runs: the run of each part, as deep as the workflow's.
+        is_split: whether the collection holds passages of documents.
+    """
+
+    folder: Path
+    queries: Path
+    runs: list[Path]
+    is_split: bool
 
 
 def sound_manifest(path: Path) -> Record:

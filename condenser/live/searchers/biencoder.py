@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from condenser.blocks import Lengths
 from condenser.files import load_npy, sha256_file
 from condenser.live.searchers import Found, sound_manifest
+from condenser.live.searchers._models import cut_lengths, on_cpu, refuse_damaged
 from condenser.live.texts import Lines
-from condenser.manifest import OTHER_BYTES, SUFFIX
-from condenser.settings import partly
+from condenser.manifest import SUFFIX
 
 
 def needs(
@@ -35,23 +34,17 @@ class Searcher:
         self, files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], *, doc_ids: Lines
     ) -> None:
         (weights,) = files["model"]
-        digests = _refuse_damaged(weights.parent)
+        digests = refuse_damaged(weights.parent)
         _refuse_another_models(files["embeddings"], weights.parent, digests, doc_ids.path)
 
-        from condenser.data.lengths import resolved
         from condenser.data.tokens import Tokenizer
-        from condenser.model.devices import set_up
         from condenser.model.retriever import Retriever
         from condenser.model.untied import query_encoder_folder
 
-        compute, encoder = settings["compute"], query_encoder_folder(weights.parent)
-        self._threads, self._block_rows = compute["threads"], settings["encode"]["block_rows"]
-        lengths = resolved(
-            partly(Lengths, settings["recipe"]["lengths"]), next(iter(files.get("lengths", [])), None)
-        )
-        self._max_tokens = int(lengths.query)
-        precision = "auto" if compute["precision"] == "fp16" else compute["precision"]  # no CPU has fp16
-        self._compute = set_up(device="cpu", precision=precision, threads=compute["threads"])
+        encoder = query_encoder_folder(weights.parent)
+        self._threads, self._block_rows = settings["compute"]["threads"], settings["encode"]["block_rows"]
+        self._max_tokens = int(cut_lengths(files, settings).query)
+        self._compute = on_cpu(settings)
         self._tokenizer = Tokenizer(encoder)
         self._retriever = Retriever.load(encoder, dropout=None).eval()
         self._prompt = self._tokenizer.encode_prompt(
@@ -99,15 +92,6 @@ class Searcher:
 
     def close(self) -> None:
         """Nothing is held but memory."""
-
-
-def _refuse_damaged(model: Path) -> dict[Path, str]:
-    """The digests of a model's files; sees that they are those of its manifest."""
-    record = sound_manifest(Path(f"{model}{SUFFIX}"))
-    for file, digest in record.outputs.items():
-        if not file.is_file() or sha256_file(file) != digest:
-            raise ValueError(f"{file}: {OTHER_BYTES}, {record.spec['rule']}. Delete it.")
-    return record.outputs
 
 
 def _refuse_another_models(

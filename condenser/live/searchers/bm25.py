@@ -31,20 +31,20 @@ class Searcher:
     def __init__(self, files: Mapping[str, Sequence[Path]], settings: Any, *, doc_ids: Lines) -> None:
         (index,) = files["index"]
         _refuse_another_collections(index, doc_ids.path)
-        self._doc_ids = doc_ids
         self._searcher = _java()("io.anserini.search.SimpleSearcher")(str(index))
         if (language := settings["system"]["language"]) != "en":  # which has no name there
             self._searcher.set_language(language)
         self._searcher.set_bm25(settings["system"]["k1"], settings["system"]["b"])
 
     def search(self, query: str, depth: int) -> Found:
-        """The `depth` best passages: score descending, then doc_id as text. A query is a bag of words."""
+        """The `depth` best passages: score descending, then doc_id as text. A query is a bag of words.
+
+        Scores have six decimals, as Anserini writes them into a run.
+        """
         began = perf_counter()
         words = " ".join(query.replace("\0", " ").split())
-        hits = [(hit.docid, float(hit.score)) for hit in self._searcher.search(words, depth)]
-        took = (perf_counter() - began) * 1000
-        rows = [(self._doc_ids.row_of(doc_id.encode()), score) for doc_id, score in hits]
-        return Found(rows, {"search": took})
+        hits = [(hit.docid, round(float(hit.score), 6)) for hit in self._searcher.search(words, depth)]
+        return Found(hits, {"search": (perf_counter() - began) * 1000})
 
     def close(self) -> None:
         """Let the index go."""

@@ -1,0 +1,200 @@
+"""Systems that rank others' hits answer one query as their rules rank a whole split."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_results import record
+from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, prepare, sharpen, train
+
+from condenser.data.records import ScoredDoc, read_run, write_run
+from condenser.files import read_json, write_json
+from condenser.live.systems import Asked, Known, LiveSystem, OpenSystems
+from condenser.model.devices import set_up
+from condenser.retrieve.encode import encode_texts
+from condenser.retrieve.ensemble import averaged_run
+from condenser.retrieve.fusion import fused_run
+from condenser.retrieve.late import rank_by_maxsim
+from condenser.retrieve.rerank import rerank
+
+DEPTH, HITS = 30, 12  # of dense's runs, and the hits that late and first score
+LENGTHS = {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}
+ENCODE = {"batch_tokens": 256, "block_rows": 20}
+SYSTEMS: dict[str, tuple[str, list[str], dict[str, Any]]] = {  # kind, parts, keys and depth
+    "dense": ("biencoder", [], {"depth": DEPTH}),
+    "other": ("biencoder", [], {"depth": 20}),
+    "tokens": (
+        "late", ["dense", "other"],
+        {"depth": 15, "hits": HITS, "special_tokens": False, "punctuation": False},
+    ),
+    "first": ("crossencoder", ["dense"], {"depth": HITS}),
+    "both": ("ensemble", ["first", "first"], {"depth": HITS}),
+    "mixed": (
+        "fusion", ["dense", "tokens", "first"],
+        {"depth": 25, "method": "convex", "weights": [2, 1, 0.5], "k": 60},
+    ),
+    "ranks": ("fusion", ["mixed", "other"], {"depth": 20, "method": "rrf", "weights": "equal", "k": 5}),
+}  # fmt: skip
+
+
+class Made:
+    """Models and embeddings with their manifests, a list of what can be asked, and every system's run."""
+
+    def __init__(self, root: Path) -> None:
+        self.files = files = prepare(root, dropout=0.1)
+        sharpen(files.backbone)
+        train("crossencoder", files, root / "pairs")
+        compute = set_up(device="cpu", precision="fp32", threads=1)
+        for name in ("backbone", "pairs"):
+            made = [file for file in (root / name).rglob("*") if file.is_file()]
+            record(root / f"{name}.manifest.json", "train", outputs=made)
+        weights = sorted(file for file in files.backbone.rglob("*") if file.is_file())
+        for number, prefix in enumerate(files.tokens):
+            shard = root / f"dense.{number}.npy"
+            encode_texts(
+                *(files.backbone, prefix, shard),
+                rows=None,
+                role="passage",
+                max_tokens=PASSAGE_LENGTH,
+                **ENCODE,
+                compute=compute,
+                work_folder=root / f"encode{number}",
+                name_of_row=str,
+            )
+            record(
+                shard.with_suffix(".manifest.json"),
+                "encode",
+                outputs=[shard],
+                inputs=[*weights, files.doc_ids],
+            )
+        entries = {name: self._entry(*entry) for name, entry in SYSTEMS.items()}
+        texts = {"collection": str(root / "collection.jsonl"), "doc_ids": str(files.doc_ids)}
+        write_json(
+            root / "known.json", {"mine": {**texts, "opens_with": [], "is_split": False, "systems": entries}}
+        )
+        self.known = Known(root / "known.json")
+        options = {"subset": None, "lengths": LENGTHS, **ENCODE, "compute": compute, "system": "one"}
+        for name, (kind, parts, keys) in SYSTEMS.items():
+            run, of_parts = root / f"{name}.trec", [root / f"{part}.trec" for part in parts]
+            if kind == "biencoder":  # of which tests/workflow/test_ask.py sees to it
+                live = LiveSystem(self.asked(name))
+                hits = [(query, hit) for query in files.queries for hit in live.run(query.text).hits]
+                write_run(run, (hit._replace(query_id=query.query_id) for query, hit in hits), system=name)
+            elif kind == "late":
+                tokens = {key: keys[key] for key in ("hits", "special_tokens", "punctuation")}
+                rank_by_maxsim(
+                    *(files.backbone, of_parts, run, files.texts),
+                    **tokens, **options, depth=keys["depth"], work_folder=root / name,
+                )  # fmt: skip
+            elif kind == "crossencoder":
+                rerank(
+                    *(root / "pairs", *of_parts, run, files.texts),
+                    **options, depth=keys["depth"], work_folder=root / name,
+                )  # fmt: skip
+            elif kind == "ensemble":
+                write_run(run, averaged_run(of_parts), system=name)
+            else:
+                weights_of = None if keys["weights"] == "equal" else keys["weights"]
+                fused = fused_run(
+                    of_parts, files.texts.queries, subset=None, method=keys["method"],
+                    weights=weights_of, depth=keys["depth"], k=keys["k"],
+                )  # fmt: skip
+                write_run(run, fused, system=name)
+
+    def _entry(self, kind: str, parts: list[str], keys: dict[str, Any]) -> dict[str, Any]:
+        root = self.files.root
+        model = {"crossencoder": "pairs", "biencoder": "backbone", "late": "backbone"}.get(kind)
+        shards = [str(root / f"dense.{number}.npy") for number in range(2)]
+        system = {**keys, "depth": keys.get("hits", keys["depth"])}
+        return {
+            "kind": kind,
+            "label": kind,
+            "variant": "untrained",
+            "pattern": "untrained",
+            "settings": {
+                "system": system,
+                "recipe": {"lengths": LENGTHS},
+                "encode": {**ENCODE, "separator": "titled"},
+                "compute": {"threads": 1, "device": "auto", "precision": "fp32"},
+                "depth": keys["depth"],
+            },
+            "files": {"embeddings": shards} if kind == "biencoder" else {},
+            "variants": {
+                "untrained": {
+                    "reasons": [],
+                    **({"model": str(root / model / "model.safetensors")} if model else {}),
+                    **({"parts": [[part, "untrained"] for part in parts]} if parts else {}),
+                }
+            },
+        }  # fmt: skip
+
+    def asked(self, system: str) -> Asked:
+        return self.known.asked("mine", system)
+
+    def hits(self, system: str) -> dict[str, list[ScoredDoc]]:
+        run = read_run(self.files.root / f"{system}.trec")
+        return {query_id: list(hits) for query_id, hits in groupby(run, key=lambda hit: hit.query_id)}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("rankers"))
+
+
+@pytest.mark.parametrize("system", ["tokens", "first", "both", "mixed", "ranks"])
+def test_queries_of_the_split_get_the_ids_and_scores_of_the_run(made: Made, system: str) -> None:
+    """Models read the texts in other batches here: scores agree to 1e-4, ids where scores differ by more."""
+    expected, passages = made.hits(system), {one.doc_id: one for one in made.files.passages}
+    opened, depth = OpenSystems(), SYSTEMS[system][2]["depth"]
+    for query in made.files.queries[:8]:
+        answer = opened.answer(made.asked(system), query.text, depth)
+        run = expected[query.query_id]
+        assert len(answer.hits) == len(run) and len(run) > HITS - 1
+        score_of = {hit.doc_id: hit.score for hit in run}
+        for hit, in_run in zip(answer.hits, run, strict=True):
+            assert hit.score == pytest.approx(in_run.score, abs=1e-4)
+            assert score_of[hit.doc_id] == pytest.approx(hit.score, abs=1e-4)
+            assert (hit.title, hit.text) == (passages[hit.doc_id].title, passages[hit.doc_id].text)
+        assert [hit.doc_id for hit in opened.answer(made.asked(system), query.text, 3).hits] == [
+            hit.doc_id for hit in answer.hits[:3]
+        ]
+
+
+def test_parts_are_searched_once_for_a_query_and_their_times_are_shown(made: Made) -> None:
+    opened, query = OpenSystems(), made.files.queries[0].text
+    answer = opened.answer(made.asked("mixed"), query, 5)
+    assert list(answer.milliseconds) == ["open", "dense", "tokens", "first", "fuse"]
+    again = opened.answer(made.asked("ranks"), query, 5)
+    assert (again.milliseconds["mixed"], again.milliseconds["other"]) == (0.0, 0.0)
+    other = opened.answer(made.asked("mixed"), made.files.queries[1].text, 5)
+    assert "open" not in other.milliseconds and min(other.milliseconds.values()) > 0.0
+
+
+def test_an_answer_is_no_deeper_than_the_run_and_says_so(made: Made) -> None:
+    answer = LiveSystem(made.asked("first")).answer(made.files.queries[0].text, 50)
+    assert len(answer.hits) == HITS and answer.notes == [f"This system ranks at most {HITS} passages."]
+
+
+def test_a_part_that_is_not_made_keeps_the_whole_from_answering(made: Made, tmp_path: Path) -> None:
+    known = read_json(made.files.root / "known.json")
+    lost = str(tmp_path / "lost.npy")
+    known["mine"]["systems"]["other"]["files"]["embeddings"] = [lost]
+    write_json(tmp_path / "known.json", known)
+    asked = Known(tmp_path / "known.json").asked("mine", "ranks")
+    assert asked.state() == f"mine, ranks, untrained: is not trained and indexed yet ({lost} is missing)."
+    model = made.files.root / "pairs/model.safetensors"
+    assert {lost, str(model)} <= set(asked.command.removeprefix("make ").split())
+
+
+def test_a_part_made_of_another_model_is_refused(made: Made, tmp_path: Path) -> None:
+    known = read_json(made.files.root / "known.json")
+    odd = tmp_path / "odd.npy"
+    odd.write_bytes((made.files.root / "dense.0.npy").read_bytes())
+    record(odd.with_suffix(".manifest.json"), "encode", outputs=[odd], inputs=[made.files.doc_ids])
+    known["mine"]["systems"]["dense"]["files"]["embeddings"][0] = str(odd)
+    write_json(tmp_path / "known.json", known)
+    with pytest.raises(ValueError, match="got those of another model"):
+        OpenSystems().answer(Known(tmp_path / "known.json").asked("mine", "mixed"), "words", 5)
