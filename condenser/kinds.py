@@ -47,10 +47,10 @@ def load(folder: str, name: str) -> ModuleType:
     return importlib.import_module(module_name(folder, name))
 
 
-def meant(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
+def suggest_name(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
     """What to do about a name that is not among the known ones: take the nearest, else `otherwise`.
 
-    >>> meant("beeir", ["beir", "tsv"]), meant("x", ["beir"], otherwise="Add it.")
+    >>> suggest_name("beeir", ["beir", "tsv"]), suggest_name("x", ["beir"], otherwise="Add it.")
     ('Did you mean beir?', 'Add it.')
     """
     close = difflib.get_close_matches(name[:100], list(known), n=1)

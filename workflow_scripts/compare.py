@@ -21,8 +21,10 @@ def main(job: Job) -> dict[str, Any]:
     columns = [Column(**column) for column in table.columns]
     metrics = comparisons.read_metrics(table.rows, columns, job.input.metrics)
     significance = vars(job.settings.significance)
-    found = comparisons.measured(table.rows, columns, table.comparisons, metrics, significance=significance)
-    frame = comparisons.make_comparisons(table.rows, found)
+    by_column = comparisons.measured(
+        table.rows, columns, table.comparisons, metrics, significance=significance
+    )
+    frame = comparisons.make_comparisons(table.rows, by_column)
     tables.write_table(job.output.tests, frame)
     print(comparisons.rendered_comparisons(frame))
     return {"lines": len(frame)}

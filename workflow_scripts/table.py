@@ -31,13 +31,13 @@ def main(job: Job) -> dict[str, Any]:
     metrics = read_metrics(rows, columns, files.metrics)
     datasets = dict.fromkeys([dataset, *(column.dataset for column in columns)])
     counts = {name: read_json(file) for name, file in zip(datasets, files.counts, strict=True)}
-    found = measured(rows, columns, settings.comparisons, metrics, significance=significance)
+    by_column = measured(rows, columns, settings.comparisons, metrics, significance=significance)
     table = tables.make_table(
         rows,
         columns,
         metrics,
         sets=tables.evaluation_sets(columns, counts),
-        found=found,
+        by_column=by_column,
         starts=settings.starts,
         published=figures.rows_of(files.published),
         left_out=settings.left_out,
@@ -52,7 +52,7 @@ def main(job: Job) -> dict[str, Any]:
         noted=noted,
         lengths=dict(zip(of_texts, map(read_text_lengths, files.lengths), strict=True)),
         losses=files.losses,
-        found=found,
+        by_column=by_column,
         unknown_words=job.settings.notes.unknown_words,
     )
     notes.write_notes(job.output.notes, lines)

@@ -25,7 +25,7 @@ def check_name(key: str, name: str, known: Iterable[str]) -> None:
     known = list(known)
     if name not in known:
         listed = ", ".join(known[:20]) + (", ..." if len(known) > 20 else "")
-        said = f"{key}: expected one of {listed}, got {preview(name)}. {kinds.meant(name, known)}"
+        said = f"{key}: expected one of {listed}, got {preview(name)}. {kinds.suggest_name(name, known)}"
         raise ValueError(said.rstrip())
 
 
@@ -36,7 +36,7 @@ def first_line(errors: list[Any], model: type[BaseModel], key: str) -> str:
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     if kind == "extra_forbidden":
         known = _fields_at(model, first["loc"][:-1])
-        hint = kinds.meant(str(first["loc"][-1]), known, otherwise=f"Known: {', '.join(known)}.")
+        hint = kinds.suggest_name(str(first["loc"][-1]), known, otherwise=f"Known: {', '.join(known)}.")
         return f"{key}: unknown key. {hint}{more}"
     if kind == "missing":
         return f"{key}: missing.{more}"

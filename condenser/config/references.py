@@ -228,9 +228,9 @@ def _check_table(
 def _check_column(key: str, name: str, config: Config, *, optional: Sequence[str]) -> None:
     """Refuse a column that no data set's table could have."""
     refused: ValueError | None = None
-    for own in config.datasets:
+    for dataset in config.datasets:
         try:
-            columns.parse(name, own=own, datasets=config.datasets, optional=optional)
+            columns.parse(name, dataset=dataset, datasets=config.datasets, optional=optional)
         except ValueError as error:
             refused = refused or error
         else:

@@ -126,10 +126,10 @@ def open_zip_member(path: str | Path, name: str) -> Iterator[IO[bytes]]:
     with _damage_named(path):
         archive = zipfile.ZipFile(path)
     with archive:
-        found = [member for member in archive.namelist() if PurePosixPath(member).name == name]
-        if len(found) != 1:
-            raise ValueError(f"{path}: expected one member {name}, got {len(found)}. Is it the right file?")
-        with archive.open(found[0]) as inner:
+        members = [member for member in archive.namelist() if PurePosixPath(member).name == name]
+        if len(members) != 1:
+            raise ValueError(f"{path}: expected one member {name}, got {len(members)}. Is it the right file?")
+        with archive.open(members[0]) as inner:
             yield io.BufferedReader(_Stream(inner, path), _CHUNK_BYTES)
 
 

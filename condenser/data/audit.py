@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -135,15 +135,19 @@ def audit(
         for judge, path in runs.items():
             above, counts["judged"][judge] = _above_positive(judge, path, examples_of.values(), judged_id)
             findings += [
-                one._replace(
-                    text=_shown(texts[one.query_id]), other_text=_beginning(passages[rows[one.doc_id]])
+                finding._replace(
+                    text=_shown(texts[finding.query_id]),
+                    other_text=_beginning(passages[rows[finding.doc_id]]),
                 )
-                for one in above
+                for finding in above
             ]
     earlier: dict[str, str] = {}
-    for one in [] if is_split else repeated:  # documents with one passage in common are not the same
-        earlier[one.doc_id] = earlier.get(one.other_id, one.other_id)
-    judged = {query_id: {earlier.get(one, one) for one in of} for query_id, of in relevant.items()}
+    for finding in [] if is_split else repeated:  # documents with one passage in common are not the same
+        earlier[finding.doc_id] = earlier.get(finding.other_id, finding.other_id)
+    judged = {
+        query_id: {earlier.get(doc_id, doc_id) for doc_id in doc_ids}
+        for query_id, doc_ids in relevant.items()
+    }
     for split, queries in evaluation.items():
         findings += _leaked_queries(train, queries, judged, split, thresholds)
     findings += [
@@ -154,12 +158,16 @@ def audit(
     for model, texts_of_model in text_lengths.items():
         cuts = texts_of_model.cuts(lengths, splits=texts_of_model.queries, in_one_row=False)
         findings += [
-            Finding("unread_text", where=model, score=num_cut, text=said) for said, num_cut in cuts if num_cut
+            Finding("unread_text", where=model, score=num_cut, text=sentence)
+            for sentence, num_cut in cuts
+            if num_cut
         ]
     order = list(WHAT_TO_DO)
-    findings.sort(key=lambda one: (order.index(one.kind), one.where, -one.score, *one[1:4]))
-    found = Counter(finding.kind for finding in findings)
-    return findings, {**counts, "findings": {kind: found[kind] for kind in order}}
+    findings.sort(
+        key=lambda finding: (order.index(finding.kind), finding.where, -finding.score, *finding[1:4])
+    )
+    num_of_kind = Counter(finding.kind for finding in findings)
+    return findings, {**counts, "findings": {kind: num_of_kind[kind] for kind in order}}
 
 
 def write_findings(path: Path, findings: Iterable[Finding]) -> None:
@@ -170,9 +178,11 @@ def write_findings(path: Path, findings: Iterable[Finding]) -> None:
     """
     with atomic_write(path) as file:
         file.write("\t".join(Finding._fields).encode() + b"\n")
-        for one in findings:
-            one = one._replace(what_to_do=one.what_to_do or WHAT_TO_DO[one.kind])
-            cells = (f"{cell:.4g}" if isinstance(cell, float) else _unevaluated(str(cell)) for cell in one)
+        for finding in findings:
+            finding = finding._replace(what_to_do=finding.what_to_do or WHAT_TO_DO[finding.kind])
+            cells = (
+                f"{cell:.4g}" if isinstance(cell, float) else _unevaluated(str(cell)) for cell in finding
+            )
             file.write("\t".join(cells).encode() + b"\n")
 
 
@@ -209,8 +219,8 @@ def _single_passages(
         most = max(lengths, default=0)
         # where nothing cuts texts, few have the very length of the longest
         if lengths[most] >= max(20, len(passages) / 100):
-            said = f"{lengths[most]} of {len(passages)} passages have {most} {unit}, and none has more"
-            yield Finding("cut_collection", score=lengths[most], text=said)
+            description = f"{lengths[most]} of {len(passages)} passages have {most} {unit}, and none has more"
+            yield Finding("cut_collection", score=lengths[most], text=description)
 
 
 def _repeated_passages(
@@ -223,15 +233,15 @@ def _repeated_passages(
     judged = set().union(*relevant.values())
 
     def finding(kind: str, row: int, earlier: int, score: float) -> Finding:
-        one, other = passages[row], passages[earlier]
-        is_open = (judged_id(one.doc_id) in judged) != (judged_id(other.doc_id) in judged)
+        passage, other = passages[row], passages[earlier]
+        is_open = (judged_id(passage.doc_id) in judged) != (judged_id(other.doc_id) in judged)
         return Finding(
             kind,
-            doc_id=one.doc_id,
+            doc_id=passage.doc_id,
             other_id=other.doc_id,
             score=score,
             what_to_do=_JUDGED if is_open else "",
-            text=_beginning(one),
+            text=_beginning(passage),
             other_text=_beginning(other),
         )
 
@@ -344,7 +354,7 @@ def _above_positive(
     """
     positives: dict[str, set[str]] = {}
     negatives: dict[str, set[str]] = {}
-    for example in (one for of_system in examples for one in of_system):
+    for example in chain.from_iterable(examples):
         positives.setdefault(example.query_id, set()).update(example.positive_doc_ids)
         negatives.setdefault(example.query_id, set()).update(example.negative_doc_ids)
     findings, counts = [], {"queries": 0, "negatives": 0}
@@ -352,21 +362,21 @@ def _above_positive(
         if query_id not in positives:
             continue
         scores = {hit.doc_id: hit.score for hit in hits}
-        found = [
+        positive_hits = [
             (scores[judged_id(text_id)], text_id)
             for text_id in positives[query_id]
             if judged_id(text_id) in scores
         ]
-        if not found:
+        if not positive_hits:
             continue
-        highest, positive = max(found)
-        judged = [
+        highest, positive = max(positive_hits)
+        negative_hits = [
             (scores[judged_id(text_id)], text_id)
             for text_id in negatives[query_id] - positives[query_id]
             if judged_id(text_id) in scores
         ]
         counts["queries"] += 1
-        counts["negatives"] += len(judged)
+        counts["negatives"] += len(negative_hits)
         findings += [
             Finding(
                 "negative_above_positive",
@@ -376,7 +386,7 @@ def _above_positive(
                 where=judge,
                 score=score - highest,
             )
-            for score, text_id in judged
+            for score, text_id in negative_hits
             if score > highest
         ]
     return findings, counts

@@ -275,9 +275,9 @@ def _reason(error: Exception, part: _Part, num_bytes: int) -> str:
 
 
 def _check(part: _Part, *, num_bytes: int, digest: str | None, was_resumed: bool) -> None:
-    found = part.path.stat().st_size
-    if found < num_bytes:
-        raise _Interrupted(f"{found:,} bytes")
+    num_received = part.path.stat().st_size
+    if num_received < num_bytes:
+        raise _Interrupted(f"{num_received:,} bytes")
     if mismatch := _mismatch(part.path, num_bytes=num_bytes, digest=digest):
         part.discard()
         if was_resumed:  # the bytes may be of two versions: download all of them again
@@ -293,9 +293,9 @@ def _mismatch(file: Path, *, num_bytes: int | None, digest: str | None) -> str |
         name = "MD5" if len(digest) == _MD5_DIGITS else "SHA-256"
         with file.open("rb") as stream:
             algorithm = name.replace("-", "").lower()
-            found = hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False))
-        if found.hexdigest() != digest:
-            return f"expected the {name} {digest}, got {found.hexdigest()}"
+            hasher = hashlib.file_digest(stream, lambda: hashlib.new(algorithm, usedforsecurity=False))
+        if hasher.hexdigest() != digest:
+            return f"expected the {name} {digest}, got {hasher.hexdigest()}"
     return None
 
 

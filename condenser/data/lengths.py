@@ -42,8 +42,8 @@ class TokenCounts:
 
     def add(self, lengths: Int[np.ndarray, " row"], *, num_words: int) -> None:
         """Count rows of these lengths, which are without [CLS] and [SEP] around them."""
-        found, times = np.unique(lengths, return_counts=True)
-        for length, count in zip(found.tolist(), times.tolist(), strict=True):
+        distinct, times = np.unique(lengths, return_counts=True)
+        for length, count in zip(distinct.tolist(), times.tolist(), strict=True):
             self.rows[length + NUM_SPECIALS] += count
         self.num_words += num_words
 
@@ -70,10 +70,10 @@ class TokenCounts:
         """The tokens behind this length, which nobody reads."""
         return sum(max(0, length - max_tokens) * count for length, count in self.rows.items())
 
-    def said_of_cuts(self, max_tokens: int, texts: str) -> str:
+    def describe_cuts(self, max_tokens: int, texts: str) -> str:
         """What is not read of the `texts` at this length, in a sentence.
 
-        >>> TokenCounts(rows=Counter({20: 60, 102: 40})).said_of_cuts(52, "passages")
+        >>> TokenCounts(rows=Counter({20: 60, 102: 40})).describe_cuts(52, "passages")
         '40 of 100 passages (40.0 %) are longer than 52 tokens; 39.4 % of the tokens are never read.'
         """
         if not (num_cut := self.rows_above(max_tokens)):
@@ -162,15 +162,15 @@ class TextLengths:
             lengths: of `query`, of `passage`, or of both.
             in_one_row: a query and a passage share the positions, and a [CLS], as in a cross-encoder.
         """
-        found = dict(lengths)
-        if found.get("query") == AUTO:
+        numbers = dict(lengths)
+        if numbers.get("query") == AUTO:
             queries = self._read("query", total(self.queries.values()), in_one_row=in_one_row)
-            found["query"] = queries.covering(num_positions=self.num_positions)
-        if found.get("passage") == AUTO:
-            room = self.num_positions - (int(found["query"]) - 1 if in_one_row else 0)
+            numbers["query"] = queries.covering(num_positions=self.num_positions)
+        if numbers.get("passage") == AUTO:
+            room = self.num_positions - (int(numbers["query"]) - 1 if in_one_row else 0)
             passages = self._read("passage", self.passages, in_one_row=in_one_row)
-            found["passage"] = passages.covering(num_positions=room)
-        return {name: int(length) for name, length in found.items()}
+            numbers["passage"] = passages.covering(num_positions=room)
+        return {name: int(length) for name, length in numbers.items()}
 
     def cuts(
         self, lengths: Mapping[str, int | str], *, splits: Iterable[str], in_one_row: bool
@@ -179,16 +179,17 @@ class TextLengths:
 
         Gives sentences, each with the number of texts that are cut. Notes and the audit say the same.
         """
-        found, kinds = self.resolved(lengths, in_one_row=in_one_row), {"passages": ("passage", self.passages)}
+        numbers = self.resolved(lengths, in_one_row=in_one_row)
+        kinds = {"passages": ("passage", self.passages)}
         kinds |= {f"{split} queries": ("query", self.queries[split]) for split in splits}
-        said = []
+        sentences = []
         for texts, (key, of_texts) in kinds.items():
             counts = self._read(key, of_texts, in_one_row=in_one_row)
-            chosen = f"lengths.{key}: auto is {found[key]}. " if lengths[key] == AUTO else ""
-            num_cut = counts.rows_above(found[key])
+            chosen = f"lengths.{key}: auto is {numbers[key]}. " if lengths[key] == AUTO else ""
+            num_cut = counts.rows_above(numbers[key])
             if num_cut or chosen or key == "passage":
-                said.append((chosen + counts.said_of_cuts(found[key], texts), num_cut))
-        return said
+                sentences.append((chosen + counts.describe_cuts(numbers[key], texts), num_cut))
+        return sentences
 
 
 def read_text_lengths(path: Path) -> TextLengths:

@@ -70,7 +70,7 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 
 
 class Passages:
-    """The passages of a file by their rows: what all of them together say, and single ones read again.
+    """Random access to the passages of a file, with document frequencies over all of them.
 
     Memory does not grow with the length of the texts. A passage takes 145 bytes: where it begins, the digest
     of its text, `_BANDS` keys, and whether it has words.
@@ -136,24 +136,24 @@ class Passages:
         texts_with = np.maximum(self._texts_with[self._buckets(pairs)], 1)
         return float(np.log((len(self) + 1) / texts_with).sum())
 
-    def similarity(self, one: int, other: int) -> float:
+    def similarity(self, row: int, other_row: int) -> float:
         """The weighted Jaccard similarity of two passages, from 0 to 1; 0 if neither has words."""
-        (pairs, weight), (other_pairs, other_weight) = self.pairs(one), self.pairs(other)
+        (pairs, weight), (other_pairs, other_weight) = self.pairs(row), self.pairs(other_row)
         shared = self._weight(np.intersect1d(pairs, other_pairs, assume_unique=True))
         either = weight + other_weight - shared
         return min(1.0, shared / either) if either else 0.0
 
-    def are_equal(self, one: int, other: int) -> bool:
+    def are_equal(self, row: int, other_row: int) -> bool:
         """Whether two passages have the same words in the same order."""
-        return self._digests[one] == self._digests[other]
+        return self._digests[row] == self._digests[other_row]
 
     def have_words(self, rows: np.ndarray) -> np.ndarray:
         """Which of some rows have a word: bool [row]."""
         return self._has_words[rows]
 
-    def may_be_similar(self, one: int, others: np.ndarray) -> np.ndarray:
+    def may_be_similar(self, row: int, others: np.ndarray) -> np.ndarray:
         """Which of other rows share a band with a passage: bool [row]."""
-        return (self._keys[:, others] == self._keys[:, [one]]).any(axis=0)
+        return (self._keys[:, others] == self._keys[:, [row]]).any(axis=0)
 
     def _add_keys(self) -> None:
         """The keys of the waiting passages: each of a band's `_ROWS` smallest numbers, hashed together."""
@@ -191,8 +191,8 @@ class Passages:
             first = np.maximum.accumulate(np.where(is_new, places, 0))
             later = rows[order[~is_new]].astype(np.uint64) << np.uint64(32)
             for earlier in (first[~is_new], places[~is_new] - 1):
-                found = later | rows[order[earlier]].astype(np.uint64)
-                candidates = np.union1d(candidates, found)
+                pairs_of_rows = later | rows[order[earlier]].astype(np.uint64)
+                candidates = np.union1d(candidates, pairs_of_rows)
         row, best, highest = -1, -1, 0.0
         for candidate in map(int, candidates):
             if candidate >> 32 != row:
@@ -230,15 +230,17 @@ class Rarity:
         for features in sets:
             sets_with.update(features)
             num_sets += 1
-        self._weights = {one: math.log((num_sets + 1) / count) for one, count in sets_with.items()}
+        self._weights = {feature: math.log((num_sets + 1) / count) for feature, count in sets_with.items()}
 
     def weight(self, features: Iterable[str]) -> float:
         """The sum of the weights of features that the sets have; exact, so that no order changes it."""
         return math.fsum(map(self._weights.__getitem__, features))
 
-    def similarity(self, one: frozenset[str], other: frozenset[str]) -> float:
+    def similarity(self, features: frozenset[str], other_features: frozenset[str]) -> float:
         """The weighted Jaccard similarity of two sets, from 0 to 1; one of them is not empty."""
-        return self._similarity(self.weight(one & other), self.weight(one), self.weight(other))
+        return self._similarity(
+            self.weight(features & other_features), self.weight(features), self.weight(other_features)
+        )
 
     @staticmethod
     def _similarity(shared: float, weight: float, other_weight: float) -> float:
@@ -251,11 +253,11 @@ class Rarity:
         """
         left = self.weight(features)
         enough = least * left * (1 - 1e-9)
-        for one in sorted(features, key=lambda one: (-self._weights[one], one)):
+        for feature in sorted(features, key=lambda feature: (-self._weights[feature], feature)):
             if left < enough:
                 return
-            yield one
-            left -= self._weights[one]
+            yield feature
+            left -= self._weights[feature]
 
     def near(
         self, sets: Iterable[frozenset[str]], others: Sequence[frozenset[str]], least: float
@@ -267,15 +269,19 @@ class Rarity:
         with_feature: dict[str, list[int]] = defaultdict(list)
         weights = [self.weight(features) for features in others]
         for number, features in enumerate(others):
-            for one in self._rarest(features, least):
-                with_feature[one].append(number)
+            for feature in self._rarest(features, least):
+                with_feature[feature].append(number)
         for features in sets:
             weight = self.weight(features)
             lightest, heaviest = least * weight * (1 - 1e-9), weight / least * (1 + 1e-9)
-            found = {number for one in self._rarest(features, least) for number in with_feature.get(one, ())}
+            candidates = {
+                number
+                for feature in self._rarest(features, least)
+                for number in with_feature.get(feature, ())
+            }
             similar = [
                 (self._similarity(self.weight(features & others[number]), weight, weights[number]), number)
-                for number in found
+                for number in candidates
                 if lightest <= weights[number] <= heaviest
             ]
-            yield sorted((one for one in similar if one[0] >= least), key=lambda one: (-one[0], one[1]))
+            yield sorted((pair for pair in similar if pair[0] >= least), key=lambda pair: (-pair[0], pair[1]))

@@ -43,8 +43,8 @@ class Unfit(Exception):
 
     def at(self, file: str, line: int | str, *, more: str = "") -> ValueError:
         """The error for this row: `file:line: expected ..., got .... What to do.`, and `more` behind it."""
-        said = f"{file}:{line}: expected {self.expected}, got {self.got}. {self.advice}"
-        return ValueError(f"{said} {more}".rstrip())
+        message = f"{file}:{line}: expected {self.expected}, got {self.got}. {self.advice}"
+        return ValueError(f"{message} {more}".rstrip())
 
     @property
     def kind(self) -> str:

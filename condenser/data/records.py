@@ -152,7 +152,10 @@ def write_similarities(path: str | Path, rows: Iterable[tuple[str, Sequence[floa
     """
     return _write_lines(
         path,
-        ("\t".join([item_id, *(f"{one:.9g}" for one in similarities)]) for item_id, similarities in rows),
+        (
+            "\t".join([item_id, *(f"{similarity:.9g}" for similarity in similarities)])
+            for item_id, similarities in rows
+        ),
     )
 
 
@@ -178,7 +181,7 @@ def read_examples(path: str | Path) -> Iterator[TrainExample]:
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel]) -> int:
     """Write judgements in TREC form; returns their number."""
-    return _write_lines(path, (f"{one.query_id}\t0\t{one.doc_id}\t{one.grade}" for one in qrels))
+    return _write_lines(path, (f"{qrel.query_id}\t0\t{qrel.doc_id}\t{qrel.grade}" for qrel in qrels))
 
 
 def read_qrels(path: str | Path) -> Iterator[Qrel]:

@@ -79,11 +79,11 @@ def sample_spans(
     # The free tokens are in three gaps: before, between and after the spans. Put free tokens and spans in a
     # row of free + 2 places: a choice of two places for the spans is a choice of gaps. Choose uniformly.
     free = sizes - targets.sum(axis=1)
-    one = (draws[:, 4] * (free + 2)).astype(np.int64)
-    other = (draws[:, 5] * (free + 1)).astype(np.int64)
-    other += other >= one
-    earlier = np.minimum(one, other)
-    later = np.maximum(one, other) - 1 + targets[:, 0]
+    first_place = (draws[:, 4] * (free + 2)).astype(np.int64)
+    second_place = (draws[:, 5] * (free + 1)).astype(np.int64)
+    second_place += second_place >= first_place
+    earlier = np.minimum(first_place, second_place)
+    later = np.maximum(first_place, second_place) - 1 + targets[:, 0]
     starts = begins[:, None] + np.stack([earlier, later], axis=1)
 
     limits = np.stack([starts[:, 1], begins + sizes], axis=1)

@@ -146,10 +146,10 @@ def _whole_lines(stream: IO[bytes]) -> Iterator[bytes]:
     """Blocks of whole lines, without carriage returns."""
     rest = b""
     while data := stream.read(_BLOCK_BYTES):
-        head, found, tail = (rest + data).rpartition(b"\n")
+        head, line_end, tail = (rest + data).rpartition(b"\n")
         rest = tail
-        if found:
-            yield (head + found).replace(b"\r\n", b"\n")
+        if line_end:
+            yield (head + line_end).replace(b"\r\n", b"\n")
     if rest:
         yield rest.rstrip(b"\r") + b"\n"
 

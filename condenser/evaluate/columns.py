@@ -42,14 +42,14 @@ class Column:
 
 
 def parse(
-    name: str, *, own: str, datasets: Mapping[str, Any], optional: Collection[str] = ()
+    name: str, *, dataset: str, datasets: Mapping[str, Any], optional: Collection[str] = ()
 ) -> tuple[str, str | None, str] | None:
     """Data set, evaluation set and measure of a column; None where it is optional and not there.
 
     Of two parts the first is a data set if there is one of this name, else an evaluation set.
 
     Args:
-        own: the data set of the table.
+        dataset: the data set of the table.
         datasets: their settings, by name.
         optional: data sets and evaluation sets that may be missing.
 
@@ -59,13 +59,13 @@ def parse(
     *above, measure = name.split("/")
     if len(above) > 2 or not all((*above, measure)):
         raise ValueError(f"expected [data set/][evaluation set/]measure, got {name!r:.80}.")
-    mine = eval_splits(datasets[own])
+    mine = eval_splits(datasets[dataset])
     if not above:
-        return own, next(iter(mine), None), measure
+        return dataset, next(iter(mine), None), measure
     first, *rest = above
     if not rest and first not in datasets:
         if first in mine:
-            return own, first, measure
+            return dataset, first, measure
         return None if first in optional else _refuse(name, first, [*datasets, *mine])
     if first not in datasets:
         return None if first in optional else _refuse(name, first, datasets)
@@ -81,7 +81,7 @@ def parse(
 
 
 def _refuse(name: str, given: str, known: Collection[str]) -> NoReturn:
-    hint = kinds.meant(given, known, otherwise="Add it, or name it among the table's optional ones.")
+    hint = kinds.suggest_name(given, known, otherwise="Add it, or name it among the table's optional ones.")
     listed = ", ".join(known)
     raise ValueError(f"{name}: expected a data set or evaluation set ({listed}), got {given:.80}. {hint}")
 

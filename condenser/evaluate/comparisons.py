@@ -55,13 +55,13 @@ def read_metrics(
         ValueError: a file lacks a measure.
     """
     names = [(row["system"], variant) for row in rows for variant in row["variants"]]
-    found: dict[Place, dict[tuple[str, str], dict[str, Any]]] = {}
+    metrics: dict[Place, dict[tuple[str, str], dict[str, Any]]] = {}
     for (place, name), file in zip(product(places(columns), names) if files else (), files, strict=True):
-        content = found.setdefault(place, {})[name] = read_json(file)
+        content = metrics.setdefault(place, {})[name] = read_json(file)
         measures = [column.measure for column in columns if column.place == place]
         if missing := [measure for measure in measures if measure not in content["per_query"]]:
             raise ValueError(f"{file}: expected {', '.join(missing)}, got none. Add it to metrics.measures.")
-    return found
+    return metrics
 
 
 def measured(
@@ -84,10 +84,10 @@ def measured(
         ValueError: a value is not finite.
     """
     nothing = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
-    found: dict[str, Measured] = {}
+    by_column: dict[str, Measured] = {}
     for column in columns:
         if column.place not in metrics:
-            found[column.name] = nothing
+            by_column[column.name] = nothing
             continue
         at_place = metrics[column.place]
         values = [
@@ -102,25 +102,25 @@ def measured(
         ]
         num_queries = values[0].shape[1]
         if num_queries == 0:
-            found[column.name] = nothing
+            by_column[column.name] = nothing
             continue
         cells, comparisons = summaries(
             dict(enumerate(values)), [(number, reference) for number, reference in pairs], **significance
         )
-        found[column.name] = Measured(
+        by_column[column.name] = Measured(
             [_within(cell, parse(column.measure).least) for cell in cells.values()],
             comparisons,
             num_queries,
         )
-    return found
+    return by_column
 
 
-def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Measured]) -> pd.DataFrame:
+def make_comparisons(rows: Sequence[Mapping[str, Any]], by_column: Mapping[str, Measured]) -> pd.DataFrame:
     """A line for each column and comparison, in that order; as in docs/using.md.
 
     Args:
         rows: as `condenser.experiment.tables.table_rows` gives them.
-        found: of each column, from `measured`.
+        by_column: of each column, from `measured`.
     """
     names = row_names(rows)
     lines = [
@@ -130,20 +130,20 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], found: Mapping[str, Meas
             "measure": measure,
             "row_mean": of_measure.cells[number].mean,
             "compared_with_mean": of_measure.cells[reference].mean,
-            "difference": one.difference,
-            "difference_low": one.low,
-            "difference_high": one.high,
-            "p_value": written_p_value(one.p_value),
-            "holm_p_value": written_p_value(one.holm_p_value),
-            "verdict": one.verdict,
-            "smallest_detectable_difference": one.detectable_difference,
-            "test": _TESTS[one.over_seeds],
+            "difference": comparison.difference,
+            "difference_low": comparison.low,
+            "difference_high": comparison.high,
+            "p_value": written_p_value(comparison.p_value),
+            "holm_p_value": written_p_value(comparison.holm_p_value),
+            "verdict": comparison.verdict,
+            "smallest_detectable_difference": comparison.detectable_difference,
+            "test": _TESTS[comparison.over_seeds],
             "row_seeds": seeds_of(rows[number]),
             "compared_with_seeds": seeds_of(rows[reference]),
             "queries": of_measure.num_queries,
         }
-        for measure, of_measure in found.items()
-        for (number, reference), one in of_measure.comparisons.items()
+        for measure, of_measure in by_column.items()
+        for (number, reference), comparison in of_measure.comparisons.items()
     ]
     return pd.DataFrame(lines, columns=list(_COLUMNS)).astype(_COLUMNS)
 

@@ -69,18 +69,18 @@ def read_rankings(run_file: Path, grades: Grades) -> Iterator[RankedQuery]:
         yield ranked(query_id, doc_ids, scores, grades)
 
 
-def trec_ranks(one: RankedQuery) -> dict[str, int]:
+def trec_ranks(ranking: RankedQuery) -> dict[str, int]:
     """The ranks from 1 that trec_eval gives the judged passages, whatever order the run has.
 
     By score in float32, descending; ties by doc_id as bytes, descending (in UTF-8 that is the order of str).
     """
     with np.errstate(over="ignore"):
-        scores = np.asarray(one.scores, dtype=np.float32)
+        scores = np.asarray(ranking.scores, dtype=np.float32)
     if (scores[1:] < scores[:-1]).all():
-        return {doc_id: place + 1 for doc_id, place in one.places.items()}
+        return {doc_id: place + 1 for doc_id, place in ranking.places.items()}
     ranks = {}
-    for doc_id, place in one.places.items():
-        tied = one.doc_ids.take(np.flatnonzero(scores == scores[place])).to_pylist()
+    for doc_id, place in ranking.places.items():
+        tied = ranking.doc_ids.take(np.flatnonzero(scores == scores[place])).to_pylist()
         better = np.count_nonzero(scores > scores[place]) + sum(other > doc_id for other in tied)
         ranks[doc_id] = int(better) + 1
     return ranks
@@ -113,17 +113,17 @@ def measure_run(
         for query_id, of_query in grades.items()
     }
     num_found = num_unjudged = num_hits = 0
-    for one in rankings:
-        query_id = one.query_id
-        num_hits += len(one.doc_ids)
+    for ranked_query in rankings:
+        query_id = ranked_query.query_id
+        num_hits += len(ranked_query.doc_ids)
         if query_id not in grades:
             num_unjudged += 1
             continue
         num_found += 1
         ranking = Ranking(
-            one.doc_ids,
-            {doc_id: place + 1 for doc_id, place in one.places.items()},
-            trec_ranks(one),
+            ranked_query.doc_ids,
+            {doc_id: place + 1 for doc_id, place in ranked_query.places.items()},
+            trec_ranks(ranked_query),
             relevant[query_id],
             grades[query_id],
             partial(has_answer, query_id) if has_answer else None,
@@ -142,7 +142,7 @@ def measure_run(
 def means(values: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """The mean of every measure over the queries."""
     measures = next(iter(values.values()))
-    return {name: fsum(one[name] for one in values.values()) / len(values) for name in measures}
+    return {name: fsum(of_query[name] for of_query in values.values()) / len(values) for name in measures}
 
 
 def evaluate(
@@ -183,7 +183,7 @@ def evaluate(
         has_answer=has_answer,
     )
     averages = means(values)
-    per_query: dict[str, list] = {name: [one[name] for one in values.values()] for name in averages}
+    per_query: dict[str, list] = {name: [of_query[name] for of_query in values.values()] for name in averages}
     write_json(
         metrics_file,
         {

@@ -26,7 +26,7 @@ def notes_of_table(
     noted: Mapping[str, Sequence[Mapping[str, Any]]],
     lengths: Mapping[tuple[str, str], TextLengths],
     losses: Sequence[Path],
-    found: Mapping[str, Measured],
+    by_column: Mapping[str, Measured],
     unknown_words: float,
 ) -> list[str]:
     """All lines of a table.
@@ -37,28 +37,28 @@ def notes_of_table(
         noted: from `condenser.experiment.tables.table_notes`.
         lengths: by data set and checkpoint, of the `texts` in `noted`.
         losses: of the `trainings` in `noted`, in order.
-        found: from `condenser.evaluate.comparisons.measured`.
+        by_column: from `condenser.evaluate.comparisons.measured`.
         unknown_words: a larger share of words that the vocabulary does not have is noted.
     """
     of_place = {name: "" if name == dataset else f"{name}: " for name in counts}
     lines = [f"{of_place[name]}{line}" for name, of_set in counts.items() if (line := rows_left_out(of_set))]
-    several = len(noted["texts"]) > len({one["dataset"] for one in noted["texts"]})
-    for one in noted["texts"]:
-        whose = f"{', '.join(one['systems'])}: " if several else ""
-        texts = lengths[one["dataset"], one["model"]]
-        cuts = texts.cuts(one["lengths"], splits=one["splits"], in_one_row=one["in_one_row"])
-        lines += [f"{of_place[one['dataset']]}{whose}{line}" for line, _ in cuts]
+    several = len(noted["texts"]) > len({entry["dataset"] for entry in noted["texts"]})
+    for entry in noted["texts"]:
+        whose = f"{', '.join(entry['systems'])}: " if several else ""
+        texts = lengths[entry["dataset"], entry["model"]]
+        cuts = texts.cuts(entry["lengths"], splits=entry["splits"], in_one_row=entry["in_one_row"])
+        lines += [f"{of_place[entry['dataset']]}{whose}{line}" for line, _ in cuts]
     assumed = [f"{model}: {line}" for (_, model), texts in lengths.items() for line in texts.assumed]
     lines += list(dict.fromkeys(assumed))  # the same model may read several data sets
     for (name, model), texts in lengths.items():
-        splits = [split for one in noted["texts"] if one["dataset"] == name for split in one["splits"]]
+        splits = [split for entry in noted["texts"] if entry["dataset"] == name for split in entry["splits"]]
         unknown = unknown_lines(texts, model, splits=dict.fromkeys(splits), above=unknown_words)
         lines += [f"{of_place[name]}{line}" for line in unknown]
     ranked = {name: of_set.get("documents", of_set["passages"]) for name, of_set in counts.items()}
     lines += trivial_lines(columns, ranked)
     lines += update_lines(noted["trainings"], losses)
-    compared = [one for column in found.values() for one in column.comparisons.values()]
-    lines += holm_note((one.verdict, one.low, one.high) for one in compared)
+    compared = [comparison for column in by_column.values() for comparison in column.comparisons.values()]
+    lines += holm_note((comparison.verdict, comparison.low, comparison.high) for comparison in compared)
     return lines
 
 

@@ -70,13 +70,14 @@ class EvaluationSet:
         tasks may be in two splits.
         """
         is_as_published = not self.notes or (self.official_name is not None and self.depth is not None)
-        return self._found if is_as_published else None
+        return self._official_keys if is_as_published else None
 
     @property
-    def _found(self) -> tuple[str, str] | None:
-        named = {one.name: (key, next(iter(one.num_queries))) for key, one in OFFICIAL.items()}
+    def _official_keys(self) -> tuple[str, str] | None:
         if self.official_name is not None:
-            return named[self.official_name]
+            keys = {collection.name: key for key, collection in OFFICIAL.items()}
+            key = keys[self.official_name]
+            return key, next(iter(OFFICIAL[key].num_queries))
         whole = self.num_passages + self.num_left_out
         return official(self.source, num_passages=whole, num_queries=self.num_queries)
 
@@ -84,11 +85,13 @@ class EvaluationSet:
     def name(self) -> str:
         """The `collection` cell. It says if the data stand in for others, or are incomplete."""
         name, notes = self.dataset, self.notes
-        found = self._found
-        counted = [one for one in OFFICIAL.values() if one.num_passages is not None]
-        of_source = {one.name for one in counted if one.source == self.source}
-        if found is not None:
-            name = OFFICIAL[found[0]].name + (", TREC DL 2019" if found[1] == "dl19" else "")
+        of_source = {
+            collection.name
+            for collection in OFFICIAL.values()
+            if collection.num_passages is not None and collection.source == self.source
+        }
+        if (keys := self._official_keys) is not None:
+            name = OFFICIAL[keys[0]].name + (", TREC DL 2019" if keys[1] == "dl19" else "")
         elif of_source:
             name = of_source.pop() if len(of_source) == 1 else name
             notes.insert(0, "not the official passages and queries")
@@ -106,13 +109,13 @@ def evaluation_sets(
     Args:
         counts: of each data set that columns are measured on, its `counts.json`.
     """
-    found: dict[Place, EvaluationSet] = {}
-    for column in sorted(columns, key=lambda one: "/" in one.name):
+    sets: dict[Place, EvaluationSet] = {}
+    for column in sorted(columns, key=lambda column: "/" in column.name):
         of_place = counts[column.dataset]
         splits = [str(column.train_split), str(column.split)]
         shared = of_place.get("queries_shared_by_splits", {}).get("+".join(sorted(splits)), 0)
-        there = [parse(one.measure).depth for one in columns if one.place == column.place]
-        found[column.place] = EvaluationSet(
+        there = [parse(column.measure).depth for column in columns if column.place == column.place]
+        sets[column.place] = EvaluationSet(
             column.dataset,
             column.source,
             of_place["passages"],
@@ -123,7 +126,7 @@ def evaluation_sets(
             max(there),
             of_place.get("official"),
         )
-    return found
+    return sets
 
 
 def make_table(
@@ -132,7 +135,7 @@ def make_table(
     metrics: Metrics,
     *,
     sets: Mapping[Place, EvaluationSet],
-    found: Mapping[str, Measured],
+    by_column: Mapping[str, Measured],
     starts: Sequence[int | None],
     published: Sequence[Row],
     left_out: Sequence[str],
@@ -152,23 +155,23 @@ def make_table(
         rows: as `condenser.experiment.tables.table_rows` gives them.
         metrics: from `condenser.evaluate.comparisons.read_metrics`.
         sets: from `evaluation_sets`; that of the columns `collection`, `passages` and `queries` first.
-        found: of each column, from `condenser.evaluate.comparisons.measured`.
+        by_column: of each column, from `condenser.evaluate.comparisons.measured`.
         starts: of each row, the number of the row of its untouched start; None where there is none.
         published: from `condenser.evaluate.published.rows_of`.
         left_out: names of columns that the table has elsewhere.
     """
-    own = next(iter(sets.values()))
+    main_set = next(iter(sets.values()))
     about: dict[str, Any] = {
-        **{"collection": own.name, "passages": own.num_passages, "queries": own.num_queries},
+        **{"collection": main_set.name, "passages": main_set.num_passages, "queries": main_set.num_queries},
         "other_columns": _other_columns(columns, sets, left_out),
     }
     names = [column.name for column in columns]
     measured = [_measured(row, columns, metrics) | about for row in rows]
     for number, (shown, start) in enumerate(zip(measured, starts, strict=True)):
         for name in names:
-            cell = found[name].cells[number]
+            cell = by_column[name].cells[number]
             shown |= {f"{name}_low": cell.low, f"{name}_high": cell.high}
-        comparisons = found[names[0]].comparisons
+        comparisons = by_column[names[0]].comparisons
         if start is not None and (number, start) in comparisons:
             comparison = comparisons[number, start]
             shown[_START] = comparison.verdict
@@ -205,8 +208,11 @@ def _other_columns(
     parts = []
     for place in others:
         names = ", ".join(column.name for column in columns if column.place == place)
-        of = sets[place]
-        parts.append(f"{names}: {of.name}, {of.num_passages:,} passages, {of.num_queries:,} queries")
+        measured_on = sets[place]
+        parts.append(
+            f"{names}: {measured_on.name}, {measured_on.num_passages:,} passages, "
+            f"{measured_on.num_queries:,} queries"
+        )
     if left_out:
         parts.append(f"{', '.join(left_out)}: left out, the configuration has no such data")
     return _BETWEEN.join(parts) or None
@@ -273,7 +279,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = (
     not fit is left to the file. `confidence` is that of the intervals.
     """
     measured = frame[frame["origin"] != _PUBLISHED]
-    one = measured.iloc[-1]
+    row = measured.iloc[-1]
     backbones = list(dict.fromkeys(measured["backbone"].dropna()))
     lines: list[str] = []
     for with_sd, with_interval in ((True, True), (False, True), (True, False), (False, False)):
@@ -282,22 +288,22 @@ def rendered(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = (
             break
     of_sentences = any(parse(name.split("/")[-1]).task for name in _measures_of(frame))
     texts, items = ("train sentences", "test items") if of_sentences else ("passages", "queries")
-    about = f"{one['collection']}: {one['passages']:,} {texts}, {one['queries']:,} {items}"
+    about = f"{row['collection']}: {row['passages']:,} {texts}, {row['queries']:,} {items}"
     if len(backbones) == 1:
         about += f", backbone {backbones[0]}"
     lines.append(f"{about}.")
     if "other_columns" in frame:
-        lines += [f"{part}." for part in one["other_columns"].split(_BETWEEN)]
+        lines += [f"{part}." for part in row["other_columns"].split(_BETWEEN)]
     below = [line for note in notes for line in textwrap.wrap(note, _SCREEN)]
-    if not one["queries"]:
+    if not row["queries"]:
         return "\n".join([*lines, *below])
     names = [official.name for official in OFFICIAL.values()]
     with_figures = [name for name in _measures_of(frame) if f"{name}_{_PUBLISHED}" in frame]
     if with_figures or len(measured) < len(frame):
         lines.append("(+ or -): ours less the published figure of the same method, on the same data.")
-    elif not str(one["collection"]).startswith(tuple(names)):
+    elif not str(row["collection"]).startswith(tuple(names)):
         lines.append("This is not the papers' collection: do not compare with their figures.")
-    elif one["collection"] not in names:
+    elif row["collection"] not in names:
         lines.append("This is not what the papers' table was measured on: do not compare with it.")
     if with_interval:
         lines.append(

@@ -266,7 +266,7 @@ def made_from_texts(config: Config, system: str) -> list[str]:
 def unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:
     """The error of a name that the configuration lacks, with the nearest that it has."""
     known = list(known)
-    hint = kinds.meant(name, known, otherwise=f"Add it under {noun}s, or ask for another.")
+    hint = kinds.suggest_name(name, known, otherwise=f"Add it under {noun}s, or ask for another.")
     return LookupError(
         f"expected a {noun} of the configuration ({', '.join(known)}), got {name[:100]}. {hint}"
     )

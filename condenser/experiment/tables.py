@@ -61,7 +61,7 @@ def table_columns(config: Config, dataset: str, table: str) -> tuple[list[column
     """
     entry, found, left_out = table_entry(config, dataset, table), [], []
     for name in entry.measures:
-        parsed = columns.parse(name, own=dataset, datasets=config.datasets, optional=entry.optional)
+        parsed = columns.parse(name, dataset=dataset, datasets=config.datasets, optional=entry.optional)
         if parsed is None or (not is_measured(config, dataset) and parsed[0] != dataset):
             left_out.append(name)
             continue

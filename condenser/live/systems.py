@@ -226,7 +226,7 @@ def _named(noun: str, name: str, known: Iterable[str], *, otherwise: str = "") -
     if name not in known:
         raise ValueError(
             f"expected a {noun} of the configuration ({', '.join(known)}), got {name!r:.80}. "
-            f"{kinds.meant(name, known, otherwise=otherwise)}".rstrip()
+            f"{kinds.suggest_name(name, known, otherwise=otherwise)}".rstrip()
         )
     return name
 

@@ -172,7 +172,9 @@ def make_examples(
             drawn = sorted(permutation(seed, f"negatives of {query_id}", 0, len(negatives))[:sample].tolist())
             counts["fewer_negatives_than_sample"] += len(drawn) < sample
             counts["negatives"] += len(drawn)
-            yield TrainExample(query_id, tuple(positives[query_id]), tuple(negatives[one] for one in drawn))
+            yield TrainExample(
+                query_id, tuple(positives[query_id]), tuple(negatives[index] for index in drawn)
+            )
 
     counts["examples"] = write_examples(output, examples())
     if not counts["examples"]:
@@ -223,8 +225,9 @@ def collect(
             queries.append(((split,), of_split))
         files.write_splits(qrels, queries, answered=[split for split in splits if split in BY_ANSWERS])
         counts = files.counts
-        read = [PASSAGES, *(path.name for path in paths.values())]
-        check_official_rows(counts["files"], [one for one in read if one in official_rows], official_rows)
+        names = [PASSAGES, *(path.name for path in paths.values())]
+        official = [name for name in names if name in official_rows]
+        check_official_rows(counts["files"], official, official_rows)
     return counts
 
 
@@ -291,8 +294,8 @@ def _passage_ids(element: dict[str, Any], key: str) -> list[str]:
         raise Unfit(f'a list in "{key}"', preview(passages), "Is it a file of questions of DPR's?")
     ids = []
     for passage in passages:
-        found = passage if isinstance(passage, dict) else {}
-        doc_id = next((found[name] for name in _ID_KEYS if name in found), None)
+        fields = passage if isinstance(passage, dict) else {}
+        doc_id = next((fields[name] for name in _ID_KEYS if name in fields), None)
         if not isinstance(doc_id, str) or not doc_id:
             raise Unfit(
                 f'passages with a "{_ID_KEYS[0]}" or "{_ID_KEYS[1]}" in "{key}"',

@@ -171,9 +171,9 @@ def _part_rows(part: Part, files: CanonicalFiles, commits: dict[str, str]) -> It
         dataset, commits[part.id] = open_hub(part)
         yield from _dataset_rows(part.id, dataset, column)
         return
-    found = part_files(folder, part.config, part.split)
-    files.add_part(folder, found)
-    for file in found:
+    paths = part_files(folder, part.config, part.split)
+    files.add_part(folder, paths)
+    for file in paths:
         if file.suffix == ".jsonl":
             yield from files.rows(file, json_object)
         else:
@@ -255,9 +255,9 @@ def part_files(folder: Path, config: str | None, split: str) -> list[Path]:
         ValueError: there are none.
     """
     base = folder / config if config else folder
-    found = sorted(base.rglob(f"{split}*.parquet")) or sorted(base.rglob(f"{split}*.jsonl"))
-    if not found:
+    paths = sorted(base.rglob(f"{split}*.parquet")) or sorted(base.rglob(f"{split}*.jsonl"))
+    if not paths:
         raise ValueError(
             f"{base}: expected {split}*.parquet or {split}*.jsonl, got none. Is the layout the hub's?"
         )
-    return found
+    return paths

@@ -124,8 +124,8 @@ def collect(
         ValueError: a package is not installed, or too few docstrings remain.
     """
     left_out: Counter[str] = Counter()
-    found = docstrings_of(packages, left_out)
-    pairs = choose_pairs(found, left_out, query_words=query_words, passage_words=passage_words)
+    docstrings = docstrings_of(packages, left_out)
+    pairs = choose_pairs(docstrings, left_out, query_words=query_words, passage_words=passage_words)
     train, evaluation, unused = split_places(
         [pair.place for pair in pairs],
         num_eval=eval_queries,
@@ -147,7 +147,7 @@ def collect(
     del counts["files"]  # one entry for each of some thousand source files says nothing
     words = sum(len(pair.body.split()) for pair in pairs), sum(len(pair.summary.split()) for pair in pairs)
     return counts | {
-        "docstrings": len(found),
+        "docstrings": len(docstrings),
         "left_out": dict(sorted(left_out.items())),
         "queries_set_aside": len(unused),
         "mean_passage_words": round(words[0] / len(pairs), 1),
@@ -223,7 +223,7 @@ def package_docstrings(package: str, left_out: Counter[str]) -> Iterator[Docstri
 
 def tree_docstrings(tree: ast.Module, file: str) -> list[Docstring]:
     """The docstrings of one parsed file in order of line, marked-up text made plain."""
-    found = []
+    docstrings = []
     waiting: list[ast.AST] = [tree]
     while waiting:  # statements alone: most of a tree is expressions, which hold no docstring
         node = waiting.pop()
@@ -234,8 +234,8 @@ def tree_docstrings(tree: ast.Module, file: str) -> list[Docstring]:
         if text := ast.get_docstring(node):
             summary, _, body = text.partition("\n\n")
             line = getattr(node, "lineno", 1)
-            found.append((line, Docstring(f"{file}:{line}", plain_text(summary), plain_text(body))))
-    return [docstring for _, docstring in sorted(found, key=lambda pair: pair[0])]
+            docstrings.append((line, Docstring(f"{file}:{line}", plain_text(summary), plain_text(body))))
+    return [docstring for _, docstring in sorted(docstrings, key=lambda pair: pair[0])]
 
 
 def plain_text(text: str) -> str:

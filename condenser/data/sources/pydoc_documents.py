@@ -54,16 +54,16 @@ def collect(
         ValueError: a package is not installed, or no docstring remains.
     """
     left_out: Counter[str] = Counter()
-    found = docstrings_of(packages, left_out)
-    documents = choose_documents(found, left_out, least_words=least_words)
+    docstrings = docstrings_of(packages, left_out)
+    documents = choose_documents(docstrings, left_out, least_words=least_words)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        rows = (row_of(one, Passage(one.place, "", one.body)) for one in documents)
+        rows = (row_of(document, Passage(document.place, "", document.body)) for document in documents)
         files.write_collection(rows, num_rows=len(documents))
         counts = files.counts
     del counts["files"]  # one entry for each of some thousand source files says nothing
-    words = sum(len(one.body.split()) for one in documents)
+    words = sum(len(document.body.split()) for document in documents)
     return counts | {
-        "docstrings": len(found),
+        "docstrings": len(docstrings),
         "left_out": dict(sorted(left_out.items())),
         "mean_document_words": round(words / len(documents), 1),
         "packages": versions_of(packages),

@@ -64,7 +64,7 @@ class Settings(PartlyJudgedTexts):
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _ReadRows:
     """The rows of the files so far."""
 
     passages: list[Row[Passage]]
@@ -140,7 +140,7 @@ def collect(
             "strict"), there are not so many articles, or an official file has other numbers of rows.
     """
     splits = [split for split in (train_split, eval_split) if split is not None]
-    found = _Found([], {split: [] for split in splits}, {split: [] for split in splits})
+    rows = _ReadRows([], {split: [] for split in splits}, {split: [] for split in splits})
     for name in [one_file] if one_file else splits:
         official = f"{name}-v1.1.json"
         file = plain_or_packed(Path(path, official)) if path else raw[official]
@@ -148,14 +148,16 @@ def collect(
         of_articles = dict.fromkeys(range(len(articles)), name)
         if one_file and train_split and eval_split and held_out_articles:
             held_out = held_out_places(file, articles, count=held_out_articles, seed=held_out_seed)
-            of_articles = {one: eval_split if one in held_out else train_split for one in of_articles}
+            of_articles = {
+                number: eval_split if number in held_out else train_split for number in of_articles
+            }
         for number, article in enumerate(articles):
-            _read_article(file, name, number, article, of_articles[number], found)
+            _read_article(file, name, number, article, of_articles[number], rows)
     with CanonicalFiles(folder, bad_rows=bad_rows) as files:
-        files.write_collection(found.passages, num_rows=len(found.passages))
-        files.write_splits(found.qrels, [((split,), rows) for split, rows in found.queries.items()])
+        files.write_collection(rows.passages, num_rows=len(rows.passages))
+        files.write_splits(rows.qrels, [((split,), queries) for split, queries in rows.queries.items()])
         for index, what in enumerate(("paragraphs", "questions")):
-            numbers = {f"{name} {what}": rows[index] for name, rows in official_rows.items()}
+            numbers = {f"{name} {what}": official[index] for name, official in official_rows.items()}
             check_official_rows(files.counts["files"], [f"{name} {what}" for name in raw], numbers)
         return files.counts
 
@@ -195,14 +197,14 @@ def _articles(file: Path) -> list[Any]:
     return articles
 
 
-def _read_article(file: Path, name: str, number: int, article: Any, split: str, found: _Found) -> None:
+def _read_article(file: Path, name: str, number: int, article: Any, split: str, rows: _ReadRows) -> None:
     """Add what an article holds; what does not fit is there as `Unfit`, to be refused or counted."""
     place = f"data[{number}]"
     try:
         title = text_field(_object(article), "title", absent=None).replace("_", " ")
         paragraphs = _list(article, "paragraphs")
     except Unfit as unfit:
-        found.passages.append(Row(f"{file} paragraphs", place, unfit))
+        rows.passages.append(Row(f"{file} paragraphs", place, unfit))
         return
     for index, paragraph in enumerate(paragraphs):
         doc_id, of_paragraph = f"{name}-{number}-{index}", f"{place}.paragraphs[{index}]"
@@ -211,14 +213,14 @@ def _read_article(file: Path, name: str, number: int, article: Any, split: str, 
             check_text("passage text", passage.text)  # the title is that of the whole article
             questions = _list(paragraph, "qas")
         except Unfit as unfit:
-            found.passages.append(Row(f"{file} paragraphs", of_paragraph, unfit))
+            rows.passages.append(Row(f"{file} paragraphs", of_paragraph, unfit))
             continue
-        found.passages.append(Row(f"{file} paragraphs", of_paragraph, passage))
+        rows.passages.append(Row(f"{file} paragraphs", of_paragraph, passage))
         for row in _queries(file, of_paragraph, questions):
-            found.queries[split].append(row)
+            rows.queries[split].append(row)
             if isinstance(row.record, Query):
                 qrel = Qrel(row.record.query_id, doc_id, 1)
-                found.qrels[split].append(Row(f"{file} judgements", row.line, qrel))
+                rows.qrels[split].append(Row(f"{file} judgements", row.line, qrel))
 
 
 def _queries(file: Path, of_paragraph: str, questions: list[Any]) -> Iterator[Row[Query]]:

@@ -48,9 +48,9 @@ def variant_files(settings: Any) -> Iterator[tuple[Mapping[str, Any], str, str]]
 
 def by_row(settings: Any, files: Sequence[Path]) -> list[tuple[Mapping[str, Any], list[tuple[str, Path]]]]:
     """The rows of a figure of "variants", each with its variants and their files."""
-    found: list[tuple[Mapping[str, Any], list[tuple[str, Path]]]] = []
+    rows: list[tuple[Mapping[str, Any], list[tuple[str, Path]]]] = []
     for (row, variant, _), file in zip(variant_files(settings), files, strict=True):
-        if not found or found[-1][0] is not row:
-            found.append((row, []))
-        found[-1][1].append((variant, file))
-    return found
+        if not rows or rows[-1][0] is not row:
+            rows.append((row, []))
+        rows[-1][1].append((variant, file))
+    return rows

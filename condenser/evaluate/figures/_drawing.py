@@ -79,9 +79,9 @@ def panels(titles: Sequence[str], *, title: str, x: str, y: str, share_y: bool) 
 
 def legend(picture: Figure, axes: Sequence[Axes]) -> None:
     """One legend below all panels, with each name once."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    columns = min(len(found), 3 if max(map(len, found)) < 30 else 2)
-    picture.legend(list(found.values()), list(found), loc="outside lower center", ncols=columns)
+            handles.setdefault(label, handle)
+    columns = min(len(handles), 3 if max(map(len, handles)) < 30 else 2)
+    picture.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=columns)

@@ -87,11 +87,11 @@ def parse(name: str) -> Measure:
     """
     family, _, depth = name.partition("@")
     known = _by_name()
-    of_sentences = {one for one, module in known.items() if hasattr(module, "TASK")}
+    of_sentences = {measure for measure, module in known.items() if hasattr(module, "TASK")}
     if name in of_sentences:
         return Measure(name, known[name], 0)
     if family not in known.keys() - of_sentences or not depth.isdecimal() or depth.startswith("0"):
-        written = [f"{one}@10" for one in sorted(known.keys() - of_sentences)] + sorted(of_sentences)
+        written = [f"{measure}@10" for measure in sorted(known.keys() - of_sentences)] + sorted(of_sentences)
         raise ValueError(f"expected measures such as {', '.join(written)}, got {name!r:.80}.")
     return Measure(name, known[family], int(depth))
 

@@ -15,8 +15,8 @@ def value(ranking: Ranking, *, depth: int) -> float:
     grades = ranking.grades
     ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
     best = _discounted(enumerate(ideal[:depth], start=1))
-    found = [(rank, grades[doc_id]) for doc_id, rank in ranking.trec_ranks.items() if rank <= depth]
-    return _discounted(sorted(found)) / best if best else 0.0
+    gains = [(rank, grades[doc_id]) for doc_id, rank in ranking.trec_ranks.items() if rank <= depth]
+    return _discounted(sorted(gains)) / best if best else 0.0
 
 
 def _discounted(gains: Iterable[tuple[int, int]]) -> float:

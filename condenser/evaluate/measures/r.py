@@ -12,5 +12,5 @@ def value(ranking: Ranking, *, depth: int) -> float:
     """Share of the relevant passages among the first `depth`; 0 where nothing is relevant."""
     if not ranking.relevant:
         return 0.0
-    found = [doc_id for doc_id, rank in ranking.trec_ranks.items() if rank <= depth]
-    return len(ranking.relevant.intersection(found)) / len(ranking.relevant)
+    first = [doc_id for doc_id, rank in ranking.trec_ranks.items() if rank <= depth]
+    return len(ranking.relevant.intersection(first)) / len(ranking.relevant)

@@ -46,7 +46,7 @@ def correlations_without_each(first: np.ndarray, second: np.ndarray) -> np.ndarr
     num_items = len(first)
     rows_at_once = max(1, _CELLS_AT_ONCE // num_items)
     ranks = [(values, _ranks(values)) for values in (first, second)]
-    found = []
+    correlations = []
     for begin in range(0, num_items, rows_at_once):
         left_out = np.arange(begin, min(begin + rows_at_once, num_items))
         others = np.ones((len(left_out), num_items), dtype=bool)
@@ -58,8 +58,12 @@ def correlations_without_each(first: np.ndarray, second: np.ndarray) -> np.ndarr
             - (values == values[left_out, None]) / 2
             for values, of_all in ranks
         ]
-        found.append(_pearson(*(one[others].reshape(len(left_out), num_items - 1) for one in lowered)))
-    return np.concatenate(found)
+        correlations.append(
+            _pearson(
+                *(ranks_without[others].reshape(len(left_out), num_items - 1) for ranks_without in lowered)
+            )
+        )
+    return np.concatenate(correlations)
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

@@ -109,24 +109,24 @@ def rows_of(paths: Iterable[Path]) -> list[Row]:
     Raises:
         ValueError: a file has a line of another width, or a column that is no measure of `OFFICIAL`.
     """
-    found: dict[tuple[str, str], Row] = {}
+    rows: dict[tuple[str, str], Row] = {}
     for path in paths:
         for cells in read(path):
             size, batch_size = cells.get("train_queries", "all"), cells.get("batch_size", "")
-            row = found.setdefault((cells["method"], size), Row(cells["method"], size, batch_size, {}))
+            row = rows.setdefault((cells["method"], size), Row(cells["method"], size, batch_size, {}))
             for name, figure in cells.items():
                 if name not in _NO_MEASURES and figure:
                     row.figures.setdefault(_official_column(path, name), figure)
-    return list(found.values())
+    return list(rows.values())
 
 
 def _official_column(path: Path, name: str) -> Measured:
     datasets = {}
-    for dataset, one in OFFICIAL.items():
-        main, *others = one.num_queries
+    for dataset, official_set in OFFICIAL.items():
+        main, *others = official_set.num_queries
         datasets[dataset] = Settings(eval_split=main, other_eval_splits=others)
     try:
-        parsed = parse(name, own="msmarco", datasets=datasets)
+        parsed = parse(name, dataset="msmarco", datasets=datasets)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     assert parsed is not None and parsed[1] is not None

@@ -34,7 +34,7 @@ DATASETS = {
 def test_a_column_names_a_measure_and_where_it_is_measured(
     name: str, parsed: tuple[str, str, str] | None
 ) -> None:
-    assert parse(name, own="mine", datasets=DATASETS, optional=["tqa", "dl20"]) == parsed
+    assert parse(name, dataset="mine", datasets=DATASETS, optional=["tqa", "dl20"]) == parsed
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_a_column_names_a_measure_and_where_it_is_measured(
 )
 def test_a_wrong_column_is_refused_with_the_nearest_name(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        parse(name, own="mine", datasets=DATASETS)
+        parse(name, dataset="mine", datasets=DATASETS)
 
 
 def test_without_judged_queries_a_measure_has_no_place_to_be_measured() -> None:
-    assert parse("MRR@10", own="wiki", datasets=DATASETS) == ("wiki", None, "MRR@10")
+    assert parse("MRR@10", dataset="wiki", datasets=DATASETS) == ("wiki", None, "MRR@10")
 
 
 def test_places_come_once_in_the_order_of_the_columns() -> None:

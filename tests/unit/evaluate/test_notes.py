@@ -49,7 +49,7 @@ def notes(folder: Path, **changes: Any) -> list[str]:
         "noted": {"texts": texts, "trainings": [{"model": "condenser", "seed": None}]},
         "lengths": {("mine", "backbone"): TEXTS},
         "losses": [losses(folder / "condenser.jsonl", steps=18, items_of_epoch=1152)],
-        "found": {},
+        "by_column": {},
         "unknown_words": 0.01,
     }
     return notes_of_table(**{**given, **changes})
@@ -136,8 +136,8 @@ def comparison(low: float, verdict: str) -> Comparison:
 def test_an_interval_that_leaves_out_0_without_a_difference_is_explained(
     tmp_path: Path, low: float, verdict: str, is_said: bool
 ) -> None:
-    found = {"MRR@10": Measured([], {(1, 0): comparison(low, verdict)}, 40)}
-    assert ("Holm" in notes(tmp_path, found=found)[-1]) == is_said
+    by_column = {"MRR@10": Measured([], {(1, 0): comparison(low, verdict)}, 40)}
+    assert ("Holm" in notes(tmp_path, by_column=by_column)[-1]) == is_said
     frame = pd.DataFrame(
         [["a", "b", "MRR@10", 0.02, low, 0.04, "0.12", verdict]],
         columns=["row", "compared_with", "measure", "difference", "difference_low", "difference_high",

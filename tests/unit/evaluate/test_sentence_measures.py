@@ -183,12 +183,12 @@ def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
     # as a source of sentences writes it
     counts = {"passages": 100, "queries": {}, "qrels": {}, "items": {"train": 50, "test": 60}}
     counts["official"] = official
-    found = measured(rows, columns, [[1, 0], [2, 0]], metrics, significance=SIGNIFICANCE)
+    by_column = measured(rows, columns, [[1, 0], [2, 0]], metrics, significance=SIGNIFICANCE)
     table = tables.make_table(
-        rows, columns, metrics, sets=tables.evaluation_sets(columns, {"stsb": counts}), found=found,
+        rows, columns, metrics, sets=tables.evaluation_sets(columns, {"stsb": counts}), by_column=by_column,
         starts=[None, 0, 0], published=published.rows_of([published.file("condenser_table1")]), left_out=[],
     )  # fmt: skip
-    return table, make_comparisons(rows, found)
+    return table, make_comparisons(rows, by_column)
 
 
 def test_published_correlations_stand_beside_the_official_data_by_method_and_train_size(

@@ -117,8 +117,8 @@ def made(
         **{"published": FIGURES, "starts": [None] * len(rows)},
         **changes,
     }
-    found = measured(rows, columns, comparisons, metrics, significance=SIGNIFICANCE)
-    return make_table(rows, columns, metrics, found=found, **values)
+    by_column = measured(rows, columns, comparisons, metrics, significance=SIGNIFICANCE)
+    return make_table(rows, columns, metrics, by_column=by_column, **values)
 
 
 def shown(table: pd.DataFrame) -> str:
@@ -335,8 +335,8 @@ def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> N
     files = [next(tmp_path.glob(f"{one['system']}.*.json")) for one in WITH_START]
     columns = columns_of(["MRR@10"])
     metrics = read_metrics(WITH_START, columns, files)
-    found = measured(WITH_START, columns, STARTS["comparisons"], metrics, significance=SIGNIFICANCE)
-    tests = make_comparisons(WITH_START, found)
+    by_column = measured(WITH_START, columns, STARTS["comparisons"], metrics, significance=SIGNIFICANCE)
+    tests = make_comparisons(WITH_START, by_column)
     assert tests["verdict"].tolist()[:2] == table["compared_with_start"].tolist()[1:3]
     assert tests["holm_p_value"].tolist()[:2] == table["compared_with_start_p"].tolist()[1:3]
     assert tests["row_mean"].tolist() == pytest.approx(table["MRR@10"].tolist()[1:])
@@ -503,7 +503,7 @@ def with_other_columns(
         columns,
         metrics,
         sets=evaluation_sets(columns, counts),
-        found=measured(rows, columns, [[1, 0]], metrics, significance=SIGNIFICANCE),
+        by_column=measured(rows, columns, [[1, 0]], metrics, significance=SIGNIFICANCE),
         starts=[None, 0],
         **{"published": [], "left_out": [], **changes},
     )
