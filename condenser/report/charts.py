@@ -1,4 +1,4 @@
-"""The charts of a report: quality by rule, and losses. Drawn as the figures are."""
+"""The charts of a report: quality by step, and losses. Drawn as the figures are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Quality(NamedTuple):
 def quality_chart(
     families: Mapping[str, Sequence[Quality]], levels: Mapping[str, float], *, measure: str
 ) -> bytes:
-    """Quality by rule: a line for each family of systems; `levels` are values of systems without rules."""
+    """Quality by step: a line for each family of systems; `levels` are values of systems without steps."""
 
     def draw() -> Figure:
         picture, (axis,) = panels([""], title=_plain(measure), x="", y="", share_y=False)

@@ -161,7 +161,7 @@ class Report:
     def _quality(
         self, settings: Mapping[str, Any], rows: Sequence[Mapping[str, str]], measure: str
     ) -> bytes | None:
-        """Quality by rule: a line for each model, from the start they share; None for one rule."""
+        """Quality by step: a line for each model, from the start they share; None for one step."""
         families: dict[str, list[Quality]] = {}
         levels: dict[str, float] = {}
         for row, shown in zip(settings["rows"], rows, strict=False):
