@@ -60,3 +60,8 @@ def test_pages_that_code_and_configuration_name_exist(root: Path) -> None:
     named = {(str(file), name) for file in files for name in re.findall(r"docs/\w+\.md", file.read_text())}
     assert len({name for _, name in named}) > 3
     assert not {(file, name) for file, name in named if not (root / name).exists()}
+
+
+def test_no_page_holds_the_markers_of_an_unfinished_merge(root: Path) -> None:
+    pages = [*PAGES, root / "docs" / "log.md"]
+    assert not [page.name for page in pages if re.search(r"^(<{7}|={7}|>{7})( |$)", page.read_text(), re.M)]
