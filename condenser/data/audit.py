@@ -1,4 +1,4 @@
-"""Faults in the data, found before they cost: what is short, cut, double, leaked, or no negative.
+"""Find faults in the data before training: short, cut, repeated and leaked texts, and false negatives.
 
 Nothing is removed. Each finding names ids, a score and what to do; docs/using.md explains the kinds.
 """
@@ -202,7 +202,10 @@ def _beginning(passage: Passage) -> str:
 def _single_passages(
     passages: Passages, rows: dict[str, int], wanted: set[str], least_words: int, *, is_split: bool
 ) -> Iterator[Finding]:
-    """What single passages and their lengths show; reads all passages, and notes the rows of `wanted`."""
+    """Findings in single passages and in their lengths.
+
+    Reads all passages, and adds the rows of those of `wanted` to `rows`.
+    """
     longest = {"words": Counter[int](), "characters": Counter[int]()}
     for row, (passage, words) in enumerate(
         track(passages.read(), "passages", total=passages.num_rows, unit="passages")
@@ -262,7 +265,7 @@ def _leaked_queries(
     split: str,
     thresholds: Thresholds,
 ) -> Iterator[Finding]:
-    """Train queries that an evaluation set has, too, each with the nearest query of that set.
+    """Train queries that are also in an evaluation set, each with the nearest query of that set.
 
     A near query counts if it has the same numbers. Two queries with a relevant passage or an answer in common
     need resemble each other less.
@@ -347,10 +350,10 @@ def _above_positive(
     examples: Iterable[Sequence[TrainExample]],
     judged_id: Callable[[str], str],
 ) -> tuple[list[Finding], dict[str, int]]:
-    """Negatives that a run of the train queries has above all positives, and counts of what it judges.
+    """Negatives that a run of the train queries ranks above all positives, and counts of what it judges.
 
-    A query counts if the run has a positive of it: a judge that does not find what is known to be relevant
-    says nothing of the rest.
+    A query counts only if the run has one of its positives: a judge that misses all known relevant passages
+    cannot judge the others.
     """
     positives: dict[str, set[str]] = {}
     negatives: dict[str, set[str]] = {}

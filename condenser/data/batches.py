@@ -81,7 +81,7 @@ def step_items(
 
 
 def steps_per_epoch(num_items: int, *, batch_size: int, drop_last: bool = False) -> int:
-    """An epoch of fewer items than a batch has one step in any case."""
+    """Number of steps of an epoch; at least one, also if it has fewer items than a batch."""
     assert num_items > 0 and batch_size > 0
     return max(1, num_items // batch_size) if drop_last else -(-num_items // batch_size)
 

@@ -113,7 +113,7 @@ class TextDigests:
 
 
 def judged_of_splits(counts: Mapping[str, Any]) -> Mapping[str, int]:
-    """By `counts.json`, the queries of each split, or the items of a data set of sentences."""
+    """The number of queries of each split (or of items, for sentences), from `counts.json`."""
     return counts.get("queries") or counts.get("items", {})
 
 
@@ -169,7 +169,7 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
 
 
 def rows_left_out(counts: Mapping[str, Any]) -> str | None:
-    """By `counts.json`, the bad rows that a data set is without, in words; None where it has all.
+    """A sentence on the bad rows that were left out, from `counts.json`; None if there are none.
 
     >>> rows_left_out({"rejected_rows": {"passages": 2, "judgements of dev": 1}})
     'Left out as bad rows: 2 passages, 1 judgements of dev; rejected.jsonl lists them.'
@@ -496,7 +496,7 @@ class CanonicalFiles:
 
     @contextmanager
     def _not_empty(self, what: str, splits: Sequence[str]) -> Iterator[None]:
-        """See that the files that are read inside the block have rows.
+        """Check that the files that are read inside the block have rows.
 
         Raises:
             ValueError: they have none.

@@ -1,4 +1,4 @@
-"""How long texts are in tokens, counted beside their token shards, and what `lengths: auto` makes of it.
+"""Lengths of texts in tokens, counted beside their token shards, and the value of `lengths: auto`.
 
 A length is that of a whole row as an encoder reads it, `[CLS] title [SEP] text [SEP]`, so that it compares
 with the `lengths` of a recipe. Counts of shards add up to those of the whole collection.
@@ -67,11 +67,11 @@ class TokenCounts:
         return sum(count for length, count in self.rows.items() if length > max_tokens)
 
     def tokens_above(self, max_tokens: int) -> int:
-        """The tokens behind this length, which nobody reads."""
+        """The tokens beyond this length, which are not read."""
         return sum(max(0, length - max_tokens) * count for length, count in self.rows.items())
 
     def describe_cuts(self, max_tokens: int, texts: str) -> str:
-        """What is not read of the `texts` at this length, in a sentence.
+        """A sentence that says how many of the `texts` are cut at this length.
 
         >>> TokenCounts(rows=Counter({20: 60, 102: 40})).describe_cuts(52, "passages")
         '40 of 100 passages (40.0 %) are longer than 52 tokens; 39.4 % of the tokens are never read.'
@@ -85,7 +85,7 @@ class TokenCounts:
         )
 
     def behind(self, num_tokens: int) -> TokenCounts:
-        """The counts of the same texts behind a prompt of so many tokens."""
+        """The counts of the same texts with a prompt of so many tokens before each."""
         rows = Counter({length + num_tokens: count for length, count in self.rows.items()})
         return TokenCounts(self.num_words, self.num_unknown, rows)
 
@@ -100,7 +100,7 @@ class TokenCounts:
             num_whole += self.rows[length]
             if num_whole >= SHARE_COVERED * self.num_rows:
                 return min(-(-length // MULTIPLE) * MULTIPLE, num_positions)
-        return num_positions  # of no text nothing is known: none is cut
+        return num_positions  # there are no texts: cut none
 
     def as_json(self) -> dict[str, Any]:
         """As plain values, lengths ascending."""
@@ -130,7 +130,7 @@ def total(parts: Iterable[TokenCounts]) -> TokenCounts:
 
 @dataclass(frozen=True)
 class TextLengths:
-    """What a model's tokenizer makes of a data set, and how much its backbone can read.
+    """Token counts of a data set by a model's tokenizer, and how much its backbone can read.
 
     Attributes:
         num_positions: tokens of a row, specials included.
@@ -175,7 +175,7 @@ class TextLengths:
     def cuts(
         self, lengths: Mapping[str, int | str], *, splits: Iterable[str], in_one_row: bool
     ) -> list[tuple[str, int]]:
-        """What is not read of the passages, and of the queries of `splits` where some are cut.
+        """How many passages, and queries of `splits`, are cut at these lengths.
 
         Gives sentences, each with the number of texts that are cut. Notes and the audit say the same.
         """

@@ -1,13 +1,13 @@
 """Texts that are equal or nearly equal: a measure, and a search that is linear in the number of texts.
 
-Case, punctuation and white space do not count. The similarity of two texts is a weighted Jaccard similarity:
-the weight of what both have, divided by the weight of what either has. A passage has pairs of neighbouring
-words, which tell texts apart and survive a new order of the sentences; a query has trigrams of letters, which
-survive other endings and typing errors. What is rare weighs more, ln((n + 1) / df), so that texts from one
-template are not alike by the template.
+Case, punctuation and white space do not count. The similarity of two texts is the weighted Jaccard
+similarity of their features: the weight of the shared ones, divided by the weight of those that either has.
+Features of a passage are pairs of neighbouring words, which hardly depend on the order of sentences; features of
+a query are trigrams of letters, which tolerate other endings and typing errors. The weight is
+ln((n + 1) / df): rare features weigh more, so that a common template does not make texts similar.
 
-Passages with a chance to be similar are found by MinHash (Broder 1997, "On the resemblance and containment of
-documents") in bands (Leskovec et al. 2020, "Mining of Massive Datasets", 3.4), and then compared as they are.
+Candidates among passages are found by MinHash (Broder 1997, "On the resemblance and containment of
+documents") in bands (Leskovec et al. 2020, "Mining of Massive Datasets", 3.4), and then compared exactly.
 """
 
 from __future__ import annotations
@@ -222,7 +222,7 @@ def numbers_of(text: str) -> set[str]:
 
 
 class Rarity:
-    """What features weigh, ln((n + 1) / df), by n sets of features."""
+    """Weights of features, ln((n + 1) / df), from n sets of features."""
 
     def __init__(self, sets: Iterable[frozenset[str]]) -> None:
         sets_with: Counter[str] = Counter()

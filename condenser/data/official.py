@@ -1,4 +1,4 @@
-"""The official files by name: address, length and digest, as their owners or others who have them say."""
+"""Official files by name: address, length and digest, as published by their owners or by others."""
 
 from __future__ import annotations
 

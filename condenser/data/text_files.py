@@ -1,4 +1,4 @@
-"""The tokens and the ids of a collection and of some queries, which belong together."""
+"""Tokens and ids of a collection and of its queries, read together."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class TextFiles:
 
     @classmethod
     def of_inputs(cls, files: Any) -> TextFiles:
-        """Those of a job, whose inputs `tokens` and `query_tokens` are the first file of each shard."""
+        """The files of a job, whose inputs `tokens` and `query_tokens` are the first file of each shard."""
         passages = list(map(prefix_of, files.tokens))
         return cls(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries)
 

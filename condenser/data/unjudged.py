@@ -1,4 +1,4 @@
-"""Queries without judgements: a blind test set, or what people asked."""
+"""Queries without judgements, such as a blind test set or a query log."""
 
 from __future__ import annotations
 

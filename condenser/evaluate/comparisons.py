@@ -1,6 +1,6 @@
-"""How sure a table is: an interval of every cell, and tests of its rows against each other.
+"""The uncertainty of a table: an interval for each cell, and tests of its rows against each other.
 
-`measured` computes both. `<table>.tsv` shows the intervals and what the tests say of each row and its start
+`measured` computes both. `<table>.tsv` shows the intervals and the test of each row against its start
 (`condenser.evaluate.tables`); `<table>.tests.tsv` shows all tests (`make_comparisons`).
 """
 
@@ -37,7 +37,7 @@ Metrics = Mapping[Place, Mapping[tuple[str, str], Mapping[str, Any]]]  # of file
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one column says of a table: a cell for each row, and comparisons by the numbers of two rows."""
+    """The statistics of one column: a cell for each row, and comparisons by the numbers of two rows."""
 
     cells: list[Cell]
     comparisons: dict[tuple[int, int], Comparison]
@@ -47,7 +47,7 @@ class Measured:
 def read_metrics(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], files: Sequence[Path]
 ) -> Metrics:
-    """What the metrics files say: of each row and each of its variants, for one place after another.
+    """The content of the metrics files, by place, then by system and variant.
 
     Nothing where there are no files: a collection without judged queries.
 

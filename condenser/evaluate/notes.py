@@ -1,4 +1,4 @@
-"""What a reader must know of a table beside its figures: lines below it, and in its `.notes.txt`.
+"""Notes that a reader of a table needs: the lines below it, also in its `.notes.txt`.
 
 Each function gives the lines of one kind of note from files that the table declares as inputs.
 """

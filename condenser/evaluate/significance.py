@@ -1,11 +1,11 @@
-"""How far a measured mean, or the difference of two, can be trusted.
+"""The uncertainty of a measured mean, and of the difference of two.
 
 `values[seed, query]` holds one measure of one system: a row for each seed, the queries in one order
 for all systems. A system that is not trained, such as BM25, has one row.
 
 The claims depend on the seeds. With several seeds the numbers speak of the method: of models trained
 with other seeds, measured on other queries. With one seed they speak of that one model on other
-queries: two models of one method may then differ significantly, because they are two models.
+queries: two models of the same method may then differ significantly.
 """
 
 from __future__ import annotations

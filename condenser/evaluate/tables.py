@@ -51,7 +51,7 @@ class EvaluationSet:
 
     @property
     def notes(self) -> list[str]:
-        """What makes figures other than they seem."""
+        """Why the figures are not those of the whole, official data."""
         if self.depth is None:
             return ["no judged queries: not measured"]
         notes = []

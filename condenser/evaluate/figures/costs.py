@@ -1,4 +1,4 @@
-"""What a table took: parameters, time and memory of its rules; beside it, what the authors say theirs took.
+"""The cost of a table: parameters, time and memory of its rules, beside the costs that the authors state.
 
 Source: Condenser, A.2, and `costs.tsv` beside this file.
 """

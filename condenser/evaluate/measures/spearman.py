@@ -2,10 +2,10 @@
 
 Source: Spearman 1904; for the STS benchmark Reimers and Gurevych 2019, Condenser, Table 1.
 
-A correlation is no mean over pairs. So that its uncertainty can be told like that of a mean, each pair has
-a jackknife pseudo-value, n r - (n - 1) r_i, where r_i is the correlation without the pair. All of them are
-moved by one number so that their mean is r itself. To first order their spread is that of r over other pairs.
-Source: Efron and Tibshirani 1993, ch. 11; moved ("normalised") and taken as scores of readers on cases:
+A correlation is not a mean over pairs. To estimate its uncertainty like that of a mean, each pair gets a
+jackknife pseudo-value, n r - (n - 1) r_i, where r_i is the correlation without the pair. All are shifted by
+one number so that their mean is r. To first order their spread is that of r over other samples of pairs.
+Source: Efron and Tibshirani 1993, ch. 11; shifted ("normalised") and taken as scores of readers on cases:
 Hillis et al., Statistics in Medicine 2005. docs/using.md says how this was checked.
 """
 
