@@ -2,9 +2,9 @@
 
 Case, punctuation and white space do not count. The similarity of two texts is the weighted Jaccard
 similarity of their features: the weight of the shared ones, divided by the weight of those that either has.
-Features of a passage are pairs of neighbouring words, which hardly depend on the order of sentences; features of
-a query are trigrams of letters, which tolerate other endings and typing errors. The weight is
-ln((n + 1) / df): rare features weigh more, so that a common template does not make texts similar.
+Features of a passage are pairs of neighbouring words, which hardly depend on the order of sentences; those
+of a query are trigrams of letters, which tolerate other endings and typing errors. The weight is ln((n + 1)
+/ df): rare features weigh more, so that a common template does not make texts similar.
 
 Candidates among passages are found by MinHash (Broder 1997, "On the resemblance and containment of
 documents") in bands (Leskovec et al. 2020, "Mining of Massive Datasets", 3.4), and then compared exactly.
