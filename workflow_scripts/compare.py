@@ -21,12 +21,12 @@ def main(job: Job) -> dict[str, Any]:
     columns = [Column(**column) for column in table.columns]
     metrics = comparisons.read_metrics(table.rows, columns, job.input.metrics)
     significance = vars(job.settings.significance)
-    by_column = comparisons.measured(
+    by_column = comparisons.measure_columns(
         table.rows, columns, table.comparisons, metrics, significance=significance
     )
     frame = comparisons.make_comparisons(table.rows, by_column)
     tables.write_table(job.output.tests, frame)
-    print(comparisons.rendered_comparisons(frame))
+    print(comparisons.render_comparisons(frame))
     return {"lines": len(frame)}
 
 

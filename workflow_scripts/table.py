@@ -22,7 +22,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.evaluate import notes, tables
     from condenser.evaluate import published as figures
     from condenser.evaluate.columns import Column
-    from condenser.evaluate.comparisons import measured, read_metrics
+    from condenser.evaluate.comparisons import measure_columns, read_metrics
     from condenser.files import read_json
 
     files, settings, dataset = job.input, job.settings.table, job.wildcards["dataset"]
@@ -31,7 +31,7 @@ def main(job: Job) -> dict[str, Any]:
     metrics = read_metrics(rows, columns, files.metrics)
     datasets = dict.fromkeys([dataset, *(column.dataset for column in columns)])
     counts = {name: read_json(file) for name, file in zip(datasets, files.counts, strict=True)}
-    by_column = measured(rows, columns, settings.comparisons, metrics, significance=significance)
+    by_column = measure_columns(rows, columns, settings.comparisons, metrics, significance=significance)
     table = tables.make_table(
         rows,
         columns,
@@ -56,11 +56,11 @@ def main(job: Job) -> dict[str, Any]:
         unknown_words=job.settings.notes.unknown_words,
     )
     notes.write_notes(job.output.notes, lines)
-    print(tables.rendered(table, confidence=significance["confidence"], notes=lines))
+    print(tables.render_table(table, confidence=significance["confidence"], notes=lines))
     if files.models:
         overlays, searchable = job.options.overlays, job.options.searchable
         asked = [row["system"] for row in rows if row["system"] in searchable]
-        print(tables.made_unmeasured(files.models, asked, dataset=dataset, overlays=overlays))
+        print(tables.describe_unmeasured(files.models, asked, dataset=dataset, overlays=overlays))
     return {"rows": len(table)}
 
 

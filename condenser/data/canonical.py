@@ -112,7 +112,7 @@ class TextDigests:
         return len(self._digests) - len(np.unique(np.frombuffer(self._digests, dtype=np.uint64)))
 
 
-def judged_of_splits(counts: Mapping[str, Any]) -> Mapping[str, int]:
+def count_judged(counts: Mapping[str, Any]) -> Mapping[str, int]:
     """The number of queries of each split (or of items, for sentences), from `counts.json`."""
     return counts.get("queries") or counts.get("items", {})
 
@@ -168,10 +168,10 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
     return True
 
 
-def rows_left_out(counts: Mapping[str, Any]) -> str | None:
+def describe_left_out(counts: Mapping[str, Any]) -> str | None:
     """A sentence on the bad rows that were left out, from `counts.json`; None if there are none.
 
-    >>> rows_left_out({"rejected_rows": {"passages": 2, "judgements of dev": 1}})
+    >>> describe_left_out({"rejected_rows": {"passages": 2, "judgements of dev": 1}})
     'Left out as bad rows: 2 passages, 1 judgements of dev; rejected.jsonl lists them.'
     """
     parts = [f"{count:,} {what}" for what, count in counts.get("rejected_rows", {}).items()]

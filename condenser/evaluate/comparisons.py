@@ -1,6 +1,6 @@
 """The uncertainty of a table: an interval for each cell, and tests of its rows against each other.
 
-`measured` computes both. `<table>.tsv` shows the intervals and the test of each row against its start
+`measure_columns` computes both. `<table>.tsv` shows the intervals and the test of each row against its start
 (`condenser.evaluate.tables`); `<table>.tests.tsv` shows all tests (`make_comparisons`).
 """
 
@@ -64,7 +64,7 @@ def read_metrics(
     return metrics
 
 
-def measured(
+def measure_columns(
     rows: Sequence[Mapping[str, Any]],
     columns: Sequence[Column],
     pairs: Sequence[Sequence[int]],
@@ -120,7 +120,7 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], by_column: Mapping[str, 
 
     Args:
         rows: as `condenser.experiment.tables.table_rows` gives them.
-        by_column: of each column, from `measured`.
+        by_column: of each column, from `measure_columns`.
     """
     names = row_names(rows)
     lines = [
@@ -158,7 +158,7 @@ def holm_note(comparisons: Iterable[tuple[str, float, float]]) -> list[str]:
     return []
 
 
-def rendered_comparisons(frame: pd.DataFrame) -> str:
+def render_comparisons(frame: pd.DataFrame) -> str:
     """The lines of `make_comparisons` as text for the terminal, without what is in the file alone."""
     blocks: list[str] = []
     for (measure, reference), lines in frame.groupby(["measure", "compared_with"], sort=False):
@@ -171,16 +171,16 @@ def rendered_comparisons(frame: pd.DataFrame) -> str:
             ],
             **{"p (Holm)": lines["holm_p_value"], "verdict": lines["verdict"]},
         }
-        blocks.append("\n".join(aligned({header: [*cells] for header, cells in columns.items()})))
+        blocks.append("\n".join(align_columns({header: [*cells] for header, cells in columns.items()})))
     of_tests = frame[["verdict", "difference_low", "difference_high"]].fillna(math.nan)
     blocks += holm_note(of_tests.itertuples(index=False, name=None))
     return "\n\n".join(blocks) or "Nothing to compare."
 
 
-def aligned(columns: Mapping[str, Sequence[str]]) -> list[str]:
+def align_columns(columns: Mapping[str, Sequence[str]]) -> list[str]:
     """A line for the headers and a line for each row, columns two spaces apart.
 
-    >>> aligned({"row": ["BM25", "ours"], "p": ["-", "0.1"]})
+    >>> align_columns({"row": ["BM25", "ours"], "p": ["-", "0.1"]})
     ['row   p', 'BM25  -', 'ours  0.1']
     """
     padded = [

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.data.canonical import rows_left_out
+from condenser.data.canonical import describe_left_out
 from condenser.data.lengths import TextLengths
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, holm_note
@@ -37,11 +37,13 @@ def notes_of_table(
         noted: from `condenser.experiment.tables.table_notes`.
         lengths: by data set and checkpoint, of the `texts` in `noted`.
         losses: of the `trainings` in `noted`, in order.
-        by_column: from `condenser.evaluate.comparisons.measured`.
+        by_column: from `condenser.evaluate.comparisons.measure_columns`.
         unknown_words: a larger share of words that the vocabulary does not have is noted.
     """
     of_place = {name: "" if name == dataset else f"{name}: " for name in counts}
-    lines = [f"{of_place[name]}{line}" for name, of_set in counts.items() if (line := rows_left_out(of_set))]
+    lines = [
+        f"{of_place[name]}{line}" for name, of_set in counts.items() if (line := describe_left_out(of_set))
+    ]
     several = len(noted["texts"]) > len({entry["dataset"] for entry in noted["texts"]})
     for entry in noted["texts"]:
         whose = f"{', '.join(entry['systems'])}: " if several else ""

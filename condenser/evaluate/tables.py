@@ -13,9 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from condenser.data.canonical import judged_of_splits
+from condenser.data.canonical import count_judged
 from condenser.evaluate.columns import Column, Place
-from condenser.evaluate.comparisons import Measured, Metrics, aligned, seeds_of, written_p_value
+from condenser.evaluate.comparisons import Measured, Metrics, align_columns, seeds_of, written_p_value
 from condenser.evaluate.measures import parse
 from condenser.evaluate.published import OFFICIAL, Row, official
 from condenser.files import atomic_write
@@ -120,7 +120,7 @@ def evaluation_sets(
             column.source,
             of_place["passages"],
             sum(tally.get("without_text", 0) for tally in of_place.get("files", {}).values()),
-            0 if column.split is None else judged_of_splits(of_place)[column.split],
+            0 if column.split is None else count_judged(of_place)[column.split],
             of_place.get("items_shared_by_splits", {}).get("+".join(splits), shared),
             column.depth,
             max(there),
@@ -155,7 +155,7 @@ def make_table(
         rows: as `condenser.experiment.tables.table_rows` gives them.
         metrics: from `condenser.evaluate.comparisons.read_metrics`.
         sets: from `evaluation_sets`; that of the columns `collection`, `passages` and `queries` first.
-        by_column: of each column, from `condenser.evaluate.comparisons.measured`.
+        by_column: of each column, from `condenser.evaluate.comparisons.measure_columns`.
         starts: of each row, the number of the row of its untouched start; None where there is none.
         published: from `condenser.evaluate.published.rows_of`.
         left_out: names of columns that the table has elsewhere.
@@ -270,7 +270,7 @@ def write_table(path: Path, frame: pd.DataFrame) -> None:
         file.write(text.encode())
 
 
-def rendered(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = ()) -> str:
+def render_table(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = ()) -> str:
     """A table as text for a terminal of 120 columns, with lines that say what its figures are of.
 
     The `notes` stand last (`condenser.evaluate.notes`).
@@ -283,7 +283,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = (
     backbones = list(dict.fromkeys(measured["backbone"].dropna()))
     lines: list[str] = []
     for with_sd, with_interval in ((True, True), (False, True), (True, False), (False, False)):
-        lines = aligned(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
+        lines = align_columns(_screen(frame, with_sd, with_interval, several_backbones=len(backbones) > 1))
         if max(map(len, lines)) <= _SCREEN:
             break
     of_sentences = any(parse(name.split("/")[-1]).task for name in _measures_of(frame))
@@ -319,7 +319,7 @@ def rendered(frame: pd.DataFrame, *, confidence: float, notes: Sequence[str] = (
     return "\n".join([*lines, *below])
 
 
-def made_unmeasured(
+def describe_unmeasured(
     made: Sequence[Path], systems: Sequence[str], *, dataset: str, overlays: Sequence[str]
 ) -> str:
     """What a table without judged queries has made, and the command that searches with it.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from condenser.data.canonical import rows_left_out
+from condenser.data.canonical import describe_left_out
 from condenser.data.lengths import TextLengths
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
@@ -288,7 +288,7 @@ def _notes(settings: Mapping[str, Any], counts: Mapping[str, Any], texts: TextLe
     above = settings["notes"]["unknown_words"]
     return [
         *(line for line, _ in cuts),
-        *filter(None, [rows_left_out(counts)]),
+        *filter(None, [describe_left_out(counts)]),
         *unknown_lines(texts, "this model", splits=texts.queries, above=above),
     ]
 

@@ -40,7 +40,7 @@ from types import ModuleType
 from typing import Any
 
 from condenser import kinds
-from condenser.data.canonical import rows_left_out
+from condenser.data.canonical import describe_left_out
 from condenser.data.passages import split_collection
 from condenser.files import write_json
 from condenser.settings import partly
@@ -201,6 +201,6 @@ def collect(folder: Path, raw: Mapping[str, Path], settings: Any) -> dict[str, A
     if split:
         counts = {**counts, **split_collection(folder, words=split.words, stride=split.stride)}
     write_json(folder / "counts.json", counts)
-    if left_out := rows_left_out(counts):
+    if left_out := describe_left_out(counts):
         log.warning("%s", left_out)
     return counts

@@ -36,7 +36,7 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
     """
     import pandas as pd
 
-    from condenser.data.canonical import judged_of_splits
+    from condenser.data.canonical import count_judged
     from condenser.files import read_json
 
     file, counts = files
@@ -46,7 +46,7 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
         raise ValueError(f"{file}: expected measured rows, got none. Take a data set with judged queries.")
     known = shown.columns.tolist()
     known = known[known.index("batch_size") + 1 : known.index("origin")]
-    of_split = judged_of_splits(read_json(counts)).get(settings.train_split)
+    of_split = count_judged(read_json(counts)).get(settings.train_split)
     has_sizes = {row["method"]: row["has_sizes"] for row in settings.rows}
     lines = []
     for measure in settings.measures or known:

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from condenser.data.canonical import judged_of_splits
+from condenser.data.canonical import count_judged
 from condenser.experiment import parse_variant
 from condenser.files import read_json
 from condenser.manifest import SUFFIX
@@ -136,7 +136,7 @@ class Data:
             return counted_texts(prefixes, id_bytes=assumed.id_bytes)
         counts = (unjudged or collect).counts
         if counts:
-            count = judged_of_splits(counts)[split] if split else counts["passages"]
+            count = count_judged(counts)[split] if split else counts["passages"]
             return replace(assumed, count=count, assumption="rows counted, lengths as assumed")
         return assumed
 

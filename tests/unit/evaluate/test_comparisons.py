@@ -13,9 +13,9 @@ from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import (
     Measured,
     make_comparisons,
-    measured,
+    measure_columns,
     read_metrics,
-    rendered_comparisons,
+    render_comparisons,
     row_names,
     written_p_value,
 )
@@ -60,7 +60,7 @@ def measured_of(
 ) -> dict[str, Measured]:
     columns = columns_of([measure])
     metrics = read_metrics(ROWS, columns, [*files.values()])
-    return measured(ROWS, columns, pairs, metrics, significance=SIGNIFICANCE | changes)
+    return measure_columns(ROWS, columns, pairs, metrics, significance=SIGNIFICANCE | changes)
 
 
 def found(
@@ -134,14 +134,14 @@ def test_a_small_p_value_is_not_written_as_nought() -> None:
 
 
 def test_the_terminal_shows_a_block_for_each_reference_in_at_most_120_columns(tmp_path: Path) -> None:
-    first, second = rendered_comparisons(make_comparisons(ROWS, found(tmp_path))).split("\n\n")
+    first, second = render_comparisons(make_comparisons(ROWS, found(tmp_path))).split("\n\n")
     assert [line.split("  ")[0] for line in first.splitlines()] == [
         *("MRR@10, compared with: BM25", "Condenser w/o hard negatives", "Ours"),
     ]
     assert second.startswith("MRR@10, compared with: Condenser w/o hard negatives  difference")
     assert second.endswith("better") and len(second.splitlines()) == 2
     long = [{**one, "train_queries": 1000} for one in ROWS]
-    lines = rendered_comparisons(make_comparisons(long, found(tmp_path))).splitlines()
+    lines = render_comparisons(make_comparisons(long, found(tmp_path))).splitlines()
     assert max(map(len, lines)) <= 120
 
 
@@ -156,7 +156,7 @@ def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
 def test_a_table_with_nothing_to_compare_has_a_header_alone(tmp_path: Path) -> None:
     frame = make_comparisons(ROWS, found(tmp_path, []))
     assert frame.empty and "verdict" in frame
-    assert rendered_comparisons(frame) == "Nothing to compare."
+    assert render_comparisons(frame) == "Nothing to compare."
 
 
 def test_without_judged_queries_nothing_is_claimed(tmp_path: Path) -> None:
@@ -178,10 +178,10 @@ def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_p
     elsewhere = Column("nq/MRR@10", "nq", "test", "MRR@10", "beir", "train", 1000)
     columns = [*columns_of(["MRR@10"]), elsewhere]
     files = read_metrics(ROWS, columns, [*dev.values(), *test.values()])
-    both = measured(ROWS, columns, PAIRS, files, significance=SIGNIFICANCE)
+    both = measure_columns(ROWS, columns, PAIRS, files, significance=SIGNIFICANCE)
     assert both["MRR@10"] == measured_of(dev)["MRR@10"]
     assert both["nq/MRR@10"] == measured_of(test)["MRR@10"]
     frame = make_comparisons(ROWS, both)
     assert frame["measure"].tolist() == ["MRR@10"] * 3 + ["nq/MRR@10"] * 3
     assert frame["queries"].tolist() == [40] * 3 + [25] * 3
-    assert rendered_comparisons(frame).count("nq/MRR@10, compared with: ") == 2
+    assert render_comparisons(frame).count("nq/MRR@10, compared with: ") == 2

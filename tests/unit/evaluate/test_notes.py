@@ -12,7 +12,7 @@ import pytest
 
 from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.evaluate.columns import Column
-from condenser.evaluate.comparisons import Measured, rendered_comparisons
+from condenser.evaluate.comparisons import Measured, render_comparisons
 from condenser.evaluate.notes import notes_of_table, trivial_lines, update_lines, write_notes
 from condenser.evaluate.significance import Comparison
 
@@ -143,7 +143,7 @@ def test_an_interval_that_leaves_out_0_without_a_difference_is_explained(
         columns=["row", "compared_with", "measure", "difference", "difference_low", "difference_high",
                  "holm_p_value", "verdict"],
     )  # fmt: skip
-    assert ("allows for all comparisons" in rendered_comparisons(frame)) == is_said
+    assert ("allows for all comparisons" in render_comparisons(frame)) == is_said
 
 
 def test_notes_are_a_line_each_and_read_again(tmp_path: Path) -> None:

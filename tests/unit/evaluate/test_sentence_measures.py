@@ -14,7 +14,7 @@ from scipy import stats
 from condenser.data.records import Item, read_similarities, write_items, write_similarities
 from condenser.evaluate import published, tables
 from condenser.evaluate.columns import Column
-from condenser.evaluate.comparisons import make_comparisons, measured, read_metrics
+from condenser.evaluate.comparisons import make_comparisons, measure_columns, read_metrics
 from condenser.evaluate.measures import accuracy, parse, spearman
 from condenser.evaluate.metrics import evaluate_sentences
 from condenser.evaluate.significance import bootstrap_interval, paired_tests
@@ -183,7 +183,7 @@ def made(folder: Path, *, official: str | None) -> tuple[Any, Any]:
     # as a source of sentences writes it
     counts = {"passages": 100, "queries": {}, "qrels": {}, "items": {"train": 50, "test": 60}}
     counts["official"] = official
-    by_column = measured(rows, columns, [[1, 0], [2, 0]], metrics, significance=SIGNIFICANCE)
+    by_column = measure_columns(rows, columns, [[1, 0], [2, 0]], metrics, significance=SIGNIFICANCE)
     table = tables.make_table(
         rows, columns, metrics, sets=tables.evaluation_sets(columns, {"stsb": counts}), by_column=by_column,
         starts=[None, 0, 0], published=published.rows_of([published.file("condenser_table1")]), left_out=[],
@@ -204,14 +204,14 @@ def test_published_correlations_stand_beside_the_official_data_by_method_and_tra
     assert (
         pd.isna(beside["Start", "all"]) and len(table) == 10 + 3
     )  # two of the published twelve stand beside ours
-    assert "1,379" not in (said := tables.rendered(table, confidence=0.95)) and "60 test items" in said
+    assert "1,379" not in (said := tables.render_table(table, confidence=0.95)) and "60 test items" in said
     assert "do not compare" not in said
 
 
 def test_beside_other_data_no_published_correlation_stands(tmp_path: Path) -> None:
     table, tests = made(tmp_path, official=None)
     assert table["origin"].tolist() == ["measured"] * 3 and set(table["collection"]) == {"stsb"}
-    assert "do not compare with their figures" in tables.rendered(table, confidence=0.95)
+    assert "do not compare with their figures" in tables.render_table(table, confidence=0.95)
     low, high = table["spearman_low"], table["spearman_high"]
     assert ((low < table["spearman"]) & (table["spearman"] < high) & (high <= 1) & (low >= -1)).all()
     assert table["spearman_sd"].notna().tolist() == [False, True, False]

@@ -15,8 +15,8 @@ from job_files import do
 
 from condenser.evaluate import published
 from condenser.evaluate.columns import Column
-from condenser.evaluate.comparisons import make_comparisons, measured, read_metrics
-from condenser.evaluate.tables import evaluation_sets, make_table, rendered, write_table
+from condenser.evaluate.comparisons import make_comparisons, measure_columns, read_metrics
+from condenser.evaluate.tables import evaluation_sets, make_table, render_table, write_table
 
 RESULTS = {  # of the systems: MRR@10 and R@1000
     "condenser-round1": (0.33, 0.95),
@@ -117,12 +117,12 @@ def made(
         **{"published": FIGURES, "starts": [None] * len(rows)},
         **changes,
     }
-    by_column = measured(rows, columns, comparisons, metrics, significance=SIGNIFICANCE)
+    by_column = measure_columns(rows, columns, comparisons, metrics, significance=SIGNIFICANCE)
     return make_table(rows, columns, metrics, by_column=by_column, **values)
 
 
 def shown(table: pd.DataFrame) -> str:
-    return rendered(table, confidence=0.95)
+    return render_table(table, confidence=0.95)
 
 
 def official(folder: Path, rows: Sequence[Mapping[str, Any]] = ROWS, **changes: Any) -> pd.DataFrame:
@@ -335,7 +335,9 @@ def test_table_and_tests_of_one_table_give_the_same_figures(tmp_path: Path) -> N
     files = [next(tmp_path.glob(f"{one['system']}.*.json")) for one in WITH_START]
     columns = columns_of(["MRR@10"])
     metrics = read_metrics(WITH_START, columns, files)
-    by_column = measured(WITH_START, columns, STARTS["comparisons"], metrics, significance=SIGNIFICANCE)
+    by_column = measure_columns(
+        WITH_START, columns, STARTS["comparisons"], metrics, significance=SIGNIFICANCE
+    )
     tests = make_comparisons(WITH_START, by_column)
     assert tests["verdict"].tolist()[:2] == table["compared_with_start"].tolist()[1:3]
     assert tests["holm_p_value"].tolist()[:2] == table["compared_with_start_p"].tolist()[1:3]
@@ -503,7 +505,7 @@ def with_other_columns(
         columns,
         metrics,
         sets=evaluation_sets(columns, counts),
-        by_column=measured(rows, columns, [[1, 0]], metrics, significance=SIGNIFICANCE),
+        by_column=measure_columns(rows, columns, [[1, 0]], metrics, significance=SIGNIFICANCE),
         starts=[None, 0],
         **{"published": [], "left_out": [], **changes},
     )
