@@ -35,7 +35,7 @@ from scipy.optimize import nnls
 from torch.nn.functional import cross_entropy
 
 from condenser.model.bert import Bert
-from condenser.model.bert_config import BertConfig
+from condenser.encoders import BertConfig
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser

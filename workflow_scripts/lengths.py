@@ -16,11 +16,12 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import TextLengths, counts_of, total
     from condenser.data.tokens import Tokenizer
+    from condenser.encoders import read_encoder_config
     from condenser.files import read_json
     from condenser.model.text_vector import Role, assumptions, read_text_vector
 
     model = job.input.model.parent
-    num_positions = read_json(model / "config.json")["max_position_embeddings"]
+    num_positions = read_encoder_config(model).num_positions
     tokenizer, vector = Tokenizer(model), read_text_vector(model)
     roles: tuple[Role, ...] = ("query", "passage")
     lengths = TextLengths(

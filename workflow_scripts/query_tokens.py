@@ -17,10 +17,18 @@ BATCH_ROWS = 4096  # changes no byte
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.tokens import Tokenizer, tokenise_queries
+    from condenser.model.text_vector import read_text_vector
     from condenser.shards import prefix_of
 
-    tokenizer = Tokenizer(job.input.tokenizer.parent)
-    return tokenise_queries(job.input.queries, prefix_of(job.output.tokens), tokenizer, batch_size=BATCH_ROWS)
+    model = job.input.tokenizer.parent
+    tokenizer = Tokenizer(model)
+    return tokenise_queries(
+        job.input.queries,
+        prefix_of(job.output.tokens),
+        tokenizer,
+        leading_space=tokenizer.leading_space(read_text_vector(model).query_prompt),
+        batch_size=BATCH_ROWS,
+    )
 
 
 if __name__ == "__main__":

@@ -19,17 +19,20 @@ BATCH_ROWS = 512  # few enough that a batch's Python objects stay cheap; changes
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.tokens import Tokenizer, tokenise_collection
+    from condenser.model.text_vector import read_text_vector
     from condenser.shards import prefix_of
 
-    settings = job.settings.encode
+    settings, model = job.settings.encode, job.input.tokenizer.parent
+    tokenizer = Tokenizer(model)
     return tokenise_collection(
         job.input.collection,
         job.input.doc_ids,
         prefix_of(job.output.tokens),
-        Tokenizer(job.input.tokenizer.parent),
+        tokenizer,
         shard=job.wildcards["shard"],
         multiple_of=settings.block_rows,
         leading_separator=settings.separator == "always",
+        leading_space=tokenizer.leading_space(read_text_vector(model).passage_prompt),
         batch_size=BATCH_ROWS,
     )
 

@@ -9,6 +9,7 @@ from condenser import experiment, kinds
 from condenser.blocks import Config, Recipe
 from condenser.config.messages import LONGEST_PATH, preview
 from condenser.data import sources
+from condenser.encoders import encoder_config
 from condenser.files import read_json
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.settings import AUTO, partly
@@ -97,7 +98,7 @@ def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
     """The number of layers and of positions of a checkpoint; None where it is still on the hub.
 
     Raises:
-        ValueError: its folder is missing, cannot be read, or is no BERT.
+        ValueError: its folder is missing, cannot be read, or is no encoder.
     """
     if model.source == "embedded":
         return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
@@ -122,11 +123,8 @@ def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
             f"{key}.path: expected a Hugging Face folder with config.json, found none at {path} "
             "(relative to where snakemake runs). Correct the path."
         )
-    settings = settings if isinstance(settings, dict) else {}
-    layers, positions = settings.get("num_hidden_layers"), settings.get("max_position_embeddings")
-    if not (isinstance(layers, int) and isinstance(positions, int)):
-        raise ValueError(
-            f"{key}.path: {file}: expected whole numbers num_hidden_layers and max_position_embeddings, "
-            f"got {preview(layers)} and {preview(positions)}. Is it a BERT?"
-        )
-    return layers, positions
+    try:
+        config = encoder_config(settings if isinstance(settings, dict) else {}, origin=file)
+    except ValueError as error:
+        raise ValueError(f"{key}.path: {error}") from error
+    return config.num_hidden_layers, config.num_positions

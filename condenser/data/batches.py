@@ -21,9 +21,6 @@ from condenser.widths import padded_width
 
 NO_PROMPT = np.zeros(0, dtype=np.int64)
 
-PAIR_SPECIALS = 3
-"""The special tokens of a query and a passage in one row: [CLS] query [SEP] passage [SEP]."""
-
 
 def num_steps(
     num_items: int,
@@ -170,21 +167,26 @@ def pack_texts(
 
 @dataclass(frozen=True)
 class PairWindows:
-    """What is read of the query and of the passage of each pair: flat starts and lengths (`row_windows`)."""
+    """What is read of the query and of the passage of each pair: flat starts and lengths (`row_windows`).
+
+    `num_separators` [SEP] stand between the two.
+    """
 
     query_starts: Int[np.ndarray, " pair"]
     query_lengths: Int[np.ndarray, " pair"]
     passage_starts: Int[np.ndarray, " pair"]
     passage_lengths: Int[np.ndarray, " pair"]
+    num_separators: int
 
     @property
     def lengths(self) -> Int[np.ndarray, " pair"]:
         """Tokens of each pair, with [CLS] and the [SEP] behind each text."""
-        return self.query_lengths + self.passage_lengths + PAIR_SPECIALS
+        return self.query_lengths + self.passage_lengths + self.num_separators + 2
 
     def at(self, places: Int[np.ndarray, " place"]) -> PairWindows:
         """The pairs at these places."""
-        return PairWindows(*(each[places] for each in vars(self).values()))
+        *arrays, num_separators = vars(self).values()
+        return PairWindows(*(each[places] for each in arrays), num_separators)
 
 
 def pair_windows(
@@ -195,11 +197,13 @@ def pair_windows(
     *,
     query_length: int,
     passage_length: int,
+    num_separators: int,
 ) -> PairWindows:
     """Pairs of rows; each text is cut as a bi-encoder cuts it, to two tokens less than its length."""
     return PairWindows(
         *row_windows(queries, query_rows, max_tokens=query_length),
         *row_windows(passages, passage_rows, max_tokens=passage_length),
+        num_separators,
     )
 
 
@@ -211,12 +215,17 @@ def pack_pairs(
     A passage is `title [SEP] text`, as its tokens are. Token types are BERT's: 1 at the passage and the [SEP]
     behind it, 0 elsewhere. Only `pairs.lengths` distinguish padding from text.
     """
-    whole, second = pairs.lengths[:, None], pairs.query_lengths[:, None] + 2  # ends; where passages begin
-    width = padded_width(int(whole.max(initial=PAIR_SPECIALS)))
+    between = pairs.num_separators
+    # where pairs end, and where their passages begin
+    whole, second = (
+        pairs.lengths[:, None],
+        pairs.query_lengths[:, None] + 1 + between,
+    )
+    width = padded_width(int(whole.max(initial=between + 2)))
     columns = np.arange(width)
     ids = np.full((len(whole), width), specials.pad_id, dtype=np.int64)
     ids[:, 0] = specials.cls_id
-    ids[(columns == second - 1) | (columns == whole - 1)] = specials.sep_id
+    ids[(columns >= second - between) & (columns < second) | (columns == whole - 1)] = specials.sep_id
     for shards, starts, lengths, first in (
         (queries, pairs.query_starts, pairs.query_lengths, 1),
         (passages, pairs.passage_starts, pairs.passage_lengths, second),

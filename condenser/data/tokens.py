@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Bool, Int, Integer, UInt8, UInt32
 
 from condenser.data.lengths import TokenCounts
+from condenser.data.pieces import word_mark
 from condenser.data.records import read_passages, read_queries
 from condenser.data.sentences import split_sentences
 from condenser.files import atomic_write, count_lines, load_npy, read_json, save_npy
@@ -50,12 +51,17 @@ def shard_rows(num_rows: int, shard: str, *, multiple_of: int) -> tuple[int, int
 
 
 class Tokenizer:
-    """A WordPiece tokenizer of a Hugging Face folder, as arrays that need no transformers.
+    """A tokenizer of a Hugging Face folder, as arrays that need no transformers.
+
+    Its pieces are WordPiece's, those of byte-level BPE (RoBERTa, ModernBERT), or SentencePiece's (XLM-R). The
+    first token of a text is called [CLS] here, the one behind it [SEP], whatever their names are.
 
     Attributes:
         cls_id, sep_id, pad_id, mask_id, vocab_size: whole numbers.
+        keeps_spaces: whether a word's pieces tell whether a space is before it.
+        num_separators: [SEP] between the two texts of a pair: 1 (BERT), or 2 (RoBERTa).
         unk_id: of a word that no pieces make up, or of more than 100 characters; -1 where there is none.
-        is_continuation: bool [vocab], pieces that continue a word.
+        is_continuation: bool [vocab], pieces that continue a word (`continues_word`).
         random_ids: ids that may stand for a masked token: all but the special ones.
     """
 
@@ -76,24 +82,31 @@ class Tokenizer:
         names = _special_names(read_json(told) if told.is_file() else {})
         ids: dict[str, Any] = {kind: self._backend.token_to_id(name) for kind, name in names.items()}
         specials = [ids[kind] for kind in ("cls", "sep", "pad", "mask")]
-        prefix = getattr(self._backend.model, "continuing_subword_prefix", None)
-        if type(self._backend.model).__name__ != "WordPiece" or not prefix or None in specials:
+        mark = word_mark(self._backend)
+        if mark is None or None in specials:
             raise ValueError(
-                f"{folder}: expected a WordPiece tokenizer with [CLS], [SEP], [PAD] and [MASK], got "
-                f"{type(self._backend.model).__name__} with ids {specials}. Choose a BERT backbone."
+                f"{folder}: expected a tokenizer of WordPiece, byte-level BPE or SentencePiece with [CLS], "
+                f"[SEP], [PAD] and [MASK], got {type(self._backend.model).__name__} with ids {specials}. "
+                "Choose another backbone."
             )
         self.cls_id, self.sep_id, self.pad_id, self.mask_id = specials
         self._separator = names["sep"]
         self.unk_id = -1 if ids["unk"] is None else ids["unk"]
         vocabulary = self._backend.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
+        self.keeps_spaces = mark.is_of_first
         self.is_continuation: Bool[np.ndarray, " vocab"] = np.zeros(self.vocab_size, dtype=bool)
-        self.is_continuation[[i for piece, i in vocabulary.items() if piece.startswith(prefix)]] = True
+        self.is_continuation[[i for piece, i in vocabulary.items() if mark.continues_word(piece)]] = True
         added = self._backend.get_added_tokens_decoder().items()
         others = {i for i, token in added if token.special} | {i for i in ids.values() if i is not None}
         self.random_ids: Int[np.ndarray, " ids"] = np.setdiff1d(
             np.fromiter(vocabulary.values(), np.int64), np.array([*others], dtype=np.int64)
         )
+        self.is_continuation[[*others]] = False
+        self.num_separators = max(1, self._backend.encode("a", "a").ids.count(self.sep_id) - 1)
+        self._can_join = True
+        probe = [["A b", " C d.", "", "é"], [" x"]]
+        self._can_join = all(map(np.array_equal, self.encode_parts(probe), self._parts_alone(probe)))
 
     @property
     def dtype(self) -> type[np.unsignedinteger]:
@@ -123,7 +136,8 @@ class Tokenizer:
         """
         if not prompt:
             return np.zeros(0, dtype=self.dtype)
-        (ids,) = self.encode([prompt])
+        space = self.leading_space(prompt)
+        (ids,) = self.encode([prompt.removesuffix(space)])
         if len(ids) > max_tokens - 3:
             raise ValueError(
                 f"prompts: expected room for a text within {max_tokens} tokens, got a prompt of {len(ids)} "
@@ -131,13 +145,17 @@ class Tokenizer:
             )
         beginnings = ("a", "1", "é", "的", "-", "[", f"{self._separator[1:]} a")
         joined = self.encode([prompt + text for text in beginnings])
-        apart = [np.concatenate([ids, text]) for text in self.encode(beginnings)]
+        apart = [np.concatenate([ids, text]) for text in self.encode([space + text for text in beginnings])]
         if not all(map(np.array_equal, joined, apart)):
             raise ValueError(
                 "prompts: expected an end that keeps the prompt apart from a text's first word, such as a "
                 f"space, got {prompt!r:.80}. Add a space."
             )
         return ids
+
+    def leading_space(self, prompt: str) -> str:
+        """What is put before texts that follow this prompt: the space at its end, if pieces tell of it."""
+        return " " if self.keeps_spaces and prompt.endswith(" ") else ""
 
     def encode_parts(
         self, rows: Sequence[Sequence[str]]
@@ -148,11 +166,18 @@ class Tokenizer:
         text at special tokens before it does anything else. If the ids then contain more or fewer [SEP] than
         there are parts, because a part contains "[SEP]" itself, each part goes through the tokenizer alone.
         """
+        if not self._can_join:  # some tokenizers treat a text behind "[SEP]" otherwise
+            return self._parts_alone(rows)
         ids, _ = self.encode_flat([self._separator.join([*parts, ""]) for parts in rows])
         ends = np.flatnonzero(ids == self.sep_id)
         if len(ends) != sum(map(len, rows)):
-            return self.encode_flat(list(chain.from_iterable(rows)))
+            return self._parts_alone(rows)
         return np.delete(ids, ends), np.diff(ends, prepend=-1) - 1
+
+    def _parts_alone(
+        self, rows: Sequence[Sequence[str]]
+    ) -> tuple[Integer[np.ndarray, " token"], Int[np.ndarray, " part"]]:
+        return self.encode_flat(list(chain.from_iterable(rows)))
 
 
 def _special_names(settings: Mapping[str, Any]) -> dict[str, str]:
@@ -172,12 +197,14 @@ def write_token_shard(
     batch_size: int,
     split: bool,
     leading_separator: bool = False,
+    leading_space: str = "",
     num_rows: int | None = None,
 ) -> dict[str, int]:
     """Tokenise (title, text) pairs into the shard behind `prefix`; gives its counts.
 
     With `leading_separator` a row without a title is `[SEP] text`, as the authors feed it (Tevatron joins
-    title, separator and text whether the title is empty or not); else it is the text alone.
+    title, separator and text whether the title is empty or not); else it is the text alone. `leading_space`
+    (`Tokenizer.leading_space`) is put before the first of them.
 
     Rows go through the tokenizer `batch_size` at a time and straight to disk, so that memory
     holds one batch and the sentence counts; neither the batch size nor the number of threads
@@ -197,6 +224,9 @@ def write_token_shard(
     ):
         _write_header(file, 0, tokenizer.dtype)
         while batch := list(islice(texts, batch_size)):
+            if leading_space:
+                batch = [(title and leading_space + title, text if title else leading_space + text)
+                         for title, text in batch]  # fmt: skip
             ids, lengths, nums = _encode_rows(
                 batch, tokenizer, split=split, leading_separator=leading_separator
             )
@@ -226,7 +256,8 @@ def _encode_rows(
     batch: Sequence[tuple[str, str]], tokenizer: Tokenizer, *, split: bool, leading_separator: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids end to end, sentence lengths and sentences per row of one batch, titles closed by [SEP]."""
-    rows = [[title, *(split_sentences(text) if split else [text])] for title, text in batch]
+    cut = _spaces_in_front if tokenizer.keeps_spaces else list[str]
+    rows = [[title, *(cut(split_sentences(text)) if split else [text])] for title, text in batch]
     nums = np.fromiter(map(len, rows), np.int64, count=len(rows))
     ids, lengths = tokenizer.encode_parts(rows)
     is_title = np.zeros(len(lengths), dtype=bool)
@@ -236,6 +267,24 @@ def _encode_rows(
     lengths[is_closed] += 1
     kept = is_title | (lengths > 0)
     return ids, lengths[kept], np.add.reduceat(kept.astype(np.int64), np.cumsum(nums) - nums)
+
+
+def _spaces_in_front(sentences: Sequence[str]) -> list[str]:
+    """The same text cut before the spaces between sentences, and nowhere else.
+
+    So the pieces of the parts are those of the text where a piece tells whether a space is before it.
+
+    >>> _spaces_in_front(["One. ", "Two!", "Three."])
+    ['One.', ' Two!Three.']
+    """
+    text, parts, begin, end = "".join(sentences), [], 0, 0
+    for sentence in sentences:
+        end += len(sentence)
+        cut = begin + len(text[begin:end].rstrip())
+        if begin < cut < end < len(text):
+            parts.append(text[begin:cut])
+            begin = cut
+    return [*parts, text[begin:]]
 
 
 def packed_counts(counts: Integer[np.ndarray, " count"]) -> UInt8[np.ndarray, " byte"]:
@@ -338,6 +387,7 @@ def tokenise_collection(
     shard: str,
     multiple_of: int,
     leading_separator: bool,
+    leading_space: str = "",
     batch_size: int,
 ) -> dict[str, int]:
     """Write one shard of a collection, such as `0-of-2`; gives its counts.
@@ -356,15 +406,20 @@ def tokenise_collection(
         batch_size=batch_size,
         split=True,
         leading_separator=leading_separator,
+        leading_space=leading_space,
         num_rows=end - begin,
     )
 
 
 def tokenise_queries(
-    queries: str | Path, prefix: str | Path, tokenizer: Tokenizer, *, batch_size: int
+    queries: str | Path, prefix: str | Path, tokenizer: Tokenizer, *, batch_size: int, leading_space: str = ""
 ) -> dict[str, int]:
     """Write the shard of one split's queries; gives its counts."""
     texts = (("", query.text) for query in read_queries(queries))
     return write_token_shard(
-        texts, prefix, tokenizer, batch_size=batch_size, split=False, num_rows=count_lines(queries)
+        *(texts, prefix, tokenizer),
+        batch_size=batch_size,
+        split=False,
+        leading_space=leading_space,
+        num_rows=count_lines(queries),
     )

@@ -22,7 +22,7 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.export.folders import joined
 from condenser.files import load_npy
 from condenser.model.devices import Compute, set_up
-from condenser.model.text_vector import Role
+from condenser.model.text_vector import Role, read_text_vector
 from condenser.model.untied import query_encoder_folder
 from condenser.retrieve.encode import encode_texts
 
@@ -178,11 +178,13 @@ def _own_vectors(
     """The vectors that this workflow makes of titles and texts."""
     with tempfile.TemporaryDirectory(prefix="export-") as folder:
         tokens, vectors = Path(folder, "tokens"), Path(folder, "vectors.npy")
+        tokenizer = Tokenizer(encoder)
         write_token_shard(
             texts,
             tokens,
-            Tokenizer(encoder),
+            tokenizer,
             batch_size=1000,
+            leading_space=tokenizer.leading_space(read_text_vector(encoder).prompt(role)),
             split=role == "passage",
             leading_separator=role == "passage" and encode["separator"] == "always",
         )

@@ -21,9 +21,9 @@ from condenser.data.lengths import TextLengths
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
-from condenser.files import canonical_json, read_json, sha256_text
+from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
-from condenser.model.text_vector import TextVector, assumptions, read_text_vector
+from condenser.model.text_vector import TextVector, assumptions, read_text_vector, vector_length
 from condenser.model.untied import query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
 from condenser.shards import QUERY_FOLDER
@@ -245,7 +245,7 @@ def model_card(
     return _CARD.substitute(
         spec["wildcards"],
         base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
-        dim=read_json(folder / "config.json")["hidden_size"],
+        dim=vector_length(folder),
         vector=_in_words(vector),
         assumed="".join(f"\n\n{sentence}" for sentence in assumptions(folder)),
         prompts=_prompts(vector),

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import faiss
 
+from condenser.encoders import read_encoder_config
 from condenser.files import load_npy, read_json, sha256_file, write_json
 from condenser.model.backbone_folder import TOKENIZER_FILES
 from condenser.model.text_vector import (
     MODULES_FILE,
     SIMILARITY_FILE,
     assumptions,
+    folder_projection,
     read_text_vector,
     write_text_vector,
 )
@@ -83,11 +85,16 @@ def write_model(retriever: Path, folder: Path, *, query_length: int, passage_len
 
 def _write_encoder(encoder: Path, folder: Path, *, query_length: int, passage_length: int) -> None:
     folder.mkdir(exist_ok=True)
-    dim = read_json(encoder / "config.json")["hidden_size"]
     for name in ("config.json", WEIGHTS_FILE):
         shutil.copyfile(encoder / name, folder / name)
     write_tokenizer(encoder, folder, max_tokens=passage_length)
-    write_text_vector(read_text_vector(encoder), folder, dim=dim, assumed=assumptions(encoder))
+    write_text_vector(
+        read_text_vector(encoder),
+        folder,
+        dim=read_encoder_config(encoder).hidden_size,
+        projection=folder_projection(encoder),
+        assumed=assumptions(encoder),
+    )
     lengths = {"query_length": query_length, "document_length": passage_length}
     write_json(folder / "sentence_bert_config.json", lengths)
 

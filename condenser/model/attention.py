@@ -21,6 +21,7 @@ def attention(
     over: Layout,
     num_heads: int,
     probability: float,
+    bias: list[Tensor] | None = None,
 ) -> Float[Tensor, "query dim"]:
     """What each query gathers from the tokens of its row.
 
@@ -28,19 +29,47 @@ def attention(
         keys_values: the keys, and behind them the values.
         of, over: where queries and tokens lie.
         probability: of dropout of the shares.
+        bias: for each group, what is added to the scores [row or 1, head or 1, query, token].
     """
-    found = []
-    for asked, both, shown in zip(of.by_group(queries), over.by_group(keys_values), over.shown, strict=True):
+    gathered = []
+    groups = zip(
+        *(of.by_group(queries), over.by_group(keys_values), over.shown, bias or [None] * len(over.groups)),
+        strict=True,
+    )
+    for asked, both, shown, added in groups:
         keys, values = both.chunk(2, dim=-1)
-        gathered = _of_group(
+        of_group = _of_group(
             by_head(asked, num_heads),
             by_head(keys, num_heads),
             by_head(values, num_heads),
             shown,
+            added,
             probability,
         )
-        found.append(gathered.transpose(1, 2).flatten(2))
-    return of.together(found)
+        gathered.append(of_group.transpose(1, 2).flatten(2))
+    return of.together(gathered)
+
+
+def scores(
+    queries: Float[Tensor, "query dim"],
+    keys: Float[Tensor, "token dim"],
+    *,
+    of: Layout,
+    over: Layout,
+    num_heads: int,
+    bias: list[Tensor] | None,
+) -> list[Float[Tensor, "row head query place"]]:
+    """For each group, what a softmax makes shares of; -inf at padding."""
+    by_group = []
+    for asked, read, shown, added in zip(
+        *(of.by_group(queries), over.by_group(keys), over.shown, bias or [None] * len(over.groups)),
+        strict=True,
+    ):
+        product = by_head(asked, num_heads) @ by_head(read, num_heads).transpose(-1, -2)
+        product = product * (queries.shape[-1] // num_heads) ** -0.5
+        product = product if added is None else product + added
+        by_group.append(product if shown is None else product.masked_fill(~shown, -torch.inf))
+    return by_group
 
 
 def by_head(
@@ -55,13 +84,20 @@ def _of_group(
     keys: Float[Tensor, "row head token size"],
     values: Float[Tensor, "row head token size"],
     shown: Bool[Tensor, "row 1 1 token"] | None,
+    bias: Float[Tensor, "_ _ query token"] | None,
     probability: float,
 ) -> Float[Tensor, "row head query size"]:
+    if bias is not None:
+        bias = bias.to(queries.dtype)
+        bias = bias if shown is None else bias.masked_fill(~shown, -torch.inf)
     if not is_drawn_here(queries, probability):
+        mask = shown if bias is None else bias.expand(-1, queries.shape[1], -1, -1)
         return functional.scaled_dot_product_attention(
-            queries, keys, values, attn_mask=shown, dropout_p=probability
+            queries, keys, values, attn_mask=mask, dropout_p=probability
         )
-    gathered: Tensor = _DroppedAttention.apply(queries, keys, values, shown, probability)
+    if bias is None and shown is not None:
+        bias = torch.zeros(shown.shape, dtype=queries.dtype).masked_fill_(~shown, -torch.inf)
+    gathered: Tensor = _DroppedAttention.apply(queries, keys, values, bias, probability)
     return gathered
 
 
@@ -73,15 +109,15 @@ class _DroppedAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, shown: Tensor | None, probability: float
+        ctx: Any, queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None, probability: float
     ) -> Tensor:
         num_rows, num_heads = queries.shape[:2]
         ctx.scale, ctx.kept_scale = queries.shape[-1] ** -0.5, kept_scale(probability)
         queries, keys, values = ((part.flatten(0, 1)) for part in (queries * ctx.scale, keys, values))
         shares = torch.bmm(queries, keys.transpose(1, 2))
-        if shown is not None:
-            hidden = torch.zeros(shown.shape, dtype=shares.dtype).masked_fill_(~shown, -torch.inf)
-            shares.unflatten(0, (num_rows, num_heads)).add_(hidden)
+        if bias is not None:
+            shares.unflatten(0, (num_rows, num_heads)).add_(bias)
+            ctx.bias_shape = bias.shape
         torch.softmax(shares, dim=-1, out=shares)
         _set_signs(shares, dropped_signs(shares.numel(), probability))
         ctx.save_for_backward(queries, keys, values, shares)
@@ -98,7 +134,10 @@ class _DroppedAttention(torch.autograd.Function):
         of_scores = torch._softmax_backward_data(of_shares, shares.abs(), -1, shares.dtype)
         of_queries = torch.bmm(of_scores, keys).mul_(ctx.scale)
         of_keys = torch.bmm(of_scores.transpose(1, 2), queries)
-        return *(part.unflatten(0, rows) for part in (of_queries, of_keys, of_values)), None, None
+        of_bias = (
+            of_scores.unflatten(0, rows).sum_to_size(ctx.bias_shape) if ctx.needs_input_grad[3] else None
+        )
+        return *(part.unflatten(0, rows) for part in (of_queries, of_keys, of_values)), of_bias, None
 
 
 def _set_signs(shares: Tensor, dropped: Tensor) -> None:

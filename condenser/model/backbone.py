@@ -1,6 +1,6 @@
 """Prepare the backbone folder that every training starts from.
 
-A backbone folder is a plain Hugging Face BERT (`condenser.model.backbone_folder`), with the masked
+A backbone folder is a plain Hugging Face folder (`condenser.model.backbone_folder`), with the masked
 language model's head in a file beside its weights.
 """
 
@@ -14,16 +14,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from condenser.encoders import BertConfig, EncoderConfig
 from condenser.files import atomic_folder, sha256_file
 from condenser.model.backbone_folder import empty_backbone, write_model
-from condenser.model.bert import Bert
-from condenser.model.bert_checkpoint import read_checkpoint
-from condenser.model.bert_config import BertConfig
-from condenser.model.bert_tokenizer import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
+from condenser.model.checkpoint import read_checkpoint, weight_files
+from condenser.model.encoder import Encoder
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
 from condenser.model.text_vector import TextVector, read_and_assume, write_text_vector
+from condenser.model.tokenizer_files import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
 from condenser.model.vocabulary import learn_wordpieces
-from condenser.model.weights import WEIGHTS_FILE, fill, initialise, read_float32_weights, write_weights
+from condenser.model.weights import fill, initialise, read_float32_weights, write_weights
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def backbone_from(
         the masked language model's head; the vector of a text; the digest of the checkpoint's weights.
 
     Raises:
-        ValueError: the checkpoint is incomplete, not a BERT, or asks to run code.
+        ValueError: the checkpoint is incomplete, no encoder of `ARCHITECTURES`, or asks to run code.
     """
     vector, assumed = read_and_assume(
         origin,
@@ -62,19 +62,20 @@ def backbone_from(
         passage_prompt=passage_prompt,
     )
     config, tensors, head_tensors = read_checkpoint(origin)
-    head_file = origin / WEIGHTS_FILE
+    weights = weight_files(origin)
+    head_file = weights[0]
     if (origin / MLM_HEAD_FILE).is_file():  # a folder of ours
         head_file = origin / MLM_HEAD_FILE
         head_tensors = read_float32_weights(head_file)
-    _refuse_nan(tensors, path=origin / WEIGHTS_FILE)
+    _refuse_nan(tensors, path=weights[0])
     _refuse_nan(head_tensors, path=head_file)
 
     model = empty_backbone(config)
-    initialise(model.pooler, standard_deviation=config.initializer_range, seed=seed)
     has_pooler = any(name.startswith("pooler.") for name in tensors)
-    if not has_pooler:
+    if model.pooler is not None and not has_pooler:
+        initialise(model.pooler, standard_deviation=config.initializer_range, seed=seed)
         tensors.update({f"pooler.{name}": value for name, value in model.pooler.state_dict().items()})
-    fill(model, tensors, origin=origin / WEIGHTS_FILE)
+    fill(model, tensors, origin=weights[0])
     mlm_head = _new_head(config, seed=seed)
     if head_tensors:
         fill(mlm_head, head_tensors, origin=head_file)
@@ -85,7 +86,7 @@ def backbone_from(
     for sentence in assumed:
         log.warning("%s", sentence)
     counts = _counts(model, vector, has_pooler=has_pooler, has_head=bool(head_tensors))
-    return {**counts, "source_sha256": sha256_file(origin / WEIGHTS_FILE)}
+    return {**counts, "source_sha256": " ".join(map(sha256_file, weights))}
 
 
 def new_backbone(
@@ -122,14 +123,14 @@ def new_backbone(
     return {**counts, "words_too_long_to_learn": num_too_long}
 
 
-def _new_head(config: BertConfig, *, seed: int) -> MaskedLanguageHead:
+def _new_head(config: EncoderConfig, *, seed: int) -> MaskedLanguageHead:
     head = MaskedLanguageHead(config)
     initialise(head, standard_deviation=config.initializer_range, seed=seed)
     return head
 
 
 def _write(
-    model: Bert,
+    model: Encoder,
     mlm_head: MaskedLanguageHead,
     vector: TextVector,
     folder: Path,
@@ -150,7 +151,7 @@ def _refuse_nan(tensors: Mapping[str, Tensor], *, path: Path) -> None:
             )
 
 
-def _counts(model: Bert, vector: TextVector, *, has_pooler: bool, has_head: bool) -> dict[str, Any]:
+def _counts(model: Encoder, vector: TextVector, *, has_pooler: bool, has_head: bool) -> dict[str, Any]:
     config = model.config
     pooler, mlm_head = ("from checkpoint" if found else "new" for found in (has_pooler, has_head))
     log.info(

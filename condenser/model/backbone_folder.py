@@ -1,4 +1,4 @@
-"""A backbone in memory and on disk: a plain Hugging Face BERT folder."""
+"""A backbone in memory and on disk: a plain Hugging Face folder of an encoder."""
 
 from __future__ import annotations
 
@@ -6,43 +6,55 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from condenser.encoders import EncoderConfig, ModernBertConfig, write_encoder_config
 from condenser.files import atomic_folder
 from condenser.model.bert import Bert
-from condenser.model.bert_checkpoint import read_checkpoint
-from condenser.model.bert_config import BertConfig, write_bert_config
+from condenser.model.checkpoint import read_checkpoint
+from condenser.model.encoder import Encoder
+from condenser.model.modernbert import ModernBert
+from condenser.model.projection import PROJECTION_FOLDER, Projection
 from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.weights import WEIGHTS_FILE, fill, undrawn, write_weights
 
+VOCABULARY_FILES = (
+    *("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"),
+    *("sentencepiece.bpe.model", "spiece.model", "tokenizer.model"),
+)
+"""What the vocabulary of a checkpoint may be in."""
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt", "special_tokens_map.json")
 
 
-def load_backbone(folder: str | Path, *, dropout: float | None) -> Bert:
-    """The BERT of a Hugging Face folder, in float32.
+def load_backbone(folder: str | Path, *, dropout: float | None) -> Encoder:
+    """The encoder of a Hugging Face folder, in float32.
 
-    `dropout` replaces both dropout probabilities of config.json; None keeps them.
+    `dropout` replaces all dropout probabilities of config.json; None keeps them.
 
     Raises:
-        ValueError: the folder holds no BERT (`read_checkpoint`), or weights of another shape.
+        ValueError: the folder holds no encoder (`read_checkpoint`), or weights of another shape.
     """
     config, tensors, _ = read_checkpoint(folder)
     if dropout is not None:
-        both = {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-        config = config.model_copy(update=both)
+        config = config.with_dropout(dropout)
     model = empty_backbone(config)
     fill(model, tensors, origin=Path(folder) / WEIGHTS_FILE)
     return model
 
 
-def save_backbone(model: Bert, tokenizer_folder: str | Path, folder: str | Path) -> None:
+def save_backbone(
+    model: Encoder, tokenizer_folder: str | Path, folder: str | Path, *, projection: Projection | None
+) -> None:
     """Write a Hugging Face folder, complete or not at all."""
     with atomic_folder(folder) as partial:
-        write_backbone(model, tokenizer_folder, partial)
+        write_backbone(model, tokenizer_folder, partial, projection=projection)
 
 
-def write_backbone(model: Bert, tokenizer_folder: str | Path, folder: str | Path) -> None:
+def write_backbone(
+    model: Encoder, tokenizer_folder: str | Path, folder: str | Path, *, projection: Projection | None
+) -> None:
     """Write config.json and model.safetensors into a folder that exists, and copy what goes with them.
 
-    That is the tokenizer's files, and those that say what the vector of a text is.
+    That is the tokenizer's files, and those that say what the vector of a text is. The projection is written
+    anew.
 
     Raises:
         ValueError: `tokenizer_folder` has no tokenizer.json.
@@ -50,6 +62,8 @@ def write_backbone(model: Bert, tokenizer_folder: str | Path, folder: str | Path
     write_model(model, folder)
     copy_tokenizer(tokenizer_folder, folder)
     _copy(VECTOR_FILES, tokenizer_folder, folder)
+    if projection is not None:
+        projection.save(Path(folder) / PROJECTION_FOLDER)
 
 
 def copy_tokenizer(origin: str | Path, folder: str | Path) -> None:
@@ -71,12 +85,14 @@ def _copy(names: Iterable[str], origin: str | Path, folder: str | Path) -> None:
             shutil.copyfile(Path(origin) / name, Path(folder) / name)
 
 
-def write_model(model: Bert, folder: str | Path) -> None:
+def write_model(model: Encoder, folder: str | Path) -> None:
     """Write config.json and model.safetensors."""
-    write_bert_config(model.config, folder)
-    write_weights(Path(folder) / WEIGHTS_FILE, model, settings=None)
+    write_encoder_config(model.config, folder)
+    write_weights(Path(folder) / WEIGHTS_FILE, model, settings=None, rename=model.config.their_name)
 
 
-def empty_backbone(config: BertConfig) -> Bert:
-    """A BERT whose weights are yet to be filled in."""
+def empty_backbone(config: EncoderConfig) -> Encoder:
+    """An encoder whose weights are yet to be filled in."""
+    if isinstance(config, ModernBertConfig):
+        return undrawn(lambda: ModernBert(config))
     return undrawn(lambda: Bert(config))

@@ -7,74 +7,79 @@ from pathlib import Path
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from condenser.encoders import EncoderConfig, write_encoder_config
 from condenser.files import atomic_folder, read_json, write_json
 from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
-from condenser.model.bert import Bert
-from condenser.model.bert_checkpoint import read_checkpoint
-from condenser.model.bert_config import write_bert_config
+from condenser.model.checkpoint import read_checkpoint, read_scorer
 from condenser.model.dropout import dropout
+from condenser.model.encoder import ACTIVATIONS, Encoder
 from condenser.model.products import linear
 from condenser.model.rows import Rows
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, undrawn, write_weights
 
-_HEAD = "classifier."
+_ENCODER, _SCORER = "encoder.", "scorer."
 
 
 class CrossEncoder(nn.Module):
-    """BERT over `[CLS] query [SEP] passage [SEP]`; the score is a linear layer on the pooler's [CLS].
+    """An encoder over `[CLS] query [SEP] passage [SEP]`; the score is made of its [CLS] by two linear layers.
 
-    The modules have the names and the arithmetic of transformers' `BertForSequenceClassification` with one
-    label, so that a saved folder loads there and as `CrossEncoder` of sentence-transformers.
+    A saved folder has the names of transformers' class for sequence classification with one label, so that it
+    loads there and as `CrossEncoder` of sentence-transformers. Of BERT, RoBERTa, XLM-R and MPNet the first of
+    the two layers begins as the pooler, which BERT's next-sentence objective has trained.
     Source: Nogueira and Cho 2019, "Passage Re-ranking with BERT", as luyug/Reranker has it.
     """
 
-    def __init__(self, bert: Bert, *, seed: int) -> None:
+    def __init__(self, encoder: Encoder, *, seed: int) -> None:
         """
         Args:
-            bert: its pooler is trained, unlike that of a bi-encoder.
-            seed: draws the weights of the linear layer, which no pre-trained model has.
-
-        Raises:
-            ValueError: the model does not tell two token types apart.
+            encoder: it gives up its pooler.
+            seed: draws the weights that no pre-trained model has.
         """
         super().__init__()
-        config = bert.config
-        if config.type_vocab_size < 2:
-            raise ValueError(
-                f"type_vocab_size: expected at least 2, for query and passage, got {config.type_vocab_size}. "
-                "Start the cross-encoder from another BERT."
-            )
-        self.bert = bert
-        self.classifier = undrawn(lambda: nn.Linear(config.hidden_size, 1))
-        initialise(self.classifier, standard_deviation=config.initializer_range, seed=seed)
-        bert.pooler.requires_grad_(True)
-        self.recompute_layers = False  # see Layer.at_all
+        config = encoder.config
+        pooler, encoder.pooler = encoder.pooler, None
+        self.encoder, self.scorer = encoder, undrawn(lambda: Scorer(config))
+        new = self.scorer
+        if pooler is not None:
+            fill(self.scorer.dense, pooler.dense.state_dict(), origin="pooler")  # type: ignore[union-attr, operator]
+            new = self.scorer.out
+        initialise(new, standard_deviation=config.initializer_range, seed=seed)
+        self.recompute_layers = False  # see EncoderLayer.at_all
 
     def forward(self, rows: Rows) -> Float[Tensor, "row 1"]:
         """The score of each row, a pair packed by `condenser.data.batches.pack_pairs`."""
-        _, states = self.bert.before_last_layer(rows, recompute=self.recompute_layers)
-        (first,) = self.bert.layers[-1](states, rows, [rows.first])
-        probability = self.bert.config.hidden_dropout_prob if self.training else 0.0
-        return linear(dropout(self.bert.pooler(first), probability), self.classifier)
+        _, states = self.encoder.before_last_layer(rows, recompute=self.recompute_layers)
+        (first,) = self.encoder.layers[-1](states, rows, [rows.first])
+        scores: Tensor = self.scorer(first)
+        return scores
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
         """Write a Hugging Face folder, with what `tokenizer_folder` has on tokens, complete or not at all."""
+        config = self.encoder.config
         with atomic_folder(folder) as partial:
-            write_bert_config(
-                self.bert.config,
+            write_encoder_config(
+                config,
                 partial,
-                architecture="BertForSequenceClassification",
+                architecture=config.scorer_class,
                 id2label={"0": "LABEL_0"},
                 label2id={"LABEL_0": 0},
                 # sentence-transformers gives scores as they are; without this it gives their sigmoids
                 sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity"},
             )
-            write_weights(partial / WEIGHTS_FILE, self, settings=None)
+            write_weights(partial / WEIGHTS_FILE, self, settings=None, rename=self._their_name)
             copy_tokenizer(tokenizer_folder, partial)
             # a tokenizer without a model's class gives no token types unless it is told to
             told = partial / "tokenizer_config.json"
-            names = ["input_ids", "token_type_ids", "attention_mask"]
+            types = ["token_type_ids"] if config.has_segments else []
+            names = ["input_ids", *types, "attention_mask"]
             write_json(told, {**(read_json(told) if told.is_file() else {}), "model_input_names": names})
+
+    def _their_name(self, name: str) -> str:
+        config = self.encoder.config
+        if name.startswith(_ENCODER):
+            return config.prefix + config.their_name(name.removeprefix(_ENCODER))
+        part, _, rest = name.removeprefix(_SCORER).partition(".")
+        return f"{config.scorer[part]}.{rest}"
 
     @classmethod
     def start(cls, folder: str | Path, *, seed: int) -> CrossEncoder:
@@ -86,14 +91,38 @@ class CrossEncoder(nn.Module):
         """Read a folder that `save` wrote.
 
         Raises:
-            ValueError: the folder holds no BERT, or one without the linear layer.
+            ValueError: the folder holds no encoder, or one without the layers for scores.
         """
         config, tensors, _ = read_checkpoint(folder)
         path = Path(folder) / WEIGHTS_FILE
-        head = {name.removeprefix(_HEAD): tensors.pop(name) for name in [*tensors] if name.startswith(_HEAD)}
-        if not head:
-            raise ValueError(f"{path}: expected a cross-encoder, got a BERT without its layer for scores.")
+        scorer = read_scorer(folder, config)
+        if "out.weight" not in scorer:
+            raise ValueError(
+                f"{path}: expected a cross-encoder, got an encoder without layers for scores."
+            )
         model = cls(empty_backbone(config), seed=0)
-        fill(model.bert, tensors, origin=path)
-        fill(model.classifier, head, origin=path)
+        encoder = {name: value for name, value in tensors.items() if not name.startswith("pooler.")}
+        fill(model.encoder, encoder, origin=path)
+        fill(model.scorer, scorer, origin=path)
         return model
+
+
+class Scorer(nn.Module):
+    """What makes a score of [CLS]: linear layer, activation, linear layer; with ModernBERT's norm between."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        dim, is_modern = config.hidden_size, "norm" in config.scorer
+        self.dense = nn.Linear(dim, dim, bias=getattr(config, "classifier_bias", True))
+        if is_modern:
+            bias = getattr(config, "norm_bias", True)
+            self.norm = nn.LayerNorm(dim, eps=config.layer_norm_eps, bias=bias)
+        self.out = nn.Linear(dim, 1)
+        self._activation, self._dropouts = ACTIVATIONS[config.scorer_act], config.scorer_dropouts
+
+    def forward(self, first: Float[Tensor, "row dim"]) -> Float[Tensor, "row 1"]:
+        """The score of each row, of its [CLS]."""
+        before, between = self._dropouts if self.training else (0.0, 0.0)
+        states = self._activation(linear(dropout(first, before) if before else first, self.dense))
+        states = self.norm(states) if hasattr(self, "norm") else states
+        return linear(dropout(states, between), self.out)

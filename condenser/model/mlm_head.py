@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from condenser.model.bert import ACTIVATIONS
-from condenser.model.bert_config import BertConfig
+from condenser.encoders import EncoderConfig
+from condenser.model.encoder import ACTIVATIONS
 from condenser.model.products import linear, product
 from condenser.model.weights import fill, read_weights
 
@@ -23,19 +23,19 @@ class MaskedLanguageHead(nn.Module):
     Parameters are named as in BERT's `cls.predictions`.
     """
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.transform = Transform(config)
         self.bias = nn.Parameter(torch.zeros(config.vocab_size))
 
     def forward(
-        self, states: Float[Tensor, "position dim"], word_embeddings: Float[Tensor, "vocab dim"]
+        self, states: Float[Tensor, "position dim"], word_embeddings: Float[Tensor, "vocab size"]
     ) -> Float[Tensor, "position vocab"]:
         """Logits of each position."""
         return product(self.transform(states), [word_embeddings], [self.bias])
 
     @classmethod
-    def load(cls, folder: str | Path, config: BertConfig) -> MaskedLanguageHead:
+    def load(cls, folder: str | Path, config: EncoderConfig) -> MaskedLanguageHead:
         """Read a folder's `mlm_head.safetensors`.
 
         Raises:
@@ -52,13 +52,14 @@ class MaskedLanguageHead(nn.Module):
 class Transform(nn.Module):
     """What comes before the words: linear layer, activation, LayerNorm."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self._activation = ACTIVATIONS[config.hidden_act]
+        has_bias, norm_bias = getattr(config, "classifier_bias", True), getattr(config, "norm_bias", True)
+        self.dense = nn.Linear(config.hidden_size, config.word_size, bias=has_bias)
+        self.LayerNorm = nn.LayerNorm(config.word_size, eps=config.layer_norm_eps, bias=norm_bias)
+        self._activation = ACTIVATIONS[config.head_act]
 
-    def forward(self, states: Float[Tensor, "position dim"]) -> Float[Tensor, "position dim"]:
-        """What is compared with the words."""
+    def forward(self, states: Float[Tensor, "position dim"]) -> Float[Tensor, "position size"]:
+        """What is compared with the words, as wide as their embeddings."""
         output: Tensor = self.LayerNorm(self._activation(linear(states, self.dense)))
         return output

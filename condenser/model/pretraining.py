@@ -1,4 +1,4 @@
-"""The Condenser: a BERT whose head predicts masked words from its vector of the text and early layers.
+"""The Condenser: an encoder whose head predicts masked words from its vector of the text and early layers.
 
 Source: "Condenser: a Pre-training Architecture for Dense Retrieval", §3.
 """
@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from condenser.files import atomic_folder
 from condenser.model.backbone_folder import load_backbone, write_backbone
-from condenser.model.bert import Bert, Layer
+from condenser.model.encoder import Encoder, EncoderLayer
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
+from condenser.model.projection import Projection, vector_dim
 from condenser.model.rows import Chosen, Rows
-from condenser.model.text_vector import TextVector, read_text_vector
+from condenser.model.text_vector import TextVector, folder_projection, read_text_vector
 from condenser.model.weights import (
     fill,
     initialise,
@@ -57,7 +58,7 @@ class Condenser(nn.Module):
 
     def __init__(
         self,
-        backbone: Bert,
+        backbone: Encoder,
         mlm_head: MaskedLanguageHead,
         *,
         num_head_layers: int,
@@ -65,6 +66,7 @@ class Condenser(nn.Module):
         use_late_mlm: bool,
         seed: int,
         vector: TextVector | None = None,
+        projection: Projection | None = None,
     ) -> None:
         """A Condenser with a new head, drawn from `seed`. `skip_from` None: half of the backbone's layers.
 
@@ -72,7 +74,7 @@ class Condenser(nn.Module):
             ValueError: `skip_from` is not a layer below the last, or the head has no layer.
         """
         super().__init__()
-        num_layers = len(backbone.encoder.layer)
+        num_layers = len(backbone.layers)
         if skip_from is None:
             skip_from = num_layers // 2  # Condenser, §4.1: 6 of 12
         if not 0 <= skip_from < num_layers:
@@ -84,12 +86,12 @@ class Condenser(nn.Module):
             raise ValueError(f"num_head_layers: expected 1 or more, got {num_head_layers}.")
         self.backbone = backbone
         self.mlm_head = mlm_head
-        self.vector = vector or TextVector()
-        self.head = undrawn(lambda: nn.ModuleList(Layer(backbone.config) for _ in range(num_head_layers)))
+        self.vector, self.projection = vector or TextVector(), projection
+        self.head = undrawn(lambda: backbone.new_layers(num_head_layers))
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
         self.skip_from = skip_from
         self.use_late_mlm = use_late_mlm
-        self.recompute_layers = False  # see Layer.at_all
+        self.recompute_layers = False  # see EncoderLayer.at_all
 
     def forward(self, rows: Rows, masked: Chosen) -> CondenserOutput:
         """Logits at the masked tokens and the vector of each row."""
@@ -100,30 +102,37 @@ class Condenser(nn.Module):
             self.backbone.layers[-1], states, rows, masked=masked if self.use_late_mlm else None
         )
         head_states = early.index_copy(0, rows.first.tokens, vectors.to(early.dtype))  # eq. 8
-        *layers, last = cast("list[Layer]", [*self.head])
+        *layers, last = cast("list[EncoderLayer]", [*self.head])
         for layer in layers:
             head_states = layer.at_all(head_states, rows, recompute=self.recompute_layers)
         head_masked = last(head_states, rows, [masked])
 
         # one product with the vocabulary for both predictions
-        word_embeddings = self.backbone.embeddings.word_embeddings.weight
+        word_embeddings = self.backbone.word_embeddings
         late = [] if late_masked is None else [late_masked]
         logits = self.mlm_head(torch.cat([*head_masked, *late]), word_embeddings)
         head_logits, *late_logits = logits.split(len(masked.tokens)) if len(logits) else (logits, logits)
         return CondenserOutput(
-            head_logits, late_logits[0] if self.use_late_mlm else None, self.vector.finished(vectors)
+            head_logits,
+            late_logits[0] if self.use_late_mlm else None,
+            self.vector.finished(vectors, self.projection),
         )
 
     def represent(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vectors alone, without head and logits, with the same dropout as in `forward`."""
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
         vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows, masked=None)
-        return self.vector.finished(vectors)
+        return self.vector.finished(vectors, self.projection)
+
+    @property
+    def dim(self) -> int:
+        """Of a vector."""
+        return vector_dim(self.backbone, self.projection)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
         """Write the backbone as a Hugging Face folder, with both heads in files beside it."""
         with atomic_folder(folder) as partial:
-            write_backbone(self.backbone, tokenizer_folder, partial)
+            write_backbone(self.backbone, tokenizer_folder, partial, projection=self.projection)
             write_weights(partial / MLM_HEAD_FILE, self.mlm_head, settings=None)
             settings = {"num_head_layers": len(self.head), "skip_from": self.skip_from}
             write_weights(partial / CONDENSER_HEAD_FILE, self.head, settings=settings)
@@ -158,6 +167,7 @@ class Condenser(nn.Module):
             use_late_mlm=use_late_mlm,
             seed=seed,
             vector=read_text_vector(folder),
+            projection=folder_projection(Path(folder)),
         )
         path = Path(folder) / CONDENSER_HEAD_FILE
         if not path.is_file():

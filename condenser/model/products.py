@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-_Copies = dict[tuple[object, ...], tuple[Tensor, Tensor]]
+_Copies = dict[tuple[object, ...], tuple[Tensor, Tensor | None]]
 _copies: ContextVar[_Copies | None] = ContextVar("copies", default=None)
 
 
@@ -37,15 +37,16 @@ def linear(states: Float[Tensor, "token dim"], *layers: nn.Linear) -> Float[Tens
 
 
 def product(
-    states: Float[Tensor, "token dim"], weights: Sequence[Tensor], biases: Sequence[Tensor]
+    states: Float[Tensor, "token dim"], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
 ) -> Float[Tensor, "token out"]:
-    """As `linear`, of weights [out, dim] and biases that are no layers of their own."""
+    """As `linear`, of weights [out, dim] and biases, one each or none, that are no layers of their own."""
     if torch.compiler.is_compiling():  # an export: the operators below have no names in ONNX
         parts = zip(weights, biases, strict=True)
         return torch.cat([functional.linear(states, *part) for part in parts], dim=-1)
     dtype = product_dtype(states)
-    weight, bias = _converted(weights, biases, dtype)
-    outputs: Tensor = _Linear.apply(states.to(dtype), weight, bias, len(weights), *weights, *biases)
+    given = [bias for bias in biases if bias is not None]
+    weight, bias = _converted(weights, given, dtype)
+    outputs: Tensor = _Linear.apply(states.to(dtype), weight, bias, len(weights), *weights, *given)
     return outputs
 
 
@@ -59,30 +60,34 @@ def product_dtype(states: Tensor) -> torch.dtype:
 
 def _converted(
     weights: Sequence[Tensor], biases: Sequence[Tensor], dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Weights and biases of all layers, one below the other."""
-    kept, key = _copies.get(), (dtype, *map(id, weights))
+) -> tuple[Tensor, Tensor | None]:
+    """Weights and biases of all layers, one below the other; None without biases."""
+    kept, key = _copies.get(), (dtype, *((part.data_ptr(), part.shape) for part in weights))
     if kept is not None and key in kept:
         return kept[key]
     weight, bias = (
-        torch.cat([part.detach().to(dtype) for part in parts])
-        if len(parts) > 1
-        else parts[0].detach().to(dtype)
-        for parts in (weights, biases)
+        _below_each_other([part.detach().to(dtype) for part in parts]) for parts in (weights, biases)
     )
+    assert weight is not None
     if kept is not None:
         kept[key] = weight, bias
     return weight, bias
 
 
+def _below_each_other(parts: Sequence[Tensor]) -> Tensor | None:
+    if not parts:
+        return None
+    return torch.cat([*parts]) if len(parts) > 1 else parts[0]
+
+
 class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, num_parts: int, *parts: Tensor
+        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor | None, num_parts: int, *parts: Tensor
     ) -> Tensor:
         ctx.save_for_backward(states, weight)
         ctx.sizes = [len(part) for part in parts[:num_parts]]
-        ctx.dtype = parts[0].dtype
+        ctx.dtype, ctx.has_bias = parts[0].dtype, bias is not None
         return _product(states, weight, bias)
 
     @staticmethod
@@ -90,7 +95,7 @@ class _Linear(torch.autograd.Function):
         states, weight = ctx.saved_tensors
         of_states = _product(gradient, weight.t(), None) if ctx.needs_input_grad[0] else None
         of_weights = torch.mm(gradient.t(), states).split(ctx.sizes)
-        of_biases = gradient.sum(dim=0).split(ctx.sizes)
+        of_biases = gradient.sum(dim=0).split(ctx.sizes) if ctx.has_bias else ()
         return of_states, None, None, None, *(part.to(ctx.dtype) for part in (*of_weights, *of_biases))
 
 

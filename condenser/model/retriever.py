@@ -8,9 +8,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from condenser.model.backbone_folder import load_backbone, save_backbone
-from condenser.model.bert import Bert
+from condenser.model.encoder import Encoder
+from condenser.model.projection import Projection, vector_dim
 from condenser.model.rows import Rows
-from condenser.model.text_vector import TextVector, read_text_vector
+from condenser.model.text_vector import TextVector, folder_projection, read_text_vector
 
 
 class Retriever(nn.Module):
@@ -20,23 +21,31 @@ class Retriever(nn.Module):
     `vector` says what it is in this model.
     """
 
-    def __init__(self, backbone: Bert, vector: TextVector | None = None) -> None:
+    def __init__(
+        self, backbone: Encoder, vector: TextVector | None = None, projection: Projection | None = None
+    ) -> None:
         super().__init__()
-        self.backbone = backbone
+        self.backbone, self.projection = backbone, projection
         self.vector = vector or TextVector()
-        self.recompute_layers = False  # see Layer.at_all
+        self.recompute_layers = False  # see EncoderLayer.at_all
 
     def forward(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vector of each row."""
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
         vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows, masked=None)
-        return self.vector.finished(vectors)
+        return self.vector.finished(vectors, self.projection)
+
+    @property
+    def dim(self) -> int:
+        """Of a vector."""
+        return vector_dim(self.backbone, self.projection)
 
     def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
         """Write a Hugging Face folder, with what `tokenizer_folder` has on tokens and the text's vector."""
-        save_backbone(self.backbone, tokenizer_folder, folder)
+        save_backbone(self.backbone, tokenizer_folder, folder, projection=self.projection)
 
     @classmethod
     def load(cls, folder: str | Path, *, dropout: float | int | None) -> Retriever:
         """Read a Hugging Face folder; `dropout` replaces the folder's own probability, None keeps it."""
-        return cls(load_backbone(folder, dropout=dropout), read_text_vector(folder))
+        backbone = load_backbone(folder, dropout=dropout)
+        return cls(backbone, read_text_vector(folder), folder_projection(Path(folder)))

@@ -105,6 +105,14 @@ class Layout(OnDevice):
             for part, group in zip(self._split(values), self.groups, strict=True)
         ]
 
+    def numbers_by_group(self, numbers: Int[Tensor, " token"]) -> list[Int[Tensor, "_ _"]]:
+        """The numbers of tokens in their places; padding has that of a token."""
+        placed = numbers if self.tokens is None else numbers.index_select(0, self.tokens)
+        return [
+            part.unflatten(0, (group.num_rows, group.width))
+            for part, group in zip(self._split(placed), self.groups, strict=True)
+        ]
+
     def together(self, by_group: list[Float[Tensor, "_ _ dim"]]) -> Float[Tensor, "token dim"]:
         """What is in the places of tokens; the gradient of padding is zero."""
         parts = [part.flatten(0, 1) for part in by_group]
@@ -195,6 +203,15 @@ class Rows(OnDevice):
             layout,
             lengths,
         )
+
+    def last(self) -> Chosen:
+        """The last token of every row, [SEP]."""
+        if len(self.lengths):
+            lengths = torch.from_numpy(self.lengths).to(self.ids.device)
+            return Chosen(self.first.tokens + lengths - 1, self.first.layout)
+        assert self.layout.is_token is not None  # an export: see `traced`
+        of_rows = self.layout.is_token.unflatten(0, (self.layout.groups[0].num_rows, -1))
+        return Chosen(self.first.tokens + of_rows.sum(dim=1) - 1, self.first.layout)
 
     @classmethod
     def traced(cls, ids: Int[Tensor, "row place"], mask: Bool[Tensor, "row place"]) -> Rows:

@@ -10,6 +10,7 @@ from sentence_transformers import SentenceTransformer
 from transformers.utils import logging as transformers_logging
 
 from condenser.model.backbone_folder import load_backbone, write_backbone
+from condenser.model.text_vector import folder_projection
 from condenser.model.weights import fill
 
 
@@ -25,7 +26,8 @@ def load_sentence_encoder(
     encoder = SentenceTransformer(str(folder), device=str(device), local_files_only=True)
     encoder.max_seq_length = max_tokens
     transformer: Any = encoder[0]
-    transformer.auto_model.pooler.requires_grad_(False)
+    if getattr(transformer.auto_model, "pooler", None) is not None:
+        transformer.auto_model.pooler.requires_grad_(False)
     transformer.register_forward_hook(_in_float32)
     return encoder
 
@@ -33,9 +35,13 @@ def load_sentence_encoder(
 def save_sentence_encoder(encoder: SentenceTransformer, initial: str | Path, folder: str | Path) -> None:
     """Write a Hugging Face folder, with what `initial` has on tokens and on the text's vector."""
     transformer: Any = encoder[0]
-    bert = load_backbone(initial, dropout=None)
-    fill(bert, transformer.auto_model.state_dict(), origin=initial)
-    write_backbone(bert, initial, folder)
+    backbone, projection = load_backbone(initial, dropout=None), folder_projection(Path(initial))
+    weights = transformer.auto_model.state_dict()
+    rename = backbone.config.our_name
+    fill(backbone, {rename(name): value for name, value in weights.items()}, origin=initial)
+    if projection is not None:
+        fill(projection, encoder[2].state_dict(), origin=initial)
+    write_backbone(backbone, initial, folder, projection=projection)
 
 
 def _in_float32(module: Any, inputs: Any, features: Any) -> Any:

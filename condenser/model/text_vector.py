@@ -17,20 +17,34 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
+from condenser.encoders import read_encoder_config
 from condenser.files import read_json, write_json
-from condenser.model.bert import Layer
-from condenser.model.rows import Chosen, Layout, Rows
+from condenser.model.encoder import EncoderLayer
+from condenser.model.projection import PROJECTION_FOLDER, Projection, read_projection
+from condenser.model.rows import Chosen, Rows
 
 MODULES_FILE = "modules.json"
 POOLING_FILE = "1_Pooling/config.json"
 SIMILARITY_FILE = "config_sentence_transformers.json"
 VECTOR_FILES = (MODULES_FILE, POOLING_FILE, SIMILARITY_FILE)
+LENGTH_FILE = "sentence_bert_config.json"
 
 _ASSUMED = "assumed"  # key of SIMILARITY_FILE, which sentence-transformers does not read
 _PASSAGE_NAMES = ("document", "passage", "corpus")  # as sentence-transformers looks for a passage's prompt
 
-_MODES = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}  # modules.json up to version 5
+Pooling = Literal["cls", "mean", "max", "last", "weighted"]
+"""Which states make a vector: the first token's, the last one's, or all with equal or growing weights."""
 
+_MODES: dict[str, Pooling] = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_lasttoken": "last",
+    "pooling_mode_weightedmean_tokens": "weighted",
+}
+"""Keys of sentence-transformers up to version 5."""
+_NAMES: dict[str, Pooling] = {"lasttoken": "last", "weightedmean": "weighted"}
+"""Names of version 6, where they are not ours."""
 
 Role = Literal["query", "passage"]
 """What a text is in retrieval."""
@@ -41,13 +55,14 @@ class TextVector:
     """How the last layer's states make the vector of a text.
 
     Attributes:
-        pooling: "cls", the first token's state (the papers); or "mean" over all tokens, specials included.
+        pooling: "cls", the first token's state (the papers); "last", the last one's; or over all tokens,
+            specials included, their "mean", "max", or mean "weighted" by places 1, 2, ...
         normalised: whether the vector has length 1, so that an inner product is a cosine.
         query_prompt, passage_prompt: what is put before each query and passage (e5's "query: "). They count
             among the tokens that a text is cut to.
     """
 
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Pooling = "cls"
     normalised: bool = False
     query_prompt: str = ""
     passage_prompt: str = ""
@@ -66,7 +81,7 @@ class TextVector:
 
     def pooled(
         self,
-        last: Layer,
+        last: EncoderLayer,
         states: Float[Tensor, "token dim"],
         rows: Rows,
         *,
@@ -74,34 +89,48 @@ class TextVector:
     ) -> tuple[Float[Tensor, "row dim"], Float[Tensor, "masked dim"] | None]:
         """The vectors before they are normalised, and the last layer's states at some tokens.
 
-        `states` are the inputs of the last layer. With "cls" it is computed at these tokens alone, with
-        "mean" at all tokens. The dropout of the vectors does not depend on `masked`.
+        `states` are the inputs of the last layer. With "cls" and "last" it is computed at these tokens alone,
+        else at all tokens. The dropout of the vectors does not depend on `masked`.
         """
-        if self.pooling == "cls":
-            vectors, *others = last(states, rows, [rows.first] if masked is None else [rows.first, masked])
+        if self.pooling in ("cls", "last"):
+            token = rows.first if self.pooling == "cls" else rows.last()
+            vectors, *others = last(states, rows, [token] if masked is None else [token, masked])
             return vectors, others[0] if others else None
         (late,) = last(states, rows, [None])
         kept = None if masked is None else late.index_select(0, masked.tokens)
-        return _means(_precise(late), rows.layout), kept
+        return _pooled_tokens(_precise(late), rows, self.pooling), kept
 
-    def finished(self, vectors: Float[Tensor, "row dim"]) -> Float[Tensor, "row dim"]:
-        """The vectors as they are compared: of length 1 if the model says so."""
-        if not self.normalised:
+    def finished(
+        self, vectors: Float[Tensor, "row dim"], projection: Projection | None
+    ) -> Float[Tensor, "row out"]:
+        """The vectors as they are compared: projected, and of length 1, if the model says so."""
+        if projection is None and not self.normalised:
             return vectors
         with torch.autocast(vectors.device.type, enabled=False):
-            return functional.normalize(_precise(vectors), dim=-1)
+            vectors = _precise(vectors)
+            vectors = vectors if projection is None else projection(vectors)
+            return functional.normalize(vectors, dim=-1) if self.normalised else vectors
 
 
-def _means(states: Float[Tensor, "token dim"], layout: Layout) -> Float[Tensor, "row dim"]:
-    """The mean of each row's tokens."""
-    means = []
-    for tokens, shown in zip(layout.by_group(states), layout.shown, strict=True):
-        if shown is None:
-            means.append(tokens.mean(dim=1))
+def _pooled_tokens(
+    states: Float[Tensor, "token dim"], rows: Rows, pooling: Pooling
+) -> Float[Tensor, "row dim"]:
+    """The mean, weighted mean or maximum of each row's tokens."""
+    pooled = []
+    for tokens, shown in zip(rows.layout.by_group(states), rows.layout.shown, strict=True):
+        is_token = None if shown is None else shown[:, 0, 0, :, None]
+        if pooling == "max":
+            hidden = tokens if is_token is None else tokens.masked_fill(~is_token, -torch.inf)
+            pooled.append(hidden.amax(dim=1))
+        elif pooling == "weighted":
+            weights = torch.arange(1, tokens.shape[1] + 1, device=tokens.device, dtype=tokens.dtype)[:, None]
+            weights = weights.expand(len(tokens), -1, 1) if is_token is None else weights * is_token
+            pooled.append((tokens * weights).sum(dim=1) / weights.sum(dim=1))
+        elif is_token is None:
+            pooled.append(tokens.mean(dim=1))
         else:
-            is_token = shown[:, 0, 0, :, None]
-            means.append((tokens * is_token).sum(dim=1) / is_token.sum(dim=1))
-    return torch.cat(means)
+            pooled.append((tokens * is_token).sum(dim=1) / is_token.sum(dim=1))
+    return torch.cat(pooled)
 
 
 def _precise(values: Tensor) -> Tensor:
@@ -117,7 +146,7 @@ def read_text_vector(folder: str | Path) -> TextVector:
 def read_and_assume(
     folder: str | Path,
     *,
-    pooling: Literal["cls", "mean"] | None = None,
+    pooling: Pooling | None = None,
     normalised: bool | None = None,
     query_prompt: str | None = None,
     passage_prompt: str | None = None,
@@ -133,8 +162,7 @@ def read_and_assume(
       takes the empty one of the name `document`.
 
     Raises:
-        ValueError: the folder says something that cannot be computed here, such as another pooling or a dense
-            layer.
+        ValueError: the folder says something that cannot be computed here, such as another module.
     """
     folder = Path(folder)
     is_as_told = {pooling, normalised, query_prompt, passage_prompt} == {None}
@@ -142,9 +170,9 @@ def read_and_assume(
     settings = _read_settings(folder / SIMILARITY_FILE)
     prompts, of_prompts = _prompts(folder, settings, query=query_prompt, passage=passage_prompt)
     assumed += of_prompts
-    names, pooling_file = ([], None) if None not in (pooling, normalised) else _modules(folder)
-    if pooling is None and pooling_file is not None:
-        pooling = _pooling(pooling_file, has_prompts=any(prompts))
+    names, places = ([], []) if None not in (pooling, normalised) else _modules(folder)
+    if pooling is None and places:
+        pooling = _pooling(places[1] / "config.json", has_prompts=any(prompts))
     elif pooling is None:
         pooling = "cls"
         assumed.append(
@@ -200,11 +228,32 @@ def _prompts(
     return (query, prompts.get(used) or "" if passage is None else passage), assumed
 
 
-def _modules(folder: Path) -> tuple[list[str], Path | None]:
-    """The modules of a folder, and the settings of its pooling; none without `modules.json`."""
+def transformer_folder(folder: Path) -> Path:
+    """Where a folder of sentence-transformers has its transformer: in itself, or in one inside (2020)."""
+    return _modules(folder)[1][0] if (folder / MODULES_FILE).is_file() else folder
+
+
+def folder_projection(folder: Path) -> Projection | None:
+    """The Dense module of a folder, None where it has none.
+
+    Raises:
+        ValueError: it cannot be computed here (`read_projection`).
+    """
+    names, places = _modules(folder)
+    return read_projection(places[names.index("Dense")]) if "Dense" in names else None
+
+
+def vector_length(folder: Path) -> int:
+    """How many numbers the vector of a model's folder has."""
+    projection = folder_projection(folder)
+    return read_encoder_config(folder).hidden_size if projection is None else projection.settings.out_features
+
+
+def _modules(folder: Path) -> tuple[list[str], list[Path]]:
+    """The modules of a folder, and their folders; none without `modules.json`."""
     path = folder / MODULES_FILE
     if not path.is_file():
-        return [], None
+        return [], []
     modules = read_json(path)
     try:
         steps = [(entry["type"].rsplit(".", 1)[-1], Path(entry["path"])) for entry in modules]
@@ -219,13 +268,14 @@ def _modules(folder: Path) -> tuple[list[str], Path | None]:
                 "Set pooling and normalised of the model in the config to take its weights."
             )
     names = [name for name, _ in steps]
-    if names not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+    is_known = names[2:] in ([], ["Dense"], ["Normalize"], ["Dense", "Normalize"])
+    if names[:2] != ["Transformer", "Pooling"] or not is_known:
         raise ValueError(
-            f"{path}: expected the modules Transformer, Pooling and at most Normalize, got "
+            f"{path}: expected the modules Transformer, Pooling and at most Dense and Normalize, got "
             f"{', '.join(map(_plain, names))}. Set pooling and normalised of the model in the config to take "
             "its weights."
         )
-    return names, folder / steps[1][1] / "config.json"
+    return names, [folder / place for _, place in steps]
 
 
 def _plain(name: str) -> str:
@@ -261,7 +311,7 @@ def _is_cosine(folder: Path, settings: Mapping[str, Any], modules: Sequence[str]
     ]
 
 
-def _pooling(path: Path, *, has_prompts: bool) -> Literal["cls", "mean"]:
+def _pooling(path: Path, *, has_prompts: bool) -> Pooling:
     settings: Any = read_json(path) if path.is_file() else None
     if not isinstance(settings, Mapping):
         raise ValueError(f"{path}: expected the settings of the pooling, got none. Fetch the model again.")
@@ -273,19 +323,24 @@ def _pooling(path: Path, *, has_prompts: bool) -> Literal["cls", "mean"]:
     chosen = (key for key, value in settings.items() if key.startswith("pooling_mode_") and value)
     modes = [_MODES.get(key, key) for key in chosen]
     if isinstance(settings.get("pooling_mode"), str):
-        modes = [settings["pooling_mode"]]
-    if modes == ["cls"]:
-        return "cls"
-    if modes == ["mean"]:
-        return "mean"
+        modes = [_NAMES.get(settings["pooling_mode"], settings["pooling_mode"])]
+    for pooling in _MODES.values():
+        if modes == [pooling]:
+            return pooling
     raise ValueError(
-        f"{path}: expected the pooling cls or mean, got {', '.join(map(_plain, modes)) or 'none'}. "
+        f"{path}: expected one pooling of {', '.join(_MODES.values())}, got "
+        f"{', '.join(map(_plain, modes)) or 'none'}. "
         "Set pooling and normalised of the model in the config to use its weights in another way."
     )
 
 
 def write_text_vector(
-    vector: TextVector, folder: str | Path, *, dim: int, assumed: Sequence[str] = ()
+    vector: TextVector,
+    folder: str | Path,
+    *,
+    dim: int,
+    projection: Projection | None = None,
+    assumed: Sequence[str] = (),
 ) -> None:
     """Write the files from which sentence-transformers and `read_text_vector` know the vector.
 
@@ -293,9 +348,12 @@ def write_text_vector(
     otherwise: as without prompts, what it is given without a word is a passage.
 
     Args:
+        dim: of the states.
         assumed: what `assumptions` gives.
     """
-    names = ["Transformer", "Pooling", *(["Normalize"] if vector.normalised else [])]
+    names = ["Transformer", "Pooling"]
+    names += [] if projection is None else ["Dense"]
+    names += ["Normalize"] if vector.normalised else []
     modules = [
         {
             "idx": index,
@@ -305,10 +363,13 @@ def write_text_vector(
         }
         for index, name in enumerate(names)
     ]
-    pooling = {key: mode == vector.pooling for key, mode in _MODES.items()}
+    told = {key: mode for key, mode in _MODES.items() if mode in ("cls", "mean", vector.pooling)}
+    pooling = {key: mode == vector.pooling for key, mode in told.items()}
     (Path(folder) / POOLING_FILE).parent.mkdir(exist_ok=True)
     write_json(Path(folder) / MODULES_FILE, modules)
     write_json(Path(folder) / POOLING_FILE, {"word_embedding_dimension": dim, **pooling})
+    if projection is not None:
+        projection.save(Path(folder) / PROJECTION_FOLDER)
     settings: dict[str, Any] = {"similarity_fn_name": "cosine" if vector.normalised else "dot"}
     if vector.query_prompt or vector.passage_prompt:
         settings["prompts"] = {"query": vector.query_prompt, "document": vector.passage_prompt}

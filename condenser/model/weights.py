@@ -38,7 +38,8 @@ def initialise(module: nn.Module, *, standard_deviation: float, seed: int) -> No
         for part in module.modules():
             if isinstance(part, nn.LayerNorm):
                 part.weight.fill_(1.0)
-                part.bias.zero_()
+                if part.bias is not None:
+                    part.bias.zero_()
             elif isinstance(part, nn.Linear | nn.Embedding):
                 drawn = torch.empty(part.weight.shape).normal_(0.0, standard_deviation, generator=generator)
                 part.weight.copy_(drawn)
@@ -48,9 +49,18 @@ def initialise(module: nn.Module, *, standard_deviation: float, seed: int) -> No
                     part.bias.zero_()
 
 
-def write_weights(path: str | Path, module: nn.Module, *, settings: Mapping[str, Any] | None) -> None:
-    """Write a module's weights as safetensors, with `settings`, if there are any, in the header."""
-    tensors = {name: value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
+def write_weights(
+    path: str | Path,
+    module: nn.Module,
+    *,
+    settings: Mapping[str, Any] | None,
+    rename: Callable[[str], str] = str,
+) -> None:
+    """Write a module's weights as safetensors, with `settings`, if there are any, in the header.
+
+    `rename` gives the names in the file.
+    """
+    tensors = {rename(name): value.detach().cpu().contiguous() for name, value in module.state_dict().items()}
     # one key, because safetensors writes several in a random order
     metadata = {"format": "pt"} if settings is None else {"settings": canonical_json(dict(settings))}
     with atomic_write(path) as file:

@@ -107,7 +107,7 @@ def prepare(
     """
     from condenser.data.records import read_passages
     from condenser.data.tokens import Tokenizer
-    from condenser.files import read_json
+    from condenser.encoders import read_encoder_config
     from condenser.model.backbone import backbone_from, new_backbone
     from condenser.model.backbone_sources import embedded_folder, hub_folder, revision_of
     from condenser.model.text_vector import TextVector, read_text_vector
@@ -139,6 +139,6 @@ def prepare(
             counts["revision"] = revision_of(origin)
     vector, tokenizer = read_text_vector(output), Tokenizer(output)
     for prompt in (vector.query_prompt, vector.passage_prompt):
-        longest = read_json(output / "config.json")["max_position_embeddings"]
+        longest = read_encoder_config(output).num_positions
         tokenizer.encode_prompt(prompt, max_tokens=longest)
     return {"source": source, **counts}

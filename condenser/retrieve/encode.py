@@ -59,7 +59,7 @@ def encode_texts(
     shards = TokenShards([token_prefix])
     tokenizer = Tokenizer(encoder_folder)
     retriever = Retriever.load(encoder_folder, dropout=None).to(compute.device).eval()
-    dim = retriever.backbone.config.hidden_size
+    dim = retriever.dim
     prompt = tokenizer.encode_prompt(retriever.vector.prompt(role), max_tokens=max_tokens)
     around = len(prompt) + 2
     wanted = np.arange(shards.num_rows) if rows is None else np.array(rows, dtype=np.int64)

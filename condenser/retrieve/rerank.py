@@ -64,7 +64,7 @@ def rerank(
     Raises:
         ValueError: a score is NaN or infinite.
     """
-    texts = files.read()
+    texts, tokenizer = files.read(), Tokenizer(model_folder)
     query_rows, passage_rows = _rows_of_hits(
         candidates,
         {query_id: row for row, query_id in enumerate(texts.query_ids)},
@@ -79,11 +79,11 @@ def rerank(
         passage_rows,
         query_length=lengths["query"],
         passage_length=lengths["passage"],
+        num_separators=tokenizer.num_separators,
     )
     device = compute.device
     model = CrossEncoder.load(model_folder).to(device).eval()
-    tokenizer = Tokenizer(model_folder)
-    num_pairs = len(query_rows)
+    has_segments, num_pairs = model.encoder.config.has_segments, len(query_rows)
 
     def scores_of(block: PairWindows) -> Float32[np.ndarray, "pair 1"]:
         scores = torch.empty(len(block.lengths), 1, device=device)
@@ -91,6 +91,7 @@ def rerank(
             of_batch = block.at(batch)
             ids, types = pack_pairs(texts.queries, texts.passages, of_batch, tokenizer)
             with torch.inference_mode(), compute.autocast():
+                types = types if has_segments else None
                 rows = Rows.of(ids, of_batch.lengths, token_types=types, device=device)
                 found = model(rows.to(device))
             scores[torch.from_numpy(batch).to(device)] = found.float()

@@ -42,8 +42,9 @@ def train_crossencoder(
     tokenizer = Tokenizer(initial)
     passages_shards, queries_shards, examples = files.read()
     model = CrossEncoder.start(initial, seed=seed)
-    num_positions = model.bert.config.max_position_embeddings
-    longest = int(lengths.query) + int(lengths.passage) - 1  # they share a [CLS]
+    config = model.encoder.config
+    num_positions, has_segments = config.num_positions, config.has_segments
+    longest = int(lengths.query) + int(lengths.passage) - 2 + tokenizer.num_separators  # they share a [CLS]
     if longest > num_positions:
         raise ValueError(
             f"{initial}: expected positions for a query and a passage ({longest} tokens with specials), "
@@ -65,11 +66,13 @@ def train_crossencoder(
             passages,
             query_length=int(lengths.query),
             passage_length=int(lengths.passage),
+            num_separators=tokenizer.num_separators,
         )
         cuts, chunks = length_chunks(pairs.lengths, rows_per_chunk=settings.rows_per_chunk), []
         for number in processes.mine(len(cuts)):
             of_chunk = pairs.at(cuts[number])
             ids, types = pack_pairs(queries_shards, passages_shards, of_chunk, tokenizer)
+            types = types if has_segments else None
             rows = Rows.of(ids, of_chunk.lengths, token_types=types, device=processes.device)
             dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
             chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))

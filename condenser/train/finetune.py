@@ -107,7 +107,7 @@ def train_retriever(
             encode,
             partial(in_batch_loss, scale=settings.scale or encoders["queries"].vector.scale),
             num_rows=texts.num_rows,
-            dim=encoders["queries"].backbone.config.hidden_size,
+            dim=encoders["queries"].dim,
             memory=memory,
             processes=processes,
             scale=loss_scale,

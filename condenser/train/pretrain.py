@@ -104,7 +104,8 @@ def pretrain(
             f"{token_prefixes[0]}: expected texts to pre-train on, got none in {shards.num_rows} rows "
             f"({counts}). Look at the collection."
         )
-    start = {name: weight.clone() for name, weight in training.model.backbone.named_parameters()}
+    encoder = nn.ModuleList(filter(None, (training.model.backbone, training.model.projection)))
+    start = {name: weight.clone() for name, weight in encoder.named_parameters()}
     training.model.to(processes.device).train()
 
     def prepare(step: int) -> Batch[MaskedTexts]:
@@ -132,7 +133,7 @@ def pretrain(
         )
 
     def save(folder: Path) -> None:
-        mix_in(training.model.backbone, start, share=settings.initial_share)
+        mix_in(encoder, start, share=settings.initial_share)
         training.model.save(folder, initial)
         head = initial / MLM_HEAD_FILE
         if head.is_file() and not (folder / MLM_HEAD_FILE).exists():  # trained without it
@@ -236,7 +237,7 @@ def _backward(
             encode,
             contrastive_loss,
             num_rows=texts.num_rows,
-            dim=model.backbone.config.hidden_size,
+            dim=model.dim,
             memory=memory,
             processes=processes,
             scale=loss_scale,

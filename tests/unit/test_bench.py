@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from condenser.model.bert import Bert
-from condenser.model.bert_config import BertConfig
+from condenser.encoders import BertConfig
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows

@@ -47,13 +47,13 @@ class Searcher:
         self._compute = on_cpu(settings)
         self._tokenizer = Tokenizer(encoder)
         self._retriever = Retriever.load(encoder, dropout=None).eval()
-        self._prompt = self._tokenizer.encode_prompt(
-            self._retriever.vector.query_prompt, max_tokens=self._max_tokens
-        )
+        prompt = self._retriever.vector.query_prompt
+        self._prompt = self._tokenizer.encode_prompt(prompt, max_tokens=self._max_tokens)
+        self._space = self._tokenizer.leading_space(prompt)
         self._shards = [load_npy(file) for file in files["embeddings"]]
         num_rows = sum(map(len, self._shards))
         shapes = {(shard.ndim, shard.shape[-1], str(shard.dtype)) for shard in self._shards}
-        dim = self._retriever.backbone.config.hidden_size
+        dim = self._retriever.dim
         if num_rows != len(doc_ids) or shapes != {(2, dim, "float32")}:
             raise ValueError(
                 f"{files['embeddings'][0].parent}: expected float32 [{len(doc_ids)}, {dim}], "
@@ -79,7 +79,7 @@ class Searcher:
 
         from condenser.model.rows import Rows
 
-        (ids,) = self._tokenizer.encode([query])
+        (ids,) = self._tokenizer.encode([self._space + query])
         room = self._max_tokens - len(self._prompt) - 2
         cut = (*self._prompt, *ids[:room])
         row = np.array([[self._tokenizer.cls_id, *cut, self._tokenizer.sep_id]], np.int64)

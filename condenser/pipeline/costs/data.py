@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from condenser.data.canonical import count_judged
+from condenser.encoders import read_encoder_config
 from condenser.experiment import parse_variant
-from condenser.files import read_json
 from condenser.manifest import SUFFIX
 from condenser.pipeline.costs.arithmetic import Shape
 from condenser.pipeline.costs.jobs import Job
@@ -148,8 +147,8 @@ def checkpoint_shape(model: Any, tables: Tables) -> Shape:
         shape = Shape(*(getattr(model, name) or 512 for name in names))  # only max_positions may be null
     elif model.source == "folder":
         names = ["num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"]
-        settings = read_json(Path(model.path) / "config.json")
-        shape = Shape(*(settings[name] for name in [*names, "vocab_size", "max_position_embeddings"]))
+        settings = read_encoder_config(model.path)
+        shape = Shape(*(getattr(settings, name) for name in [*names, "vocab_size", "num_positions"]))
     else:
         shape = tables.shape(model.id or model.source)
     return replace(shape, pooling=getattr(model, "pooling", None) or shape.pooling)

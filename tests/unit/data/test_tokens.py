@@ -29,7 +29,7 @@ from condenser.data.tokens import (
     write_token_shard,
 )
 from condenser.files import save_npy
-from condenser.model.bert_tokenizer import save_tokenizer, wordpiece_tokenizer
+from condenser.model.tokenizer_files import save_tokenizer, wordpiece_tokenizer
 from condenser.shards import shard_files
 from tests.token_shards import counts_in_bytes, hand_made_shards, real_tokenizer_folder, rows_of_lengths
 

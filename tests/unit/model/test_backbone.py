@@ -26,8 +26,8 @@ from condenser.files import sha256_file
 from condenser.model import backbone_sources
 from condenser.model.backbone import new_backbone
 from condenser.model.backbone_folder import load_backbone, save_backbone
-from condenser.model.bert_checkpoint import read_checkpoint
-from condenser.model.bert_tokenizer import wordpiece_tokenizer
+from condenser.model.checkpoint import read_checkpoint
+from condenser.model.tokenizer_files import wordpiece_tokenizer
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.vocabulary import learn_wordpieces

@@ -39,7 +39,7 @@ from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards
 from condenser.files import read_json
 from condenser.manifest import Manifest
-from condenser.model.bert_config import BertConfig, read_bert_config
+from condenser.encoders import BertConfig, read_encoder_config
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel
@@ -236,7 +236,7 @@ def test_bert_base_has_its_published_109_million_weights() -> None:
 
 
 def test_the_embedded_backbone_is_as_the_tables_say() -> None:
-    config = read_bert_config(real_tokenizer_folder())
+    config = read_encoder_config(real_tokenizer_folder())
     pooling = read_text_vector(real_tokenizer_folder()).pooling
     assert tables.shape("embedded") == shape_of(config, pooling=pooling)
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from tokenizers import Tokenizer
+from tokenizers import Tokenizer, normalizers
 from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -15,9 +15,9 @@ from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.processors import BertProcessing
 from transformers import PreTrainedTokenizerFast
 
+from condenser.encoders import EncoderConfig
 from condenser.files import read_json, write_json
-from condenser.model.backbone_folder import TOKENIZER_FILES
-from condenser.model.bert_config import BertConfig
+from condenser.model.backbone_folder import TOKENIZER_FILES, VOCABULARY_FILES
 from condenser.model.vocabulary import MAX_WORD_CHARACTERS
 
 log = logging.getLogger(__name__)
@@ -29,8 +29,9 @@ _KNOWN_SETTINGS = {
     *("do_lower_case", "do_basic_tokenize", "strip_accents", "tokenize_chinese_chars", "never_split"),
     *("tokenizer_class", "backend", "clean_up_tokenization_spaces", "split_special_tokens"),
     *("model_max_length", "model_input_names", "padding_side", "truncation_side"),
+    *("add_prefix_space", "trim_offsets", "errors", "add_bos_token", "add_eos_token", "legacy"),
 }
-"""Settings of a BERT's tokenizer. With others, such as `vocab`, transformers reads any file there is."""
+"""Settings of an encoder's tokenizer. With others, such as `vocab`, transformers reads any file there is."""
 
 _DROPPED_SETTINGS = (
     *("max_length", "truncation_strategy", "stride", "pad_to_multiple_of", "pad_token_type_id"),
@@ -38,20 +39,23 @@ _DROPPED_SETTINGS = (
 )
 
 
-def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertConfig) -> None:
+def normalise_tokenizer(
+    origin: str | Path, folder: str | Path, *, config: EncoderConfig, is_lowered: bool = False
+) -> None:
     """Write the tokenizer of the checkpoint `origin` without the truncation and padding it may have.
+
+    With `is_lowered` it also turns a text into lower case, as sentence-transformers does before it.
 
     Raises:
         ValueError: there is no readable tokenizer, or it has more words than the embeddings.
     """
-    from transformers import AutoTokenizer
-    from transformers import BertConfig as TheirConfig
+    from transformers import CONFIG_MAPPING, AutoTokenizer
 
-    if not any((Path(origin) / name).is_file() for name in ("tokenizer.json", "vocab.txt")):
-        raise ValueError(f"{origin}: expected tokenizer.json or vocab.txt, got neither.")
+    if not any((Path(origin) / name).is_file() for name in VOCABULARY_FILES):
+        raise ValueError(f"{origin}: expected one of {', '.join(VOCABULARY_FILES)}, got none.")
     try:
-        # without `config` it reads config.json, with settings that `read_bert_config` leaves out
-        theirs = TheirConfig(**config.model_dump())
+        # without `config` it reads config.json, with settings that `read_encoder_config` leaves out
+        theirs = CONFIG_MAPPING[config.model_type](**config.model_dump(by_alias=True))
         with tempfile.TemporaryDirectory(prefix="condenser-tokenizer-") as copy:
             _copy_harmless(Path(origin), Path(copy))
             tokenizer = AutoTokenizer.from_pretrained(
@@ -63,11 +67,18 @@ def normalise_tokenizer(origin: str | Path, folder: str | Path, *, config: BertC
         raise ValueError(
             f"{origin}: expected a tokenizer, got a damaged one ({_one_line(error)}). Fetch the model again."
         ) from error
+    if not hasattr(tokenizer, "backend_tokenizer"):
+        raise ValueError(
+            f"{origin}: expected a tokenizer of the library tokenizers, got {type(tokenizer).__name__}."
+        )
+    if is_lowered:
+        before = [normalizers.Lowercase(), tokenizer.backend_tokenizer.normalizer]
+        tokenizer.backend_tokenizer.normalizer = normalizers.Sequence([part for part in before if part])
     tokenizer.backend_tokenizer.no_truncation()  # MiniLM's file cuts at 128 without a warning
     tokenizer.backend_tokenizer.no_padding()
     for name in _DROPPED_SETTINGS:
         tokenizer.init_kwargs.pop(name, None)
-    tokenizer.model_max_length = config.max_position_embeddings
+    tokenizer.model_max_length = config.num_positions
     if len(tokenizer) > config.vocab_size:
         raise ValueError(
             f"{origin}: expected at most {config.vocab_size} words in the tokenizer, got {len(tokenizer)}."
@@ -85,7 +96,7 @@ def _copy_harmless(origin: Path, folder: Path) -> None:
     Raises:
         ValueError: a file is a link to somewhere else, or the settings are no JSON object.
     """
-    for name in (*TOKENIZER_FILES, "added_tokens.json"):
+    for name in dict.fromkeys([*TOKENIZER_FILES, *VOCABULARY_FILES, "added_tokens.json"]):
         file = origin / name
         if not file.is_file():
             continue

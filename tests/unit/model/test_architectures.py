@@ -1,0 +1,227 @@
+"""Encoders of every architecture: states, gradients, heads and scores are those of transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from architectures import ARCHITECTURES, small_encoder, their_config, their_model, write_folder
+from small_models import meant, padded
+from torch import Tensor
+from transformers.models.modernbert import modeling_modernbert
+
+from condenser.encoders import read_encoder_config
+from condenser.model.backbone import backbone_from
+from condenser.model.backbone_folder import load_backbone
+from condenser.model.crossencoder import CrossEncoder
+from condenser.model.encoder import Encoder
+from condenser.model.mlm_head import MaskedLanguageHead
+from condenser.model.pretraining import Condenser
+from condenser.model.rows import Rows
+
+torch.set_num_threads(1)
+LENGTHS = [[8, 8, 8], [40, 17, 5, 5, 1], [64, 33]]
+
+
+@pytest.fixture(autouse=True)
+def precise_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """transformers rotates in float32 even where all else is in float64."""
+
+    def rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, ...]:
+        cos, sin = (turn.unsqueeze(unsqueeze_dim) for turn in (cos, sin))
+        return tuple(
+            states * cos + modeling_modernbert.rotate_half(states) * sin for states in (q, k)
+        )
+
+    monkeypatch.setattr(modeling_modernbert, "apply_rotary_pos_emb", rotated)
+
+
+def some_rows(lengths: list[int], device: str = "cpu") -> Rows:
+    ids = torch.randint(5, 60, (len(lengths), 64), generator=torch.Generator().manual_seed(1)).numpy()
+    return Rows.of(ids, np.array(lengths), device=torch.device(device))
+
+
+def their_inputs(rows: Rows, pad: int) -> tuple[Tensor, Tensor]:
+    ids, mask = padded(rows)
+    return ids.masked_fill(~mask, pad), mask
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"], ids=["in groups, as on a CPU", "together, as on a GPU"])
+@pytest.mark.parametrize("lengths", LENGTHS)
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_every_layer_and_gradient_is_that_of_transformers(
+    kind: str, lengths: list[int], device: str, tmp_path: Path
+) -> None:
+    theirs, ours = small_encoder(kind, tmp_path)
+    rows = some_rows(lengths, device)
+    ids, mask = their_inputs(rows, ours.config.pad_token_id or 0)
+    outputs = theirs(ids, attention_mask=mask.long(), output_hidden_states=True)
+    early, before_last = ours.before_last_layer(rows, recompute=False, skip_from=2)
+    (last,) = ours.layers[-1](before_last, rows, [None])
+    hidden = outputs.hidden_states
+    for found, expected in ((early, hidden[2]), (last, outputs.last_hidden_state)):
+        torch.testing.assert_close(meant(found, rows.layout), expected[mask], rtol=1e-10, atol=1e-10)
+    weights = torch.randn(int(mask.sum()), 24, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    (meant(last, rows.layout) * weights).sum().backward()
+    (outputs.last_hidden_state[mask] * weights).sum().backward()
+    gradients = {ours.config.their_name(name): value.grad for name, value in ours.named_parameters()}
+    for name, value in theirs.named_parameters():
+        if not name.startswith("pooler."):
+            found = gradients.pop(name)
+            torch.testing.assert_close(found, value.grad, rtol=1e-9, atol=1e-10, msg=name)
+    assert all(name.startswith("pooler.") for name in gradients), gradients.keys()
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_layer_at_some_tokens_is_the_whole_layer_there(kind: str, tmp_path: Path) -> None:
+    _, ours = small_encoder(kind, tmp_path)
+    rows = some_rows([40, 17, 5, 5, 1])
+    chosen = rows.chosen(np.array([0, 0, 1, 3]), np.array([1, 39, 16, 2]))
+    _, states = ours.before_last_layer(rows, recompute=False)
+    layer, weights = ours.layers[-1], torch.randn(4, 24, dtype=torch.float64)
+    (whole,) = layer(states, rows, [None])
+    of_first, of_chosen = layer(states, rows, [rows.first, chosen])
+    torch.testing.assert_close(of_first, whole[rows.first.tokens], rtol=0, atol=1e-12)
+    of_chosen, expected = meant(of_chosen, chosen.layout), whole[meant(chosen.tokens, chosen.layout)]
+    torch.testing.assert_close(of_chosen, expected, rtol=0, atol=1e-12)
+    parameters = [weight for weight in ours.parameters() if weight.requires_grad]
+    found = torch.autograd.grad((of_chosen * weights).sum(), parameters, allow_unused=True, retain_graph=True)
+    whole_ones = torch.autograd.grad((expected * weights).sum(), parameters, allow_unused=True)
+    for one, other in zip(found, whole_ones, strict=True):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_dropout_is_drawn_in_training_alone_and_again_alike(kind: str, tmp_path: Path) -> None:
+    _, ours = small_encoder(kind, tmp_path)
+    rows, encoder = some_rows([40, 17, 5]), type(ours)(ours.config.with_dropout(0.3)).double()
+    encoder.load_state_dict(ours.state_dict())
+    states = []
+    for training, recompute in ((False, False), (True, False), (True, True)):
+        torch.manual_seed(3)
+        _, output = encoder.train(training).before_last_layer(rows, recompute=recompute)
+        output.square().sum().backward()
+        states.append([output.detach(), encoder.word_embeddings.grad])
+        encoder.zero_grad()
+    _, plain = ours.before_last_layer(rows, recompute=False)
+    assert torch.equal(states[0][0], plain)
+    assert not torch.allclose(states[1][0], plain)
+    assert torch.equal(states[1][0], states[2][0])
+    torch.testing.assert_close(states[1][1], states[2][1], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_checkpoint_with_a_head_keeps_its_logits(kind: str, tmp_path: Path) -> None:
+    model = write_folder(kind, tmp_path / "source", head="MaskedLM")
+    counts = backbone_from(tmp_path / "source", tmp_path / "ours", seed=7)
+    assert counts["mlm_head"] == "from checkpoint"
+    ours = load_backbone(tmp_path / "ours", dropout=None).eval()
+    head = MaskedLanguageHead.load(tmp_path / "ours", ours.config)
+    rows = some_rows([30, 12])
+    ids, mask = their_inputs(rows, ours.config.pad_token_id or 0)
+    with torch.no_grad():
+        expected = model.eval()(ids, attention_mask=mask.long()).logits[mask]
+        _, states = ours.before_last_layer(rows, recompute=False)
+        (last,) = ours.layers[-1](states, rows, [None])
+        found = head(meant(last, rows.layout), ours.word_embeddings)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_auto_model_finds_every_weight_of_a_folder_and_no_other(kind: str, tmp_path: Path) -> None:
+    write_folder(kind, tmp_path / "source", head="MaskedLM")
+    backbone_from(tmp_path / "source", tmp_path / "ours", seed=7)
+    config = read_encoder_config(tmp_path / "ours")
+    model, outcome = transformers.AutoModel.from_pretrained(tmp_path / "ours", output_loading_info=True)
+    assert type(model).__name__ == config.encoder_class
+    assert not any(outcome.values()), outcome
+    assert read_encoder_config(tmp_path / "source") == config
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_cross_encoder_gives_the_scores_of_transformers(kind: str, tmp_path: Path) -> None:
+    write_folder(kind, tmp_path / "source")
+    backbone_from(tmp_path / "source", tmp_path / "start", seed=7)
+    ours = CrossEncoder.start(tmp_path / "start", seed=3).eval()
+    with torch.no_grad():
+        for parameter in ours.scorer.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    ours.save(tmp_path / "scorer", tmp_path / "start")
+    theirs, outcome = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "scorer", output_loading_info=True
+    )
+    assert not any(outcome.values()), outcome
+    rows = some_rows([30, 12])
+    ids, mask = their_inputs(rows, ours.encoder.config.pad_token_id or 0)
+    with torch.no_grad():
+        expected = theirs.eval()(ids, attention_mask=mask.long()).logits
+        found, again = ours(rows), CrossEncoder.load(tmp_path / "scorer").eval()(rows)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(found, again, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", ARCHITECTURES)
+def test_a_condensers_head_is_layers_of_its_architecture(kind: str, tmp_path: Path) -> None:
+    """The head gives what transformers' layers give for [vector ; early tokens]."""
+    theirs, ours = small_encoder(kind, tmp_path)
+    head = MaskedLanguageHead(ours.config).double()
+    model = Condenser(
+        ours, head, num_head_layers=1, skip_from=1, use_late_mlm=True, seed=2
+    ).double()
+    last = ours.layers[-1]
+    if kind == "modernbert":  # the last layer of the small one has a window, a head's layer has none
+        last = ours.layers[0]
+        del model.head[0].attn_norm
+        model.head[0].attn_norm = torch.nn.Identity()
+        state = {**last.state_dict(), "final_norm.weight": ours.layers[-1].final_norm.weight}
+        model.head[0].load_state_dict(state)
+    else:
+        model.head[0].load_state_dict(last.state_dict())
+    rows = some_rows([20, 9])
+    masked = rows.chosen(np.array([0, 1]), np.array([3, 4]))
+    output = model(rows, masked)
+    ids, mask = their_inputs(rows, ours.config.pad_token_id or 0)
+    with torch.no_grad():
+        hidden = theirs(ids, attention_mask=mask.long(), output_hidden_states=True)
+        early = hidden.hidden_states[1].clone()
+        early[:, 0] = hidden.last_hidden_state[:, 0]
+        states = after_one_layer(kind, theirs, early, mask)
+    for place, (row, column) in enumerate(((0, 3), (1, 4))):
+        expected = head(states[row, column][None], ours.word_embeddings)
+        torch.testing.assert_close(output.head_logits[place : place + 1], expected, rtol=1e-9, atol=1e-9)
+
+
+def after_one_layer(kind: str, theirs: torch.nn.Module, states: Tensor, mask: Tensor) -> Tensor:
+    """transformers' layer over states of one's own: the last one; of ModernBERT the first, and the norm."""
+    hidden = torch.zeros(mask.shape, dtype=states.dtype).masked_fill(~mask, -torch.inf)[:, None, None, :]
+    if kind == "modernbert":
+        places = torch.arange(mask.shape[1])[None]
+        turns = theirs.rotary_emb(states, places, "full_attention")
+        layer = theirs.layers[0]
+        return theirs.final_norm(layer(states, attention_mask=hidden, position_embeddings=turns))
+    layers = theirs.transformer.layer if kind == "distilbert" else theirs.encoder.layer
+    if kind == "mpnet":
+        bias = theirs.encoder.compute_position_bias(states)
+        return layers[-1](states, attention_mask=hidden, position_bias=bias)[0]
+    output = layers[-1](states, hidden)
+    return output[0] if isinstance(output, tuple) else output
+
+
+def test_another_architecture_is_refused_by_its_name(tmp_path: Path) -> None:
+    config = transformers.T5Config(d_model=16, num_layers=1, num_heads=2, d_kv=8, d_ff=16, vocab_size=40)
+    config.save_pretrained(tmp_path)
+    with pytest.raises(ValueError, match=r"expected as model_type one of bert, .*modernbert, got 't5'\."):
+        read_encoder_config(tmp_path)
+
+
+def test_their_config_is_read_as_it_was_meant() -> None:
+    assert set(ARCHITECTURES) == {"bert", "roberta", "xlm-roberta", "electra", "distilbert", "mpnet", "modernbert"}
+    for kind in ARCHITECTURES:
+        assert their_config(kind).model_type == kind
+        assert isinstance(their_model(kind), transformers.PreTrainedModel)
+        assert issubclass(Encoder, torch.nn.Module)
