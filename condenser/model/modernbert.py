@@ -152,7 +152,7 @@ class Attention(nn.Module):
         return torch.cat([self._rotated(keys, rows.columns), values], dim=-1)
 
     def bias(self, rows: Rows, chosen: Chosen | None, *, dtype: torch.dtype) -> list[Tensor] | None:
-        """-inf outside of the window; None without one, or if every text fits into it."""
+        """What hides tokens outside of the window; None without one, or if every text fits into it."""
         if self._reach is None or all(group.width <= self._reach + 1 for group in rows.layout.groups):
             return None
         return window_bias(rows, chosen, reach=self._reach, dtype=dtype)

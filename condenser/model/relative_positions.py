@@ -35,10 +35,14 @@ class RelativeBias:
 def window_bias(
     rows: Rows, chosen: Chosen | None, *, reach: int, dtype: torch.dtype
 ) -> list[Float[Tensor, "_ 1 query place"]]:
-    """For each group, -inf where a token is more than `reach` places from the chosen one, else 0."""
+    """For each group, a score that leaves no share where a token is over `reach` places away, else 0.
+
+    It is finite, because padding may have no token in reach, and a softmax of nothing but -inf is NaN.
+    """
+    hidden = torch.finfo(dtype).min / 2
     return [
         torch.zeros(distance.shape, dtype=dtype, device=distance.device)
-        .masked_fill_(distance.abs() > reach, -torch.inf)
+        .masked_fill_(distance.abs() > reach, hidden)
         .unsqueeze(1)
         for distance in distances(rows, chosen)
     ]
