@@ -58,8 +58,8 @@ def scores(
     over: Layout,
     num_heads: int,
     bias: list[Tensor] | None,
-) -> list[Float[Tensor, "row head query place"]]:
-    """For each group, what a softmax makes shares of; -inf at padding."""
+) -> list[Float[Tensor, "_ _ _ _"]]:
+    """For each group, what a softmax makes shares of, [row, head, query, place]; -inf at padding."""
     by_group = []
     for asked, read, shown, added in zip(
         *(of.by_group(queries), over.by_group(keys), over.shown, bias or [None] * len(over.groups)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +20,16 @@ from condenser.model.backbone_folder import empty_backbone, write_model
 from condenser.model.checkpoint import read_checkpoint, weight_files
 from condenser.model.encoder import Encoder
 from condenser.model.mlm_head import MLM_HEAD_FILE, MaskedLanguageHead
-from condenser.model.text_vector import TextVector, read_and_assume, write_text_vector
+from condenser.model.projection import Projection
+from condenser.model.text_vector import (
+    Pooling,
+    TextVector,
+    folder_projection,
+    read_and_assume,
+    text_settings,
+    transformer_folder,
+    write_text_vector,
+)
 from condenser.model.tokenizer_files import normalise_tokenizer, save_tokenizer, wordpiece_tokenizer
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.model.weights import fill, initialise, read_float32_weights, write_weights
@@ -35,7 +44,7 @@ def backbone_from(
     folder: str | Path,
     *,
     seed: int,
-    pooling: Literal["cls", "mean"] | None = None,
+    pooling: Pooling | None = None,
     normalised: bool | None = None,
     query_prompt: str | None = None,
     passage_prompt: str | None = None,
@@ -61,6 +70,9 @@ def backbone_from(
         query_prompt=query_prompt,
         passage_prompt=passage_prompt,
     )
+    projection = folder_projection(origin) if None in (pooling, normalised) else None
+    origin = transformer_folder(origin)
+    texts = text_settings(origin)
     config, tensors, head_tensors = read_checkpoint(origin)
     weights = weight_files(origin)
     head_file = weights[0]
@@ -81,11 +93,14 @@ def backbone_from(
         fill(mlm_head, head_tensors, origin=head_file)
 
     with atomic_folder(folder) as partial:
-        normalise_tokenizer(origin, partial, config=config)
-        _write(model, mlm_head, vector, partial, assumed=assumed)
+        normalise_tokenizer(origin, partial, config=config, is_lowered=texts.is_lowered)
+        _write(model, mlm_head, vector, partial, projection=projection, assumed=assumed)
     for sentence in assumed:
         log.warning("%s", sentence)
     counts = _counts(model, vector, has_pooler=has_pooler, has_head=bool(head_tensors))
+    if texts.max_tokens is not None:
+        counts["max_seq_length"] = texts.max_tokens
+        log.info("the folder cuts texts to %d tokens; here the recipe's lengths cut them", texts.max_tokens)
     return {**counts, "source_sha256": " ".join(map(sha256_file, weights))}
 
 
@@ -135,10 +150,12 @@ def _write(
     vector: TextVector,
     folder: Path,
     *,
+    projection: Projection | None = None,
     assumed: Sequence[str] = (),
 ) -> None:
     write_model(model, folder)
-    write_text_vector(vector, folder, dim=model.config.hidden_size, assumed=assumed)
+    dim = model.config.hidden_size
+    write_text_vector(vector, folder, dim=dim, projection=projection, assumed=assumed)
     write_weights(folder / MLM_HEAD_FILE, mlm_head, settings=None)
 
 

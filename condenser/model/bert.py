@@ -126,7 +126,7 @@ class Layer(EncoderLayer):
 
     def first_row_scores(
         self, states: Float[Tensor, "token dim"], rows: Rows
-    ) -> list[Float[Tensor, "row head 1 place"]]:
+    ) -> list[Float[Tensor, "_ _ 1 _"]]:
         """See `EncoderLayer`."""
         attend, first = self.attention.self, rows.first
         return scores(

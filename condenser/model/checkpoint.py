@@ -24,7 +24,6 @@ PICKLE_PATTERNS = (PICKLE_FILE, PICKLE_FILE + INDEX, "pytorch_model-*-of-*.bin")
 
 _TENSORFLOW_ENDINGS = {".gamma": ".weight", ".beta": ".bias"}
 _NOT_READ = (
-    "position_ids",
     "cls.seq_relationship.weight",
     "cls.seq_relationship.bias",
     "discriminator_predictions.",
@@ -76,7 +75,8 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
     return {
         name: as_float32(value, name=name, path=file)
         for file in weight_files(folder)
-        for name, value in (read_weights(file) if file.suffix == ".safetensors" else _unpickled(file)).items()
+        for name, value in (read_weights if file.suffix == ".safetensors" else _unpickled)(file).items()
+        if not name.endswith("position_ids")  # integers
     }
 
 
@@ -114,16 +114,13 @@ def _indexed(index: Path) -> list[Path]:
 
 def _unpickled(file: Path) -> dict[str, Tensor]:
     try:
-        tensors = torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+        tensors = torch.load(file, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
-        try:  # before PyTorch 1.6, no archive: cannot be memory-mapped
-            tensors = torch.load(file, map_location="cpu", weights_only=True)
-        except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError):
-            reason = " ".join(str(error).split())[:160]
-            raise ValueError(
-                f"{file}: expected a pickle of tensors alone ({reason}). "
-                "Other content could run code. Save the model as safetensors."
-            ) from error
+        reason = " ".join(str(error).split())[:160]
+        raise ValueError(
+            f"{file}: expected a pickle of tensors alone ({reason}). "
+            "Other content could run code. Save the model as safetensors."
+        ) from error
     if not isinstance(tensors, Mapping) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise ValueError(f"{file}: expected tensors by name. Save the model as safetensors.")
     return dict(tensors)

@@ -66,7 +66,7 @@ class CrossEncoder(nn.Module):
                 # sentence-transformers gives scores as they are; without this it gives their sigmoids
                 sentence_transformers={"activation_fn": "torch.nn.modules.linear.Identity"},
             )
-            write_weights(partial / WEIGHTS_FILE, self, settings=None, rename=self._their_name)
+            write_weights(partial / WEIGHTS_FILE, self, settings=None, rename=self.their_name)
             copy_tokenizer(tokenizer_folder, partial)
             # a tokenizer without a model's class gives no token types unless it is told to
             told = partial / "tokenizer_config.json"
@@ -74,7 +74,8 @@ class CrossEncoder(nn.Module):
             names = ["input_ids", *types, "attention_mask"]
             write_json(told, {**(read_json(told) if told.is_file() else {}), "model_input_names": names})
 
-    def _their_name(self, name: str) -> str:
+    def their_name(self, name: str) -> str:
+        """The name of a weight in transformers' class."""
         config = self.encoder.config
         if name.startswith(_ENCODER):
             return config.prefix + config.their_name(name.removeprefix(_ENCODER))
@@ -97,9 +98,7 @@ class CrossEncoder(nn.Module):
         path = Path(folder) / WEIGHTS_FILE
         scorer = read_scorer(folder, config)
         if "out.weight" not in scorer:
-            raise ValueError(
-                f"{path}: expected a cross-encoder, got an encoder without layers for scores."
-            )
+            raise ValueError(f"{path}: expected a cross-encoder, got an encoder without layers for scores.")
         model = cls(empty_backbone(config), seed=0)
         encoder = {name: value for name, value in tensors.items() if not name.startswith("pooler.")}
         fill(model.encoder, encoder, origin=path)

@@ -47,7 +47,7 @@ class EncoderLayer(nn.Module):
     @abstractmethod
     def first_row_scores(
         self, states: Float[Tensor, "token dim"], rows: Rows
-    ) -> list[Float[Tensor, "row head 1 place"]]:
+    ) -> list[Float[Tensor, "_ _ 1 _"]]:
         """What attention of each row's first token makes its shares of, -inf at padding; for each group."""
 
     def at_all(

@@ -114,7 +114,7 @@ class Layer(EncoderLayer):
 
     def first_row_scores(
         self, states: Float[Tensor, "token dim"], rows: Rows
-    ) -> list[Float[Tensor, "row head 1 place"]]:
+    ) -> list[Float[Tensor, "_ _ 1 _"]]:
         """See `EncoderLayer`."""
         normed, first = self.attn_norm(states), rows.first
         return scores(

@@ -17,7 +17,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from condenser.encoders import read_encoder_config
+from condenser.encoders import CONFIG_FILE, read_encoder_config
 from condenser.files import read_json, write_json
 from condenser.model.encoder import EncoderLayer
 from condenser.model.projection import PROJECTION_FOLDER, Projection, read_projection
@@ -230,7 +230,37 @@ def _prompts(
 
 def transformer_folder(folder: Path) -> Path:
     """Where a folder of sentence-transformers has its transformer: in itself, or in one inside (2020)."""
-    return _modules(folder)[1][0] if (folder / MODULES_FILE).is_file() else folder
+    is_here = (folder / CONFIG_FILE).is_file() or not (folder / MODULES_FILE).is_file()
+    return folder if is_here else _modules(folder)[1][0]
+
+
+@dataclass(frozen=True)
+class TextSettings:
+    """What sentence-transformers does to a text before the tokenizer, and behind it.
+
+    Attributes:
+        is_lowered: whether the text is turned into lower case.
+        max_tokens: what it is cut to, with specials; None if the folder does not say.
+    """
+
+    is_lowered: bool
+    max_tokens: int | None
+
+
+def text_settings(folder: Path) -> TextSettings:
+    """The settings of a folder of sentence-transformers that are the transformer's.
+
+    Raises:
+        ValueError: the file does not hold them.
+    """
+    settings = _read_settings(folder / LENGTH_FILE)
+    is_lowered, longest = settings.get("do_lower_case") or False, settings.get("max_seq_length")
+    if not isinstance(is_lowered, bool) or not isinstance(longest, int | None):
+        raise ValueError(
+            f"{folder / LENGTH_FILE}: expected a number as max_seq_length, true or false as do_lower_case, "
+            f"got {longest!r:.40} and {is_lowered!r:.40}. Fetch the model again."
+        )
+    return TextSettings(is_lowered, longest)
 
 
 def folder_projection(folder: Path) -> Projection | None:

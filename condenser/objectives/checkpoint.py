@@ -40,7 +40,7 @@ class Settings(Model):
     num_heads: Count | None = None
     intermediate_size: Count | None = None
     max_positions: Count | None = None
-    pooling: Literal["cls", "mean"] | None = None
+    pooling: Literal["cls", "mean", "max", "last", "weighted"] | None = None
     normalised: bool | None = None
     prompts: Prompts = Field(default_factory=Prompts)
 
@@ -67,11 +67,11 @@ class Settings(Model):
 
 
 def local_files(settings: Settings) -> list[Path]:
-    """The user's own files: those of a folder, and of the folders in it where `modules.json` has settings."""
+    """The user's own files: those of a folder, and of the folders of modules in it."""
     if settings.source != "folder":
         return []
     folder = Path(str(settings.path))
-    return sorted([*(file for file in folder.iterdir() if file.is_file()), *folder.glob("*_*/config.json")])
+    return sorted(file for file in [*folder.iterdir(), *folder.glob("[0-9]_*/*")] if file.is_file())
 
 
 def learns_vocabulary(settings: Settings) -> bool:

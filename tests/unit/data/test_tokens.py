@@ -282,9 +282,9 @@ def test_special_tokens_have_the_names_that_the_folder_says(is_mapping, tmp_path
     assert [ids.tolist() for ids in ours.encode(["dense", "a<s>dense"])] == [[5], [1, 3, 5]]
 
 
-def test_a_tokenizer_without_wordpieces_is_refused_in_one_line(tmp_path):
+def test_a_tokenizer_of_another_kind_is_refused_in_one_line(tmp_path):
     Backend(BPE()).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(ValueError, match=r"^.*expected a WordPiece tokenizer.*$"):
+    with pytest.raises(ValueError, match=r"^.*expected a tokenizer of WordPiece, byte-level BPE or SentencePiece.*$"):
         Tokenizer(tmp_path)
     with pytest.raises(ValueError, match="found none"):
         Tokenizer(tmp_path / "nothing")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import filecmp
 import json
 import shutil
 import struct
@@ -13,13 +14,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from small_models import small_config, transformers_bert, transformers_config
 from transformers import (
+    AlbertConfig,
+    AlbertModel,
     AutoModel,
     AutoTokenizer,
     BertForMaskedLM,
     BertForPreTraining,
     BertModel,
-    DistilBertConfig,
-    DistilBertModel,
 )
 
 from condenser.files import sha256_file
@@ -276,9 +277,42 @@ def test_code_beside_the_weights_is_refused(file: str, name: str, source: Path, 
     refused(source, tmp_path / "ours", rf"{file}: {name} asks to run code that comes with the model")
 
 
-def test_pickled_weights_are_refused(source: Path, tmp_path: Path) -> None:
-    (source / "model.safetensors").rename(source / "pytorch_model.bin")
-    refused(source, tmp_path / "ours", r"only pytorch_model\.bin, a pickle")
+def test_a_pickle_of_tensors_is_read_and_any_other_refused(source: Path, tmp_path: Path) -> None:
+    prepare("folder", tmp_path / "expected", path=source)
+    tensors = load_file(source / "model.safetensors")
+    (source / "model.safetensors").unlink()
+    refused(source, tmp_path / "ours", "expected weights as safetensors or pytorch_model.bin, got none")
+    torch.save(tensors, source / "pytorch_model.bin")
+    prepare("folder", tmp_path / "pickled", path=source)
+    names = ("model.safetensors", "mlm_head.safetensors")
+    assert all(map(filecmp.cmp, *([tmp_path / made / name for name in names] for made in ("expected", "pickled"))))
+
+    class Trap:
+        def __reduce__(self) -> tuple[Any, tuple[str]]:
+            return Path.touch, (tmp_path / "ran",)  # type: ignore[return-value]
+
+    torch.save({**tensors, "trap": Trap()}, source / "pytorch_model.bin")
+    refused(source, tmp_path / "ours", r"pytorch_model\.bin: expected a pickle of tensors alone")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_weights_in_several_files_are_read_by_their_index(source: Path, tmp_path: Path) -> None:
+    prepare("folder", tmp_path / "expected", path=source)
+    tensors = load_file(source / "model.safetensors")
+    (source / "model.safetensors").unlink()
+    halves = {f"model-0000{number}-of-00002.safetensors": [*tensors][number - 1 :: 2] for number in (1, 2)}
+    for name, half in halves.items():
+        save_file({each: tensors[each] for each in half}, source / name)
+    places = {each: name for name, half in halves.items() for each in half}
+    index = source / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": places}))
+    prepare("folder", tmp_path / "ours", path=source)
+    name = "model.safetensors"
+    assert filecmp.cmp(tmp_path / "expected" / name, tmp_path / "ours" / name)
+    (source / "model-00002-of-00002.safetensors").unlink()
+    refused(source, tmp_path / "again", r"model-00002-of-00002\.safetensors: no such file, but model\.safe")
+    index.write_text(json.dumps({"weight_map": {"a": "../../secret"}}))
+    refused(source, tmp_path / "again", "expected a weight_map with names of files")
 
 
 def test_a_pickle_named_safetensors_is_refused_without_being_read(source: Path, tmp_path: Path) -> None:
@@ -317,7 +351,7 @@ def test_a_head_with_nan_is_refused(source: Path, tmp_path: Path) -> None:
 )
 def test_settings_that_bert_rejects_are_refused(changes: dict, source: Path, tmp_path: Path) -> None:
     edit_json(source / "config.json", **changes)
-    refused(source, tmp_path / "ours", r"config\.json: expected the settings of a BERT \(")
+    refused(source, tmp_path / "ours", r"config\.json: expected the settings of an encoder of type bert \(")
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -329,7 +363,7 @@ def test_a_size_that_does_not_fit_the_weights_is_refused(
     refused(
         source,
         tmp_path / "ours",
-        r"config\.json: expected the settings of a BERT \(|"
+        r"config\.json: expected the settings of an encoder of type bert \(|"
         r"model\.safetensors: does not fit its configuration \(",
     )
 
@@ -428,9 +462,9 @@ def test_two_different_biases_of_the_head_are_refused(tmp_path: Path) -> None:
 
 
 def test_another_architecture_is_refused(tmp_path: Path) -> None:
-    config = DistilBertConfig(vocab_size=40, dim=12, n_heads=3, n_layers=2, hidden_dim=20)
-    DistilBertModel(config).save_pretrained(tmp_path / "source")
-    refused(tmp_path / "source", tmp_path / "ours", "expected model_type bert, got 'distilbert'")
+    config = AlbertConfig(vocab_size=40, hidden_size=12, num_attention_heads=3, intermediate_size=20)
+    AlbertModel(config).save_pretrained(tmp_path / "source")
+    refused(tmp_path / "source", tmp_path / "ours", "expected as model_type one of bert, .*, got 'albert'")
 
 
 @pytest.mark.parametrize(
@@ -545,7 +579,7 @@ def test_a_tokenizer_with_words_beyond_the_embeddings_is_refused(source: Path, t
 def test_a_missing_folder_config_or_tokenizer_is_refused(source: Path, tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", tmp_path / "ours", r"config\.json: no such file")
     (source / "tokenizer.json").unlink()
-    refused(source, tmp_path / "ours", r"expected tokenizer\.json or vocab\.txt")
+    refused(source, tmp_path / "ours", r"expected one of tokenizer.json, vocab.txt")
 
 
 # --- the four sources

@@ -32,16 +32,16 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 def small_crossencoder() -> CrossEncoder:
     model = CrossEncoder(small_backbone(), seed=3).double()
-    perturb(model.classifier)
+    perturb(model.scorer.out)
     return model
 
 
 def plain(ours: CrossEncoder) -> BertForSequenceClassification:
     """transformers' model with the same weights, which it finds under the same names."""
-    config = transformers_config(ours.bert.config)
+    config = transformers_config(ours.encoder.config)
     config.num_labels = 1
     model = BertForSequenceClassification(config).double()
-    model.load_state_dict(ours.state_dict())
+    model.load_state_dict({ours.their_name(name): value for name, value in ours.state_dict().items()})
     return model.eval()
 
 
@@ -102,12 +102,12 @@ def test_gradients_of_chunks_are_those_of_a_plain_loop_over_pairs(keep_graphs: b
     expected = dict(theirs.named_parameters())
     for name, weight in ours.named_parameters():
         assert weight.grad is not None, name  # the pooler's too
-        torch.testing.assert_close(weight.grad, expected[name].grad, rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(weight.grad, expected[ours.their_name(name)].grad, rtol=1e-9, atol=1e-12)
 
 
 def test_dropout_falls_on_the_pooled_text_too() -> None:
     model = CrossEncoder(small_backbone(dropout=0.5), seed=3).double().train()
-    model.bert.eval()
+    model.encoder.eval()
     ids, types = pairs()
     scores = []
     for seed in (1, 1, 2):
@@ -128,20 +128,15 @@ def test_activation_checkpointing_changes_no_gradient() -> None:
 
 
 def test_the_new_layer_is_drawn_by_the_seed_alone() -> None:
-    backbone, state = small_backbone(), torch.get_rng_state()
-    first, same, other = (CrossEncoder(backbone, seed=seed).classifier for seed in (3, 3, 4))
+    backbones = [small_backbone() for _ in range(3)]
+    state = torch.get_rng_state()
+    first, same, other = (
+        CrossEncoder(backbone, seed=seed).scorer for backbone, seed in zip(backbones, (3, 3, 4), strict=True)
+    )
     assert torch.equal(torch.get_rng_state(), state)
-    assert torch.equal(first.weight, same.weight) and not torch.equal(first.weight, other.weight)
-    assert not first.bias.any()
-
-
-def test_a_bert_of_one_token_type_is_refused() -> None:
-    backbone = small_backbone()
-    backbone.config.type_vocab_size = 1
-    with pytest.raises(
-        ValueError, match="type_vocab_size: expected at least 2, for query and passage, got 1"
-    ):
-        CrossEncoder(backbone, seed=3)
+    assert torch.equal(first.out.weight, same.out.weight)
+    assert not torch.equal(first.out.weight, other.out.weight) and not first.out.bias.any()
+    assert torch.equal(first.dense.weight, small_backbone().pooler.dense.weight.float())
 
 
 def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, tmp_path: Path) -> None:
@@ -181,5 +176,5 @@ def test_texts_that_have_no_positions_together_are_refused_before_the_first_step
 
 
 def test_a_folder_without_the_layer_for_scores_is_refused(files: Files) -> None:
-    with pytest.raises(ValueError, match=r"model.safetensors: expected a cross-encoder, got a BERT without"):
+    with pytest.raises(ValueError, match=r"model.safetensors: expected a cross-encoder, got an encoder without"):
         CrossEncoder.load(files.backbone)
