@@ -1,4 +1,4 @@
-"""Small encoders of every architecture, made by transformers, and tokenizers of every kind, trained on text."""
+"""Small encoders of every architecture, made by transformers, and tokenizers of every kind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ARCHITECTURES: dict[str, dict[str, Any]] = {
     "modernbert": {**_SHAPE, "local_attention": 16, "pad_token_id": 0, "cls_token_id": 2, "sep_token_id": 3}
     | {"bos_token_id": 2, "eos_token_id": 3},
 }
-"""Settings of a small one of each; ModernBERT's windows are shorter than some texts and longer than others."""
+"""Settings of a small one of each; ModernBERT's windows are shorter than some texts."""
 
 
 def their_config(kind: str) -> Any:
@@ -77,7 +77,7 @@ TEXTS = [
     "The cat sat on the mat. It didn't move, did it? No!",
     "A café in Zürich: 12 dogs, 7 cats and one un-named bird (blue).",
     "Whole words are masked; pieces of words are not. Words continue words.",
-    "She said: \"Never.\"\n\nThen she left, and nobody spoke of it again for years and years.",
+    'She said: "Never."\n\nThen she left, and nobody spoke of it again for years and years.',
 ] * 3
 
 
@@ -100,7 +100,9 @@ def _wordpiece(texts: list[str], *, specials: dict[str, str]) -> transformers.Pr
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
-    trainer = trainers.WordPieceTrainer(vocab_size=WORDS, special_tokens=[*specials.values()], show_progress=False)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=WORDS, special_tokens=[*specials.values()], show_progress=False
+    )
     tokenizer.train_from_iterator(texts, trainer)
     return _finished(tokenizer, specials, separators=1 if specials is _BERT else 2)
 

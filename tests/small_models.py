@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from transformers import BertModel
 from transformers.models.bert.modeling_bert import BertLayer
 
-from condenser.model.bert import Bert, Layer
 from condenser.encoders import BertConfig
+from condenser.model.bert import Bert, Layer
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Chosen, Layout, Rows

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from architectures import write_folder
 from safetensors.torch import load_file, save_file
 
 from condenser import kinds
@@ -26,7 +27,7 @@ from condenser.data.records import (
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
-from condenser.model.backbone import new_backbone
+from condenser.model.backbone import backbone_from, new_backbone
 from condenser.settings import Optimiser, partly
 from condenser.train.crossencoder import train_crossencoder
 from condenser.train.distributed import Processes, alone
@@ -125,8 +126,11 @@ class Files:
         return list(read_queries(self.root / "queries.jsonl"))
 
 
-def prepare(root: Path, *, dropout: float) -> Files:
-    """Backbone, collection, queries, examples and tokens under `root`; every third passage has a title."""
+def prepare(root: Path, *, dropout: float, kind: str | None = None) -> Files:
+    """Backbone, collection, queries, examples and tokens under `root`; every third passage has a title.
+
+    The backbone is a BERT of ours, or one of architecture `kind` as transformers writes it.
+    """
     files = Files(root)
     corpus = [json.loads(line) for line in (TINY / "corpus.jsonl").read_text().splitlines()][:NUM_PASSAGES]
     passages = [
@@ -152,15 +156,15 @@ def prepare(root: Path, *, dropout: float) -> Files:
             for number, query in enumerate(queries[:-2])
         ],
     )
-    new_backbone(
-        files.backbone,
-        seed=7,
-        shape=SHAPE,
-        texts=(passage.text for passage in passages),
-    )
-    config = read_json(files.backbone / "config.json")
-    config |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
-    write_json(files.backbone / "config.json", config)
+    texts_only = [passage.text for passage in passages]
+    if kind is None:
+        new_backbone(files.backbone, seed=7, shape=SHAPE, texts=texts_only)
+        config = read_json(files.backbone / "config.json")
+        config |= {"hidden_dropout_prob": dropout, "attention_probs_dropout_prob": dropout}
+        write_json(files.backbone / "config.json", config)
+    else:
+        write_folder(kind, root / "source", head="MaskedLM", texts=texts_only)
+        backbone_from(root / "source", files.backbone, seed=7)
     tokenizer = Tokenizer(files.backbone)
     half = NUM_PASSAGES // 2
     for prefix, part in zip(files.tokens, (passages[:half], passages[half:]), strict=True):

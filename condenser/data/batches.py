@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
@@ -185,8 +185,8 @@ class PairWindows:
 
     def at(self, places: Int[np.ndarray, " place"]) -> PairWindows:
         """The pairs at these places."""
-        *arrays, num_separators = vars(self).values()
-        return PairWindows(*(each[places] for each in arrays), num_separators)
+        arrays = {name: each[places] for name, each in vars(self).items() if isinstance(each, np.ndarray)}
+        return replace(self, **arrays)
 
 
 def pair_windows(

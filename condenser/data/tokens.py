@@ -58,6 +58,7 @@ class Tokenizer:
 
     Attributes:
         cls_id, sep_id, pad_id, mask_id, vocab_size: whole numbers.
+        first, separator: the names of [CLS] and [SEP].
         keeps_spaces: whether a word's pieces tell whether a space is before it.
         num_separators: [SEP] between the two texts of a pair: 1 (BERT), or 2 (RoBERTa).
         unk_id: of a word that no pieces make up, or of more than 100 characters; -1 where there is none.
@@ -90,7 +91,7 @@ class Tokenizer:
                 "Choose another backbone."
             )
         self.cls_id, self.sep_id, self.pad_id, self.mask_id = specials
-        self._separator = names["sep"]
+        self.first, self.separator = names["cls"], names["sep"]
         self.unk_id = -1 if ids["unk"] is None else ids["unk"]
         vocabulary = self._backend.get_vocab(with_added_tokens=True)
         self.vocab_size = max(vocabulary.values()) + 1
@@ -143,7 +144,7 @@ class Tokenizer:
                 f"prompts: expected room for a text within {max_tokens} tokens, got a prompt of {len(ids)} "
                 f"tokens and two special ones: {prompt!r:.80}. Raise lengths of the recipe, or shorten it."
             )
-        beginnings = ("a", "1", "é", "的", "-", "[", f"{self._separator[1:]} a")
+        beginnings = ("a", "1", "é", "的", "-", "[", f"{self.separator[1:]} a")
         joined = self.encode([prompt + text for text in beginnings])
         apart = [np.concatenate([ids, text]) for text in self.encode([space + text for text in beginnings])]
         if not all(map(np.array_equal, joined, apart)):
@@ -152,6 +153,11 @@ class Tokenizer:
                 f"space, got {prompt!r:.80}. Add a space."
             )
         return ids
+
+    @property
+    def joint(self) -> str:
+        """What is written between a title and a text that another library tokenises as one."""
+        return self.separator if self.keeps_spaces else f" {self.separator} "
 
     def leading_space(self, prompt: str) -> str:
         """What is put before texts that follow this prompt: the space at its end, if pieces tell of it."""
@@ -168,7 +174,7 @@ class Tokenizer:
         """
         if not self._can_join:  # some tokenizers treat a text behind "[SEP]" otherwise
             return self._parts_alone(rows)
-        ids, _ = self.encode_flat([self._separator.join([*parts, ""]) for parts in rows])
+        ids, _ = self.encode_flat([self.separator.join([*parts, ""]) for parts in rows])
         ends = np.flatnonzero(ids == self.sep_id)
         if len(ends) != sum(map(len, rows)):
             return self._parts_alone(rows)

@@ -62,7 +62,6 @@ def check_agreement(
             of this retriever.
     """
     from sentence_transformers import SentenceTransformer
-    from transformers import AutoTokenizer
 
     shards = [load_npy(file) for file in embeddings]
     num_rows = sum(map(len, shards))
@@ -94,7 +93,7 @@ def check_agreement(
         )
 
     loaded = SentenceTransformer(str(model), device="cpu")
-    separator = str(AutoTokenizer.from_pretrained(query_encoder_folder(model)).sep_token)
+    separator = Tokenizer(query_encoder_folder(model)).joint
     always = encode["separator"] == "always"
     texts = [joined(title, text, separator=separator, always=always) for title, text in passages]
     their_queries = np.asarray(loaded.encode_query(query_texts, show_progress_bar=False))

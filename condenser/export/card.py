@@ -18,12 +18,20 @@ import numpy as np
 
 from condenser.data.canonical import describe_left_out
 from condenser.data.lengths import TextLengths
+from condenser.data.tokens import Tokenizer
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
 from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
-from condenser.model.text_vector import TextVector, assumptions, read_text_vector, vector_length
+from condenser.model.projection import Projection
+from condenser.model.text_vector import (
+    TextVector,
+    assumptions,
+    folder_projection,
+    read_text_vector,
+    vector_length,
+)
 from condenser.model.untied import query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
 from condenser.shards import QUERY_FOLDER
@@ -102,8 +110,7 @@ os.environ.setdefault("OPENAI_API_KEY", "none")  # Pyserini 1.6 cannot be import
 from pyserini.encode import AutoQueryEncoder
 from pyserini.search.faiss import FaissSearcher
 
-encoder = AutoQueryEncoder("$query", "pyserini/tokenizer", pooling="$pooled", l2_norm=$normalised$prefix)
-hits = FaissSearcher("pyserini", encoder).search("how is a list sorted", k=10)
+$pyserini
 ```
 
 ${documents}The index belongs to this model: `cd pyserini && sha256sum --check model.sha256`.
@@ -170,7 +177,30 @@ _POOLING = {
     "mean": """\
     mask = tokens["attention_mask"][:, :, None]
     vectors = (states * mask).sum(1) / mask.sum(1)""",
+    "max": """\
+    mask = tokens["attention_mask"][:, :, None].bool()
+    vectors = states.masked_fill(~mask, float("-inf")).amax(1)""",
+    "last": """\
+    last = tokens["attention_mask"].sum(1) - 1
+    vectors = states[range(len(texts)), last]""",
+    "weighted": """\
+    mask = tokens["attention_mask"][:, :, None] * torch.arange(1, states.shape[1] + 1)[:, None]
+    vectors = (states * mask).sum(1) / mask.sum(1)""",
 }
+_DENSE = """
+    from safetensors.torch import load_file
+
+    dense = load_file(folder + "/2_Dense/model.safetensors")
+    projected = torch.nn.functional.linear(vectors, dense["linear.weight"], dense.get("linear.bias"))
+    vectors = $activation()(projected)"""
+_PYSERINI = """\
+encoder = AutoQueryEncoder("$query", "pyserini/tokenizer", pooling="$pooling", l2_norm=$normalised$prefix)
+hits = FaissSearcher("pyserini", encoder).search("how is a list sorted", k=10)"""
+_PYSERINI_BY_VECTOR = """\
+from sentence_transformers import SentenceTransformer  # AutoQueryEncoder does not make these vectors
+
+vector = SentenceTransformer("model").encode_query("how is a list sorted")
+hits = FaissSearcher("pyserini", None).search(vector[None], k=10)"""
 _SHOWN = (  # of a training's settings
     *("objective", "batch_size", "passages_per_query", "epochs", "updates", "learning_rate", "warmup_ratio"),
     *("weight_decay", "max_tokens", "span_tokens", "mlm_weight", "late_mlm_weight", "contrastive_weight"),
@@ -242,7 +272,8 @@ def model_card(
     learnt = (
         f"fine-tuned with negatives of {', '.join(system['negatives'])}" if system["train"] else "as it is"
     )
-    return _CARD.substitute(
+    projection, tokenizer = folder_projection(folder), Tokenizer(folder)
+    card = _CARD.substitute(
         spec["wildcards"],
         base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
         dim=vector_length(folder),
@@ -251,7 +282,6 @@ def model_card(
         prompts=_prompts(vector),
         prompted_query=quoted(f"{vector.query_prompt}{_QUERY}"),
         prompted_passage=quoted(f"{vector.passage_prompt}{_PASSAGE}"),
-        prefix=f", prefix={quoted(vector.query_prompt)}" if vector.query_prompt else "",
         collection=collection,
         passages=(f"{counts['documents']:,} documents in " if split else "") + f"{counts['passages']:,}",
         documents=_DOCUMENTS.substitute(split) if split else "",
@@ -263,10 +293,9 @@ def model_card(
         passage_length=lengths["passage"],
         query="model" if is_tied else "model/query",
         passage="model" if is_tied else "model/passage",
-        pooling=_POOLING[vector.pooling],
+        pooling=_POOLING[vector.pooling] + ("" if projection is None else _dense(projection)),
         scaled="torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors",
-        pooled=vector.pooling,
-        normalised=vector.normalised,
+        pyserini=_pyserini(vector, projection, query="model" if is_tied else "model/query"),
         measures=_measures(metrics, collection, settings["significance"]),
         library=agreement["library"],
         version=agreement["version"],
@@ -279,6 +308,30 @@ def model_card(
         start_licence=_licence_of_start(start),
         text_licence=_licence_of_texts(source),
         provenance=_lines(_provenance(rules[-1], retriever)),
+    )
+    return (
+        card.replace(" [SEP] ", tokenizer.joint)
+        .replace("[SEP] ", tokenizer.joint.lstrip())
+        .replace("[SEP]", tokenizer.separator)
+        .replace("[CLS]", tokenizer.first)
+    )
+
+
+def _dense(projection: Projection) -> str:
+    """The lines that project a vector."""
+    return Template(_DENSE).substitute(activation=projection.torch_activation)
+
+
+def _pyserini(vector: TextVector, projection: Projection | None, *, query: str) -> str:
+    """The lines that encode and ask a query in Pyserini."""
+    if projection is not None or vector.pooling not in ("cls", "mean"):
+        return _PYSERINI_BY_VECTOR
+    prefix = json.dumps(vector.query_prompt, ensure_ascii=False)
+    return Template(_PYSERINI).substitute(
+        query=query,
+        pooling=vector.pooling,
+        normalised=vector.normalised,
+        prefix=f", prefix={prefix}" if vector.query_prompt else "",
     )
 
 

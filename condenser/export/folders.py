@@ -41,12 +41,14 @@ def passage_encoder_folder(folder: Path) -> Path:
 def joined(title: str, text: str, *, separator: str, always: bool) -> str:
     """A passage as other libraries must be given it; with `always`, the separator stands without a title too.
 
-    >>> joined("sorted", "Return a list.", separator="[SEP]", always=False)
+    `separator` has the spaces around it (`Tokenizer.joint`).
+
+    >>> joined("sorted", "Return a list.", separator=" [SEP] ", always=False)
     'sorted [SEP] Return a list.'
     """
     if title.strip():
-        return f"{title} {separator} {text}"
-    return f"{separator} {text}" if always else text
+        return f"{title}{separator}{text}"
+    return f"{separator.lstrip()}{text}" if always else text
 
 
 def write_model(retriever: Path, folder: Path, *, query_length: int, passage_length: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -33,7 +34,7 @@ def attention(
     """
     gathered = []
     groups = zip(
-        *(of.by_group(queries), over.by_group(keys_values), over.shown, bias or [None] * len(over.groups)),
+        *(of.by_group(queries), over.by_group(keys_values), over.shown, _each(bias, over)),
         strict=True,
     )
     for asked, both, shown, added in groups:
@@ -50,6 +51,11 @@ def attention(
     return of.together(gathered)
 
 
+def _each(bias: Sequence[Tensor] | None, layout: Layout) -> Sequence[Tensor | None]:
+    """What is added in each group."""
+    return [None] * len(layout.groups) if bias is None else bias
+
+
 def scores(
     queries: Float[Tensor, "query dim"],
     keys: Float[Tensor, "token dim"],
@@ -62,7 +68,7 @@ def scores(
     """For each group, what a softmax makes shares of, [row, head, query, place]; -inf at padding."""
     by_group = []
     for asked, read, shown, added in zip(
-        *(of.by_group(queries), over.by_group(keys), over.shown, bias or [None] * len(over.groups)),
+        *(of.by_group(queries), over.by_group(keys), over.shown, _each(bias, over)),
         strict=True,
     ):
         product = by_head(asked, num_heads) @ by_head(read, num_heads).transpose(-1, -2)

@@ -48,7 +48,7 @@ class Bert(Encoder):
     @property
     def word_embeddings(self) -> nn.Parameter:
         """Those of the input."""
-        return self.embeddings.word_embeddings.weight
+        return cast("nn.Parameter", self.embeddings.word_embeddings.weight)
 
     def embedded(self, rows: Rows) -> Float[Tensor, "token dim"]:
         """The input of the first layer."""

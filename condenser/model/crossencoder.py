@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from condenser.encoders import EncoderConfig, write_encoder_config
 from condenser.files import atomic_folder, read_json, write_json
 from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
+from condenser.model.bert import Pooler
 from condenser.model.checkpoint import read_checkpoint, read_scorer
 from condenser.model.dropout import dropout
 from condenser.model.encoder import ACTIVATIONS, Encoder
@@ -39,9 +40,9 @@ class CrossEncoder(nn.Module):
         config = encoder.config
         pooler, encoder.pooler = encoder.pooler, None
         self.encoder, self.scorer = encoder, undrawn(lambda: Scorer(config))
-        new = self.scorer
-        if pooler is not None:
-            fill(self.scorer.dense, pooler.dense.state_dict(), origin="pooler")  # type: ignore[union-attr, operator]
+        new: nn.Module = self.scorer
+        if isinstance(pooler, Pooler):
+            fill(self.scorer.dense, pooler.dense.state_dict(), origin="pooler")
             new = self.scorer.out
         initialise(new, standard_deviation=config.initializer_range, seed=seed)
         self.recompute_layers = False  # see EncoderLayer.at_all

@@ -40,7 +40,7 @@ class ModernBert(Encoder):
     @property
     def word_embeddings(self) -> nn.Parameter:
         """Those of the input."""
-        return self.embeddings.tok_embeddings.weight
+        return cast("nn.Parameter", self.embeddings.tok_embeddings.weight)
 
     def embedded(self, rows: Rows) -> Float[Tensor, "token dim"]:
         """The input of the first layer."""

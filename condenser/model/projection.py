@@ -49,6 +49,11 @@ class Projection(nn.Module):
         self.linear = nn.Linear(settings.in_features, settings.out_features, bias=settings.bias)
         self._activation = _ACTIVATIONS[settings.activation_function]()
 
+    @property
+    def torch_activation(self) -> str:
+        """Its activation's class as a name that `import torch` reaches."""
+        return self.settings.activation_function
+
     def forward(self, vectors: Float[Tensor, "row dim"]) -> Float[Tensor, "row out"]:
         """The projected vectors."""
         output: Tensor = self._activation(self.linear(vectors))

@@ -46,6 +46,8 @@ _MODES: dict[str, Pooling] = {
 _NAMES: dict[str, Pooling] = {"lasttoken": "last", "weightedmean": "weighted"}
 """Names of version 6, where they are not ours."""
 
+_NO_LENGTH = 10**9  # transformers writes a larger number where there is no limit
+
 Role = Literal["query", "passage"]
 """What a text is in retrieval."""
 
@@ -250,11 +252,16 @@ class TextSettings:
 def text_settings(folder: Path) -> TextSettings:
     """The settings of a folder of sentence-transformers that are the transformer's.
 
+    From version 6 on the tokenizer knows what texts are cut to.
+
     Raises:
         ValueError: the file does not hold them.
     """
     settings = _read_settings(folder / LENGTH_FILE)
     is_lowered, longest = settings.get("do_lower_case") or False, settings.get("max_seq_length")
+    if longest is None and (folder / MODULES_FILE).is_file():
+        longest = _read_settings(folder / "tokenizer_config.json").get("model_max_length")
+        longest = longest if isinstance(longest, int) and longest < _NO_LENGTH else None
     if not isinstance(is_lowered, bool) or not isinstance(longest, int | None):
         raise ValueError(
             f"{folder / LENGTH_FILE}: expected a number as max_seq_length, true or false as do_lower_case, "

@@ -91,8 +91,9 @@ def rerank(
             of_batch = block.at(batch)
             ids, types = pack_pairs(texts.queries, texts.passages, of_batch, tokenizer)
             with torch.inference_mode(), compute.autocast():
-                types = types if has_segments else None
-                rows = Rows.of(ids, of_batch.lengths, token_types=types, device=device)
+                rows = Rows.of(
+                    ids, of_batch.lengths, token_types=types if has_segments else None, device=device
+                )
                 found = model(rows.to(device))
             scores[torch.from_numpy(batch).to(device)] = found.float()
         return scores.cpu().numpy()

@@ -72,8 +72,9 @@ def train_crossencoder(
         for number in processes.mine(len(cuts)):
             of_chunk = pairs.at(cuts[number])
             ids, types = pack_pairs(queries_shards, passages_shards, of_chunk, tokenizer)
-            types = types if has_segments else None
-            rows = Rows.of(ids, of_chunk.lengths, token_types=types, device=processes.device)
+            rows = Rows.of(
+                ids, of_chunk.lengths, token_types=types if has_segments else None, device=processes.device
+            )
             dropout_seed = stream_key(seed, f"dropout of pairs of step {step}", number)
             chunks.append(Chunk("scores", torch.from_numpy(cuts[number]), rows, dropout_seed))
         return Batch(

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from condenser.model.bert import Bert
 from condenser.encoders import BertConfig
+from condenser.model.bert import Bert
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
 from condenser.model.rows import Rows

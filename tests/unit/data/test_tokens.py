@@ -284,7 +284,9 @@ def test_special_tokens_have_the_names_that_the_folder_says(is_mapping, tmp_path
 
 def test_a_tokenizer_of_another_kind_is_refused_in_one_line(tmp_path):
     Backend(BPE()).save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(ValueError, match=r"^.*expected a tokenizer of WordPiece, byte-level BPE or SentencePiece.*$"):
+    with pytest.raises(
+        ValueError, match=r"^.*expected a tokenizer of WordPiece, byte-level BPE or SentencePiece.*$"
+    ):
         Tokenizer(tmp_path)
     with pytest.raises(ValueError, match="found none"):
         Tokenizer(tmp_path / "nothing")

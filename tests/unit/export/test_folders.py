@@ -188,7 +188,7 @@ def test_a_title_is_joined_as_the_workflow_joins_its_tokens(
     from condenser.data.batches import row_windows
     from condenser.data.tokens import TokenShards, write_token_shard
 
-    given = joined(title, "A list.", separator="[SEP]", always=always)
+    given = joined(title, "A list.", separator=" [SEP] ", always=always)
     assert given == expected
     source = random_retriever(tmp_path, pooling="cls", normalised=False, tied=True)
     tokenizer = Tokenizer(source)

@@ -32,9 +32,7 @@ def precise_rotations(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def rotated(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1) -> tuple[Tensor, ...]:
         cos, sin = (turn.unsqueeze(unsqueeze_dim) for turn in (cos, sin))
-        return tuple(
-            states * cos + modeling_modernbert.rotate_half(states) * sin for states in (q, k)
-        )
+        return tuple(states * cos + modeling_modernbert.rotate_half(states) * sin for states in (q, k))
 
     monkeypatch.setattr(modeling_modernbert, "apply_rotary_pos_emb", rotated)
 
@@ -64,7 +62,9 @@ def test_every_layer_and_gradient_is_that_of_transformers(
     hidden = outputs.hidden_states
     for found, expected in ((early, hidden[2]), (last, outputs.last_hidden_state)):
         torch.testing.assert_close(meant(found, rows.layout), expected[mask], rtol=1e-10, atol=1e-10)
-    weights = torch.randn(int(mask.sum()), 24, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    weights = torch.randn(
+        int(mask.sum()), 24, generator=torch.Generator().manual_seed(2), dtype=torch.float64
+    )
     (meant(last, rows.layout) * weights).sum().backward()
     (outputs.last_hidden_state[mask] * weights).sum().backward()
     gradients = {ours.config.their_name(name): value.grad for name, value in ours.named_parameters()}
@@ -170,9 +170,7 @@ def test_a_condensers_head_is_layers_of_its_architecture(kind: str, tmp_path: Pa
     """The head gives what transformers' layers give for [vector ; early tokens]."""
     theirs, ours = small_encoder(kind, tmp_path)
     head = MaskedLanguageHead(ours.config).double()
-    model = Condenser(
-        ours, head, num_head_layers=1, skip_from=1, use_late_mlm=True, seed=2
-    ).double()
+    model = Condenser(ours, head, num_head_layers=1, skip_from=1, use_late_mlm=True, seed=2).double()
     last = ours.layers[-1]
     if kind == "modernbert":  # the last layer of the small one has a window, a head's layer has none
         last = ours.layers[0]
@@ -220,7 +218,15 @@ def test_another_architecture_is_refused_by_its_name(tmp_path: Path) -> None:
 
 
 def test_their_config_is_read_as_it_was_meant() -> None:
-    assert set(ARCHITECTURES) == {"bert", "roberta", "xlm-roberta", "electra", "distilbert", "mpnet", "modernbert"}
+    assert set(ARCHITECTURES) == {
+        "bert",
+        "roberta",
+        "xlm-roberta",
+        "electra",
+        "distilbert",
+        "mpnet",
+        "modernbert",
+    }
     for kind in ARCHITECTURES:
         assert their_config(kind).model_type == kind
         assert isinstance(their_model(kind), transformers.PreTrainedModel)

@@ -28,9 +28,9 @@ from condenser.model import backbone_sources
 from condenser.model.backbone import new_backbone
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.checkpoint import read_checkpoint
-from condenser.model.tokenizer_files import wordpiece_tokenizer
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.text_vector import VECTOR_FILES
+from condenser.model.tokenizer_files import wordpiece_tokenizer
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.objectives import checkpoint
 
@@ -285,7 +285,9 @@ def test_a_pickle_of_tensors_is_read_and_any_other_refused(source: Path, tmp_pat
     torch.save(tensors, source / "pytorch_model.bin")
     prepare("folder", tmp_path / "pickled", path=source)
     names = ("model.safetensors", "mlm_head.safetensors")
-    assert all(map(filecmp.cmp, *([tmp_path / made / name for name in names] for made in ("expected", "pickled"))))
+    assert all(
+        map(filecmp.cmp, *([tmp_path / made / name for name in names] for made in ("expected", "pickled")))
+    )
 
     class Trap:
         def __reduce__(self) -> tuple[Any, tuple[str]]:

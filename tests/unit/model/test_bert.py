@@ -15,8 +15,8 @@ from small_models import (
 )
 from torch import Tensor, nn
 
-from condenser.model.bert import Bert, Layer
 from condenser.encoders import BertConfig
+from condenser.model.bert import Bert, Layer
 from condenser.model.rows import Rows
 
 torch.set_num_threads(1)

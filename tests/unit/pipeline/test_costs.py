@@ -37,9 +37,9 @@ from condenser.data.passages import windows
 from condenser.data.sources import dpr, squad
 from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards
+from condenser.encoders import BertConfig, read_encoder_config
 from condenser.files import read_json
 from condenser.manifest import Manifest
-from condenser.encoders import BertConfig, read_encoder_config
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel

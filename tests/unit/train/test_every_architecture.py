@@ -1,0 +1,212 @@
+"""An encoder of every architecture goes through every training, encoding and export."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from architectures import ARCHITECTURES, TEXTS, tokenizer_of
+from sentence_transformers import CrossEncoder as TheirCrossEncoder
+from sentence_transformers import SentenceTransformer
+from small_trainings import (
+    OPTIMISER,
+    Files,
+    contents,
+    losses,
+    prepare,
+    run_of,
+    train,
+)
+
+from condenser import kinds
+from condenser.data.batches import pack_pairs, pair_windows
+from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
+from condenser.export.folders import joined, write_model
+from condenser.model.crossencoder import CrossEncoder
+from condenser.model.devices import set_up
+from condenser.model.retriever import Retriever
+from condenser.model.rows import Rows
+from condenser.retrieve.encode import encode_texts
+from condenser.train.pretrain import pretrain
+
+torch.set_num_threads(1)
+_COMMON = {"initial_share": 0.0, "batch_size": 8, "rows_per_chunk": 5, "epochs": 1, "updates": None}
+MLM = {"max_tokens": 30, "short_probability": 0.1, "mask_probability": 0.15, **_COMMON}
+ICT = {
+    **{"max_sentence_tokens": 10, "max_tokens": 30, "remove_probability": 0.9},
+    **{"gradient_cache": "always", "memory_gb": 1.0, "scale": None, **_COMMON},
+}
+
+
+@pytest.fixture(scope="module", params=ARCHITECTURES)
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("every"), dropout=0.0, kind=request.param)
+
+
+def kind_of(files: Files) -> str:
+    kind: str = json.loads((files.backbone / "config.json").read_text())["model_type"]
+    return kind
+
+
+def pretrained(objective: str, files: Files, output: Path, settings: dict[str, Any], **changes: Any) -> None:
+    run = run_of(objective, output, OPTIMISER | settings, **changes)
+    training = kinds.load("objectives", objective).training
+    pretrain(training, files.tokens, files.backbone, output, run, title=objective, doc_ids=files.doc_ids)
+
+
+def vectors(folder: Path, files: Files, prefix: Path, work: Path) -> np.ndarray:
+    encode_texts(
+        folder,
+        prefix,
+        work / "vectors.npy",
+        rows=None,
+        role="passage",
+        max_tokens=40,
+        batch_tokens=512,
+        block_rows=16,
+        compute=set_up(device="cpu", precision="fp32", threads=1),
+        work_folder=work / "work",
+        name_of_row=str,
+    )
+    return np.load(work / "vectors.npy")
+
+
+def test_it_is_pre_trained_by_every_objective(files: Files, tmp_path: Path) -> None:
+    train("condenser", files, tmp_path / "condenser")
+    train("cocondenser", files, tmp_path / "cocondenser", initial=tmp_path / "condenser")
+    pretrained("mlm", files, tmp_path / "mlm", MLM, epochs=3)
+    pretrained("ict", files, tmp_path / "ict", ICT, epochs=3)
+    for name in ("condenser", "cocondenser", "mlm", "ict"):
+        steps = [step["loss"] for step in losses(tmp_path / name)]
+        third = max(1, len(steps) // 3)
+        assert np.mean(steps[-third:]) < np.mean(steps[:third]), name
+        _, outcome = transformers.AutoModel.from_pretrained(tmp_path / name, output_loading_info=True)
+        assert not any(outcome.values()), (name, outcome)
+
+
+def test_the_cached_gradient_of_cocondenser_is_the_plain_one(files: Files, tmp_path: Path) -> None:
+    train("condenser", files, tmp_path / "start", updates=1)
+    for cache in ("always", "never"):
+        train(
+            "cocondenser",
+            files,
+            tmp_path / cache,
+            initial=tmp_path / "start",
+            gradient_cache=cache,
+            updates=2,
+        )
+    first, second = (contents(tmp_path / cache)["losses.jsonl"] for cache in ("always", "never"))
+    for one, other in zip(*(map(json.loads, text.splitlines()) for text in (first, second)), strict=True):
+        assert one["loss"] == pytest.approx(other["loss"], rel=1e-5)
+        assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
+
+
+def test_it_is_fine_tuned_encodes_and_is_exported_as_it_is_used(files: Files, tmp_path: Path) -> None:
+    train("retriever", files, tmp_path / "tied")
+    train("untied", files, tmp_path / "untied")
+    assert losses(tmp_path / "tied")[-1]["loss"] < losses(tmp_path / "tied")[0]["loss"]
+    assert (tmp_path / "untied" / "query" / "model.safetensors").is_file()
+    write_model(tmp_path / "tied", tmp_path / "export", query_length=12, passage_length=40)
+    library = SentenceTransformer(str(tmp_path / "export"), device="cpu", local_files_only=True)
+    separator = Tokenizer(tmp_path / "tied").joint
+    texts = [
+        joined(passage.title, passage.text, separator=separator, always=False) for passage in files.passages
+    ]
+    theirs = library.encode(texts[:30], batch_size=7)
+    ours = vectors(tmp_path / "tied", files, files.tokens[0], tmp_path)
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4 * np.abs(theirs).max())
+
+
+def test_a_cross_encoder_scores_pairs_as_sentence_transformers_does(files: Files, tmp_path: Path) -> None:
+    train("crossencoder", files, tmp_path / "out")
+    tokenizer, model = Tokenizer(tmp_path / "out"), CrossEncoder.load(tmp_path / "out").eval()
+    for name, texts in (
+        ("q", ["the signal of", "Who, then?"]),
+        ("p", ["A signal. It is sent on.", "No one."]),
+    ):
+        write_token_shard(
+            [("", text) for text in texts], tmp_path / name, tokenizer, batch_size=8, split=True
+        )
+    queries, passages = TokenShards([tmp_path / "q"]), TokenShards([tmp_path / "p"])
+    windows = pair_windows(
+        *(queries, np.arange(2), passages, np.arange(2)),
+        query_length=12,
+        passage_length=40,
+        num_separators=tokenizer.num_separators,
+    )
+    ids, types = pack_pairs(queries, passages, windows, tokenizer)
+    rows = Rows.of(ids, windows.lengths, token_types=types if model.encoder.config.has_segments else None)
+    with torch.inference_mode():
+        scores = model(rows)[:, 0].numpy()
+    library = TheirCrossEncoder(str(tmp_path / "out"), device="cpu", local_files_only=True)
+    pairs = [("the signal of", "A signal. It is sent on."), ("Who, then?", "No one.")]
+    np.testing.assert_allclose(scores, library.predict(pairs), rtol=1e-4, atol=1e-5)
+
+
+def test_tokens_of_sentences_are_those_of_the_whole_text(tmp_path: Path) -> None:
+    texts = [*TEXTS, 'One.  Two!\n\n"Three?" she said...  And 4: five. ', "x", "", "Née à Zürich. 北京 ok."]
+    for kind in ARCHITECTURES:
+        library = tokenizer_of(kind, TEXTS)
+        library.save_pretrained(tmp_path / kind)
+        tokenizer = Tokenizer(tmp_path / kind)
+        prefix = tmp_path / kind / "t"
+        write_token_shard([("", text) for text in texts], prefix, tokenizer, batch_size=3, split=True)
+        shards = TokenShards([prefix])
+        for row, text in enumerate(texts):
+            start, end = shards.row_starts[row : row + 2]
+            ids = shards.read(np.array([start]), np.array([end - start]), width=end - start, fill=0)[0]
+            assert ids.tolist() == library(text, add_special_tokens=False)["input_ids"], (kind, text)
+
+
+def test_words_begin_where_the_tokenizer_begins_them(tmp_path: Path) -> None:
+    """Where spaces or punctuation begin a word, so does the vocabulary's rule; it splits nothing else."""
+    for kind in ARCHITECTURES:
+        library = tokenizer_of(kind, TEXTS)
+        library.save_pretrained(tmp_path / kind)
+        tokenizer = Tokenizer(tmp_path / kind)
+        for text in TEXTS:
+            encoding = library(text, add_special_tokens=False, return_offsets_mapping=True)
+            for token, (begin, end) in zip(encoding["input_ids"], encoding["offset_mapping"], strict=True):
+                piece = text[begin:end]
+                begins = (
+                    begin == 0 or piece[:1].isspace() or text[begin - 1].isspace() or not piece[0].isalnum()
+                )
+                continues = bool(tokenizer.is_continuation[token])
+                if (begin == 0 and tokenizer.keeps_spaces) or piece == "" or kind == "bert":
+                    continue  # the first piece of a text has no space before it
+                if text[begin - 1].isalnum() or piece[:1].isspace():
+                    assert continues != begins, (kind, text, piece)
+
+
+def test_every_pooling_and_a_dense_layer_are_those_of_sentence_transformers(
+    files: Files, tmp_path: Path
+) -> None:
+    from sentence_transformers.sentence_transformer import modules
+
+    from condenser.model.backbone import backbone_from
+
+    texts = [passage.text for passage in files.passages[:12]]
+    for name, mode in (("max", "max"), ("last", "lasttoken"), ("weighted", "weightedmean"), ("mean", "mean")):
+        transformer = modules.Transformer(str(files.root / "source"), max_seq_length=40)
+        dense = modules.Dense(24, 10, activation_function=torch.nn.Tanh())
+        parts = [transformer, modules.Pooling(24, pooling_mode=mode), dense, modules.Normalize()]
+        library = SentenceTransformer(modules=parts, device="cpu")
+        library.save(str(tmp_path / name), create_model_card=False)
+        counts = backbone_from(tmp_path / name, tmp_path / f"{name}-ours", seed=1)
+        assert (counts["pooling"], counts["normalised"], counts["max_seq_length"]) == (name, True, 40)
+        tokenizer, prefix = Tokenizer(tmp_path / f"{name}-ours"), tmp_path / f"{name}-tokens"
+        write_token_shard([("", text) for text in texts], prefix, tokenizer, batch_size=8, split=True)
+        (tmp_path / f"{name}-work").mkdir()
+        ours = vectors(tmp_path / f"{name}-ours", files, prefix, tmp_path / f"{name}-work")
+        np.testing.assert_allclose(ours, library.encode(texts), rtol=0, atol=1e-5)
+        model = Retriever.load(tmp_path / f"{name}-ours", dropout=None)
+        assert model.dim == 10
+        model.save(tmp_path / f"{name}-saved", tmp_path / f"{name}-ours")
+        again = SentenceTransformer(str(tmp_path / f"{name}-saved"), device="cpu", local_files_only=True)
+        again.max_seq_length = 40
+        np.testing.assert_allclose(again.encode(texts), ours, rtol=0, atol=1e-5)
