@@ -34,8 +34,8 @@ from measuring import write_tsv
 from scipy.optimize import nnls
 from torch.nn.functional import cross_entropy
 
-from condenser.model.bert import Bert
 from condenser.encoders import BertConfig
+from condenser.model.bert import Bert
 from condenser.model.devices import autocast, choose_device, choose_precision, make_deterministic
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
