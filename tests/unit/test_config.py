@@ -547,7 +547,7 @@ def test_question_answering_and_documents_are_overlays_of_the_papers(root: Path,
 
 def backbone_folder(path: Path, **settings: Any) -> dict[str, Any]:
     path.mkdir(exist_ok=True)
-    (path / "config.json").write_text(json.dumps(settings))
+    (path / "config.json").write_text(json.dumps({"model_type": "bert", **settings}))
     return {"objective": "checkpoint", "source": "folder", "path": str(path)}
 
 

@@ -150,7 +150,7 @@ def test_the_program_adds_up_the_counts_and_reads_the_positions(
     counts = [counts_file(prefix) for prefix in in_shards(tmp_path / "t", passages, 3)]
     model = tmp_path / "model"
     shutil.copytree(real_tokenizer_folder(), model)
-    (model / "config.json").write_text('{"max_position_embeddings": 77}')
+    (model / "config.json").write_text('{"model_type": "bert", "max_position_embeddings": 77}')
     write_text_vector(TextVector(query_prompt="wool: "), model, dim=8, assumed=["[CLS] is assumed."])
     queries = tmp_path / "queries.dev.counts.json"
     TokenCounts(5, 1, Counter({7: 2})).write(queries)

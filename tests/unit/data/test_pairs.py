@@ -29,7 +29,10 @@ def packed(folder: Path, rows: list[tuple[int, int]], *, query_length: int, pass
     passages = hand_made_shards(folder / "passages", PASSAGES, num_shards=2)
     asked, found = np.array(rows).T
     pairs = pair_windows(
-        queries, asked, passages, found, query_length=query_length, passage_length=passage_length
+        *(queries, asked, passages, found),
+        query_length=query_length,
+        passage_length=passage_length,
+        num_separators=1,
     )
     return pairs, *pack_pairs(queries, passages, pairs, SPECIALS)
 
@@ -73,7 +76,9 @@ def test_they_are_what_the_tokenizer_makes_of_two_texts(files: Files) -> None:
     tokenizer = AutoTokenizer.from_pretrained(files.backbone)
     queries, passages = TokenShards([files.root / "queries"]), TokenShards(files.tokens)
     asked, found = np.arange(20), np.arange(20) * 7 % 60
-    pairs = pair_windows(queries, asked, passages, found, query_length=512, passage_length=512)
+    pairs = pair_windows(
+        queries, asked, passages, found, query_length=512, passage_length=512, num_separators=1
+    )
     ids, types = pack_pairs(
         *(queries, passages, pairs),
         Tokenizer(files.backbone),

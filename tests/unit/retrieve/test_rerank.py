@@ -134,7 +134,7 @@ def test_a_tie_goes_to_the_lower_row_of_the_collection(files: Files, tmp_path: P
     """Whatever the order of the hits: here all scores are the same."""
     flat = CrossEncoder.load(model)
     with torch.no_grad():
-        flat.classifier.weight.zero_()
+        flat.scorer.out.weight.zero_()
     flat.save(tmp_path / "flat", model)
     rows = [40, 3, 17, 59, 0]
     hits = [ScoredDoc(files.queries[0].query_id, files.passages[row].doc_id, 1.0) for row in rows]
@@ -192,7 +192,7 @@ def test_a_score_that_is_no_number_names_query_and_passage(
 ) -> None:
     broken = CrossEncoder.load(model)
     with torch.no_grad():
-        broken.classifier.bias.fill_(math.nan)
+        broken.scorer.out.bias.fill_(math.nan)
     broken.save(tmp_path / "broken", model)
     first = next(iter(read_run(candidates)))
     message = (
