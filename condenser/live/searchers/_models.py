@@ -36,11 +36,15 @@ class PairModel:
         doc_ids: Lines,
     ) -> None:
         from condenser.data.tokens import Tokenizer
+        from condenser.model.text_vector import Role, read_text_vector
 
+        roles: tuple[Role, ...] = ("query", "passage")
         (weights,) = files["model"]
         refuse_damaged(weights.parent)
         encode = settings["encode"]
         self._tokenizer, self._separator = Tokenizer(weights.parent), encode["separator"]
+        vector = read_text_vector(weights.parent)
+        self._spaces = {role: self._tokenizer.leading_space(vector.prompt(role)) for role in roles}
         self._collection, self._doc_ids = collection, doc_ids
         self.options = {
             "model_folder": weights.parent,
@@ -72,8 +76,10 @@ class PairModel:
             batch_size=len(rows),
             split=True,
             leading_separator=self._separator == "always",
+            leading_space=self._spaces["passage"],
         )
-        tokenise_queries(query.queries, tokens, self._tokenizer, batch_size=1)
+        space = self._spaces["query"]
+        tokenise_queries(query.queries, tokens, self._tokenizer, leading_space=space, batch_size=1)
         return TextFiles([collection], tokens, ids, query.queries)
 
 
