@@ -11,6 +11,7 @@ import pytest
 import torch
 import transformers
 from architectures import ARCHITECTURES, TEXTS, tokenizer_of
+from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder as TheirCrossEncoder
 from sentence_transformers import SentenceTransformer
 from small_trainings import (
@@ -25,6 +26,7 @@ from small_trainings import (
 
 from condenser import kinds
 from condenser.data.batches import pack_pairs, pair_windows
+from condenser.data.records import Item, write_items
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.export.folders import joined, write_model
 from condenser.model.crossencoder import CrossEncoder
@@ -33,6 +35,7 @@ from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.retrieve.encode import encode_texts
 from condenser.train.pretrain import pretrain
+from condenser.train.sentences import train_sentence_encoder
 
 torch.set_num_threads(1)
 _COMMON = {"initial_share": 0.0, "batch_size": 8, "rows_per_chunk": 5, "epochs": 1, "updates": None}
@@ -146,6 +149,23 @@ def test_a_cross_encoder_scores_pairs_as_sentence_transformers_does(files: Files
     library = TheirCrossEncoder(str(tmp_path / "out"), device="cpu", local_files_only=True)
     pairs = [("the signal of", "A signal. It is sent on."), ("Who, then?", "No one.")]
     np.testing.assert_allclose(scores, library.predict(pairs), rtol=1e-4, atol=1e-5)
+
+
+def test_a_sentence_encoder_is_trained_by_the_library_and_kept_by_name(files: Files, tmp_path: Path) -> None:
+    texts = [" ".join(passage.text.split()[:6]) for passage in files.passages]
+    items = [Item(f"train-{row}", tuple(texts[2 * row : 2 * row + 2]), float(row % 6)) for row in range(10)]
+    write_items(tmp_path / "items.jsonl", items)
+    settings = {"max_tokens": 32, "batch_size": 4, "epochs": 1, "margin": 5.0}
+    run = run_of("similarity", tmp_path / "out", {**OPTIMISER, **settings})
+    train_sentence_encoder(
+        tmp_path / "items.jsonl", None, files.backbone, tmp_path / "out", run, task="similarity"
+    )
+    start, trained = (
+        load_file(folder / "model.safetensors") for folder in (files.backbone, tmp_path / "out")
+    )
+    assert start.keys() == trained.keys()
+    moved = [name for name in start if not torch.equal(start[name], trained[name])]
+    assert len(moved) > len(start) / 2, moved
 
 
 def test_tokens_of_sentences_are_those_of_the_whole_text(tmp_path: Path) -> None:
