@@ -110,6 +110,16 @@ class EncoderConfig(BaseModel):
         return self.hidden_act
 
     @property
+    def head_bias(self) -> bool:
+        """Whether the first linear layer of that head, and of a cross-encoder's layers, has a bias."""
+        return True
+
+    @property
+    def layer_norm_bias(self) -> bool:
+        """Whether LayerNorms have a bias."""
+        return True
+
+    @property
     def scorer_act(self) -> str:
         """The activation in a cross-encoder's layer for scores."""
         return "tanh"
@@ -420,6 +430,16 @@ class ModernBertConfig(EncoderConfig):
     def head_act(self) -> Activation:
         """It has a setting of its own."""
         return self.classifier_activation
+
+    @property
+    def head_bias(self) -> bool:
+        """It has a setting of its own."""
+        return self.classifier_bias
+
+    @property
+    def layer_norm_bias(self) -> bool:
+        """It has a setting of its own."""
+        return self.norm_bias
 
     @property
     def scorer_act(self) -> str:

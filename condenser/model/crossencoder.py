@@ -112,11 +112,10 @@ class Scorer(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        dim, is_modern = config.hidden_size, "norm" in config.scorer
-        self.dense = nn.Linear(dim, dim, bias=getattr(config, "classifier_bias", True))
-        if is_modern:
-            bias = getattr(config, "norm_bias", True)
-            self.norm = nn.LayerNorm(dim, eps=config.layer_norm_eps, bias=bias)
+        dim = config.hidden_size
+        self.dense = nn.Linear(dim, dim, bias=config.head_bias)
+        if "norm" in config.scorer:
+            self.norm = nn.LayerNorm(dim, eps=config.layer_norm_eps, bias=config.layer_norm_bias)
         self.out = nn.Linear(dim, 1)
         self._activation, self._dropouts = ACTIVATIONS[config.scorer_act], config.scorer_dropouts
 

@@ -54,9 +54,9 @@ class Transform(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        has_bias, norm_bias = getattr(config, "classifier_bias", True), getattr(config, "norm_bias", True)
-        self.dense = nn.Linear(config.hidden_size, config.word_size, bias=has_bias)
-        self.LayerNorm = nn.LayerNorm(config.word_size, eps=config.layer_norm_eps, bias=norm_bias)
+        self.dense = nn.Linear(config.hidden_size, config.word_size, bias=config.head_bias)
+        eps, bias = config.layer_norm_eps, config.layer_norm_bias
+        self.LayerNorm = nn.LayerNorm(config.word_size, eps=eps, bias=bias)
         self._activation = ACTIVATIONS[config.head_act]
 
     def forward(self, states: Float[Tensor, "position dim"]) -> Float[Tensor, "position size"]:
