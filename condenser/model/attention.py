@@ -96,6 +96,9 @@ def _of_group(
     if bias is not None:
         bias = bias.to(queries.dtype)
         bias = bias if shown is None else bias.masked_fill(~shown, -torch.inf)
+    if bias is not None and torch.compiler.is_compiling():  # the exporter takes no attention with a bias
+        shares = queries @ keys.transpose(-1, -2) * queries.shape[-1] ** -0.5 + bias
+        return torch.softmax(shares, dim=-1) @ values
     if not is_drawn_here(queries, probability):
         mask = shown if bias is None else bias.expand(-1, queries.shape[1], -1, -1)
         return functional.scaled_dot_product_attention(

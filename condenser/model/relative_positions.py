@@ -57,8 +57,8 @@ def distances(rows: Rows, chosen: Chosen | None) -> list[Int[Tensor, "_ query pl
     columns = rows.columns.index_select(0, chosen.tokens)
     return [
         # the padding of a row without chosen tokens has the column of another row
-        keys - of_group.clamp(max=len(keys) - 1).unsqueeze(-1)
-        for keys, of_group in zip(places, chosen.layout.numbers_by_group(columns), strict=True)
+        keys - of_group.clamp(max=group.width - 1).unsqueeze(-1)
+        for keys, group, of_group in zip(places, groups, chosen.layout.numbers_by_group(columns), strict=True)
     ]
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 import transformers
@@ -29,6 +32,7 @@ from condenser.data.batches import pack_pairs, pair_windows
 from condenser.data.records import Item, write_items
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.export.folders import joined, write_model
+from condenser.model.backbone import backbone_from
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import set_up
 from condenser.model.retriever import Retriever
@@ -208,8 +212,6 @@ def test_every_pooling_and_a_dense_layer_are_those_of_sentence_transformers(
 ) -> None:
     from sentence_transformers.sentence_transformer import modules
 
-    from condenser.model.backbone import backbone_from
-
     texts = [passage.text for passage in files.passages[:12]]
     for name, mode in (("max", "max"), ("last", "lasttoken"), ("weighted", "weightedmean"), ("mean", "mean")):
         transformer = modules.Transformer(str(files.root / "source"), max_seq_length=40)
@@ -230,3 +232,21 @@ def test_every_pooling_and_a_dense_layer_are_those_of_sentence_transformers(
         again = SentenceTransformer(str(tmp_path / f"{name}-saved"), device="cpu", local_files_only=True)
         again.max_seq_length = 40
         np.testing.assert_allclose(again.encode(texts), ours, rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_onnx_gives_the_vectors_for_texts_of_every_width(pooling: Any, files: Files, tmp_path: Path) -> None:
+    backbone_from(files.root / "source", tmp_path / "model", seed=1, pooling=pooling, normalised=True)
+    write = "import sys, pathlib, condenser.export.onnx_files as o; o.write_onnx(pathlib.Path(sys.argv[1]))"
+    program = [sys.executable, "-c", write, str(tmp_path / "model")]
+    subprocess.run(program, check=True, capture_output=True)  # sizes are no ints there
+    session = onnxruntime.InferenceSession(str(tmp_path / "model" / "onnx" / "model.onnx"))
+    model = Retriever.load(tmp_path / "model", dropout=None).eval()
+    for lengths in ([20, 7, 1], [70, 40]):  # below and above ModernBERT's window
+        ids = np.random.default_rng(1).integers(5, 60, (len(lengths), max(lengths)))
+        mask = (np.arange(max(lengths)) < np.array(lengths)[:, None]).astype(np.int64)
+        (vectors,) = session.run(["sentence_embedding"], {"input_ids": ids, "attention_mask": mask})
+        with torch.inference_mode():
+            expected = model(Rows.of(ids, np.array(lengths))).numpy()
+        np.testing.assert_allclose(vectors, expected, rtol=0, atol=1e-5)
