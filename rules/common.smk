@@ -70,7 +70,16 @@ def names(chosen):
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
 RANKERS = [name for name in config.systems if experiment.ranks(config, name)]
-TRAINED = [name for name in RANKERS if experiment.is_trained(config, name)]
+DISTILLED = [
+    name
+    for name in RANKERS
+    if getattr(config.systems[name], "distillation", None) is not None
+]
+TRAINED = [
+    name
+    for name in RANKERS
+    if experiment.is_trained(config, name) and name not in DISTILLED
+]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 

@@ -124,6 +124,28 @@ def examples_of(wildcards):
     ]
 
 
+def taught_queries(name):
+    """A file of the queries that a system is distilled on, as `data` or `token_file` gives it."""
+
+    def of(wildcards):
+        split = config.systems[wildcards.system].distillation.queries
+        if name == "tokens":
+            return token_file(
+                wildcards.dataset, initial_of(wildcards), f"queries.{split}"
+            )
+        return queries_of_split(wildcards.dataset, split)
+
+    return of
+
+
+def teacher_run(wildcards):
+    """The run of a system's teacher for the queries that the system is distilled on."""
+    taught = config.systems[wildcards.system].distillation
+    return run_file(
+        wildcards.dataset, taught.teacher, wildcards.variant, taught.queries
+    )
+
+
 def encoder_of(wildcards):
     """The weights of a bi-encoder: its own, or those of the model that it is without fine-tuning."""
     return encoder_file(wildcards.dataset, wildcards.system, wildcards.variant)

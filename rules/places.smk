@@ -16,17 +16,25 @@ def data(name):
         return queries_of
     return lambda wildcards: place.format(
         dataset=wildcards.dataset,
-        split=judged_split(wildcards) if "{split}" in name else None,
+        split=(
+            judged_split(wildcards.dataset, wildcards.split)
+            if "{split}" in name
+            else None
+        ),
         train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
     )
 
 
 def queries_of(wildcards):
     """The queries of a job's split, which may have no judgements."""
-    dataset, split = wildcards.dataset, wildcards.split
+    return queries_of_split(wildcards.dataset, wildcards.split)
+
+
+def queries_of_split(dataset, split):
+    """The queries of a split of a data set."""
     if split in unjudged_of(dataset):
         return f"results/{dataset}/queries/{split}/queries.{split}.jsonl"
-    return f"results/{dataset}/data/queries.{judged_split(wildcards)}.jsonl"
+    return f"results/{dataset}/data/queries.{judged_split(dataset, split)}.jsonl"
 
 
 def unjudged_of(dataset):
@@ -54,24 +62,24 @@ def split_of(dataset, key):
     return split
 
 
-def judged_split(wildcards):
-    """The split of a job, which its data set must have, with judgements."""
-    entry = config.datasets[wildcards.dataset]
-    known, unjudged = sources.splits(entry), unjudged_of(wildcards.dataset)
-    if wildcards.split in unjudged:
+def judged_split(dataset, split):
+    """A split that its data set must have, with judgements."""
+    entry = config.datasets[dataset]
+    known, unjudged = sources.splits(entry), unjudged_of(dataset)
+    if split in unjudged:
         sys.exit(
-            f"error: results/{wildcards.dataset}: expected a split with judgements, got {wildcards.split}, "
-            f"queries without any. Ask for a run: results/{wildcards.dataset}/systems/<system>/<variant>/"
-            f"run.{wildcards.split}.trec."
+            f"error: results/{dataset}: expected a split with judgements, got {split}, "
+            f"queries without any. Ask for a run: results/{dataset}/systems/<system>/<variant>/"
+            f"run.{split}.trec."
         )
     if not known and not sources.unjudged(entry):
-        split_of(wildcards.dataset, "eval_split")
-    if wildcards.split not in known:
+        split_of(dataset, "eval_split")
+    if split not in known:
         sys.exit(
-            f"error: results/{wildcards.dataset}: expected a split of the data set ({', '.join([*known, *sources.unjudged(entry)])}), "
-            f"got {wildcards.split}. Ask for one of these, or set eval_split."
+            f"error: results/{dataset}: expected a split of the data set ({', '.join([*known, *sources.unjudged(entry)])}), "
+            f"got {split}. Ask for one of these, or set eval_split."
         )
-    return wildcards.split
+    return split
 
 
 def model_file(dataset, model, name="model.safetensors", *, seed=None):

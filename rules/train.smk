@@ -56,3 +56,49 @@ rule train:
         ),
     shell:
         RUN
+
+
+# Distillation. Needs: a pre-trained model and a run of the teacher. Makes: a model that scores as the teacher does.
+rule distil:
+    input:
+        initial=initial_file,
+        tokens=lambda wildcards: collection_tokens(
+            wildcards.dataset, initial_of(wildcards)
+        ),
+        query_tokens=taught_queries("tokens"),
+        doc_ids=data("doc_ids.txt"),
+        queries=taught_queries("queries"),
+        run=teacher_run,
+        lengths=lengths_if_auto("query", "passage"),
+    output:
+        model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",
+        losses="results/{dataset}/systems/{system}/{variant}/model/losses.jsonl",
+        manifest="results/{dataset}/systems/{system}/{variant}/model.manifest.json",
+    log:
+        "results/{dataset}/logs/distil.{system}.{variant}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/distil.{system}.{variant}.tsv"
+    wildcard_constraints:
+        system=names(DISTILLED),
+    conda:
+        "../envs/torch.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPUS,
+        mem_mb=growing(16000),
+        runtime=growing(1440),
+    params:
+        job=job(
+            "distil",
+            settings=[
+                "system",
+                *(f"recipe.{key}" for key in FineTuning.model_fields),
+                "compute",
+                "seed",
+            ],
+            packages=TORCH,
+            options=vars(config.safety),
+            processes=True,
+        ),
+    shell:
+        RUN

@@ -17,12 +17,14 @@ from condenser.blocks import FineTuning
 from condenser.data.records import (
     Passage,
     Query,
+    ScoredDoc,
     TrainExample,
     read_passages,
     read_queries,
     write_examples,
     write_passages,
     write_queries,
+    write_run,
 )
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, write_token_shard
@@ -32,9 +34,10 @@ from condenser.settings import Optimiser, partly
 from condenser.train.crossencoder import train_crossencoder
 from condenser.train.distributed import Processes, alone
 from condenser.train.examples import TrainingFiles
-from condenser.train.finetune import train_retriever
+from condenser.train.finetune import distil_retriever, train_retriever
 from condenser.train.loop import Run
 from condenser.train.pretrain import pretrain
+from condenser.train.teacher import TaughtFiles
 
 TINY = Path(__file__).parent / "data" / "tiny"
 NUM_PASSAGES, NUM_QUERIES, QUERY_LENGTH, PASSAGE_LENGTH = 60, 20, 12, 40
@@ -183,6 +186,20 @@ def sharpen(backbone: Path) -> None:
     save_file(larger, path, metadata={"format": "pt"})
 
 
+def _teacher_run(files: Files) -> Path:
+    """A teacher that ranks four passages of each query, its positive first."""
+    hits = [
+        ScoredDoc(
+            query.query_id, files.passages[(number + 7 * place) % NUM_PASSAGES].doc_id, 9.0 / (1 + place)
+        )
+        for number, query in enumerate(files.queries)
+        for place in range(4)
+    ]
+    run = files.root / "teacher.trec"
+    write_run(run, hits, system="teacher")
+    return run
+
+
 def train(
     kind: str,
     files: Files,
@@ -192,7 +209,7 @@ def train(
     processes: Processes | None = None,
     **changes: Any,
 ) -> dict[str, int]:
-    """Run an objective, or the fine-tuning "retriever", "untied" (two encoders) or "crossencoder".
+    """Run an objective, or the training "retriever", "untied" (two encoders), "distilled", "crossencoder".
 
     The work folder is beside `output`. `changes` replace settings of the tables above, or arguments.
     """
@@ -209,6 +226,11 @@ def train(
         objective = kinds.load("objectives", kind).training
         return pretrain(objective, tokens, initial, output, run, title=kind, doc_ids=texts.doc_ids)
     fine_tune = train_crossencoder if kind == "crossencoder" else train_retriever
+    if kind == "distilled":
+        taught = TaughtFiles(
+            _teacher_run(files), texts, with_own_passage=True, temperature=0.5, initial_share=0.2
+        )
+        return distil_retriever(taught, initial, output, run)
     return fine_tune(examples, initial, output, run, keep_graphs=keep_graphs)
 
 

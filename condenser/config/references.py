@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -147,9 +148,14 @@ def check_systems(config: Config) -> None:
             check_name(f"{key}.initial", system.initial, config.models)
         for other in experiment.systems_of(config, name):
             of_key = next(
-                (k for k, value in vars(system).items() if value == other or other in _list(value)), ""
+                (k for k, value in vars(system).items() if value == other or other in _list(value)),
+                "distillation.teacher",
             )
             check_name(f"{key}.{of_key}", other, systems)
+        if taught := getattr(system, "distillation", None):
+            named = [(*sources.splits(one), *sources.unjudged(one)) for one in config.datasets.values()]
+            known = dict.fromkeys([*config.extracted, *chain.from_iterable(named)])
+            check_name(f"{key}.distillation.queries", taught.queries, known)
         if getattr(system, "first_on", None):
             check_name(f"{key}.first_on", system.first_on, config.datasets)
             if not experiment.fits(config, name, system.first_on):

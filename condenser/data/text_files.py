@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+from jaxtyping import Int
+
 from condenser.data.records import read_doc_ids, read_queries
 from condenser.data.tokens import TokenShards
 from condenser.shards import prefix_of
@@ -50,3 +53,17 @@ class TextFiles:
             read_doc_ids(self.doc_ids),
             [query.query_id for query in read_queries(self.queries)],
         )
+
+    def batch_ids(
+        self, query_rows: Int[np.ndarray, " query"], passage_rows: Int[np.ndarray, " passage"]
+    ) -> dict[str, list[str]]:
+        """The ids of a batch, in its order.
+
+        They are read from the files again: a training keeps row numbers, not ids.
+        """
+        query_ids = [query.query_id for query in read_queries(self.queries)]
+        passage_ids = read_doc_ids(self.doc_ids)
+        return {
+            "queries": [query_ids[row] for row in query_rows.tolist()],
+            "passages": [passage_ids[row] for row in passage_rows.tolist()],
+        }

@@ -140,15 +140,20 @@ def systems_of(config: Config, system: str) -> list[str]:
 
 
 def has_sizes(config: Config, system: str) -> bool:
-    """Whether the train size matters to a system: it is fine-tuned, or reads from a system that is."""
-    return is_trained(config, system) or any(has_sizes(config, one) for one in systems_of(config, system))
+    """Whether the train size matters to a system: it learns from judgements, or reads from such a system.
+
+    One that is distilled learns from all queries that its teacher ranks.
+    """
+    is_distilled = getattr(config.systems[system], "distillation", None) is not None
+    learns = is_trained(config, system) and not is_distilled
+    return learns or any(has_sizes(config, one) for one in systems_of(config, system))
 
 
 def has_seeds(config: Config, system: str) -> bool:
     """Whether the seed matters to a system: it, its model or a system that it reads from is trained by it."""
     initial = getattr(config.systems[system], "initial", None)
     return (
-        has_sizes(config, system)
+        is_trained(config, system)
         or (initial is not None and is_seeded(config, initial))
         or any(has_seeds(config, one) for one in systems_of(config, system))
     )

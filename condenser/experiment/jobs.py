@@ -76,9 +76,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.lengths = getattr(config.recipes[named], "lengths", None)
         seen.metrics = metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen.dataset = sources.collected(dataset)
-    if dataset is not None and hasattr(dataset, "recipe"):
+    if dataset is not None and (hasattr(dataset, "recipe") or system is not None):
         ranked = sources.task(dataset) is None
-        asked = recipe(config, dataset.recipe, system)
+        asked = recipe(config, named, system)
         if seen.train_queries in (by_size := getattr(asked, "epochs_by_size", {})):
             asked.epochs, asked.updates = by_size[seen.train_queries], None
         if ranked and system is not None and not is_trained(config, wildcards["system"]):
@@ -86,7 +86,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
             asked.negatives.margin = None
         seen.recipe = _without(asked, {"epochs_by_size"})
         if ranked and "split" in wildcards:
-            of_training = {dataset.train_split, *config.extracted}
+            of_training = {getattr(dataset, "train_split", None), *config.extracted}
             purpose = "train" if wildcards["split"] in of_training else "eval"
             seen.depth = (
                 getattr(asked.depth, purpose)

@@ -272,6 +272,8 @@ def model_card(
     learnt = (
         f"fine-tuned with negatives of {', '.join(system['negatives'])}" if system["train"] else "as it is"
     )
+    if taught := system.get("distillation"):
+        learnt = f"distilled from {taught['teacher']} on the queries {taught['queries']}"
     projection, tokenizer = folder_projection(folder), Tokenizer(folder)
     card = _CARD.substitute(
         spec["wildcards"],
@@ -396,7 +398,7 @@ def _training(rules: Sequence[Record]) -> Iterable[Sequence[str]]:
         names, config = one.spec["wildcards"], one.spec["config"]
         if one.spec["rule"] == "checkpoint":
             told = f"source {config['model']['source']}, {one.counts['parameters']:,} parameters"
-        elif one.spec["rule"] in ("pretrain", "train"):
+        elif one.spec["rule"] in ("pretrain", "train", "distil"):
             settings = config.get("model") or config["recipe"]
             shown = [f"{key} {json.dumps(settings[key])}" for key in _SHOWN if settings.get(key) is not None]
             told = ", ".join([*shown, f"{one.counts['steps']:,} steps"])

@@ -1,4 +1,4 @@
-"""The loss of a reranker: its positive against the negatives of the same query."""
+"""Losses over the passages of one query: a positive against negatives, or a teacher's scores."""
 
 from __future__ import annotations
 
@@ -31,3 +31,29 @@ def localised_contrastive_loss(
     of_query = at_least_float32(scores).view(-1, passages_per_query)
     positives = torch.zeros(len(of_query), dtype=torch.int64, device=scores.device)
     return functional.cross_entropy(of_query, positives)
+
+
+def listwise_kl(
+    student_scores: Float[Tensor, "query passage"],
+    teacher_scores: Float[Tensor, "query passage"],
+    *,
+    temperature: float,
+) -> Float[Tensor, ""]:
+    """Mean over queries of the Kullback-Leibler divergence of the student's softmax from the teacher's.
+
+    The teacher's scores are standardised within a query (mean 0, standard deviation 1; all 0 where they are
+    equal) and divided by `temperature`, so that teachers of any scale teach alike. The student's are taken as
+    they are: its own temperature is in them.
+    Source: Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", eq. 1; over lists of passages:
+    Cao et al. 2007 (ListNet). The standard scores are ours.
+
+    >>> listwise_kl(torch.zeros(1, 2), torch.tensor([[5.0, 7.0]]), temperature=1.0)  # softmax(-1, 1)
+    tensor(0.3278)
+    """
+    student, teacher = at_least_float32(student_scores), at_least_float32(teacher_scores)
+    centred = teacher - teacher.mean(dim=1, keepdim=True)
+    deviation = centred.square().mean(dim=1, keepdim=True).sqrt()
+    standard = centred / deviation.where(deviation > 0, 1)
+    log_target = functional.log_softmax(standard / temperature, dim=1)
+    log_student = functional.log_softmax(student, dim=1)
+    return (log_target.exp() * (log_target - log_student)).sum(dim=1).mean()

@@ -7,19 +7,35 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from condenser.settings import Name, System
+from condenser.settings import Block, Name, Positive, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
     from condenser.train.loop import Run
 
 
+class Distillation(Block):
+    """Whose scores it learns, of which queries (`condenser.train.teacher`).
+
+    `queries` is a set of `extracted`, a name of `queries` of the data set, or its train split; no judgement
+    is read. The first `passages_per_query` (of the recipe) hits of the teacher are the candidates of a query;
+    with `own_passage` the one that it was made from may be among them. The encoder that is written has
+    `initial_share` of the first weights.
+    """
+
+    teacher: Name
+    queries: Name
+    own_passage: bool
+    temperature: Positive
+    initial_share: Annotated[float, Field(ge=0.0, lt=1.0)]
+
+
 class Settings(System):
-    """Where it starts, and whose negatives it is fine-tuned on.
+    """Where it starts, and whose negatives it is fine-tuned on, or which teacher it is distilled from.
 
     With `train: false` it is the model `initial` as it is. `recipe` replaces keys of the data set's recipe.
     """
@@ -27,20 +43,29 @@ class Settings(System):
     initial: Name
     train: bool = True
     negatives: list[Name] = Field(default_factory=list)
+    distillation: Distillation | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _negatives_are_for_training(self) -> Settings:
-        if self.train and not self.negatives:
+    def _learns_from_one_thing(self) -> Settings:
+        if self.train and not self.negatives and not self.distillation:
             raise ValueError("negatives: expected the systems whose negatives it is trained on, got none")
         if self.negatives and not self.train:
             raise ValueError("negatives: expected none with train: false")
+        if self.distillation and (self.negatives or not self.train):
+            raise ValueError("distillation: expected none with negatives or with train: false")
         return self
 
 
 def is_trained(settings: Settings) -> bool:
     """Whether it is fine-tuned."""
     return settings.train
+
+
+def systems_of(settings: Settings) -> list[str]:
+    """Those whose negatives it learns from, or its teacher."""
+    taught = getattr(settings, "distillation", None)
+    return [taught.teacher] if taught else settings.negatives
 
 
 def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
@@ -51,18 +76,19 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> d
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What fine-tuning takes (`condenser.pipeline.costs.rules`): an item is a query with its passages."""
+    """What training takes (`condenser.pipeline.costs.rules`): an item is a query with its passages."""
     recipe, model = job.config.recipe, data.shape(job)
     lengths, room = recipe.lengths, model.max_positions
+    taught = data.queries(job, job.config.system.distillation.queries) if job.rule == "distil" else None
     rows = [
-        (1, data.queries(job).cut(lengths.query, num_positions=room)),
+        (1, (taught or data.queries(job)).cut(lengths.query, num_positions=room)),
         (recipe.passages_per_query, data.passages(job).cut(lengths.passage, num_positions=room)),
     ]
     return model.training(
         recipe,
         rows,
         model.encoder_flops,
-        num_items=data.num_examples(job),
+        num_items=taught.count if taught else data.num_examples(job),
         graph_memory=math.inf,  # the graphs of a batch are kept
         num_encoders=1 if recipe.tied else 2,
     )

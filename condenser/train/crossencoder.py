@@ -82,7 +82,7 @@ def train_crossencoder(
             epoch,
             len(items),
             int(pairs.lengths.sum()),
-            lambda: files.batch_ids(asked, passages),
+            lambda: files.texts.batch_ids(asked, passages),
             len(examples),
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int
 
 from condenser.data.batches import negative_window, positive_index
-from condenser.data.records import read_doc_ids, read_examples, read_queries
+from condenser.data.records import read_examples
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import TokenShards
 
@@ -114,20 +114,6 @@ class TrainingFiles:
         doc_rows = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
         examples = read_example_rows(self.examples, query_rows=query_rows, doc_rows=doc_rows)
         return texts.passages, texts.queries, examples
-
-    def batch_ids(
-        self, query_rows: Int[np.ndarray, " query"], passage_rows: Int[np.ndarray, " passage"]
-    ) -> dict[str, list[str]]:
-        """The ids of a batch, in its order.
-
-        They are read from the files again: a training keeps row numbers, not ids.
-        """
-        query_ids = [query.query_id for query in read_queries(self.texts.queries)]
-        passage_ids = read_doc_ids(self.texts.doc_ids)
-        return {
-            "queries": [query_ids[row] for row in query_rows.tolist()],
-            "passages": [passage_ids[row] for row in passage_rows.tolist()],
-        }
 
 
 def count_examples(examples: ExampleRows, passages_per_query: int) -> dict[str, int]:

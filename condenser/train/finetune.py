@@ -1,7 +1,8 @@
-"""Fine-tuning: training a bi-encoder to tell the positives of a query from negatives."""
+"""Training a bi-encoder: to tell the positives of a query from negatives, or to score as a teacher does."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from torch import Tensor
 from condenser.blocks import FineTuning
 from condenser.data.batches import length_chunks, pack_texts, row_windows
 from condenser.data.randomness import stream_key
+from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.loss.contrastive import in_batch_loss
+from condenser.loss.listwise import listwise_kl
+from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
@@ -24,6 +28,8 @@ from condenser.train.examples import TrainingFiles, count_examples, draw_passage
 from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
+from condenser.train.pretrain import mix_in
+from condenser.train.teacher import TaughtFiles
 
 _ROLES: dict[str, Role] = {"queries": "query", "passages": "passage"}  # of groups of texts
 
@@ -45,9 +51,91 @@ def train_retriever(
         keep_graphs: keep the graphs of the whole batch in memory; False computes each chunk twice
             instead. A training switches to that by itself when memory is full.
     """
+    passages, queries, examples = files.read()
+    passages_per_query = run.settings.passages_per_query
+
+    def draw(items: np.ndarray, epoch: int) -> np.ndarray:
+        return draw_passages(
+            examples, items, passages_per_query=passages_per_query, seed=run.seed, epoch=epoch
+        )
+
+    totals = _train(
+        files.texts,
+        (passages, queries),
+        examples.queries,
+        draw,
+        lambda items, scale: partial(in_batch_loss, scale=scale),
+        initial,
+        output,
+        run,
+        keep_graphs=keep_graphs,
+    )
+    return {**count_examples(examples, passages_per_query), **totals}
+
+
+def distil_retriever(
+    files: TaughtFiles, initial: Path, output: Path, run: Run[FineTuning], *, keep_graphs: bool = True
+) -> dict[str, int]:
+    """Train a bi-encoder from the Hugging Face folder `initial` to score as a teacher does; gives counts.
+
+    An item is a query with the first `passages_per_query` hits of the teacher (`condenser.train.teacher`);
+    the loss is `condenser.loss.listwise.listwise_kl`. `scale` of the recipe is the inverse of the student's
+    temperature; the rest is read as by `train_retriever`.
+    """
+    passages, queries, taught = files.read(passages_per_query=run.settings.passages_per_query)
+
+    def loss(items: np.ndarray, scale: float) -> Callable[..., Tensor]:
+        teacher_scores = torch.from_numpy(taught.scores[items])
+
+        def of_batch(queries: Tensor, passages: Tensor) -> Tensor:
+            of_query = at_least_float32(passages).view(*teacher_scores.shape, -1)
+            with torch.autocast(queries.device.type, enabled=False):
+                scores = torch.einsum("qd,qpd->qp", at_least_float32(queries), of_query) * scale
+            return listwise_kl(scores, teacher_scores.to(scores), temperature=files.temperature)
+
+        return of_batch
+
+    totals = _train(
+        files.texts,
+        (passages, queries),
+        taught.queries,
+        lambda items, epoch: taught.passages[items].ravel(),
+        loss,
+        initial,
+        output,
+        run,
+        keep_graphs=keep_graphs,
+        initial_share=files.initial_share,
+    )
+    return {**taught.counts, **totals}
+
+
+def _train(
+    texts: TextFiles,
+    shards: tuple[TokenShards, TokenShards],
+    queries: np.ndarray,
+    draw: Callable[[np.ndarray, int], np.ndarray],
+    loss: Callable[[np.ndarray, float], Callable[..., Tensor]],
+    initial: Path,
+    output: Path,
+    run: Run[FineTuning],
+    *,
+    keep_graphs: bool,
+    initial_share: float = 0.0,
+) -> dict[str, int]:
+    """Train a bi-encoder on queries with passages; gives the sums over the log.
+
+    Args:
+        shards: of the passages and of the queries.
+        queries: int [item], the row of each item's query.
+        draw: the passages of some items in an epoch, int [item x passages_per_query], by row.
+        loss: of some items and the scale of similarities, the loss of their vectors: `queries` [query, dim]
+            and `passages` [passage, dim], float32.
+        initial_share: of the weights of `initial` in the encoder that is written (`mix_in`).
+    """
     settings, seed, processes = run.settings, run.seed, run.processes
     tokenizer = Tokenizer(initial)
-    passages_shards, queries_shards, examples = files.read()
+    passages_shards, queries_shards = shards
     model: Retriever | UntiedEncoders
     model = (Retriever if settings.tied else UntiedEncoders).load(initial, dropout=None)
     encoders = {
@@ -60,6 +148,7 @@ def train_retriever(
         )
         for group, role in _ROLES.items()
     }
+    start = {name: weight.clone() for name, weight in model.named_parameters()} if initial_share else {}
     model.to(processes.device).train()
     memory = StepMemory(model, keeps_graphs=keep_graphs)
 
@@ -80,11 +169,8 @@ def train_retriever(
         return chunks, int(lengths.sum()) + (len(prompt) + 2) * len(lengths)
 
     def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:
-        epoch, items = run.items_of(step, len(examples), stream="retriever")
-        asked = examples.queries[items].astype(np.int64)
-        passages = draw_passages(
-            examples, items, passages_per_query=settings.passages_per_query, seed=seed, epoch=epoch
-        )
+        epoch, items = run.items_of(step, len(queries), stream="retriever")
+        asked, passages = queries[items].astype(np.int64), draw(items, epoch)
         query_chunks, num_query_tokens = chunks_of("queries", queries_shards, asked, step=step)
         passage_chunks, num_passage_tokens = chunks_of("passages", passages_shards, passages, step=step)
         num_rows = {"queries": len(asked), "passages": len(passages)}
@@ -93,20 +179,21 @@ def train_retriever(
             epoch,
             len(items),
             num_query_tokens + num_passage_tokens,
-            lambda: files.batch_ids(asked, passages),
-            len(examples),
+            lambda: texts.batch_ids(asked, passages),
+            len(queries),
         )
 
     def encode(chunk: Chunk[Rows]) -> Tensor:
         with autocast(processes.device, run.precision):
             return encoders[chunk.group](chunk.inputs.to(processes.device))
 
-    def backward(texts: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
+    def backward(batch: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
+        _, items = run.items_of(step, len(queries), stream="retriever")
         losses = contrastive_backward(
-            texts.chunks,
+            batch.chunks,
             encode,
-            partial(in_batch_loss, scale=settings.scale or encoders["queries"].vector.scale),
-            num_rows=texts.num_rows,
+            loss(items, settings.scale or encoders["queries"].vector.scale),
+            num_rows=batch.num_rows,
             dim=encoders["queries"].dim,
             memory=memory,
             processes=processes,
@@ -114,7 +201,11 @@ def train_retriever(
         )
         return {"loss": losses["contrastive"]}
 
-    num_steps = run.num_steps(len(examples), title="fine-tuning")
+    def save(folder: Path) -> None:
+        if initial_share:
+            mix_in(model, start, share=initial_share)
+        model.save(folder, initial)
+
+    num_steps = run.num_steps(len(queries), title="fine-tuning")
     train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
-    totals = run.finish(output, lambda folder: model.save(folder, initial))
-    return {**count_examples(examples, settings.passages_per_query), **totals}
+    return run.finish(output, save)

@@ -36,7 +36,7 @@ from condenser import kinds
 from condenser.data.records import read_queries
 from condenser.shards import shard_files
 
-PROGRAMS = ["pretrain", "train"]
+PROGRAMS = ["pretrain", "train", "distil"]
 COMPUTE = {"threads": 1, "device": "cpu", "precision": "fp32"}
 Start = Callable[..., Program]
 LOOP = {"checkpoint_every_s": 3600, "checkpoints_kept": 2, "bad_loss_patience": 0}

@@ -38,7 +38,7 @@ ONE_CELL = {  # of four, and of nine
 
 # Keys of config.yaml with its defaults, first match first -> the jobs that use the key by themselves, where
 # {name} is the key's second part.
-COMPUTED = {"pretrain *", "train *", "encode *", "encode_queries *", "rerank *", "late *"}
+COMPUTED = {"pretrain *", "train *", "distil *", "encode *", "encode_queries *", "rerank *", "late *"}
 SENTENCES = {"train_sentences *", "similarities *"}
 ROUND_1 = {"figure * attention_entropy", "figure * loss_curve"}
 USED_BY: dict[str, set[str]] = {
@@ -65,9 +65,10 @@ USED_BY: dict[str, set[str]] = {
     "sources.pydoc.*": {"collect msmarco"},
     "sources.pydoc_documents.*": set(),  # no data set of the default
     "recipes.dpr.*": set(),  # of data sets for question answering
-    "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *"},  # the untied system has its own
+    "recipes.marco.tied": {"train * *-round? *", "train * rerank-* *", "distil *"},  # untied has its own
     "recipes.marco.lengths.query": {
         "train *",
+        "distil *",
         "encode_queries *",
         "rerank *",
         "late *",
@@ -75,19 +76,38 @@ USED_BY: dict[str, set[str]] = {
         "audit *",
     },
     "recipes.marco.lengths.passage": {
-        *("train *", "encode *", "attention_entropy *", "rerank *", "late *", "export *", "audit *"),
+        *(
+            "train *",
+            "distil *",
+            "encode *",
+            "attention_entropy *",
+            "rerank *",
+            "late *",
+            "export *",
+            "audit *",
+        ),
     },
     "recipes.marco.negatives.margin": {"examples * *-round? *"},  # of runs of fine-tuned systems
     "recipes.marco.negatives.*": {"examples *"},
-    "recipes.marco.depth.train": {"bm25_run * train", "search * train *", "merge * train"},
+    "recipes.marco.depth.train": {
+        *(f"{rule} * {split}" for split in ("train", "practice") for rule in ("bm25_run", "merge")),
+        *("search * train *", "search * practice *"),
+    },
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
     "recipes.marco.epochs_by_size": {"train * n250-*"},
-    "recipes.marco.*": {"train *"},
+    "recipes.marco.batch_size": {"train *"},  # distil has its own of these five
+    "recipes.marco.passages_per_query": {"train *"},
+    "recipes.marco.learning_rate": {"train *"},
+    "recipes.marco.epochs": {"train *"},
+    "recipes.marco.updates*": {"train *"},
+    "recipes.marco.*": {"train *", "distil *"},
     "models.backbone.*": {"checkpoint *"},
     "models.*": {"pretrain * {name}"},
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
-    "extract*": set(),  # asked for by no table: test_extracted_queries
+    "extraction.*": {"extracted *"},
+    "extracted.practice.*": {"extracted *"},
+    "extracted.*": set(),  # asked for by no table: test_extracted_queries
     "systems.condenser-untied.label": set(),
     "systems.condenser-ct-*.label": set(),
     "systems.backbone-round2*.label": set(),
@@ -103,6 +123,7 @@ USED_BY: dict[str, set[str]] = {
     },
     "systems.mlm-zeroshot.label": {"table * adapt"},
     "systems.late.label": {"table * adapt"},
+    "systems.distilled.label": {"table * adapt"},
     "systems.hybrid.label": {"table * adapt"},
     "systems.*-zeroshot.label": {"table * adapt", "figure * attention_entropy"},
     "systems.rerank-*.label": {"table * table3"},
@@ -117,6 +138,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.*-zeroshot.recipe": {"encode_queries * {name} *"},
     "systems.rerank-ensemble.of": {"ensemble *"},
     "systems.late.*": {"late *"},
+    "systems.distilled.*": {"distil *"},
     "systems.hybrid.*": {"fusion *"},
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
@@ -136,7 +158,6 @@ USED_BY: dict[str, set[str]] = {
     "significance.permutations": {"table *", "compare *", "figure *"},
     "significance.*": {"table *", "compare *", "figure *", "export *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
-    "tables.adapt.seeds": set(),
     "tables.low_data.by_dataset.stsb.*": {"table stsb low_data"},
     "tables.*.by_dataset.*": set(),  # of other data sets
     "tables.*.optional": set(),  # the configuration has none of them
@@ -180,6 +201,9 @@ VALUES: dict[str, Any] = {
     "systems.late.recipe": {"lengths": {"query": 24}},
     "systems.*.recipe": {"learning_rate": 1.0e-3},
     "systems.late.initial": "condenser",
+    "systems.distilled.initial": "condenser",
+    "systems.distilled.distillation.teacher": "late",
+    "systems.distilled.distillation.queries": "held-titles",
     "systems.hybrid.method": "rrf",
     "systems.hybrid.weights": [1, 2, 1],
     "systems.backbone-*.initial": "condenser",
@@ -235,7 +259,8 @@ NOT_ALONE = [
     "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
     "datasets.nli.*", "datasets.*.other_eval_splits", "tables.*.by_dataset.stsb.measures",
     "tables.*.by_dataset.wikisection.*", "systems.*-zeroshot.first_on",
-    "systems.*.train", "systems.*-zeroshot.negatives",
+    "systems.*.train", "systems.*-zeroshot.negatives", "systems.distilled.negatives",
+    "systems.*.distillation",
     "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),

@@ -30,7 +30,7 @@ def test_rows_without_fine_tuning_need_no_train_query(graph: Graph) -> None:
     assert not rules(set(jobs)) & {"train", "examples", "subset"}
     files = {file for job in jobs for file in [*graph.inputs(job), *graph.outputs(job)]}
     assert not [file for file in files if ".train" in file]
-    assert sum(job.startswith("metrics ") for job in jobs) == 8
+    assert sum(job.startswith("metrics ") for job in jobs) == 9
 
 
 @pytest.mark.parametrize("dataset", ["texts", "hub"])
@@ -41,7 +41,10 @@ def test_without_queries_a_table_makes_the_models_of_its_rows_and_the_index(
     made = {job.split()[2] for job in jobs if job.startswith(("pretrain ", "checkpoint "))}
     assert made == {"backbone", "mlm", "ict", "condenser", "cocondenser"}
     assert rules(set(jobs)) == {
-        *("collect", "checkpoint", "tokens", "lengths", "pretrain", "bm25_index", "table")
+        *("collect", "checkpoint", "tokens", "lengths", "pretrain", "bm25_index", "table"),
+        # the distilled row learns from a ranking of queries that are made from the texts
+        *("extracted", "query_tokens", "bm25_run", "encode", "encode_queries", "search", "merge"),
+        *("late", "fusion", "distil"),
     }
     lineage = graph.spec(f"table {dataset} adapt")["lineage"]
     assert {"pretrain mlm", "pretrain cocondenser", "bm25_index index"} <= set(lineage)

@@ -55,7 +55,7 @@ class Data:
     def queries(self, job: Job, split: str | None = None) -> Texts:
         """The judged queries of a job's split, else of its train split, and of these its variant's."""
         dataset = job.wildcards["dataset"]
-        train = self._collects[dataset].config.dataset.train_split
+        train = getattr(self._collects[dataset].config.dataset, "train_split", None)
         split = split or job.wildcards.get("split", train)
         texts, (number, _) = self._texts(dataset, split), parse_variant(job.wildcards.get("variant", ""))
         if number is not None and split == train:
@@ -156,5 +156,5 @@ def checkpoint_shape(model: Any, tables: Tables) -> Shape:
 
 def _models_above(job: Job) -> list[Job]:
     """The jobs that make the models which a job starts from: among its inputs, else among theirs."""
-    made = [need for need in job.needs if need.rule in ("train", "pretrain", "checkpoint")]
+    made = [need for need in job.needs if need.rule in ("train", "distil", "pretrain", "checkpoint")]
     return made or [model for need in job.needs for model in _models_above(need)]

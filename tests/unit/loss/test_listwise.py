@@ -1,4 +1,4 @@
-"""The loss of a reranker against a slow version of its equation."""
+"""Losses over the passages of a query, against slow versions of their equations and PyTorch's."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 
 import pytest
 import torch
+from scipy.stats import zscore
 
-from condenser.loss.listwise import localised_contrastive_loss
+from condenser.loss.listwise import listwise_kl, localised_contrastive_loss
 
 
 def test_loss_and_gradient_are_those_of_a_softmax_over_each_querys_own_passages() -> None:
@@ -47,3 +48,35 @@ def test_scores_are_compared_in_float32_also_under_autocast() -> None:
     outside = localised_contrastive_loss(scores, passages_per_query=4)
     exact = localised_contrastive_loss(scores.float(), passages_per_query=4)
     assert torch.equal(inside, exact) and torch.equal(outside, exact)
+
+
+def test_a_divergence_worked_by_hand() -> None:
+    """Standard scores of (3, 1): (1, -1); over 2: (0.5, -0.5); the student says 1/2 and 1/2."""
+    first = math.exp(0.5) / (math.exp(0.5) + math.exp(-0.5))
+    expected = first * math.log(2 * first) + (1 - first) * math.log(2 * (1 - first))
+    ours = listwise_kl(torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]), temperature=2.0)
+    assert ours.item() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0])
+def test_the_divergence_is_that_of_pytorch_from_standard_scores(temperature: float) -> None:
+    random = torch.Generator().manual_seed(3)
+    student = torch.randn(5, 8, dtype=torch.float64, generator=random, requires_grad=True)
+    teacher = 7 + 3 * torch.randn(5, 8, dtype=torch.float64, generator=random)
+    standard = torch.from_numpy(zscore(teacher.numpy(), axis=1)) / temperature
+    theirs = torch.nn.KLDivLoss(reduction="batchmean", log_target=True)(
+        torch.log_softmax(student, dim=1), torch.log_softmax(standard, dim=1)
+    )
+    ours = listwise_kl(student, teacher, temperature=temperature)
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-12)
+    (gradient,) = torch.autograd.grad(ours, student)
+    expected = (torch.softmax(student, dim=1) - torch.softmax(standard, dim=1)) / 5
+    torch.testing.assert_close(gradient, expected.detach(), rtol=1e-10, atol=1e-14)
+
+
+def test_a_teacher_of_another_scale_teaches_the_same_and_one_of_equal_scores_an_even_spread() -> None:
+    student, teacher = torch.tensor([[0.3, 2.0, -1.0]]), torch.tensor([[0.9, 0.5, 0.1]])
+    ours = listwise_kl(student, teacher, temperature=1.0)
+    torch.testing.assert_close(listwise_kl(student, 50 * teacher - 8, temperature=1.0), ours)
+    assert listwise_kl(torch.zeros(1, 3), torch.full((1, 3), 4.0), temperature=1.0).item() == 0.0
+    assert listwise_kl(student, torch.full((1, 3), 4.0), temperature=1.0).item() > 0.1
