@@ -2,6 +2,7 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 from condenser import experiment
 from condenser.config.positions import check_longest_row, layers_and_positions
@@ -98,6 +99,32 @@ def runs_of(wildcards, key):
         run_file(wildcards.dataset, system, wildcards.variant, wildcards.split)
         for system in getattr(config.systems[wildcards.system], key)
     ]
+
+
+def candidates_of(wildcards):
+    """The weights of the candidates that a model is chosen from, in order."""
+    dataset, asked = wildcards.dataset, f"seed{config.seed}"
+    return [
+        encoder_file(dataset, system, experiment.ranking_variant(config, system, asked))
+        for system in config.models[wildcards.model].of
+    ]
+
+
+def rankings_to_choose_by(wildcards):
+    """For one set of queries after another: its queries, and the candidates' runs."""
+    entry, dataset = config.models[wildcards.model], wildcards.dataset
+    asked = f"seed{config.seed}"
+    return {
+        "queries": [
+            queries_of(SimpleNamespace(dataset=dataset, split=split))
+            for split in entry.queries
+        ],
+        "runs": [
+            run_file(dataset, system, asked, split)
+            for split in entry.queries
+            for system in entry.of
+        ],
+    }
 
 
 def initial_of(wildcards):

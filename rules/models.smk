@@ -33,7 +33,8 @@ rule checkpoint:
 
 
 FOR_EACH_SEED = [name for name in config.models if experiment.is_seeded(config, name)]
-ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED)
+CHOSEN = [name for name in config.models if experiment.is_chosen(config, name)]
+ONCE = set(config.models) - set(CHECKPOINTS) - set(FOR_EACH_SEED) - set(CHOSEN)
 
 
 # Needs: token shards and the model to start from. One rule for all objectives; a model that is pre-trained
@@ -72,6 +73,37 @@ rule pretrain:
             ],
             options=vars(config.safety),
             processes=True,
+        ),
+    shell:
+        RUN
+
+
+# Needs: runs of the candidates for queries that are made from passages. Makes: a copy of the best candidate,
+# and what speaks for it as a table and a picture.
+rule best_of:
+    input:
+        unpack(rankings_to_choose_by),
+        models=candidates_of,
+    output:
+        model="results/{dataset}/models/{model}/model.safetensors",
+        tokenizer="results/{dataset}/models/{model}/tokenizer.json",
+        table="results/{dataset}/models/{model}.tsv",
+        picture="results/{dataset}/models/{model}.svg",
+        manifest="results/{dataset}/models/{model}.manifest.json",
+    log:
+        "results/{dataset}/logs/best_of.{model}.log",
+    wildcard_constraints:
+        model=names(CHOSEN),
+    conda:
+        "../envs/figures.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(60),
+    params:
+        job=job(
+            "best_of",
+            settings=["model", "significance", "dataset.split"],
+            packages=["matplotlib", "numpy", "pandas", "scipy"],
         ),
     shell:
         RUN

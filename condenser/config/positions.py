@@ -51,8 +51,9 @@ def check_rows_fit(config: Config) -> None:
                     objective.check(settings, num_layers=num_layers)
                 except ValueError as error:
                     raise ValueError(f"models.{model}.{error}") from None
-            key, tokens = objective.longest_row(settings)
-            rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
+            if not experiment.is_chosen(config, model):
+                key, tokens = objective.longest_row(settings)
+                rows[f"models.{model}.{key}"] = tokens + _NUM_SPECIALS
         longest = max(rows, key=lambda key: rows[key], default=None)
         if longest is None:
             continue

@@ -124,6 +124,8 @@ def check_models(config: Config) -> None:
                 f"{key}.seed: expected a whole number, got {experiment.EACH}. "
                 "A checkpoint is one for all seeds."
             )
+        if experiment.is_chosen(config, name):
+            _check_candidates(key, name, config)
     for name in models:
         _refuse_cycles(
             f"models.{name}.initial", name, lambda one: filter(None, [getattr(models[one], "initial", None)])
@@ -138,6 +140,33 @@ def check_models(config: Config) -> None:
                     f"models.{checkpoint}.corpus: expected {used!r}, the corpus of {model}, got {learnt!r}: "
                     "a vocabulary is learnt from one corpus and serves a whole chain of models."
                 )
+
+
+def _check_candidates(key: str, name: str, config: Config) -> None:
+    """Refuse candidates and a reference of which no model could be chosen."""
+    model, systems = config.models[name], config.systems
+    for number, candidate in enumerate(model.of):
+        check_name(f"{key}.of", candidate, systems)
+        system = systems[candidate]
+        is_start = system.kind == "biencoder" and not system.train and system.initial == model.initial
+        if system.kind != "biencoder" or (number == 0 and not is_start):
+            wanted = "bi-encoders" if number else f"{model.initial} without fine-tuning as the first"
+            raise ValueError(f"{key}.of: expected {wanted}, got {candidate}. Name another system.")
+        if (found := experiment.root(config, system.initial)) != experiment.root(config, name):
+            raise ValueError(
+                f"{key}.of: expected models of one checkpoint, got {candidate}, which has {found}."
+            )
+    for queries in model.queries:
+        check_name(f"{key}.queries", queries, config.extracted)
+    _check_measures(f"{key}.measure", [model.measure], task=None)
+    if _measure(f"{key}.measure", model.measure).needs_answers:
+        raise ValueError(f"{key}.measure: expected one that needs no answers, got {model.measure}.")
+    for key_of, value in (("corpus", experiment.OWN), ("seed", None)):
+        if getattr(model, key_of) != value:
+            raise ValueError(
+                f"{key}.{key_of}: expected none, a model is chosen for each data set, of candidates that "
+                f"have seeds of their own, got {getattr(model, key_of)}. Leave the key out."
+            )
 
 
 def check_systems(config: Config) -> None:
@@ -173,6 +202,15 @@ def check_systems(config: Config) -> None:
                 _check_recipe(f"{key}.recipe", checked_block(wanted, changed, key=f"{key}.recipe"), config)
     for name in systems:
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
+    for name in config.models:
+        behind = experiment.systems_behind(config, experiment.choosers(config, name))
+        for other in sorted(behind):
+            initial = getattr(systems[other], "initial", None)
+            if initial and name in experiment.chain(config, initial):
+                raise ValueError(
+                    f"models.{name}.of: expected candidates that do not start from {name} itself, "
+                    f"got {other}."
+                )
     for name, system in systems.items():
         if check := getattr(kinds.load(SYSTEMS, system.kind), "check", None):
             try:

@@ -70,17 +70,25 @@ def root(config: Config, model: str) -> str:
 def home(config: Config, model: str, dataset: str) -> str:
     """The data set in whose results a model lies when it is used for `dataset`: the model's corpus.
 
-    The corpus `collection` is the data set that `dataset` names as its `documents`, else `dataset` itself.
+    The corpus `collection` is the data set that `dataset` names as its `documents`, else `dataset` itself. A
+    model that is chosen lies with the data set that it is chosen for.
     """
     corpus = config.models[model].corpus
     if corpus != OWN:
         return corpus
+    if is_chosen(config, model):
+        return dataset
     return getattr(config.datasets[dataset], "documents", None) or dataset
 
 
 def is_seeded(config: Config, model: str) -> bool:
     """Whether a model is pre-trained once for every seed of a table."""
     return config.models[model].seed == EACH
+
+
+def is_chosen(config: Config, model: str) -> bool:
+    """Whether a model is a copy of the best of several candidates."""
+    return config.models[model].objective == "best_of"
 
 
 def model_name(config: Config, model: str, seed: int | None) -> str:
@@ -189,20 +197,36 @@ def systems_of_kind(config: Config, kind: str) -> list[str]:
 
 
 def systems_of_tables(config: Config) -> set[str]:
-    """The systems in the rows of all tables, and those that they read from."""
+    """The systems in the rows of all tables, and those behind them."""
+    return systems_behind(
+        config,
+        [
+            row
+            for table in config.tables.values()
+            for rows in (table.rows, *(entry.get("rows", []) for entry in table.by_dataset.values()))
+            for row in rows
+        ],
+    )
+
+
+def systems_behind(config: Config, systems: Iterable[str]) -> set[str]:
+    """Some systems, those that they read from, and those that their models are chosen by."""
     found: set[str] = set()
-    waiting = [
-        row
-        for table in config.tables.values()
-        for rows in (table.rows, *(entry.get("rows", []) for entry in table.by_dataset.values()))
-        for row in rows
-    ]
+    waiting = list(systems)
     while waiting:
         name = waiting.pop()
         if name not in found:
             found.add(name)
             waiting.extend(systems_of(config, name))
+            initial = getattr(config.systems[name], "initial", None)
+            for model in chain(config, initial) if initial else []:
+                waiting.extend(choosers(config, model))
     return found
+
+
+def choosers(config: Config, model: str) -> list[str]:
+    """The systems whose rankings choose a model, its candidates; none of a model that is not chosen."""
+    return list(config.models[model].of) if is_chosen(config, model) else []
 
 
 def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -> str:

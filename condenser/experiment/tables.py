@@ -13,6 +13,7 @@ from condenser.experiment import (
     chain,
     fits,
     has_sizes,
+    is_chosen,
     is_measured,
     is_seeded,
     is_trained,
@@ -141,6 +142,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
             made: list[dict[str, Any]] = [
                 {"model": model, "seed": seed if is_seeded(config, model) else None}
                 for model in reversed(chain(config, system.initial)[:-1])
+                if not is_chosen(config, model)
             ]
             if is_trained(config, row["system"]):
                 made.append({"system": row["system"], "variant": name})

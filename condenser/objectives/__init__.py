@@ -1,7 +1,7 @@
 """Objectives: the ways in which a model comes about.
 
 An objective NAME is the module `condenser.objectives.NAME`, found by its file name. `checkpoint` reads a
-model that exists; every other objective trains one, and holds:
+model that exists, `best_of` copies one of several; every other objective trains one, and holds:
 
 - `Settings`: a pydantic class of its keys, made from `condenser.settings.Pretraining`;
 - `training(initial, shards, tokenizer, settings, *, seed) -> Training`: the model and its losses as plain

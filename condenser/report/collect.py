@@ -207,7 +207,7 @@ class Report:
             if (result := self._maker.get(file)) and "model" in result.wildcards
         ]
         family = re.sub(r"-seed\d+$", "", own[0].wildcards["model"]) if own else "start"
-        is_pretrained = any(result.rule == "pretrain" for result in own)
+        is_pretrained = any(result.rule in ("pretrain", "best_of") for result in own)
         if makers[0].rule not in trained:
             return int(is_pretrained), family if is_pretrained else "start"
         is_mined = "train" in self._rules_behind(makers[:1])

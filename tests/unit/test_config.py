@@ -257,10 +257,10 @@ TABLE = "tables.table2"
         # kinds
         ("datasets.mine", {"source": "bier"}, "datasets.mine.source: expected one of beir, "),
         ("datasets.mine", {"path": "x"}, "datasets.mine.source: missing. It names the kind: beir, "),
-        ("models.mine", {"objective": "bert"}, "models.mine.objective: expected one of checkpoint, "),
+        ("models.mine", {"objective": "bert"}, "models.mine.objective: expected one of best_of, "),
         ("systems.mine", {"kind": "tf-idf"}, "systems.mine.kind: expected one of biencoder, bm25"),
         ("sources.bier", {}, "sources.bier: expected one of beir, "),
-        ("objectives.bert", {}, "objectives.bert: expected one of checkpoint, "),
+        ("objectives.bert", {}, "objectives.bert: expected one of best_of, checkpoint, "),
         # data sets
         ("datasets.mine", {"source": "beir"}, "datasets.mine.path: missing"),
         ("datasets.mine", {"source": "beir", "path": "/no/such"}, "datasets.mine.path: expected a folder"),

@@ -92,6 +92,7 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.depth.train": {
         *(f"{rule} * {split}" for split in ("train", "practice") for rule in ("bm25_run", "merge")),
         *("search * train *", "search * practice *"),
+        *("search * held-* *", "merge * held-*"),
     },
     "recipes.marco.depth.eval": {"bm25_run * dev", "search * dev *", "merge * dev"},
     "recipes.marco.epochs_by_size": {"train * n250-*"},
@@ -102,12 +103,16 @@ USED_BY: dict[str, set[str]] = {
     "recipes.marco.updates*": {"train *"},
     "recipes.marco.*": {"train *", "distil *"},
     "models.backbone.*": {"checkpoint *"},
+    "models.adapted.*": {"best_of *"},
     "models.*": {"pretrain * {name}"},
+    "objectives.best_of.*": {"best_of *"},
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt"},  # table and compare
     "extraction.*": {"extracted *"},
-    "extracted.practice.*": {"extracted *"},
+    "extracted.practice.*": {"extracted * practice"},
+    "extracted.held-*": {"extracted * {name}"},
     "extracted.*": set(),  # asked for by no table: test_extracted_queries
+    "systems.adapted-zeroshot.label": {"table * adapt"},
     "systems.condenser-untied.label": set(),
     "systems.condenser-ct-*.label": set(),
     "systems.backbone-round2*.label": set(),
@@ -154,9 +159,9 @@ USED_BY: dict[str, set[str]] = {
     "audit.*": {"audit *"},
     "notes.*": {"table *", "export *"},
     "report.*": {"report *"},
-    "significance.power": {"table *", "compare *", "figure *"},
-    "significance.permutations": {"table *", "compare *", "figure *"},
-    "significance.*": {"table *", "compare *", "figure *", "export *"},
+    "significance.power": {"table *", "compare *", "figure *", "best_of *"},
+    "significance.permutations": {"table *", "compare *", "figure *", "best_of *"},
+    "significance.*": {"table *", "compare *", "figure *", "best_of *", "export *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.low_data.by_dataset.stsb.*": {"table stsb low_data"},
     "tables.*.by_dataset.*": set(),  # of other data sets
@@ -188,6 +193,10 @@ VALUES: dict[str, Any] = {
     "datasets.*.queries": {"log": "tests/data/tiny/queries.jsonl"},
     "datasets.msmarco.split": {"words": 60, "stride": 30},
     "*.held_out": "rest",
+    "models.adapted.of": ["backbone-zeroshot", "ict-zeroshot"],
+    "*.best_of.queries": ["held-titles"],
+    "models.adapted.queries": ["held-titles"],
+    "*.measure": "nDCG@10",
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,
     "models.cocondenser.initial": "backbone",
@@ -261,6 +270,8 @@ NOT_ALONE = [
     "tables.*.by_dataset.wikisection.*", "systems.*-zeroshot.first_on",
     "systems.*.train", "systems.*-zeroshot.negatives", "systems.distilled.negatives",
     "systems.*.distillation",
+    "systems.backbone-zeroshot.initial",
+    *(f"models.adapted.{key}" for key in ("initial", "corpus", "seed")),
     "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),

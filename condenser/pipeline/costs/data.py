@@ -156,5 +156,6 @@ def checkpoint_shape(model: Any, tables: Tables) -> Shape:
 
 def _models_above(job: Job) -> list[Job]:
     """The jobs that make the models which a job starts from: among its inputs, else among theirs."""
-    made = [need for need in job.needs if need.rule in ("train", "distil", "pretrain", "checkpoint")]
+    rules = ("train", "distil", "pretrain", "best_of", "checkpoint")
+    made = [need for need in job.needs if need.rule in rules]
     return made or [model for need in job.needs for model in _models_above(need)]

@@ -1,0 +1,36 @@
+"""The best of several models on a collection without judgements: a copy of one of them; it trains nothing.
+
+The candidates are bi-encoders. They are compared on queries that are made from passages, by how early they
+rank the passage that a query is made from. The first candidate is the start; another one is taken only where
+its gain over the start is shown. The computation is `condenser.evaluate.gate`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from condenser.settings import Count, Model, Name, NotNegative
+
+
+class Settings(Model):
+    """The candidates, and what they are compared by.
+
+    `of` names bi-encoders, the first of them `initial` as it is. `queries` names sets that are made from the
+    collection (`extracted`); one of fewer than `least_queries` is left out. A gain in `measure` of less than
+    `least_gain` does not count.
+    """
+
+    initial: Name
+    of: Annotated[list[Name], Field(min_length=2)]
+    queries: Annotated[list[Name], Field(min_length=1)]
+    least_queries: Count
+    least_gain: NotNegative
+    measure: str
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What comparing takes (`condenser.pipeline.costs.rules`): reading runs, and a copy of the weights."""
+    read = sum(data.run(need)["hits"] for need in job.needs if hasattr(need.config, "depth"))
+    return {"read_hits": read, "bytes_on_disk": 4 * data.shape(job).num_weights}
