@@ -38,6 +38,7 @@ rule export:
             settings=[
                 "dataset.split",
                 "system",
+                "hybrid",
                 "recipe.lengths",
                 "encode",
                 "compute.threads",

@@ -226,12 +226,19 @@ def start_of_sentences(wildcards):
 
 
 def evaluation_files(wildcards):
-    """Queries and metrics of the evaluation split; none where no query is judged."""
+    """Queries, their vectors, judgements and metrics of the evaluation split; none where no query is judged."""
     if not experiment.is_measured(config, wildcards.dataset):
-        return {"queries": [], "metrics": []}
+        return dict.fromkeys(("queries", "qrels", "query_embeddings", "metrics"), [])
     split = split_of(wildcards.dataset, "eval_split")
     return {
         "queries": f"results/{wildcards.dataset}/data/queries.{split}.jsonl",
+        "qrels": f"results/{wildcards.dataset}/data/qrels.{split}.tsv",
+        "query_embeddings": system_file(
+            wildcards.dataset,
+            wildcards.system,
+            wildcards.variant,
+            f"embeddings/queries.{split}.npy",
+        ),
         "metrics": system_file(
             wildcards.dataset,
             wildcards.system,

@@ -7,10 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from condenser.data.records import ScoredDoc, read_run
 from condenser.files import sha256_file
 
 TARGET = "results/tiny/table2.tsv"
@@ -79,6 +83,43 @@ def rules_to_run(folder: Path, *arguments: str, **options: Any) -> set[str]:
 def started_rules(said: str) -> set[str]:
     """The rules whose jobs a run (rules/progress.smk) or a dry run announced."""
     return set(re.findall(r"^(?:(?:local)?rule|[\d:]+ started) (\w+)", said, flags=re.MULTILINE))
+
+
+def copied(checkout: Path, folder: Path) -> Path:
+    """A copy of a checkout with its results, elsewhere and with new times of change."""
+    return shutil.copytree(checkout, folder, symlinks=True, copy_function=shutil.copyfile)
+
+
+def hits_by_query(run: Path) -> dict[str, list[ScoredDoc]]:
+    """The hits of each query of a run, in its order."""
+    return {query_id: list(hits) for query_id, hits in groupby(read_run(run), key=attrgetter("query_id"))}
+
+
+def scores_by_query(run: Path) -> dict[str, dict[str, float]]:
+    """The score of each hit of each query of a run, by doc_id in the order of the run."""
+    found = hits_by_query(run).items()
+    return {query_id: {hit.doc_id: hit.score for hit in hits} for query_id, hits in found}
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The server of a checkout's results, as `make serve` starts it, and the address that it prints."""
+    program = [sys.executable, "workflow_scripts/ask.py", "--known", ".snakemake/known.json"]
+    with subprocess.Popen(
+        [*program, "--serve", "--port=0"],
+        cwd=folder,
+        env={**environment(), "PYTHONPATH": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", process.stdout.readline())
+            assert address, process.stderr and process.stderr.read()
+            yield process, address[0]
+        finally:
+            process.kill()
 
 
 def digests(folder: Path) -> dict[str, str]:

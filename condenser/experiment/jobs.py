@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import asdict
+from typing import Any
 
 from condenser import kinds
 from condenser.blocks import Config
@@ -28,7 +29,7 @@ from condenser.experiment.tables import (
     table_notes,
     table_rows,
 )
-from condenser.settings import BlockType, Settings, partly
+from condenser.settings import BlockType, Settings, partly, plain
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -67,6 +68,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if "split" not in wildcards:
             hidden.update(getattr(kinds.load(SYSTEMS, system.kind), "OF_RUNS", ()))
         seen.system = _without(system, hidden)
+        if "dataset" in wildcards and "split" not in wildcards:
+            seen.hybrid = hybrid_of(config, wildcards["dataset"], wildcards["system"])
     if extracted := config.extracted.get(wildcards.get("split", "")):
         own = config.seed if extracted.seed is None else extracted.seed
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})
@@ -110,6 +113,37 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     if "figure" in wildcards:
         seen.figure = figure_settings(config, wildcards["dataset"], wildcards["figure"])
     return seen
+
+
+def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | None:
+    """The first fusion of a bi-encoder with BM25, and with MaxSim of its model's token states or without.
+
+    Its settings and those of its parts, each with its name and the `hits` of its runs. None where there is no
+    such fusion that other libraries can make too: of whole passages, with all tokens.
+    """
+    entry = config.systems[system]
+    if entry.kind != "biencoder" or getattr(config.datasets[dataset], "split", None):
+        return None
+    fusions = [(name, found) for name, found in config.systems.items() if found.kind == "fusion"]
+    for name, fusion in fusions:
+        parts = {part: config.systems[part] for part in fusion.of}
+        others = [part for key, part in parts.items() if key != system]
+        late = [part for part in others if part.kind == "late"]
+        is_plain = all(
+            part.initial == entry.initial
+            and not entry.train
+            and part.special_tokens
+            and part.punctuation
+            and not part.recipe
+            and set(part.candidates) <= parts.keys()
+            for part in late
+        )
+        kinds_of_others = [part.kind for part in others if part not in late]
+        if system in parts and kinds_of_others == ["bm25"] and len(late) < 2 and is_plain:
+            hits = {part: run_depth(config, dataset, part, purpose="eval") for part in parts}
+            shown = [{"name": part, "hits": hits[part], **plain(parts[part])} for part in parts]
+            return {"name": name, "system": plain(fusion), "parts": shown}
+    return None
 
 
 def _without(block: BlockType, names: set[str]) -> BlockType:

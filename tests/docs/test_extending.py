@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytrec_eval
 import yaml
-from runs import digests, edit, finished, started_rules
+from runs import copied, digests, edit, finished, started_rules
 
 from condenser.data.records import read_examples, read_passages, read_qrels, read_queries, read_run
 from condenser.evaluate import published
@@ -69,8 +68,7 @@ def ranked(run: Path) -> dict[str, dict[str, float]]:
 
 
 def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "moved"
-    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(golden, tmp_path / "moved")
     before = digests(folder)
     page = list(blocks(root / "docs" / "extending.md"))
     assert {block.language for block in page} == {"python", "yaml", "tsv", "diff"}

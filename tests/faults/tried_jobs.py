@@ -29,7 +29,7 @@ from typing import Any
 import failing_writes
 import pytest
 from forks import FORKS
-from runs import digests
+from runs import copied, digests
 
 # The rules of the tiny run; of pre-training, which each objective does in its own way, one for each model.
 JOBS = [
@@ -156,7 +156,7 @@ class TriedJob:
         self.job = [job for job in jobs if job.name == name][-1]
         self._after = [job for job in jobs if job.rule == "bm25_run"] if name == "bm25_index" else []
         self.folder, self._golden = folder, _digests_of_golden(golden)
-        shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+        copied(golden, folder)
         shutil.rmtree(folder / "results" / ".work", ignore_errors=True)
 
     def start(self, *, full_at: int | None = None, file_limit: int | None = None) -> Attempt:

@@ -9,16 +9,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from itertools import groupby
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
-from runs import command, environment, finished
+from runs import command, copied, environment, finished, hits_by_query, served
 
-from condenser.data.records import read_passages, read_queries, read_run
+from condenser.data.records import read_passages, read_queries
 from condenser.files import sha256_file
 from condenser.live.systems import Known, LiveSystem, NotReady, OpenSystems
 from condenser.pipeline.locks import join_folder
@@ -32,8 +31,7 @@ VARIANT = {"bm25": "untrained", "cocondenser-round1": "seed42", "cocondenser-rou
 @pytest.fixture(scope="module")
 def checkout(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished run with a list of what can be asked; not to be changed."""
-    folder = tmp_path_factory.mktemp("asked") / "checkout"
-    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(golden, tmp_path_factory.mktemp("asked") / "checkout")
     finished(folder, target="ask", cores=1)
     return folder
 
@@ -48,7 +46,7 @@ def known(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> Known:
 def test_queries_of_the_collection_get_the_hits_of_the_run(known: Known, system: str) -> None:
     """Scores to 1e-5; the same passages, unless scores are as near as that."""
     run = Path(f"results/tiny/systems/{system}/{VARIANT[system]}/run.dev.trec")
-    expected = {key: list(hits) for key, hits in groupby(read_run(run), key=lambda hit: hit.query_id)}
+    expected = hits_by_query(run)
     passages = {passage.doc_id: passage for passage in read_passages("results/tiny/data/collection.jsonl")}
     live, compared = LiveSystem(known.asked("tiny", system)), 0
     for query in list(read_queries("results/tiny/data/queries.dev.jsonl"))[:12]:
@@ -248,37 +246,11 @@ def test_a_question_beside_a_run_leaves_the_locks_of_that_run(root: Path, checko
         lock.unlink()
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
-    """The server, as `make serve` starts it, its port and its token."""
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "workflow_scripts/ask.py",
-            "--known",
-            ".snakemake/known.json",
-            "--serve",
-            "--port=0",
-        ],
-        cwd=folder,
-        env={**environment(), "PYTHONPATH": str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            address = re.search(r"http://127\.0\.0\.1:(\d+)/(\?token=\S+)", process.stdout.readline())
-            assert address, process.stderr and process.stderr.read()
-            yield process, int(address[1]), address[2]
-        finally:
-            process.kill()
-
-
-def post(port: int, token: str, body: dict[str, Any], **headers: str) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+def post(address: str, body: dict[str, Any], **headers: str) -> tuple[int, Any]:
+    place = urlsplit(address)
+    connection = http.client.HTTPConnection(place.netloc, timeout=120)
     kind = {"Content-Type": "application/json"}
-    connection.request("POST", f"/search{token}", json.dumps(body), {**kind, **headers})
+    connection.request("POST", f"/search?{place.query}", json.dumps(body), {**kind, **headers})
     reply = connection.getresponse()
     content = reply.read()
     connection.close()
@@ -287,7 +259,7 @@ def post(port: int, token: str, body: dict[str, Any], **headers: str) -> tuple[i
 
 def test_the_server_answers_and_ends_with_status_0_on_ctrl_c(checkout: Path, known: Known) -> None:
     query = "collection of passages \U0001f600 \0 שלום"
-    with served(checkout) as (process, port, token):
+    with served(checkout) as (process, address):
         for system in SYSTEMS[:2]:
             body = {
                 "dataset": "tiny",
@@ -296,17 +268,17 @@ def test_the_server_answers_and_ends_with_status_0_on_ctrl_c(checkout: Path, kno
                 "query": query,
                 "depth": 5,
             }
-            status, answer = post(port, token, body)
+            status, answer = post(address, body)
             assert status == 200, answer
             expected = LiveSystem(known.asked("tiny", system)).answer(query, 5)
             assert [hit["doc_id"] for hit in answer["hits"]] == [hit.doc_id for hit in expected.hits]
             assert answer["milliseconds"]["open"] > 0 and answer["milliseconds"]["search"] > 0
-            status, again = post(port, token, body)
+            status, again = post(address, body)
             assert "open" not in again["milliseconds"] and again["hits"] == answer["hits"]
-        assert post(port, token, body, Origin="http://evil.example")[0] == 403
-        assert post(port, token, body, Host="evil.example")[0] == 403
-        assert post(port, token, {**body, "query": "x" * 20_000})[0] == 413
-        assert post(port, token, body)[0] == 200  # Java has left Ctrl-C and the server as they were
+        assert post(address, body, Origin="http://evil.example")[0] == 403
+        assert post(address, body, Host="evil.example")[0] == 403
+        assert post(address, {**body, "query": "x" * 20_000})[0] == 413
+        assert post(address, body)[0] == 200  # Java has left Ctrl-C and the server as they were
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=20) == 0
         assert process.stderr is not None and process.stderr.read() == ""

@@ -8,15 +8,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from browser import DESKTOP, PHONE, Tab, emptied
-from runs import environment, finished
+from runs import copied, finished, served
 
 pytestmark = [pytest.mark.workflow, pytest.mark.browser, pytest.mark.slow]
 
@@ -42,8 +39,7 @@ OVERLAY = {
 @pytest.fixture(scope="module")
 def address(browser_tab: Tab, golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server of the tiny run, and of the hostile collection with BM25 and an encoder."""
-    folder = tmp_path_factory.mktemp("served") / "checkout"
-    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(golden, tmp_path_factory.mktemp("served") / "checkout")
     rows = [{"_id": name, "title": title, "text": text} for name, (title, text) in PASSAGES.items()]
     (folder / "hostile").mkdir()
     (folder / "hostile" / "corpus.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -52,27 +48,8 @@ def address(browser_tab: Tab, golden: Path, tmp_path_factory: pytest.TempPathFac
     targets = [f"{encoder}/collection.{number}-of-2.npy" for number in range(2)]
     finished(folder, *targets, target="results/hostile/bm25/index", cores=1, overlays=["overlay.json"])
     finished(folder, target="ask", cores=1, overlays=["overlay.json"])
-    with subprocess.Popen(
-        [
-            sys.executable,
-            "workflow_scripts/ask.py",
-            "--known",
-            ".snakemake/known.json",
-            "--serve",
-            "--port=0",
-        ],
-        cwd=folder,
-        env={**environment(), "PYTHONPATH": str(folder)},
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            found = re.search(r"http://\S+", process.stdout.readline())
-            assert found
-            yield found[0]
-        finally:
-            process.kill()
+    with served(folder) as (_, address):
+        yield address
 
 
 @pytest.fixture

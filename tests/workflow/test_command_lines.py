@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from runs import TARGET, finished
+from runs import TARGET, copied, finished
 
 from condenser.files import read_json
 
@@ -39,8 +39,7 @@ TARGETS = [
 @pytest.fixture(scope="module")
 def lines(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """The command lines of all jobs, as a dry run prints them, in a checkout whose path has a space."""
-    folder = tmp_path_factory.mktemp("command lines") / "a checkout"
-    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(golden, tmp_path_factory.mktemp("command lines") / "a checkout")
     (folder / "overlay.yaml").write_text(OVERLAY)
     (folder / "log.tsv").write_text("1\ta query\n")
     said = finished(folder, *TARGETS[1:], "-n", "-p", "--forceall", overlays=["overlay.yaml"])
@@ -105,8 +104,7 @@ def test_a_pasted_line_makes_the_same_result(
 
 
 def test_a_project_and_texts_whose_paths_have_a_space_are_no_matter(golden: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "my own project"
-    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(golden, tmp_path / "my own project")
     table = folder / TARGET
     before = table.read_bytes()
     table.unlink()

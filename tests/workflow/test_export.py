@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from runs import digests, environment, finished, rules_to_run
+from huggingface_hub import ModelCard
+from runs import copied, digests, environment, finished, rules_to_run
 
 from condenser.data.records import read_doc_ids, read_passages, read_queries, read_run
 from condenser.files import load_npy, read_json, save_npy, sha256_file
@@ -43,18 +44,20 @@ JAVA = "from condenser.retrieve.java import start_java; start_java(heap_mb=512)\
 @pytest.fixture(scope="module")
 def exported(golden: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the finished tiny run, with the export of one system."""
-    folder = tmp_path_factory.mktemp("exported") / "checkout"
-    shutil.copytree(golden, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(golden, tmp_path_factory.mktemp("exported") / "checkout")
     (folder / "overlay.yaml").write_text(OVERLAY)
     finished(folder, target=TARGET, **USED)
     return folder
 
 
 def code_of_the_card(export: Path) -> dict[str, str]:
-    blocks = re.findall(r"```python\n(.*?)```", (export / "model/README.md").read_text(), flags=re.DOTALL)
-    assert len(blocks) == len(LIBRARIES)
+    blocks = blocks_of_the_card(export)[: len(LIBRARIES)]
     assert all(name in block for name, block in zip(LIBRARIES, blocks, strict=True))
     return dict(zip(LIBRARIES, blocks, strict=True))
+
+
+def blocks_of_the_card(export: Path) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (export / "model/README.md").read_text(), flags=re.DOTALL)
 
 
 def printed_by(export: Path, code: str) -> Any:
@@ -175,7 +178,8 @@ def test_a_title_that_is_left_out_is_another_text(exported: Path) -> None:
 
 
 def test_the_card_is_filled_from_the_manifests_and_names_no_place(exported: Path) -> None:
-    card = (exported / SYSTEM / "export" / "model" / "README.md").read_text()
+    card_file = exported / SYSTEM / "export" / "model" / "README.md"
+    card = card_file.read_text()
     model = exported / "results/tiny/models/encoder/model.safetensors"
     metrics = read_json(exported / SYSTEM / "metrics.dev.json")
     assert sha256_file(model) in card
@@ -193,6 +197,9 @@ def test_the_card_is_filled_from_the_manifests_and_names_no_place(exported: Path
         "at most 64 tokens",
     ):
         assert told in card, told
+    (whole, small) = re.findall(r"(?m)^\| (?:32|8) \| [\d,]+ \| (0\.\d{4}) \| [+-]0\.\d{4} \|$", card)
+    assert abs(float(whole) - float(small)) < 0.02 and re.search(r"(?m)^\| 1 \| 48 \| 0\.\d{4} \|", card)
+    assert ModelCard.load(card_file).data.base_model == "sentence-transformers/all-MiniLM-L6-v2"
     assert "$" not in card and str(exported) not in card
     rules = re.findall(r"(?m)^\| `(\S+)` \| (checkpoint|pretrain|train) \|", card)
     assert rules == [("encoder", "checkpoint")]
@@ -211,8 +218,7 @@ def test_the_export_is_a_result_as_any_other(exported: Path) -> None:
 
 
 def test_vectors_of_another_model_stop_the_export_and_leave_nothing(exported: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "checkout"
-    shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(exported, tmp_path / "checkout")
     (folder / SYSTEM / "export.manifest.json").unlink()
     shutil.rmtree(folder / SYSTEM / "export")
     said = finished(folder, "-n", "-p", target=TARGET, **USED)
@@ -238,8 +244,7 @@ def test_vectors_of_another_model_stop_the_export_and_leave_nothing(exported: Pa
 
 
 def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "checkout"
-    shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(exported, tmp_path / "checkout")
     before = digests(folder)
     shutil.rmtree(folder / SYSTEM / "export")
     finished(folder, f"{UNTIED}/export/agreement.json", target=TARGET, **USED)
@@ -251,8 +256,7 @@ def test_two_encoders_and_an_export_made_again_are_the_same(exported: Path, tmp_
 
 
 def test_prompts_reach_the_run_live_search_the_export_and_the_card(exported: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "checkout"
-    shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(exported, tmp_path / "checkout")
     prompts = 'prompts: {query: "query: ", passage: "passage: "}'
     (folder / "overlay.yaml").write_text(OVERLAY.replace("source: embedded", f"source: embedded, {prompts}"))
     finished(folder, target=TARGET, **USED)
@@ -280,11 +284,37 @@ def test_prompts_reach_the_run_live_search_the_export_and_the_card(exported: Pat
 
 
 def test_a_model_without_queries_is_checked_on_passages(exported: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "checkout"
-    shutil.copytree(exported, folder, symlinks=True, copy_function=shutil.copyfile)
+    folder = copied(exported, tmp_path / "checkout")
     target = SYSTEM.replace("tiny", "texts") + "/export"
     finished(folder, target=f"{target}/agreement.json", **USED)
     agreement = read_json(folder / target / "agreement.json")
     assert agreement["query_texts"] == "passages" and agreement["queries"] == 50
     card = (folder / target / "model" / "README.md").read_text()
     assert "no judged queries" in card and "was given 50 passages as queries and 50 passages" in card
+
+
+HYBRID = """
+  late: {initial: encoder, candidates: [encoder-zeroshot, bm25], depth: 30}
+  hybrid: {of: [encoder-zeroshot, bm25, late], depth: 40}
+"""
+
+
+def test_the_code_of_the_card_ranks_as_the_fusion_of_the_workflow(exported: Path, tmp_path: Path) -> None:
+    folder = copied(exported, tmp_path / "checkout")
+    (folder / "overlay.yaml").write_text(OVERLAY.replace("\ndatasets:", f"{HYBRID}datasets:"))
+    run = "results/tiny/systems/hybrid/untrained/run.dev.trec"
+    finished(folder, run, target=TARGET, **USED)
+    export = folder / SYSTEM / "export"
+    shutil.copytree(folder / "results/tiny/bm25/index", export / "bm25")
+    shutil.copyfile(folder / "results/tiny/data/collection.jsonl", export / "collection.jsonl")
+    code = blocks_of_the_card(export)[len(LIBRARIES)]
+    root = Path(__file__).resolve().parents[2]
+    for query in list(read_queries(folder / "results/tiny/data/queries.dev.jsonl"))[:3]:
+        lines = code.replace('query = "how is a list sorted"', f"query = {query.text!r}")
+        lines += "\nprint(json.dumps([(doc_id, -float(minus)) for minus, doc_id in hits]))"
+        hits = printed_by(export, f"import sys; sys.path.insert(0, {str(root)!r})\n{JAVA}{lines}")
+        expected = [hit for hit in read_run(folder / run) if hit.query_id == query.query_id]
+        score_of = {hit.doc_id: hit.score for hit in expected}
+        scores = [score for _, score in hits]
+        np.testing.assert_allclose(scores, [hit.score for hit in expected[:10]], atol=5e-3)
+        np.testing.assert_allclose(scores, [score_of[doc_id] for doc_id, _ in hits], atol=5e-3)

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from graphs import Load, rerun, rules
-from runs import digests, finished, started_rules
+from runs import digests, finished, scores_by_query, started_rules
 from scipy.stats import zscore
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoTokenizer
 
 from condenser import experiment
-from condenser.data.records import read_passages, read_queries, read_run
+from condenser.data.records import read_passages, read_queries
 from condenser.files import read_json
 
 pytestmark = pytest.mark.workflow
@@ -104,11 +102,7 @@ def test_what_a_fusion_cannot_be_is_refused_in_one_line(load: Load, entry: dict[
 
 
 def hits_of(folder: Path, system: str) -> dict[str, dict[str, float]]:
-    run = read_run(folder / f"results/tiny/systems/{system}/untrained/run.dev.trec")
-    return {
-        query_id: {hit.doc_id: hit.score for hit in hits}
-        for query_id, hits in groupby(run, key=attrgetter("query_id"))
-    }
+    return scores_by_query(folder / f"results/tiny/systems/{system}/untrained/run.dev.trec")
 
 
 @pytest.mark.slow

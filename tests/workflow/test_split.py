@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 import pytest
-from runs import checkout, finished
+from runs import checkout, finished, hits_by_query
 
 from condenser.data.records import (
     ScoredDoc,
@@ -19,7 +18,6 @@ from condenser.data.records import (
     read_positives,
     read_qrels,
     read_queries,
-    read_run,
 )
 from condenser.evaluate.metrics import grades_of
 from condenser.files import load_npy, read_json
@@ -70,8 +68,7 @@ def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def hits_of(made: Path, system: str) -> dict[str, list[ScoredDoc]]:
-    run = read_run(made / SYSTEMS / system / RUNS[system] / "run.dev.trec")
-    return {query_id: list(hits) for query_id, hits in groupby(run, key=lambda hit: hit.query_id)}
+    return hits_by_query(made / SYSTEMS / system / RUNS[system] / "run.dev.trec")
 
 
 @pytest.mark.parametrize("system", RUNS)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from graphs import Graph, Load, rerun, rules
-from runs import digests, finished, run, started_rules
+from runs import digests, finished, run, scores_by_query, started_rules
 
 from condenser import experiment
-from condenser.data.records import read_run
 from condenser.experiment import tables
 from condenser.files import read_json
 from condenser.model.crossencoder import CrossEncoder
@@ -129,13 +126,7 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
     assert {name: after.get(name) for name in digests(golden)} == digests(golden)
 
     made = {name: folder / "results/tiny/systems" / name / "seed42" for name in SYSTEMS}
-    runs = {
-        name: {
-            query_id: {hit.doc_id: hit.score for hit in hits}
-            for query_id, hits in groupby(read_run(place / "run.dev.trec"), key=attrgetter("query_id"))
-        }
-        for name, place in made.items()
-    }
+    runs = {name: scores_by_query(place / "run.dev.trec") for name, place in made.items()}
     first, backbone, condenser, ensemble = runs.values()
     assert len(first) == 48
     for query_id, hits in first.items():

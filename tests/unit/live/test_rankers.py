@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
+from runs import hits_by_query
 from small_results import record
 from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, prepare, sharpen, train
 
-from condenser.data.records import ScoredDoc, read_run, write_run
+from condenser.data.records import ScoredDoc, write_run
 from condenser.files import read_json, write_json
 from condenser.live.systems import Asked, Known, LiveSystem, OpenSystems
 from condenser.model.devices import set_up
@@ -135,8 +135,7 @@ class Made:
         return self.known.asked("mine", system)
 
     def hits(self, system: str) -> dict[str, list[ScoredDoc]]:
-        run = read_run(self.files.root / f"{system}.trec")
-        return {query_id: list(hits) for query_id, hits in groupby(run, key=lambda hit: hit.query_id)}
+        return hits_by_query(self.files.root / f"{system}.trec")
 
 
 @pytest.fixture(scope="module")

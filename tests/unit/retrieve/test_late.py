@@ -6,7 +6,6 @@ import math
 import string
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -14,6 +13,7 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from runs import scores_by_query
 from sentence_transformers.multi_vector_encoder import maxsim_pairwise
 from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen
 from transformers import AutoModel, AutoTokenizer
@@ -83,10 +83,7 @@ def rank(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> di
 def ranked(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> dict[str, dict[str, float]]:
     """The scores of each query's hits, in the order of the run."""
     counts = rank(files, folder, runs, **changes)
-    found = {
-        query_id: {hit.doc_id: hit.score for hit in hits}
-        for query_id, hits in groupby(read_run(folder / "run.trec"), key=lambda hit: hit.query_id)
-    }
+    found = scores_by_query(folder / "run.trec")
     assert counts["queries"] == len(found) and counts["hits"] == sum(map(len, found.values()))
     return found
 
@@ -131,8 +128,8 @@ def test_scores_are_those_of_transformers_one_pair_at_a_time(
     plain, passages = Plain(files, **tokens), {passage.doc_id: passage for passage in files.passages}
     wanted: dict[str, dict[str, None]] = {}
     for run in candidates:
-        for query_id, hits in groupby(read_run(run), key=lambda hit: hit.query_id):
-            wanted.setdefault(query_id, {}).update(dict.fromkeys([hit.doc_id for hit in hits][:HITS]))
+        for query_id, hits in scores_by_query(run).items():
+            wanted.setdefault(query_id, {}).update(dict.fromkeys(list(hits)[:HITS]))
     assert len(found) == 19 and files.queries[4].query_id not in found
     for query in files.queries[:9]:
         hits = found.get(query.query_id, {})

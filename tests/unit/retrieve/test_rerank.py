@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from runs import scores_by_query
 from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen, train
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
@@ -63,10 +63,7 @@ def reranked(
     } | changes
     texts = replace(files.texts, collection_tokens=settings.pop("collection_tokens", files.tokens))
     counts = rerank(model, run, folder / "run.trec", texts, **settings)
-    found = {
-        query_id: {hit.doc_id: hit.score for hit in hits}
-        for query_id, hits in groupby(read_run(folder / "run.trec"), key=lambda hit: hit.query_id)
-    }
+    found = scores_by_query(folder / "run.trec")
     assert counts["queries"] == len(found) and counts["hits"] == sum(map(len, found.values()))
     return found
 
@@ -92,10 +89,7 @@ def test_scores_are_those_of_transformers_one_pair_at_a_time(
 ) -> None:
     found = reranked(files, tmp_path, model, candidates)
     passages = {passage.doc_id: passage for passage in files.passages}
-    given = {
-        query_id: [hit.doc_id for hit in hits][:DEPTH]
-        for query_id, hits in groupby(read_run(candidates), key=lambda hit: hit.query_id)
-    }
+    given = {query_id: list(hits)[:DEPTH] for query_id, hits in scores_by_query(candidates).items()}
     assert list(found) == list(given) and len(found) == 19
     moved = 0
     for query in files.queries:
