@@ -1,16 +1,11 @@
 # From a collection of texts to the tables of Condenser and coCondenser.
 # README.md says how to use it, docs/architecture.md how it is built.
 
-import sys
 from pathlib import Path
 
-from snakemake import __version__
+from snakemake.utils import min_version
 
-if not __version__.startswith("9.27."):
-    sys.exit(
-        "error: expected Snakemake 9.27, whose private methods rules/snakemake.smk replaces, "
-        f"got {__version__}. Run make setup."
-    )
+min_version("9.20")  # rules/snakemake.smk
 
 
 include: "rules/progress.smk"

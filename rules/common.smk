@@ -28,9 +28,8 @@ WORK = "results/.work"
 os.environ.update(environment.program_environment(root=ROOT, work=Path(WORK)))
 
 
-# The manifests name the run that made them. (Snakemake calls this where there is something to do, and in no dry
-# run; in the process of a cluster's job it does not.)
-onstart:
+# The manifests name the run that made them. (Not called in the process of a cluster's job.)
+def name_this_run():
     os.environ.update(environment.run(asked_results()))
 
 

@@ -1,22 +1,15 @@
-# What Snakemake 9.27 does otherwise than this workflow needs, each with the reason; tests/workflow tests it.
+# What Snakemake does otherwise than this workflow needs, each with the reason; tests/workflow tests it. Four of its
+# methods are replaced (all decide what is out of date); the rest is done by its log, its hooks and signals.
 
 import _thread
-import functools
 import os
+import re
 import signal
 import threading
 from pathlib import Path
 
-import snakemake.common
-import snakemake.rules
-from snakemake.dag import DAG
-from snakemake.exceptions import MissingRuleException
-from snakemake.executors.touch import Executor as TouchExecutor
 from snakemake.io import _IOFile
-from snakemake.jobs import Job
 from snakemake.persistence import ParamsChange, PersistenceBase
-from snakemake.scheduling.job_scheduler import JobScheduler
-from snakemake.workflow import Workflow
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from condenser.experiment import jobs
@@ -89,38 +82,35 @@ PersistenceBase.params_changed = params_changed
 PersistenceBase.input_changed = input_changed
 
 
-# At the end of a dry run Snakemake advises options that do nothing here, and names no key that was edited.
-def say_what_changed(workflow):
-    needed = workflow.dag.needrun_jobs(exclude_finished=False)
-    changes = [
-        changes_of(job, manifest)
-        for job in needed
-        if (manifest := manifest_of_job(job))
-    ]
-    if edits := freshness.edits(changes, most=5):
-        logger.info("\n    ".join(["What changed since the last run:", *edits]))
-
-
-Workflow.log_provenance_info = say_what_changed
-
-
-# Snakemake calls changed params whatever the manifests say. Of a failed job it prints the command and the spec,
-# longer than a screen, and ends with a line that says nothing. So the job's own error comes last instead.
+# What Snakemake logs, in this workflow's words. Of a failed job it prints the command and the spec, longer than a
+# screen, and ends with a line that says nothing: the job's own error comes last instead. At the end of a dry run it
+# advises options that do nothing here, and names no key that was edited. Of a name that the configuration lacks it
+# says only that no rule makes the file.
 def in_plain_words(record):
+    event, error = (getattr(record, name, None) for name in ("event", "exception"))
+    text = str(record.msg)
     if isinstance(reason := getattr(record, "reason", None), str):
-        said = "Params have changed since last execution: "
-        record.reason = reason.replace(said, "changed: ")
-    if getattr(record, "event", None) == LogEvent.JOB_ERROR:
+        # it calls params changed whatever the manifests say
+        params_changed = "Params have changed since last execution: "
+        record.reason = reason.replace(params_changed, "changed: ")
+    if event == LogEvent.JOB_INFO and workflow.touch:
+        accept(record.rule_name, record.wildcards)
+    if event == LogEvent.JOB_ERROR:
         ERRORS.extend(filter(None, map(last_error, record.log)))
         record.input = record.output = record.shellcmd = None
-    if getattr(record, "exception", None) == "RuleException":
-        return "CalledProcessError" not in record.msg
-    if str(record.msg).endswith("At least one job did not complete successfully."):
-        record.msg = "\n".join(dict.fromkeys(ERRORS)) or record.msg
-    return True
+    if error == "MissingRuleException" and (file := NO_RULE.search(text)):
+        record.msg = f"error: {file[1]}: {why_no_rule(file[1])}"
+    if text.endswith("At least one job did not complete successfully."):
+        record.msg = "\n".join(dict.fromkeys(ERRORS)) or text
+    if text.startswith("This was a dry-run"):
+        say_what_changed()
+    is_advice = text.startswith(ADVICE)
+    return not (is_advice or error == "RuleException" and "CalledProcessError" in text)
 
 
 ERRORS = []  # of the failed jobs
+NO_RULE = re.compile(r"No rule to produce (.+?) \(if you use")
+ADVICE = "Some jobs were triggered by provenance", "Rules with provenance triggered"
 
 
 def last_error(log):
@@ -135,71 +125,48 @@ def last_error(log):
     return next((line for line in reversed(lines) if line.startswith(errors)), None)
 
 
+def why_no_rule(file):
+    """Which name of a file the configuration lacks."""
+    return jobs.unknown_name(config, file) or (
+        "expected a file that a rule makes, got another. docs/architecture.md lists them under Places."
+    )
+
+
+def say_what_changed():
+    needed = workflow.dag.needrun_jobs(exclude_finished=False)
+    changes = [
+        changes_of(job, manifest)
+        for job in needed
+        if (manifest := manifest_of_job(job))
+    ]
+    if edits := freshness.edits(changes, most=5):
+        logger.info("\n    ".join(["What changed since the last run:", *edits]))
+
+
+def accept(rule, wildcards):
+    """`snakemake --touch` accepts a result as it is: its manifest must say so."""
+    if rule not in globals().get("RULES", {}):
+        return
+    name = job_of(rule, wildcards)
+    manifest = Path(manifest_of(*name))
+    if manifest.exists():
+        for change in freshness.accept(manifest, SPECS.spec(*name)):
+            logger.info(f"{manifest}: accepted: {change}")
+
+
 logger.addFilter(in_plain_words)
 
 
-# For each job Snakemake looks up the signature of each function of its rule: a tenth of a dry run.
-snakemake.common.get_function_params = functools.cache(
-    snakemake.common.get_function_params
-)
-snakemake.rules.get_function_params = snakemake.common.get_function_params
-
-
-# A priority of a rule is that of all its jobs. But an encoding that a training waits for should come before
-# one that is only measured: so a job's priority is the number of jobs in the longest chain from it to a target.
-def longest_chain_first(dag, snakemakes=DAG.update_priority):
-    snakemakes(dag)
-
-    @functools.cache
-    def chain(job):
-        return 1 + max(map(chain, filter(dag.needrun, dag.depending[job])), default=0)
-
-    for job in dag.needrun_jobs():
-        if dag.priority(job) != Job.HIGHEST_PRIORITY:  # --prioritize
-            dag._priority[job] = chain(job)
-
-
-DAG.update_priority = longest_chain_first
-
-
-# `snakemake --touch` accepts a result as it is. Its manifest must say so.
-def touch_and_accept(executor, job, snakemakes=TouchExecutor.run_job):
-    manifest = manifest_of_job(job)
-    if manifest is not None and Path(manifest).exists():
-        for change in freshness.accept(Path(manifest), spec_of_job(job)):
-            logger.info(f"{manifest}: accepted: {change}")
-    snakemakes(executor, job)
-
-
-TouchExecutor.run_job = touch_and_accept
-
-
-# Snakemake says of a name that the configuration lacks only that no rule makes the file.
-def name_what_is_unknown(error, file, snakemakes=MissingRuleException.__init__):
-    snakemakes(error, file)
-    unknown = jobs.unknown_name(config, str(file)) or (
-        "expected a file that a rule makes, got another. docs/architecture.md lists them under Places."
-    )
-    error.args = (f"error: {file}: {unknown}",)
-
-
-MissingRuleException.__init__ = name_what_is_unknown
-
-
 # Snakemake's handler of SIGTERM takes a lock that the interrupted code may hold: it could hang forever.
-def exit_gracefully(scheduler, *_, snakemakes=JobScheduler.exit_gracefully):
-    _thread.start_new_thread(snakemakes, (scheduler,))
-
-
-JobScheduler.exit_gracefully = exit_gracefully
-
-
+#
 # At Ctrl-C Snakemake waits for the running jobs to end; a second one interrupts that with a traceback, and then
 # Python waits all the same. It means: do not wait. The programs see that Snakemake has ended, and stop.
-def schedule(scheduler, snakemakes=JobScheduler.schedule):
+def take_signals():
     if threading.current_thread() is threading.main_thread():
+        exit_gracefully = signal.getsignal(signal.SIGTERM)
+        in_thread = lambda *_: _thread.start_new_thread(exit_gracefully, ())
+        signal.signal(signal.SIGTERM, in_thread)
         signal.signal(signal.SIGINT, interrupt)
-    return snakemakes(scheduler)
 
 
 def interrupt(*_):
@@ -224,7 +191,12 @@ def say_last_words():
         handler.close()
 
 
-JobScheduler.schedule = schedule
+# Where there is something to do, once Snakemake's own handlers of signals are set; in no dry run.
+onstart:
+    take_signals()
+    if "name_this_run" in globals():  # rules/common.smk
+        name_this_run()
+
 
 # A scheduler sends SIGTERM to every process of a job. The shell and tee must outlive the program,
 # which saves a checkpoint and says so. (The rest is Snakemake's own prefix, which this replaces.)
