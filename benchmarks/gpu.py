@@ -34,7 +34,6 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import efficiency
 import measuring
 import numpy as np
 import steps
@@ -67,7 +66,6 @@ LARGE: dict[str, Any] = {
     "searches": [(65536, 524288, 210), (6980, 524288, 1000)],
     "by_faiss": (4096, 131072, 210),
     "block_rows": 16384,
-    "rates": {"rows": 128, "widths": [32, 64, 128], "repeats": 10},
 }
 TINY: dict[str, Any] = {
     "chunks": [4],
@@ -78,7 +76,6 @@ TINY: dict[str, Any] = {
     "searches": [(50, 3000, 20)],
     "by_faiss": (20, 1000, 20),
     "block_rows": 256,
-    "rates": {"rows": 4, "widths": [16, 24, 32], "repeats": 1},
 }
 TINY_MODELS: dict[str, dict[str, Any]] = {
     "backbone": {
@@ -103,19 +100,21 @@ def main(argv: Sequence[str] | None = None) -> None:
     make_deterministic(threads=threads)
     precision = "fp32" if given.tiny else choose_precision("auto", place)
     if given.tiny:  # assumed: spares some seconds
-        peaks = Device("the processor", "cpu", precision, 1e11, 1e10, 1e10, 1e11)
+        peaks = Device("the processor", "cpu", precision, 1e11, 1e11, 1e10)
     else:
         peaks = measure.measure_device(place, precision=precision, threads=threads, clock=time.perf_counter)
-    print(efficiency.peaks_in_words(peaks))
-    bench = Bench(place, peaks, sizes, threads, given.output)
+    product = peaks.flops_per_s if given.tiny else measure.product_rate(place, precision, time.perf_counter)
+    print(
+        f"{peaks.name}: {product / 1e9:,.0f} GFLOP/s in {precision}, {peaks.flops_per_s / 1e9:,.0f} in a "
+        f"layer, {peaks.fp32_flops_per_s / 1e9:,.0f} in float32 without TF32"
+    )
+    bench = Bench(place, peaks, product, sizes, threads, given.output)
     with TemporaryDirectory(prefix="gpu-") as name:
         folder = Path(name)
         bench.measure_sentence_transformers(folder, bench.measure_jobs(folder))
-        shape = steps.shape_of(folder, {})
-        fits = efficiency.measured_rates(shape, place, peaks, clock=time.perf_counter, **sizes["rates"])
-    rates = [*fits[1], ("search", "fp32_flops", bench.measure_search())]
+    rates = [*bench.rates.items(), (("search", "fp32_flops"), bench.measure_search())]
     print("\nlines for rates.tsv:")
-    for rule, unit, rate in rates:
+    for (rule, unit), rate in rates:
         print(f"{rule}\t{peaks.kind}\t{unit}\t{rate:.3g}\t0\t{peaks.name}\tmeasured with benchmarks/gpu.py")
 
 
@@ -123,9 +122,18 @@ class Bench:
     """The measurements on a device, whose lines are printed, and written as they come."""
 
     def __init__(
-        self, place: torch.device, peaks: Device, sizes: dict[str, Any], threads: int, output: Path | None
+        self,
+        place: torch.device,
+        peaks: Device,
+        product: float,
+        sizes: dict[str, Any],
+        threads: int,
+        output: Path | None,
     ) -> None:
-        self.place, self.peaks, self.sizes, self.threads, self.output = place, peaks, sizes, threads, output
+        self.place, self.peaks, self.product, self.sizes = place, peaks, product, sizes
+        self.threads, self.output = threads, output
+        # (rule, unit) -> share of a layer's rate, for rates.tsv
+        self.rates: dict[tuple[str, str], float] = {}
         self.rows: list[dict[str, Any]] = []
         print("\t".join(COLUMNS), flush=True)
 
@@ -149,7 +157,7 @@ class Bench:
         steps.write_inputs(folder, config, settings, counts)
         cases = [("condenser", {"rows_per_chunk": rows}) for rows in self.sizes["chunks"]]
         cases += [("cocondenser", {"gradient_cache": "always"}), ("train", {}), ("encode", {})]
-        precision, peak = self.peaks.precision, self.peaks.flops_per_s
+        precision, peak = self.peaks.precision, self.product
         machine = {"device": self.place.type, "precision": precision, "threads": self.threads}
         for job, changes in cases:
             chosen = settings[job] | changes
@@ -158,6 +166,9 @@ class Bench:
                 rates = steps.measure(job, folder, chosen, machine, count=counts[job], peak=peak)
             except steps.DoesNotFit as error:
                 rates = {"note": str(error)}
+            if "tflops" in rates:
+                rule = "pretrain" if job in config.models else job
+                self.rates[rule, "flops"] = 1e12 * rates["tflops"] / self.peaks.flops_per_s
             setting = chosen["batch_tokens" if job == "encode" else "rows_per_chunk"]
             self.add(what=job, setting=setting, precision=precision, **rates)
         lengths = np.diff(TokenShards([folder / "encode.0-of-1"]).row_starts)[: self.sizes["texts"]]

@@ -10,14 +10,13 @@ from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
-import torch
 from measuring import ROOT, Form, Operators, best_size, lines, load_config, seconds_of
 from plain import PlainCondenser, PlainStep, check_condenser, padded_texts
 from steps import TABLES, Update, flops_of, run_updates, settings_of, shape_of, write_random_texts
 
 from condenser import kinds
 from condenser.model.pretraining import Condenser
-from condenser.pipeline.costs.measure import measure_device
+from condenser.pipeline.costs.measure import product_rate
 from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.costs.texts import Texts, assumed_texts
 from condenser.train.loop import StepRecord
@@ -35,7 +34,7 @@ PAPERS_FORM: dict[str, dict[str, Any]] = {  # of objectives whose default differ
 def texts_of(collection: str) -> Texts:
     """Lengths as a row of collections.tsv states them; `full`: every text is one block of 126 tokens."""
     if collection == "full":
-        return Texts([[0, WIDTH - 2]], 1, 7)
+        return Texts(np.array([WIDTH - 2]), 1, 7, sentence_tokens=10 * WIDTH)
     row = Tables(TABLES).row("collections", collection) | {"title_tokens": "0"}
     return assumed_texts(row, 1, why="a benchmark")
 
@@ -109,8 +108,7 @@ def lines_of_steps(
 
         profile = Operators()
         updates = timed(best, count + 1, between=peer_steps, profile=profile)
-        threads = torch.get_num_threads()
-        peak = measure_device(place, precision=precision, threads=threads, clock=form.clock).flops_per_s
+        peak = product_rate(place, precision, form.clock)
     tokens = median(update.tokens for update in updates)
     rates = {name: tokens / median(each) for name, each in seconds.items()}
     count = settings["batch_size"] * (2 if job == "cocondenser" else 1)

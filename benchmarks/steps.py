@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +22,8 @@ import jobs
 import numpy as np
 import torch
 from measuring import ROOT, Operators, peak_bytes
+from operations import TRAINING_PASSES, Chunk
+from operations import Operations as Shape
 from plain import rows_of
 from torch import nn
 
@@ -36,7 +38,6 @@ from condenser.model.devices import Compute
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import read_text_vector
-from condenser.pipeline.costs.arithmetic import TRAINING_PASSES, Chunk, Shape
 from condenser.pipeline.costs.data import checkpoint_shape
 from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries
@@ -80,9 +81,9 @@ def as_read(settings: Mapping[str, Any]) -> Any:
 def shape_of(folder: Path, settings: Mapping[str, Any]) -> Shape:
     """The backbone's dimensions, with the head that a job gives it."""
     backbone = folder / "backbone"
-    model = Settings(source="folder", path=backbone, pooling=read_text_vector(backbone).pooling)
-    head = settings.get("new_head") or settings
-    return replace(checkpoint_shape(model, Tables(TABLES)), num_head_layers=head.get("num_head_layers", 0))
+    shape = checkpoint_shape(Settings(source="folder", path=backbone), Tables(TABLES))
+    head = (settings.get("new_head") or settings).get("num_head_layers", 0)
+    return Shape(*astuple(shape)[:-1], head, pooling=read_text_vector(backbone).pooling)
 
 
 def write_inputs(folder: Path, config: Config, asked: Mapping[str, Any], counts: Mapping[str, int]) -> None:
@@ -139,7 +140,13 @@ def write_random_tokens(
     folder: Path, name: str, texts: Texts, num_rows: int, random: np.random.Generator
 ) -> None:
     """A token shard whose rows are as long as random rows of the sample `texts`."""
-    sentences = [texts.sentences[row] for row in random.choice(texts.num_rows, size=num_rows)]
+    lengths, sentences = random.choice(texts.lengths - texts.title_tokens, size=num_rows), []
+    for left in np.rint(lengths).astype(int).tolist():
+        row = [round(texts.title_tokens)]
+        while left:
+            row.append(min(left, max(1, round(texts.sentence_tokens * random.uniform(0.4, 1.6)))))
+            left -= row[-1]
+        sentences.append(row)
     lengths = np.array([length for row in sentences for length in row])
     tokenizer = Tokenizer(folder / "backbone")
     tokens = random.choice(tokenizer.random_ids, size=lengths.sum()).astype(tokenizer.dtype)

@@ -4,7 +4,6 @@
 
 import logging
 import re
-import subprocess
 import sys
 import threading
 import time
@@ -16,11 +15,12 @@ from rich.live import Live
 from rich.text import Text
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from condenser.files import open_no_link, read_json, write_json
 from condenser.pipeline import board as boards
 from condenser.pipeline import specs
 from condenser.pipeline.costs import forecast as forecasts
 from condenser.pipeline.costs import jobs as planned_jobs
+from condenser.pipeline.costs.plan import in_words
+from condenser.pipeline.costs.tables import Tables
 
 LINE_EVERY_S = 300  # of jobs that run, where there is no terminal
 STYLES = {"head": "bold", "bar": "cyan", "running": "green", "done": "dim"}
@@ -52,9 +52,6 @@ class Progress(logging.Handler):
         self.snakemakes = snakemakes
         self.board = self.console = self.live = None
         self.forecast = forecasts.Forecast()
-        self.folder = Path(".snakemake", "forecast")
-        # the process that plans, and the file that it writes
-        self.planner = self.plan = None
         self.running, self.shown = {}, {}  # by Snakemake's id of a job; by key
         self.ended = threading.Event()
         # of the board, which the screen's own thread reads; nothing is printed while it is held
@@ -133,43 +130,15 @@ class Progress(logging.Handler):
             threading.Thread(target=self.tell, daemon=True).start()
 
     def look_ahead(self, needed):
-        """Ask how long the jobs will take: the benchmarks of an earlier run, and the plan, in another process."""
-        behind = {
-            specs.key_of(*name): name
-            for job in needed
-            if job.rule.name in RULES
-            for name in SPECS.jobs_behind(*job_of(job.rule.name, job.wildcards_dict))
-        }
-        listed = planned_jobs.described(
-            list(behind.values()), specs=SPECS, is_counted=True, is_timed=False
-        )
-        for key, name in behind.items():
+        """Learn how long the jobs will take: by the benchmarks of an earlier run, else by the plan."""
+        for key, rule, seconds in planned_seconds(needed):
+            self.forecast.plan(key, rule, seconds)
+        for name in names_behind(needed):
             took = forecasts.measured_before(
                 manifest_of(*name), benchmark_of(*name), spec=SPECS.spec(*name)
             )
             if took is not None:
-                self.forecast.took(key, took)
-        jobs, self.plan = self.folder / "jobs.json", self.folder / "seconds.json"
-        self.plan.unlink(missing_ok=True)
-        write_json(jobs, listed)
-        with open_no_link(self.folder / "log", "wb") as log:
-            self.planner = subprocess.Popen(
-                [
-                    *(sys.executable, "-c", FORECAST, jobs, COSTS, self.plan),
-                    *(config.compute.device, str(config.compute.threads)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-    def read_plan(self):
-        """Take in the plan as soon as it is there."""
-        if self.plan is None or not self.plan.exists():
-            return
-        for planned in read_json(self.plan):
-            self.forecast.plan(*planned)
-        self.plan = None
+                self.forecast.took(specs.key_of(*name), took)
 
     def follow(self, event, record):
         """Note the start or the end of a job."""
@@ -182,7 +151,6 @@ class Progress(logging.Handler):
         elif event == LogEvent.JOB_FINISHED and record.job_id in self.running:
             key = self.running.pop(record.job_id)
             with self.state:
-                self.read_plan()
                 text = self.board.finish(key)
             self.line(text)
             self.show(key)
@@ -224,7 +192,6 @@ class Progress(logging.Handler):
 
     def screen(self):
         with self.state:
-            self.read_plan()
             lines = self.board.lines(max(self.console.height - 1, 3))
         return Group(
             *(
@@ -243,9 +210,6 @@ class Progress(logging.Handler):
 
     def close(self):
         self.ended.set()
-        if self.planner is not None:
-            self.planner.terminate()
-            self.planner.wait()
         if self.live is not None:
             self.live.stop()
             self.live = None
@@ -282,14 +246,43 @@ def key_of(rule, wildcards):
     return specs.key_of(*job_of(rule, wildcards))
 
 
-# Not in this process: a sample of a large collection takes seconds.
-FORECAST = """
-import os, sys
-os.nice(10)
-from condenser.pipeline.costs.forecast import write_forecast
-jobs, tables, output, device, threads = sys.argv[1:]
-write_forecast(jobs, tables, output, device=device, threads=int(threads))
-"""
+def names_behind(needed):
+    """All jobs behind those that must run, as the specs name them."""
+    behind = {
+        specs.key_of(*name): name
+        for job in needed
+        if job.rule.name in RULES
+        for name in SPECS.jobs_behind(*job_of(job.rule.name, job.wildcards_dict))
+    }
+    return list(behind.values())
+
+
+def planned_seconds(needed):
+    """What the plan says of these jobs and those behind them: key, rule and seconds."""
+    described = planned_jobs.described(
+        names_behind(needed), specs=SPECS, is_counted=True, is_timed=False
+    )
+    return forecasts.planned_seconds(
+        planned_jobs.jobs_of(described),
+        Tables(COSTS),
+        device=config.compute.device,
+        threads=config.compute.threads,
+    )
+
+
+def hours_of(needed):
+    """How long the jobs take by the plan, for the end of a dry run."""
+    planned = {key: seconds for key, _, seconds in planned_seconds(needed)}
+    keys = [key_of(job.rule.name, job.wildcards_dict) for job in needed]
+    known = [planned[key] for key in keys if key in planned]
+    if not known:
+        return "Nothing is known of the time that these jobs take."
+    lacks = f", without {len(keys) - len(known)}" if len(known) < len(keys) else ""
+    machine = forecasts.nominal_machine(config.compute.device)
+    return (
+        f"By the plan about {in_words(sum(known))} on a machine such as {machine} ({len(keys)} jobs{lacks}, one "
+        "after the other); results/<dataset>/<table>.plan.tsv says it for this machine."
+    )
 
 
 def speaks_for_itself(settings):

@@ -133,7 +133,7 @@ def why_no_rule(file):
 
 
 def say_what_changed():
-    needed = workflow.dag.needrun_jobs(exclude_finished=False)
+    needed = list(workflow.dag.needrun_jobs(exclude_finished=False))
     changes = [
         changes_of(job, manifest)
         for job in needed
@@ -141,6 +141,8 @@ def say_what_changed():
     ]
     if edits := freshness.edits(changes, most=5):
         logger.info("\n    ".join(["What changed since the last run:", *edits]))
+    if needed and "RULES" in globals():
+        logger.info(hours_of(needed))
 
 
 def accept(rule, wildcards):

@@ -13,6 +13,7 @@ import jobs
 import numpy as np
 import torch
 from measuring import Form, Operators, best_size, in_turn, lines, seconds_of
+from operations import inference_batches
 from sentence_transformers import SentenceTransformer
 from steps import shape_of
 from torch import nn
@@ -22,8 +23,7 @@ from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.devices import choose_device, choose_precision, set_up
 from condenser.model.products import linear
 from condenser.model.retriever import Retriever
-from condenser.pipeline.costs.arithmetic import inference_batches
-from condenser.pipeline.costs.measure import measure_device
+from condenser.pipeline.costs.measure import product_rate
 
 BATCH_TOKENS, BLOCK_ROWS, LENGTH = 16384, 1024, 128
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
@@ -71,7 +71,8 @@ def _lines(form: Form, passages: list[Passage], precision: str, place: torch.dev
         assert cosines.mean() > 0.999, f"{name}: not the same vectors, cosine {cosines.mean():.4f}"
     lengths = np.minimum(np.diff(TokenShards([form.work / "tokens.0-of-1"]).row_starts) + 2, LENGTH)
     on_cpu = place.type == "cpu"
-    peak = measure_device(place, precision=precision, threads=form.threads, clock=form.clock).flops_per_s
+    torch.set_num_threads(form.threads)
+    peak = product_rate(place, precision, form.clock)
     peak = max(peak, _onednn_rate(form, precision)) if on_cpu else peak
     blocks = np.split(lengths, range(BLOCK_ROWS, len(lengths), BLOCK_ROWS))
     shape, batches = (

@@ -11,7 +11,7 @@ from measuring import Form, functions, in_new_process, in_turn, line, lines
 from search_scale import measure_search, search, write_vectors
 
 from condenser.files import load_npy
-from condenser.pipeline.costs.measure import measure_device
+from condenser.pipeline.costs.measure import product_rate
 
 
 def measure(form: Form) -> list[dict[str, Any]]:
@@ -37,7 +37,8 @@ def measure(form: Form) -> list[dict[str, Any]]:
     same = float(np.equal(*(np.sort(rows, axis=1) for rows, _ in found.values())).mean())
     differs = float(np.abs(np.subtract(*(scores for _, scores in found.values()))).max())
     place = torch.device("cpu")
-    peak = measure_device(place, precision="fp32", threads=form.threads, clock=form.clock).flops_per_s
+    torch.set_num_threads(form.threads)
+    peak = product_rate(place, "fp32", form.clock)
     size = f"{num_queries:,} queries, {num_rows:,} vectors of {dim}, depth {depth}"
     peer = {"IndexFlatIP in memory": num_queries / seconds["theirs"]}
     return [

@@ -130,33 +130,21 @@ def training(
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What the training takes (`condenser.pipeline.costs.rules`)."""
-    import numpy as np
-
-    from condenser.data.spans import sample_spans, span_documents
-
+    """What the training takes (`condenser.pipeline.costs.rules`): an item is two spans of a text."""
     settings, texts, model = job.config.model, data.passages(job), data.shape(job)
     if settings.new_head:
         model = replace(model, num_head_layers=settings.new_head.num_head_layers)
-    documents = span_documents(texts, min_tokens=settings.min_span_tokens)
-    _, lengths = sample_spans(
-        texts,
-        documents,
-        np.arange(len(documents)),
-        is_continuation=np.zeros(1, dtype=bool),  # every token begins a word
-        min_tokens=settings.min_span_tokens,
-        lengths=settings.span_tokens,
-        short_probability=settings.short_probability,
-        seed=job.config.seed,
-        epoch=0,
-    )
-    return model.training(
+    documents = texts.bodies[texts.bodies >= 2 * settings.min_span_tokens]
+    shortest, longest = settings.span_tokens
+    short, long = (settings.min_span_tokens + shortest) / 2, (shortest + longest) / 2
+    target = settings.short_probability * short + (1 - settings.short_probability) * long
+    span = (documents / 2).clip(max=target).mean()
+    return data.training(
         settings,
-        [(2, lengths + 2)],
-        lambda chunk: model.condenser_flops(chunk, use_late_mlm=settings.late_mlm_weight > 0),
-        num_items=texts.weight * len(documents),
-        mask_probability=settings.mask_probability,
-        graph_memory=data.graph_memory(settings, model),
+        model,
+        [(2, span + 2)],
+        num_items=texts.count * len(documents) / len(texts.bodies),
+        num_logits=(1 + (settings.late_mlm_weight > 0)) * settings.mask_probability,
     )
 
 

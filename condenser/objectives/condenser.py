@@ -76,5 +76,4 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     """What the training takes (`condenser.pipeline.costs.rules`)."""
     settings = job.config.model
     model = replace(data.shape(job), num_head_layers=settings.num_head_layers)
-    flops = partial(model.condenser_flops, use_late_mlm=settings.late_mlm_weight > 0)
-    return mlm.cost_of_blocks(job, data, model, flops)
+    return mlm.cost_of_blocks(job, data, model, num_losses=1 + (settings.late_mlm_weight > 0))

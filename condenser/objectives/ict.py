@@ -130,12 +130,12 @@ def training(
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What the training takes (`condenser.pipeline.costs.rules`): an item is a sentence with its text."""
     settings, texts = job.config.model, data.passages(job)
-    model, rows = replace(data.shape(job), num_head_layers=0), rows_with_sentences(texts)
-    (_, sentences), contexts = sample_pairs(texts, rows, settings, seed=job.config.seed, epoch=0)
-    return model.training(
+    bodies = texts.bodies[texts.bodies > texts.sentence_tokens]  # of more than a sentence
+    sentence = min(texts.sentence_tokens, settings.max_sentence_tokens)
+    context = (bodies - settings.remove_probability * sentence).clip(1, settings.max_tokens).mean()
+    return data.training(
         settings,
-        [(1, sentences + 2), (1, contexts.lengths + 2)],
-        model.encoder_flops,
-        num_items=texts.weight * len(rows),
-        graph_memory=data.graph_memory(settings, model),
+        replace(data.shape(job), num_head_layers=0),
+        [(1, sentence + 2), (1, context + 2)],
+        num_items=texts.count * len(bodies) / len(texts.bodies),
     )

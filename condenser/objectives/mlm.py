@@ -7,7 +7,6 @@ Source: BERT (Devlin et al. 2019) with the Condenser's data: blocks, whole-word 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -88,27 +87,18 @@ def train_on_blocks(
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What the training takes (`condenser.pipeline.costs.rules`)."""
-    model = replace(data.shape(job), num_head_layers=0)
-    return cost_of_blocks(job, data, model, model.mlm_flops)
+    return cost_of_blocks(job, data, replace(data.shape(job), num_head_layers=0), num_losses=1)
 
 
-def cost_of_blocks(job: Any, data: Any, model: Any, flops: Callable[[Any], float]) -> dict[str, Any]:
-    """What a training on blocks takes; `flops` are those of a chunk in the forward pass."""
-    import numpy as np
-
-    from condenser.data.blocks import pack_blocks
-
+def cost_of_blocks(job: Any, data: Any, model: Any, *, num_losses: int) -> dict[str, Any]:
+    """What a training on blocks takes, with so many losses at each masked token."""
     settings, texts = job.config.model, data.passages(job)
-    blocks = pack_blocks(
-        texts,
-        max_tokens=settings.max_tokens,
-        short_probability=settings.short_probability,
-        seed=job.config.seed,
-    )
-    return model.training(
+    blocks = -(-texts.bodies // settings.max_tokens)  # of a text, [row]
+    return data.training(
         settings,
-        [(1, np.minimum(blocks.lengths, settings.max_tokens) + 2)],
-        flops,
-        num_items=texts.weight * len(blocks),
-        mask_probability=settings.mask_probability,
+        model,
+        [(1, texts.bodies.sum() / blocks.sum() + 2)],
+        num_items=texts.count * blocks.mean(),
+        num_logits=num_losses * settings.mask_probability,
+        keeps_batch=False,
     )

@@ -5,7 +5,6 @@ Source: coCondenser, §3.4 and A.1; two untied encoders: Condenser, §4.3.
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,11 +83,6 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
         (1, (taught or data.queries(job)).cut(lengths.query, num_positions=room)),
         (recipe.passages_per_query, data.passages(job).cut(lengths.passage, num_positions=room)),
     ]
-    return model.training(
-        recipe,
-        rows,
-        model.encoder_flops,
-        num_items=taught.count if taught else data.num_examples(job),
-        graph_memory=math.inf,  # the graphs of a batch are kept
-        num_encoders=1 if recipe.tied else 2,
-    )
+    num_items = taught.count if taught else data.num_examples(job)
+    num_encoders = 1 if recipe.tied else 2
+    return data.training(recipe, model, rows, num_items=num_items, num_encoders=num_encoders)

@@ -6,8 +6,6 @@ BERT Rerankers in Multi-Rule Retrieval Pipeline").
 
 from __future__ import annotations
 
-import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -66,23 +64,17 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> d
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What fine-tuning and reranking take (`condenser.pipeline.costs.rules`).
 
-    An item of the fine-tuning is a query with its passages. Every passage is counted with a query of average
-    length.
+    An item of the fine-tuning is a query with its passages; they share a [CLS].
     """
-    recipe, model = job.config.recipe, replace(data.shape(job), pooling="cls")
-    room = model.max_positions
-    queries = data.queries(job).cut(recipe.lengths.query, num_positions=room)
-    room -= int(queries.max()) - 1
-    passages = data.passages(job).cut(recipe.lengths.passage, num_positions=room)
-    lengths = passages + round(queries.mean()) - 1
+    recipe, model = job.config.recipe, data.shape(job)
+    query, passage = (
+        texts.cut(getattr(recipe.lengths, key), num_positions=model.max_positions)
+        for key, texts in (("query", data.queries(job)), ("passage", data.passages(job)))
+    )
+    length = min(query + passage - 1, model.max_positions)
     if job.rule == "train":
-        return model.training(
-            recipe,
-            [(recipe.passages_per_query, lengths)],
-            model.encoder_flops,
-            num_items=data.num_examples(job),
-            graph_memory=math.inf,  # the graphs of a batch are kept
-        )
+        rows = [(recipe.passages_per_query, length)]
+        return data.training(recipe, model, rows, num_items=data.num_examples(job))
     run = data.run(job)
-    work = model.inference(lengths, run["hits"], **vars(job.config.encode))
+    work = data.inference(job, model, num_rows=run["hits"], length=length)
     return {**work, **run, "memory_bytes": work["memory_bytes"] + 48 * run["hits"]}  # rows, windows and score

@@ -7,7 +7,6 @@ without a projection, [Q] and [D] markers or [MASK] tokens behind a query. The c
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
@@ -57,18 +56,17 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     Passages are encoded once, at most as many as there are hits; the products of queries and passages are in
     float32.
     """
-    recipe, shape, run = job.config.recipe, replace(data.shape(job), pooling="mean"), data.run(job)
-    queries, passages = data.queries(job), data.passages(job)
-    of_query = queries.cut(recipe.lengths.query, num_positions=shape.max_positions)
-    of_passage = passages.cut(recipe.lengths.passage, num_positions=shape.max_positions)
+    recipe, shape, run = job.config.recipe, data.shape(job), data.run(job)
+    passages, room = data.passages(job), shape.max_positions
+    query_tokens = data.queries(job).cut(recipe.lengths.query, num_positions=room)
+    passage_tokens = passages.cut(recipe.lengths.passage, num_positions=room)
     read = run["hits"] * len(job.config.system.candidates)
-    num_encoded = min(passages.count, read)
-    work = shape.inference(of_passage, num_encoded, **vars(job.config.encode))
-    block = job.config.encode.block_rows * of_passage.mean() * shape.dim
+    work = data.inference(job, shape, num_rows=min(passages.count, read), length=passage_tokens)
+    block = job.config.encode.block_rows * passage_tokens * shape.dim
     return {
         **work,
         **run,
-        "fp32_flops": 2 * read * of_query.mean() * of_passage.mean() * shape.dim,
+        "fp32_flops": 2 * read * query_tokens * passage_tokens * shape.dim,
         "read_hits": read,
         "memory_bytes": work["memory_bytes"] + 2 * block + 20 * read,  # a block of states; rows and score
     }

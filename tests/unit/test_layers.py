@@ -80,9 +80,8 @@ from condenser.config import validated
 from condenser.data import sources
 from condenser.evaluate import measures, published
 from condenser.pipeline import environment, freshness, known, locks, specs, verify
-from condenser.pipeline.costs import arithmetic, forecast
+from condenser.pipeline.costs import forecast
 from condenser.report import state
-arithmetic.inference_batches(np.array([8, 16]), batch_tokens=512, on_cpu=True)  # each run forecasts its jobs
 for folder in ("data/sources", "objectives", "systems", "evaluate/measures", "evaluate/figures"):
     for name in kinds.names(folder):
         kinds.load(folder, name)

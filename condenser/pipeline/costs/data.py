@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from condenser.data.batches import num_items_of, num_steps
 from condenser.data.canonical import count_judged
 from condenser.encoders import read_encoder_config
 from condenser.experiment import parse_variant
 from condenser.manifest import SUFFIX
-from condenser.pipeline.costs.arithmetic import Shape
 from condenser.pipeline.costs.jobs import Job
+from condenser.pipeline.costs.shape import Shape
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import (
     Texts,
@@ -23,7 +23,9 @@ from condenser.pipeline.costs.texts import (
     counted_texts,
 )
 
+Work = dict[str, Any]
 _LINE_BYTES = 34  # of a line of a run, besides its two ids: Q0, rank, score, name
+_LOG_LINE_BYTES = 230  # of an update
 
 
 class Data:
@@ -42,15 +44,18 @@ class Data:
             if job.rule in ("queries", "extracted")
         }
         self._tokens = [job for job in jobs if job.rule in ("tokens", "query_tokens") and job.manifest]
-        self._found = cache(self._find)
+        self._known_texts = cache(self._find_texts)
 
     def passages(self, job: Job) -> Texts:
         """The passages of a job's data set."""
         return self._texts(job.wildcards["dataset"], None)
 
     def texts(self, job: Job) -> Texts:
-        """What a job works on: the passages, of which it may have a shard, else the queries of its split."""
-        return self.passages(job) if "shard" in job.wildcards else self.queries(job)
+        """What a job works on: its shard of the passages, else the queries of its split."""
+        if "shard" not in job.wildcards:
+            return self.queries(job)
+        passages = self.passages(job)
+        return replace(passages, count=passages.count * job.share)
 
     def queries(self, job: Job, split: str | None = None) -> Texts:
         """The judged queries of a job's split, else of its train split, and of these its variant's."""
@@ -78,11 +83,8 @@ class Data:
 
     def run(self, job: Job) -> dict[str, float]:
         """Lines (`hits`) and bytes of the run that a job makes or reads."""
-        maker = (
-            job
-            if hasattr(job.config, "depth")
-            else next(need for need in job.needs if hasattr(need.config, "depth"))
-        )
+        is_ranked = hasattr(job.config, "depth")
+        maker = job if is_ranked else next(need for need in job.needs if hasattr(need.config, "depth"))
         queries, passages = self.queries(maker), self.passages(maker)
         hits = queries.count * min(maker.config.depth, passages.count)
         return {"hits": hits, "bytes_on_disk": hits * (queries.id_bytes + passages.id_bytes + _LINE_BYTES)}
@@ -96,16 +98,72 @@ class Data:
             with_head = getattr(settings, "new_head", None) or settings
             head = head or getattr(with_head, "num_head_layers", None) or 0
         shape = checkpoint_shape(model.config.model, self.tables)
-        shape = replace(shape, on_cpu=self.device.kind == "cpu")
         return replace(shape, num_head_layers=head) if job.rule == "pretrain" else shape
 
-    def graph_memory(self, settings: Any, shape: Shape) -> float:
-        """Bytes of graphs that a training with `gradient_cache` keeps (`condenser.train.pretrain`)."""
-        if settings.gradient_cache != "auto":
-            return math.inf if settings.gradient_cache == "never" else 1.0
+    def training(
+        self,
+        settings: Any,
+        shape: Shape,
+        rows: Sequence[tuple[int, float]],
+        *,
+        num_items: float,
+        num_logits: float = 0.0,
+        keeps_batch: bool = True,
+        num_encoders: int = 1,
+    ) -> Work:
+        """The work of a training of a model of this shape.
+
+        Args:
+            settings: `batch_size`, `rows_per_chunk`, `epochs`, `updates`, `drop_last`, `gradient_cache`.
+            rows: of each kind of row, the number that an item has, and its mean length with specials.
+            num_items: items of an epoch.
+            num_logits: as in `Shape.token_flops`.
+            keeps_batch: the graphs of a whole batch are in memory; else, or with a gradient cache, a chunk's.
+            num_encoders: 2 where queries and passages have an encoder each.
+        """
+        whole_items = max(1, round(num_items))
+        cut = {"batch_size": min(settings.batch_size, whole_items), "drop_last": settings.drop_last}
+        steps = num_steps(whole_items, epochs=settings.epochs, updates=settings.updates, **cut)
+        items_seen = num_items_of(whole_items, num_steps=steps, **cut)
+        item_tokens = sum(count * length for count, length in rows)
+        item_flops = sum(
+            count * length * shape.token_flops(length, num_logits=num_logits) for count, length in rows
+        )
+        num_weights, longest = num_encoders * shape.num_weights, max(length for _, length in rows)
+        logits = {"length": longest, "num_logits": num_logits}
+        graphs = shape.graph_bytes(cut["batch_size"] * item_tokens, **logits)
+        chunk = min(graphs, shape.graph_bytes(settings.rows_per_chunk * longest, **logits))
+        cache = getattr(settings, "gradient_cache", "never") if keeps_batch else "never"
+        is_cached = cache == "always" or (
+            cache == "auto" and graphs > self._graph_memory(settings, num_weights)
+        )
+        if is_cached:  # a pass more of the encoder, without graphs
+            encoder = replace(shape, num_head_layers=0)
+            item_flops += sum(count * length * encoder.token_flops(length) for count, length in rows) / 3
+        return {
+            "tokens": items_seen * item_tokens,
+            "flops": 3 * items_seen * item_flops,  # two products of the backward pass for each of the forward
+            "bytes_on_disk": 4 * num_weights + steps * _LOG_LINE_BYTES,
+            # weights, gradients and two moments
+            "memory_bytes": 16 * num_weights + (graphs if keeps_batch and not is_cached else chunk),
+            "note": "with the gradient cache" if is_cached else "",
+        }
+
+    def inference(self, job: Job, shape: Shape, *, num_rows: float, length: float) -> Work:
+        """The work of one forward pass of each of `num_rows` rows of this mean length."""
+        tokens = num_rows * length
+        held = min(tokens, job.config.encode.batch_tokens)
+        return {
+            "tokens": tokens,
+            "flops": tokens * shape.token_flops(length),
+            "memory_bytes": 4 * shape.num_weights + shape.graph_bytes(held, length=length) / shape.num_layers,
+        }
+
+    def _graph_memory(self, settings: Any, num_weights: int) -> float:
+        """Bytes of graphs that a training keeps without the gradient cache (`condenser.train.memory`)."""
         if self.device.kind == "cpu":
             return settings.memory_gb * 1e9
-        return 0.8 * (self.device.memory_bytes - 16 * shape.num_weights)
+        return 0.8 * (self.device.memory_bytes - 16 * num_weights)
 
     def text_bytes(self, texts: Texts) -> float:
         """Bytes of texts, without their ids."""
@@ -113,11 +171,11 @@ class Data:
 
     def _texts(self, dataset: str, split: str | None) -> Texts:
         """The passages of a data set, or the queries of a split; notes what they rest on."""
-        texts = self._found(dataset, split)
+        texts = self._known_texts(dataset, split)
         self.assumptions += filter(None, [texts.assumption])
         return texts
 
-    def _find(self, dataset: str, split: str | None) -> Texts:
+    def _find_texts(self, dataset: str, split: str | None) -> Texts:
         collect, tables = self._collects[dataset], self.tables
         settings = collect.config.dataset
         unjudged = self._unjudged.get((dataset, split)) if split else None
@@ -131,8 +189,7 @@ class Data:
         made = [job for job in self._tokens if wanted <= {"split": None, **job.wildcards}.items()]
         made = [job for job in made if job.wildcards["model"] == made[0].wildcards["model"]]
         if made and len(made) == round(1 / made[0].share):
-            prefixes = [str(job.manifest).removesuffix(SUFFIX) for job in made]
-            return counted_texts(prefixes, id_bytes=assumed.id_bytes)
+            return counted_texts([str(job.manifest).removesuffix(SUFFIX) for job in made], assumed)
         counts = (unjudged or collect).counts
         if counts:
             count = count_judged(counts)[split] if split else counts["passages"]
@@ -144,14 +201,12 @@ def checkpoint_shape(model: Any, tables: Tables) -> Shape:
     """The dimensions of a model of objective `checkpoint`."""
     names = ["num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions"]
     if model.source == "scratch":
-        shape = Shape(*(getattr(model, name) or 512 for name in names))  # only max_positions may be null
-    elif model.source == "folder":
+        return Shape(*(getattr(model, name) or 512 for name in names))  # only max_positions may be null
+    if model.source == "folder":
         names = ["num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"]
         settings = read_encoder_config(model.path)
-        shape = Shape(*(getattr(settings, name) for name in [*names, "vocab_size", "num_positions"]))
-    else:
-        shape = tables.shape(model.id or model.source)
-    return replace(shape, pooling=getattr(model, "pooling", None) or shape.pooling)
+        return Shape(*(getattr(settings, name) for name in [*names, "vocab_size", "num_positions"]))
+    return tables.shape(model.id or model.source)
 
 
 def _models_above(job: Job) -> list[Job]:

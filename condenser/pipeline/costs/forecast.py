@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.files import write_json
 from condenser.manifest import sound_record
 from condenser.pipeline.costs.data import Data
-from condenser.pipeline.costs.jobs import read_jobs, seconds_of
+from condenser.pipeline.costs.jobs import Job, seconds_of
 from condenser.pipeline.costs.plan import work_of
-from condenser.pipeline.costs.tables import Device, Tables
+from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.specs import key_of
 
-# Rates between those of laptops and servers; the jobs that have run say how much slower this machine is.
-_NOMINAL_CPU = Device("a processor", "cpu", "fp32", 2e11, 2e10, 16e9, 2e11)
-_NOMINAL_GPU = "A100"
+
+def nominal_machine(device: str) -> str:
+    """The row of devices.tsv that stands for this machine; `device` is auto, cpu or cuda."""
+    has_gpu = device != "cpu" and any(Path("/dev").glob("nvidia[0-9]*"))
+    return "A100" if has_gpu else "Xeon"
 
 
 class Forecast:
@@ -79,20 +80,19 @@ def measured_before(manifest: str, benchmark: str | None, *, spec: Mapping[str, 
     return seconds_of(benchmark)
 
 
-def write_forecast(jobs_file: str, tables_folder: str, output: str, *, device: str, threads: int) -> None:
-    """Write what the plan says of the jobs of a file (`jobs.write_jobs`): arguments of `Forecast.plan`.
+def planned_seconds(
+    jobs: Sequence[Job], tables: Tables, *, device: str, threads: int
+) -> Iterator[tuple[str, str, float]]:
+    """What the plan says of jobs, on a nominal machine: arguments of `Forecast.plan`.
 
     Args:
         device: `compute.device`: auto, cpu or cuda.
     """
-    jobs, tables = read_jobs(Path(jobs_file)), Tables(Path(tables_folder))
-    has_gpu = device != "cpu" and any(Path("/dev").glob("nvidia[0-9]*"))
-    machine = tables.device(_NOMINAL_GPU) if has_gpu else _NOMINAL_CPU
-    data, planned = Data(jobs, tables, machine), list[tuple[str, str, float]]()
+    machine = tables.device(nominal_machine(device))
+    data = Data(jobs, tables, machine)
     for job in jobs:
         # of a rate or a size that the tables lack, the plan itself speaks
         with contextlib.suppress(ValueError, LookupError, OSError):
             if (work := work_of(job, data)) is not None:
                 seconds = sum(tables.seconds_by_rate(job.rule, work, machine, threads=threads).values())
-                planned.append((key_of(job.rule, job.wildcards), job.rule, seconds))
-    write_json(output, planned)
+                yield key_of(job.rule, job.wildcards), job.rule, seconds

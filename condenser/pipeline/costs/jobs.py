@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,9 @@ def write_jobs(
     """
     names = specs.jobs_behind(*target)
     jobs = described(names, specs=specs, is_counted=is_counted, is_timed=is_timed)
-    told = f"-{sha256_text(canonical_json(jobs))[:16]}" if is_counted else ""
+    digest = f"-{sha256_text(canonical_json(jobs))[:16]}" if is_counted else ""
     # a folder for each: Snakemake looks into a folder once, and would miss what is written there later
-    file = folder / target[1]["table"] / f"jobs{told}.json"
+    file = folder / target[1]["table"] / f"jobs{digest}.json"
     write_json(file, jobs)
     return str(file)
 
@@ -77,9 +77,9 @@ def finished(manifest: str, benchmark: str | None, *, spec: dict[str, Any]) -> d
     record = sound_record(Path(manifest))
     if record is None or record.spec != spec or not all(file.exists() for file in record.outputs):
         return {}
-    found: dict[str, Any] = {"manifest": manifest, "counts": record.counts}
+    result: dict[str, Any] = {"manifest": manifest, "counts": record.counts}
     seconds = seconds_of(benchmark)
-    return found if seconds is None else {**found, "seconds": seconds}
+    return result if seconds is None else {**result, "seconds": seconds}
 
 
 def seconds_of(benchmark: str | None) -> float | None:
@@ -93,12 +93,13 @@ def seconds_of(benchmark: str | None) -> float | None:
 
 def read_jobs(path: Path) -> list[Job]:
     """The jobs of a file."""
+    return jobs_of(read_json(path))
+
+
+def jobs_of(described_jobs: Iterable[Mapping[str, Any]]) -> list[Job]:
+    """The jobs that `described` gave."""
     jobs: list[Job] = []
-    for job in read_json(path):
-        jobs.append(
-            Job(
-                **job
-                | {"config": settings_of(job["config"]), "needs": [jobs[place] for place in job["needs"]]}
-            )
-        )
+    for job in described_jobs:
+        needs = [jobs[place] for place in job["needs"]]
+        jobs.append(Job(**{**job, "config": settings_of(job["config"]), "needs": needs}))
     return jobs

@@ -11,9 +11,8 @@ from condenser import kinds
 from condenser.files import atomic_write
 from condenser.objectives import FOLDER as OBJECTIVES
 from condenser.pipeline.costs import rules
-from condenser.pipeline.costs.data import Data
+from condenser.pipeline.costs.data import Data, Work
 from condenser.pipeline.costs.jobs import Job
-from condenser.pipeline.costs.rules import Work
 from condenser.pipeline.costs.tables import Device, Rate, Tables
 from condenser.systems import FOLDER as SYSTEMS
 
@@ -22,7 +21,7 @@ _AMOUNTS = ("tokens", "flops", "bytes_on_disk", "memory_bytes")
 _RANGE = ("seconds_low", "seconds_high")
 _SUMMED = ("tokens", "flops", "bytes_on_disk", "seconds", *_RANGE)
 COLUMNS = ("rule", "jobs", *_AMOUNTS, "seconds", "device", "basis", "assumption", *_RANGE, "rates")
-_TOLD = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
+_NAMES = ("dataset", "file", "model", "system", "variant", "split")  # what a row names of its jobs
 _FORMATS = {"flops": "{:.4g}", **dict.fromkeys(("seconds", *_RANGE), "{:.1f}")}
 _BASES = ("measured", "counted", "assumed", "unknown")  # a sum has the last of those of its parts
 
@@ -41,8 +40,8 @@ def make_plan(
     """
     data, groups = Data(jobs, tables, device), defaultdict(list)
     for job in jobs:
-        told = [job.wildcards[name] for name in _TOLD if job.wildcards.get(name, dataset) != dataset]
-        groups[" ".join([job.rule, *told])].append(_row(job, data, threads=threads))
+        names = [job.wildcards[name] for name in _NAMES if job.wildcards.get(name, dataset) != dataset]
+        groups[" ".join([job.rule, *names])].append(_row(job, data, threads=threads))
     rows = [_sum(name, group) for name, group in groups.items()]
     lacks = ", ".join(row["rule"] for row in rows if row["seconds"] is None)
     return [*rows, {**_sum("total", rows), "assumption": f"lacks the seconds of {lacks}" if lacks else ""}]
@@ -70,8 +69,8 @@ def rendered(rows: Sequence[Row]) -> str:
     total = rows[-1]
     if total["seconds"] is None:
         return "The time is unknown."
-    low, high = (_in_words(total[end]) for end in _RANGE)
-    time = f"{_in_words(total['seconds'])}, between {low} and {high}, one job after the other"
+    low, high = (in_words(total[end]) for end in _RANGE)
+    time = f"{in_words(total['seconds'])}, between {low} and {high}, one job after the other"
     rates = {
         key: part / total["seconds"] for (basis, key), part in total["rates"].items() if basis == "stated"
     }
@@ -127,8 +126,8 @@ def _sum(name: str, rows: Sequence[Row]) -> Row:
     }
 
 
-def _each_once(said: Iterable[str | None]) -> str:
-    return "; ".join(dict.fromkeys(filter(None, said)))
+def _each_once(texts: Iterable[str | None]) -> str:
+    return "; ".join(dict.fromkeys(filter(None, texts)))
 
 
 def _add(parts: Iterable[Mapping[Any, float]]) -> dict[Any, float]:
@@ -155,10 +154,10 @@ def _shares(rates: Mapping[Rate, float]) -> str:
     return ", ".join(f"{basis} {share}%" for basis, share in shares.items() if share) or "unknown"
 
 
-def _in_words(seconds: float) -> str:
+def in_words(seconds: float) -> str:
     """Seconds to three digits.
 
-    >>> _in_words(42), _in_words(630), _in_words(135_360)
+    >>> in_words(42), in_words(630), in_words(135_360)
     ('42 s', '10.5 min', '37.6 h')
     """
     for unit, size in (("h", 3600), ("min", 60)):

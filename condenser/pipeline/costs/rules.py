@@ -3,24 +3,19 @@
 A rule has the function of its name, `(job, data) -> work`, as a kind has its `cost`. Work is a dict:
 
 - `tokens`, `bytes_on_disk` and `memory_bytes` (besides the process itself) are columns of the plan;
-- `flops` (in the device's precision), `fp32_flops`, `graph_bytes` (of a model's elementwise operations),
-  `update_bytes` (of updates of weights), `layers` (passes of a chunk through a layer) and
-  anything else, such as `hits` or `pairs`, take time at the rates of rates.tsv;
+- `flops` (in the device's precision), `fp32_flops` and anything else, such as `hits` or `pairs`, take time
+  at the rates of rates.tsv;
 - `note` is a remark for the plan's last column.
 """
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from condenser.data import sources
 from condenser.data.official import official_file
-from condenser.pipeline.costs.data import Data
+from condenser.pipeline.costs.data import Data, Work
 from condenser.pipeline.costs.jobs import Job
 from condenser.settings import Settings
 
-Work = dict[str, Any]
 _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
 _SENTENCES = {"similarity": 2, "triplets": 3, "inference": 2}  # of an item, by task
 _JSON_BYTES = 36  # of a line of JSON, besides text and ids
@@ -34,14 +29,10 @@ def download(job: Job, data: Data) -> Work | None:
 def collect(job: Job, data: Data) -> Work | None:
     settings = job.config.dataset
     texts = [data.passages(job), *(data.queries(job, split) for split in sources.splits(settings))]
-    written = sum(data.text_bytes(one) + one.count * (2 * one.id_bytes + _JSON_BYTES) for one in texts)
+    written = sum(data.text_bytes(rows) + rows.count * (2 * rows.id_bytes + _JSON_BYTES) for rows in texts)
     if task := sources.task(settings):  # an item has several sentences
         written += (_SENTENCES[task] - 1) * sum(map(data.text_bytes, texts[1:]))
-    return {
-        "rows": sum(one.count for one in texts),
-        "source_bytes": sources.package_bytes(settings),
-        "bytes_on_disk": written,
-    }
+    return {"rows": sum(rows.count for rows in texts), "bytes_on_disk": written}
 
 
 def extracted(job: Job, data: Data) -> Work:
@@ -58,9 +49,9 @@ def checkpoint(job: Job, data: Data) -> Work:
 def tokens(job: Job, data: Data) -> Work:
     """A token takes two bytes; the number of sentences of a row takes one, and so does each one's length."""
     texts = data.texts(job)
-    tokens = job.share * texts.num_tokens
-    counts = job.share * texts.weight * (texts.first_sentence[-1] + texts.num_rows)
-    return {"tokens": tokens, "bytes_on_disk": 2 * tokens + counts, "memory_bytes": 2 * counts}
+    counts = texts.num_tokens / texts.sentence_tokens + 2 * texts.count
+    memory = {"bytes_on_disk": 2 * texts.num_tokens + counts, "memory_bytes": 2 * counts}
+    return {"tokens": texts.num_tokens, **memory}
 
 
 query_tokens = tokens
@@ -82,42 +73,35 @@ def examples(job: Job, data: Data) -> Work:
 
 
 def encode(job: Job, data: Data) -> Work:
-    """Blocks of rows, each cut into batches of like lengths."""
-    settings, shape, texts = job.config.encode, data.shape(job), data.texts(job)
-    (max_tokens,) = vars(job.config.recipe.lengths).values()
-    rows = texts.count * job.share
-    block_rows = min(settings.block_rows, max(1, round(texts.count)))
-    work = shape.inference(
-        texts.cut(max_tokens, num_positions=shape.max_positions),
-        rows,
-        batch_tokens=settings.batch_tokens,
-        block_rows=block_rows,
-    )
-    return {**work, "bytes_on_disk": 4 * rows * shape.dim}
+    shape, texts = data.shape(job), data.texts(job)
+    key = "passage" if "shard" in job.wildcards else "query"
+    max_tokens = getattr(job.config.recipe.lengths, key)
+    length = texts.cut(max_tokens, num_positions=shape.max_positions)
+    work = data.inference(job, shape, num_rows=texts.count, length=length)
+    return {**work, "bytes_on_disk": 4 * texts.count * shape.dim}
 
 
 encode_queries = encode
 
 
 def search(job: Job, data: Data) -> Work:
-    """Products in float32: FAISS's on a processor, which also looks at every pair; PyTorch's on a GPU."""
+    """Products in float32, of each query with each passage of the shard."""
     rows, queries = data.passages(job).count * job.share, data.queries(job).count
     dim, depth, assumption = data.shape(job).dim, min(job.config.depth, rows), data.tables.assumption
     vector, together = 4 * dim, min(assumption("search_queries"), queries)
-    held, scores = vector + 4 * depth * _HIT_BYTES, 0.0  # of a query
+    query_bytes, scores = vector + 4 * depth * _HIT_BYTES, 0.0
     if data.device.kind == "gpu":
-        held, scores = (
+        query_bytes, scores = (
             vector + depth * _HIT_BYTES,
             4 * together * min(job.config.encode.block_rows, rows),
         )
-        together = min(assumption("search_held_bytes") / held, queries)
+        together = min(assumption("search_held_bytes") / query_bytes, queries)
+    block = min(assumption("search_read_bytes"), vector * rows)
     return {
         "fp32_flops": 2 * queries * rows * dim,
-        "embedding_bytes": vector * (rows + queries),
         "hits": queries * depth,
-        **({"pairs": queries * rows} if data.device.kind == "cpu" else {}),
         "bytes_on_disk": queries * depth * _HIT_BYTES,
-        "memory_bytes": min(assumption("search_read_bytes"), vector * rows) + together * held + 2 * scores,
+        "memory_bytes": block + together * query_bytes + 2 * scores,
     }
 
 
@@ -126,7 +110,7 @@ def train_sentences(job: Job, data: Data) -> Work:
     recipe, items, shape = job.config.recipe, data.queries(job), data.shape(job)
     rows = [(_sentences(job), items.cut(recipe.max_tokens))]
     settings = Settings(**vars(recipe), rows_per_chunk=recipe.batch_size)
-    return shape.training(settings, rows, shape.encoder_flops, num_items=items.count, graph_memory=math.inf)
+    return data.training(settings, shape, rows, num_items=items.count)
 
 
 def _sentences(job: Job) -> int:
@@ -137,12 +121,8 @@ def _sentences(job: Job) -> int:
 
 
 def similarities(job: Job, data: Data) -> Work:
-    items, batch_tokens = data.queries(job), job.config.encode.batch_tokens
-    sentences = _sentences(job) * items.count
-    lengths = items.cut(job.config.recipe.max_tokens)
-    work = data.shape(job).inference(
-        lengths, sentences, batch_tokens=batch_tokens, block_rows=max(1, round(sentences))
-    )
+    items, length = data.queries(job), data.queries(job).cut(job.config.recipe.max_tokens)
+    work = data.inference(job, data.shape(job), num_rows=_sentences(job) * items.count, length=length)
     return {**work, "bytes_on_disk": items.count * (items.id_bytes + _HIT_BYTES)}
 
 

@@ -9,32 +9,30 @@ from pathlib import Path
 from typing import Any
 
 from condenser.evaluate import published
-from condenser.pipeline.costs.arithmetic import Shape
+from condenser.pipeline.costs.shape import Shape
 
 Row = dict[str, str]
 Rate = tuple[str, str]  # basis (measured, scaled or stated), then rule, kind and unit
 # Columns of the key, which come first.
-_NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3, "spreads": 2}
+_NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3, "spreads": 1}
 _PEAKS = {"flops": "flops_per_s", "fp32_flops": "fp32_flops_per_s"}
-_PEAKS |= {"graph_bytes": "bytes_per_s", "update_bytes": "bytes_per_s"}
 _TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most rules
 
 
 @dataclass(frozen=True)
 class Device:
-    """A machine by its peak rates; `kind` is cpu or gpu.
+    """A machine by its rates; `kind` is cpu or gpu.
 
-    `flops_per_s` is of matrix products in `precision`, `fp32_flops_per_s` of those in float32 (on a GPU
-    without TF32), `bytes_per_s` of everything else, which only passes through memory.
+    `flops_per_s` is what a layer of a transformer reaches in `precision`, forward and backward, and
+    `fp32_flops_per_s` a large product in float32 (on a GPU without TF32).
     """
 
     name: str
     kind: str
     precision: str
     flops_per_s: float
-    bytes_per_s: float
-    memory_bytes: float
     fp32_flops_per_s: float
+    memory_bytes: float
 
 
 class Tables:
@@ -76,22 +74,17 @@ class Tables:
 
     def shape(self, name: str) -> Shape:
         """The dimensions of a checkpoint of backbones.tsv."""
-        _, *dimensions, pooling, _ = self.row("backbones", name).values()
-        return Shape(*map(int, dimensions), pooling=pooling)
+        _, *dimensions, _ = self.row("backbones", name).values()
+        return Shape(*map(int, dimensions))
 
     def seconds_range(self, seconds: Mapping[Rate, float], *, sizes_assumed: bool) -> tuple[float, float]:
         """The lowest and the highest sum of seconds at these rates, by the factors of spreads.tsv."""
         ends = []
         for end, sign in (("low", -1), ("high", 1)):
-            factors = {rate: float(self._spread(rate)[end]) ** sign for rate in seconds}
-            sizes = float(self.row("spreads", "sizes *")[end]) ** sign if sizes_assumed else 1.0
-            ends.append(sizes * sum(seconds[rate] * factor for rate, factor in factors.items()))
+            factor = {basis: float(row[end]) ** sign for basis, row in self._tables["spreads"].items()}
+            sizes = factor["sizes"] if sizes_assumed else 1.0
+            ends.append(sizes * sum(factor[basis] * part for (basis, _), part in seconds.items()))
         return ends[0], ends[1]
-
-    def _spread(self, rate: Rate) -> Row:
-        basis, key = rate
-        own = self._tables["spreads"].get(f"{basis} {key.split()[-1]}")
-        return own or self.row("spreads", f"{basis} *")
 
     def seconds_by_rate(
         self, rule: str, work: Mapping[str, Any], device: Device, *, threads: int
@@ -100,8 +93,8 @@ class Tables:
 
         A rate is `measured` on this very device, or `scaled` from another one, or only `stated`.
 
-        A row of the rule wins over a row of all rules (`*`). Where a device has a peak rate, the row has
-        the share of it that is reached. Other rates grow with the threads they were measured with, if not 0.
+        A row of the rule wins over a row of all rules (`*`). Of `flops` and `fp32_flops` the row has
+        the share of the device's rate. Other rates grow with the threads they were measured with, if not 0.
 
         Raises:
             ValueError: rates.tsv has no rate for a kind of work.

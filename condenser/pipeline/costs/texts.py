@@ -1,16 +1,12 @@
-"""How long texts are: samples of collections, counted or assumed.
-
-A sample has the attributes of `condenser.data.tokens.TokenShards`: the functions of `condenser.data` that
-trainings use make blocks and spans of it.
-"""
+"""How long the texts of a data set are: counted where they have been tokenised, else assumed."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -18,75 +14,69 @@ from typing import Any
 import numpy as np
 
 from condenser.data import sources
-from condenser.data.archives import count_unpacked_lines, open_unpacked
-from condenser.data.lengths import AUTO, NUM_SPECIALS, TokenCounts
+from condenser.data.archives import open_unpacked
+from condenser.data.lengths import AUTO, NUM_SPECIALS, TokenCounts, counts_of, total
 from condenser.data.passages import windows
-from condenser.data.tokens import load_counts
-from condenser.pipeline.costs.arithmetic import even_places
+from condenser.files import read_json
 from condenser.pipeline.costs.tables import Row, Tables
-from condenser.shards import shard_files
+from condenser.shards import counts_file
 
 SAMPLE_ROWS = 2000
+HEAD_BYTES = 4_000_000  # read of a user's collection
 
 
-@dataclass
+@dataclass(frozen=True)
 class Texts:
-    """A sample of a collection's rows.
+    """The rows of a collection, of which a sample has lengths.
 
     Attributes:
-        sentences: of each row, the tokens of its title with [SEP] (0: none), then of each sentence.
+        lengths: tokens of the sample's rows [row], with a title and its [SEP], without specials around them.
         count: rows of the whole collection.
         id_bytes: bytes of an id.
+        sentence_tokens: mean of a sentence.
+        title_tokens: mean of a title with its [SEP].
         assumption: what is not counted, in words.
     """
 
-    sentences: Sequence[Sequence[int]]
+    lengths: np.ndarray
     count: float
     id_bytes: float
+    sentence_tokens: float
+    title_tokens: float = 0.0
     assumption: str = ""
-
-    def __post_init__(self) -> None:
-        self.num_rows = len(self.sentences)
-        self.title_lengths = np.array([row[0] for row in self.sentences])
-        self.first_sentence = np.cumsum([0, *map(len, self.sentences)])
-        self.sentence_starts = np.cumsum([0, *(length for row in self.sentences for length in row)])
-        self.row_starts = self.sentence_starts[self.first_sentence]
-
-    def read(self, starts: np.ndarray, lengths: np.ndarray, *, width: int, fill: int) -> np.ndarray:
-        """Token 0 throughout: a sample has no tokens."""
-        return np.zeros((len(starts), width), dtype=np.int64)
-
-    @property
-    def weight(self) -> float:
-        """Rows of the collection that one of the sample stands for."""
-        return self.count / self.num_rows
 
     @property
     def num_tokens(self) -> float:
         """Tokens of the collection, without the special tokens around a row."""
-        return self.weight * float(self.row_starts[-1])
+        return self.count * float(self.lengths.mean())
 
-    def cut(self, max_tokens: int | str, *, num_positions: int = 512) -> np.ndarray:
-        """Lengths of the sample's rows as a retriever reads them, special tokens included.
+    @property
+    def bodies(self) -> np.ndarray:
+        """Tokens of the sample's rows without their titles, at least one [row]."""
+        return np.maximum(1, self.lengths - self.title_tokens)
 
-        With `auto` they are cut where 95 % of the sample's rows end, at most at the backbone's positions.
-        """
+    def cut(self, max_tokens: int | str, *, num_positions: int = 512) -> float:
+        """Mean length of a row as a retriever reads it, special tokens included, at most `max_tokens`."""
         if max_tokens == AUTO:
             counts = TokenCounts()
-            counts.add(np.diff(self.row_starts), num_words=0)
+            counts.add(np.rint(self.lengths).astype(int), num_words=0)
             max_tokens = counts.covering(num_positions=num_positions)
-        return np.minimum(np.diff(self.row_starts) + NUM_SPECIALS, int(max_tokens))
+        return float(np.minimum(self.lengths + NUM_SPECIALS, int(max_tokens)).mean())
 
 
-def counted_texts(prefixes: Sequence[str | Path], *, id_bytes: float) -> Texts:
-    """Evenly spaced rows of all token shards of a collection."""
-    lengths, nums = (
-        np.concatenate([load_counts(shard_files(prefix)[part]) for prefix in prefixes]) for part in (1, 2)
-    )
-    ends = np.cumsum(nums, dtype=np.int64)
-    places = even_places(len(nums), min(len(nums), SAMPLE_ROWS))
-    rows = [lengths[ends[row] - nums[row] : ends[row]].tolist() for row in places]
-    return Texts(rows, len(nums), id_bytes)
+def counted_texts(prefixes: Sequence[str | Path], assumed: Texts) -> Texts:
+    """The texts of all token shards of a collection; `assumed` says the rest."""
+    rows = total(counts_of(read_json(counts_file(prefix))) for prefix in prefixes).rows
+    lengths = np.array(sorted(rows))
+    ends = np.cumsum([rows[length] for length in lengths.tolist()])
+    places = even_places(int(ends[-1]), min(int(ends[-1]), SAMPLE_ROWS))
+    sample = lengths[np.searchsorted(ends, places, side="right")] - NUM_SPECIALS
+    return replace(assumed, lengths=sample, count=int(ends[-1]), assumption="")
+
+
+def even_places(count: int, number: int) -> np.ndarray:
+    """Places of `number` of `count` things, int64, at even distances."""
+    return (2 * np.arange(number) + 1) * count // (2 * number)
 
 
 def assumed_passages(settings: Any, tables: Tables) -> Texts:
@@ -103,19 +93,13 @@ def assumed_passages(settings: Any, tables: Tables) -> Texts:
 
 def split_texts(documents: Texts, *, words: int, stride: int, tokens_per_word: float) -> Texts:
     """The passages of documents (`condenser.data.passages`), whose words are taken to be of equal length."""
-    rows = []
-    for title, *sentences in documents.sentences:
-        bounds = np.cumsum([0, *sentences])
-        of_document = windows(
-            int(bounds[-1]), words=round(words * tokens_per_word), stride=round(stride * tokens_per_word)
-        )
-        for first, end in of_document:
-            inside = np.diff(bounds.clip(first, end))
-            rows.append([title, *inside[inside > 0].tolist()])
-    count = documents.count * len(rows) / documents.num_rows
+    sizes = {"words": round(words * tokens_per_word), "stride": round(stride * tokens_per_word)}
+    bodies = np.rint(documents.bodies).astype(int).tolist()
+    passages = np.array([end - first for body in bodies for first, end in windows(body, **sizes)])
+    count = documents.count * len(passages) / len(bodies)
     why = f"{count:,.0f} passages of {words} words, {tokens_per_word:g} tokens each"
-    chosen = [rows[place] for place in even_places(len(rows), min(len(rows), SAMPLE_ROWS))]
-    return Texts(chosen, count, documents.id_bytes, "; ".join(filter(None, [documents.assumption, why])))
+    assumption = "; ".join(filter(None, [documents.assumption, why]))
+    return replace(documents, lengths=passages + documents.title_tokens, count=count, assumption=assumption)
 
 
 def _assumed_documents(settings: Any, tables: Tables) -> Texts:
@@ -142,11 +126,10 @@ def assumed_queries(settings: Any, split: str, tables: Tables) -> Texts:
     files = sources.local_files(settings)
     if sources.task(settings) and files:
         named = [file for file in files if split in file.name] or files
-        count, why = sum(map(count_unpacked_lines, named)), f"lines of {named[0].name} counted"
+        count, why = sum(sampled(file)[1] for file in named), f"lines of {named[0].name} counted"
     for file in files:
-        if "qrels" in (file.parent.name, file.name[:5]) and file.name.removesuffix(".gz").endswith(
-            f"{split}.tsv"
-        ):
+        is_qrels = "qrels" in (file.parent.name, file.name[:5])
+        if is_qrels and file.name.removesuffix(".gz").endswith(f"{split}.tsv"):
             name, why = "own/queries", f"queries of {file.name} counted"
             with open_unpacked(file) as stream:
                 judged = {line.split(None, 1)[0] for line in stream if line.strip()}
@@ -171,21 +154,9 @@ def assumed_texts(row: Row, count: float, *, why: str) -> Texts:
     mean, spread = float(row["tokens"]), np.sqrt(np.log1p(float(row["variation"]) ** 2))
     quantiles = (np.arange(SAMPLE_ROWS) + 0.5) / SAMPLE_ROWS
     shape = np.exp(spread * np.array(list(map(NormalDist().inv_cdf, quantiles))))
-    lengths = np.maximum(1, np.rint(shape * mean / shape.mean()))
-    titles = np.full(SAMPLE_ROWS, float(row["title_tokens"]))
-    return _in_sentences(lengths, titles, row, count, f"{why}, {mean:g} tokens each")
-
-
-def _in_sentences(lengths: np.ndarray, titles: np.ndarray, row: Row, count: float, assumption: str) -> Texts:
-    """Texts of these lengths, with sentences that vary evenly between 0.4 and 1.6 of the row's mean."""
-    random, mean, texts = np.random.default_rng(0), float(row["sentence_tokens"]), []
-    for left, title in zip(lengths.astype(int).tolist(), titles.astype(int).tolist(), strict=True):
-        text = [title]
-        while left:
-            text.append(min(left, max(1, round(mean * random.uniform(0.4, 1.6)))))
-            left -= text[-1]
-        texts.append(text)
-    return Texts(texts, count, float(row["id_bytes"]), assumption)
+    lengths, title = np.maximum(1, np.rint(shape * mean / shape.mean())), float(row["title_tokens"])
+    sizes = float(row["id_bytes"]), float(row["sentence_tokens"]), title
+    return Texts(lengths + title, count, *sizes, f"{why}, {mean:g} tokens each")
 
 
 def _mixed(parts: Sequence[sources.Expected], tables: Tables) -> Texts:
@@ -198,27 +169,54 @@ def _mixed(parts: Sequence[sources.Expected], tables: Tables) -> Texts:
             row = row | {"tokens": str(part.joined * float(row["tokens"])), "title_tokens": "0"}
         why = part.basis or f"{part.like}: {count * part.joined:,.0f} texts"
         texts.append(assumed_texts(row, count, why=why))
-    count, rows = sum(one.count for one in texts), []
-    for one in texts:
-        places = even_places(one.num_rows, max(1, round(SAMPLE_ROWS * one.count / count)))
-        rows += [one.sentences[place] for place in places]
-    return Texts(rows, count, texts[0].id_bytes, "; ".join(one.assumption for one in texts))
+    count = sum(text.count for text in texts)
+    numbers = [max(1, round(SAMPLE_ROWS * text.count / count)) for text in texts]
+    samples = [
+        text.lengths[even_places(len(text.lengths), number)]
+        for text, number in zip(texts, numbers, strict=True)
+    ]
+    names = "sentence_tokens", "title_tokens"
+    means = {name: sum(getattr(text, name) * text.count for text in texts) / count for name in names}
+    assumption = "; ".join(text.assumption for text in texts)
+    return Texts(np.concatenate(samples), count, texts[0].id_bytes, **means, assumption=assumption)
 
 
 def _own_file(path: Path, tables: Tables) -> Texts:
-    """A user's collection: its lines are counted, and evenly spaced ones give the lengths."""
-    count, per_token = count_unpacked_lines(path), tables.assumption("bytes_per_token")
-    with open_unpacked(path) as file:
-        lines = (
-            line.decode(errors="replace") for line in islice(file, 0, None, max(1, count // SAMPLE_ROWS))
-        )
-        texts = [_title_and_text(line, is_json=".jsonl" in path.suffixes) for line in lines]
-    if not texts:
+    """A user's collection, by its first lines."""
+    per_token, (lines, count) = tables.assumption("bytes_per_token"), sampled(path)
+    if not lines:
         raise ValueError(f"{path}:1: expected passages, got an empty file. Point datasets at the collection.")
+    texts = [_title_and_text(line, is_json=".jsonl" in path.suffixes) for line in lines]
     titles, lengths = np.rint([[len(text.encode()) / per_token for text in pair] for pair in texts]).T
-    why = f"{path.name}: lines counted, {per_token:g} bytes per token"
-    own, count = tables.row("collections", "own"), max(count, len(texts))
-    return _in_sentences(np.maximum(1, lengths), titles + (titles > 0), own, count, why)
+    titles += titles > 0  # its [SEP]
+    own = tables.row("collections", "own")
+    why = f"{path.name}: by its first {len(lines):,} lines, {per_token:g} bytes per token"
+    sizes = float(own["id_bytes"]), float(own["sentence_tokens"]), float(titles.mean())
+    return Texts(np.maximum(1, lengths) + titles, count, *sizes, why)
+
+
+def sampled(path: Path) -> tuple[list[str], float]:
+    """The first lines of a file, unpacked if it is gzip, and how many it has: by their share of its bytes.
+
+    Raises:
+        ValueError: a gzip file is damaged.
+    """
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(HEAD_BYTES)
+    num_bytes, is_whole = len(head), len(head) == size
+    if head[:2] == b"\x1f\x8b":
+        unpacker = zlib.decompressobj(wbits=31)
+        try:
+            head = unpacker.decompress(head)
+        except zlib.error as error:
+            raise ValueError(f"{path}: expected gzip, got a damaged file ({error}).") from None
+        num_bytes -= len(unpacker.unused_data)
+        is_whole = unpacker.eof and not unpacker.unused_data
+    lines = head.decode(errors="replace").split("\n")
+    if not is_whole or not lines[-1]:
+        lines.pop()
+    return lines, float(len(lines)) if is_whole else len(lines) * size / num_bytes
 
 
 def _title_and_text(line: str, *, is_json: bool) -> tuple[str, str]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from condenser.files import canonical_json, write_json
+from condenser.files import write_json
 from condenser.manifest import sealed
 from condenser.pipeline.board import Board, Job
-from condenser.pipeline.costs.forecast import Forecast, measured_before, write_forecast
+from condenser.pipeline.costs.forecast import Forecast, measured_before, planned_seconds
+from condenser.pipeline.costs.jobs import jobs_of
+from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.specs import key_of
 
 
@@ -182,23 +183,17 @@ def test_a_job_takes_as_long_as_before_if_its_settings_are_the_same(ran_before: 
     assert measured_before(*ran_before, spec=SPEC) is None
 
 
-def test_the_plan_of_each_job_is_written_in_order_unless_none_is_known(root: Path, tmp_path: Path) -> None:
-    compute = {"threads": 2, "device": "cpu", "precision": "fp32"}
-    jobs = [
-        {"rule": "subset", "wildcards": {"dataset": "d"}, "config": {"compute": compute}, "needs": []},
-        {"rule": "figure", "wildcards": {"dataset": "d"}, "config": {}, "needs": [0]},
-        {"rule": "table", "wildcards": {"dataset": "d"}, "config": {}, "needs": [0]},
-    ]
-    (tmp_path / "jobs.json").write_text(canonical_json(jobs))
-    tables = root / "condenser" / "pipeline" / "costs" / "tables"
-    write_forecast(
-        str(tmp_path / "jobs.json"), str(tables), str(tmp_path / "out.json"), device="cpu", threads=2
+def test_the_plan_of_each_job_is_known_unless_its_rule_has_no_cost(root: Path) -> None:
+    jobs = jobs_of(
+        {"rule": rule, "wildcards": {"dataset": "d"}, "config": {}, "needs": needs}
+        for rule, needs in (("subset", []), ("figure", [0]), ("table", [0]))
     )
+    tables = Tables(root / "condenser" / "pipeline" / "costs" / "tables")
     # a start alone: rates.tsv has 2.0 a second of subset, and 1.6 of table
     forecast = Forecast()
-    for planned in json.loads((tmp_path / "out.json").read_text()):
+    for planned in planned_seconds(jobs, tables, device="cpu", threads=2):
         forecast.plan(*planned)
-    subset, figure, table = (key_of(job["rule"], job["wildcards"]) for job in jobs)
+    subset, figure, table = (key_of(job.rule, job.wildcards) for job in jobs)
     forecast.took(subset, 0.5)  # the machine of the plan
     assert [forecast.seconds(key) for key in (figure, table)] == [None, 0.625]
     forecast.took(subset, 1.0)

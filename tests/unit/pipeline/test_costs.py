@@ -16,7 +16,6 @@ from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,35 +30,28 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from condenser import kinds
-from condenser.data.batches import length_chunks, pack_texts
-from condenser.data.blocks import pack_blocks
+from condenser.data.lengths import TokenCounts
 from condenser.data.passages import windows
 from condenser.data.sources import dpr, squad
-from condenser.data.spans import span_documents
 from condenser.data.tokens import TokenShards
 from condenser.encoders import BertConfig, read_encoder_config
 from condenser.files import read_json
 from condenser.manifest import Manifest
-from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Gpu, claim_gpus
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
-from condenser.model.rows import Chosen, Rows
-from condenser.model.text_vector import TextVector, read_text_vector
+from condenser.model.text_vector import TextVector
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs import texts as cost_texts
-from condenser.pipeline.costs.arithmetic import Chunk, Shape, average_batch, padded
 from condenser.pipeline.costs.data import Data
 from condenser.pipeline.costs.jobs import Job, read_jobs
-from condenser.pipeline.costs.measure import measure_device
+from condenser.pipeline.costs.measure import measure_device, product_rate
 from condenser.pipeline.costs.plan import Row, make_plan, rendered, write_plan
+from condenser.pipeline.costs.shape import Shape
 from condenser.pipeline.costs.tables import Device, Tables
-from condenser.pipeline.costs.texts import assumed_texts, counted_texts
-from condenser.shards import prefix_of, shard_files
-from condenser.train.chunks import Chunk as TrainingChunk
-from condenser.train.masked_texts import MaskedRows
-from condenser.train.memory import graph_bytes
+from condenser.pipeline.costs.texts import Texts, assumed_texts, counted_texts
+from condenser.shards import counts_file, prefix_of, shard_files
 from configs import OnPlainValues
 from configs import sources as written_sources
 
@@ -154,10 +146,10 @@ def changed(jobs: list[Job], rule: str, model: str, **settings: Any) -> list[Job
     return jobs
 
 
-# ---- one forward and backward pass ---------------------------------------------------------------
+# ---- a model ----------------------------------------------------------------------------------
 
 
-def shape_of(config: BertConfig, *, num_head_layers: int = 0, pooling: str = "cls") -> Shape:
+def shape_of(config: BertConfig, *, num_head_layers: int = 0) -> Shape:
     return Shape(
         config.num_hidden_layers,
         config.hidden_size,
@@ -166,61 +158,33 @@ def shape_of(config: BertConfig, *, num_head_layers: int = 0, pooling: str = "cl
         config.vocab_size,
         config.max_position_embeddings,
         num_head_layers,
-        pooling=pooling,
     )
 
 
-def counted_flops(work: Callable[[], object]) -> int:
-    """Matrix products of forward and backward pass, counted by PyTorch."""
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False, custom_mapping=OPERATORS) as counter:
-        work()
-    return counter.get_total_flops()
-
-
-def some_masked(rows: Rows) -> Chosen:
-    """Three tokens of every row of 16."""
-    return rows.chosen(np.repeat(np.arange(len(rows.lengths)), 3), np.tile([2, 5, 7], len(rows.lengths)))
-
-
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-@pytest.mark.parametrize(("num_head_layers", "use_late_mlm"), [(2, True), (2, False), (1, True)])
-def test_a_condenser_step_has_the_operations_that_pytorch_counts(
-    num_head_layers: int, use_late_mlm: bool, pooling: Any
-) -> None:
-    model = small_condenser(
-        num_head_layers=num_head_layers, use_late_mlm=use_late_mlm, vector=TextVector(pooling)
-    )
-    rows = full_rows(torch.randint(0, 40, (6, 16)))
-
-    def step() -> None:
-        output = model(rows, some_masked(rows))
-        late = output.late_logits.sum() if output.late_logits is not None else 0.0
-        (output.head_logits.sum() + late).backward()
-
-    shape = shape_of(small_config(), num_head_layers=num_head_layers, pooling=pooling)
-    forward = shape.condenser_flops(Chunk(6, 128, 96, 6 * 16**2, 32), use_late_mlm=use_late_mlm)
-    assert 3 * forward == pytest.approx(counted_flops(step), rel=0.02)
-
-
-def test_a_masked_language_model_has_the_operations_that_pytorch_counts() -> None:
-    backbone = small_backbone()
+def test_a_token_has_the_operations_that_pytorch_counts() -> None:
+    """Pooled by the mean, a model leaves no layer out; a loss of masked words has some logits."""
+    rows = full_rows(torch.randint(0, 40, (8, 16)))
+    backbone, shape = small_backbone(), shape_of(small_config())
+    retriever = Retriever(backbone, TextVector("mean"))
     model = MaskedLanguageModel(backbone, MaskedLanguageHead(backbone.config)).double()
-    rows = full_rows(torch.randint(0, 40, (6, 16)))
-    forward = shape_of(small_config()).mlm_flops(Chunk(6, 128, 96, 6 * 16**2, 32))
-    counted = counted_flops(lambda: model(rows, some_masked(rows)).sum().backward())
-    assert 3 * forward == pytest.approx(counted, rel=0.02)
+    masked = rows.chosen(np.repeat(np.arange(8), 4), np.tile([2, 5, 7, 9], 8))  # a quarter of the tokens
 
+    def counted(work: Callable[[], torch.Tensor]) -> float:
+        """Operations a token of forward and backward pass."""
+        with (
+            sdpa_kernel(SDPBackend.MATH),
+            FlopCounterMode(display=False, custom_mapping=OPERATORS) as counter,
+        ):
+            work().sum().backward()
+        return counter.get_total_flops() / 128
 
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-def test_an_encoder_has_the_operations_that_pytorch_counts(pooling: Any) -> None:
-    vector, rows = TextVector(pooling), full_rows(torch.randint(0, 40, (5, 16)))
-    retriever, condenser = Retriever(small_backbone(), vector), small_condenser(vector=vector)
-    forward = shape_of(small_config(), pooling=pooling).encoder_flops(Chunk(5, 128, 80, 5 * 16**2))
-    assert 3 * forward == pytest.approx(counted_flops(lambda: retriever(rows).sum().backward()), rel=0.02)
-    with torch.no_grad():
-        assert forward == pytest.approx(counted_flops(lambda: retriever(rows)), rel=0.001)
-        # the first pass of the gradient cache
-        assert forward == pytest.approx(counted_flops(lambda: condenser.represent(rows)), rel=0.001)
+    assert counted(lambda: retriever(rows)) == pytest.approx(3 * shape.token_flops(16), rel=0.02)
+    logits = shape.token_flops(16, num_logits=0.25) - shape.token_flops(16)
+    num_layers = shape.num_layers - 1  # the last one at masked tokens, with keys and values of all
+    assert 3 * (num_layers / shape.num_layers * shape.token_flops(16) + logits) < counted(
+        lambda: model(rows, masked)
+    )
+    assert counted(lambda: model(rows, masked)) < 3 * shape.token_flops(16, num_logits=0.25)
 
 
 @pytest.mark.parametrize("num_head_layers", [1, 3])
@@ -236,25 +200,7 @@ def test_bert_base_has_its_published_109_million_weights() -> None:
 
 
 def test_the_embedded_backbone_is_as_the_tables_say() -> None:
-    config = read_encoder_config(real_tokenizer_folder())
-    pooling = read_text_vector(real_tokenizer_folder()).pooling
-    assert tables.shape("embedded") == shape_of(config, pooling=pooling)
-
-
-def test_the_plan_decides_on_the_gradient_cache_by_the_estimate_of_the_training() -> None:
-    shape, batch = shape_of(small_config(), num_head_layers=2), [np.array([40, 18, 5]), np.array([9, 8])]
-    for device in ("cpu", "cuda"):
-        chunks = [padded(lengths, 0.15, on_cpu=device == "cpu") for lengths in batch]
-        of_training = [_training_chunk(*pair, device) for pair in zip(batch, chunks, strict=True)]
-        assert 4 * shape.graph_numbers(chunks) == graph_bytes(of_training, small_condenser())
-
-
-def _training_chunk(lengths: np.ndarray, chunk: Chunk, device: str) -> TrainingChunk[MaskedRows]:
-    """A chunk of a training with as many masked tokens; `device` is what it is laid out for."""
-    ids = np.zeros((len(lengths), lengths.max()), dtype=np.int64)
-    rows, columns = Rows.of(ids, lengths, device=torch.device(device)), np.arange(int(chunk.masked))
-    inputs = MaskedRows(rows, rows.chosen(np.zeros_like(columns), columns), torch.from_numpy(columns))
-    return TrainingChunk("spans", torch.arange(len(lengths)), inputs, 0)
+    assert tables.shape("embedded") == shape_of(read_encoder_config(real_tokenizer_folder()))
 
 
 # ---- texts ---------------------------------------------------------------------------------------
@@ -271,58 +217,47 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> TokenShards:
     folder = tmp_path_factory.mktemp("tokens")
     shards = hand_made_shards(folder, rows, num_shards=2)
     shards.prefixes = [prefix_of(file) for file in sorted(folder.glob("*.tokens.npy"))]
+    for prefix in shards.prefixes:
+        counts = TokenCounts()
+        counts.add(np.diff(TokenShards([prefix]).row_starts), num_words=0)
+        counts.write(counts_file(prefix))
     return shards
 
 
-def test_blocks_and_documents_of_counted_texts_are_those_of_their_shards(shards: TokenShards) -> None:
-    counted, options = counted_texts(shards.prefixes, id_bytes=8), {"short_probability": 0.3, "seed": 3}
-    assert (counted.count, counted.num_tokens) == (700, shards.row_starts[-1])
-    ours, real = (pack_blocks(one, max_tokens=62, **options) for one in (counted, shards))
-    assert ours.lengths.tolist() == real.lengths.tolist()
-    ours, real = (span_documents(one, min_tokens=10) for one in (counted, shards))
-    assert ours.lengths.tolist() == real.lengths.tolist()
+def counted(shards: TokenShards, **changes: float) -> Texts:
+    row = tables.row("collections", "own") | {"tokens": "9", "variation": "0.4"}
+    return replace(counted_texts(shards.prefixes, assumed_texts(row, 5, why="")), **changes)
+
+
+def test_lengths_of_counted_texts_are_those_of_their_shards(shards: TokenShards) -> None:
+    lengths = np.diff(shards.row_starts)
+    texts = counted(shards)
+    assert (texts.count, texts.num_tokens, texts.assumption) == (700, lengths.sum(), "")
+    assert sorted(texts.lengths) == sorted(lengths)
+    assert texts.cut(64) == pytest.approx(np.minimum(lengths + 2, 64).mean())
 
 
 def test_a_sample_of_a_larger_collection_stands_for_all_of_it(
     shards: TokenShards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("condenser.pipeline.costs.texts.SAMPLE_ROWS", 350)
-    counted = counted_texts(shards.prefixes, id_bytes=8)
-    assert (counted.num_rows, counted.count) == (350, 700)
-    assert counted.num_tokens == pytest.approx(shards.row_starts[-1], rel=0.08)
-
-
-def test_batches_are_padded_and_masked_as_training_does_it(shards: TokenShards) -> None:
-    rows = np.flatnonzero(np.diff(shards.row_starts) < 500)[:96]
-    starts, lengths = shards.row_starts[rows], np.diff(shards.row_starts)[rows]
-    specials = SimpleNamespace(cls_id=1, sep_id=2, pad_id=0)
-    for chunk in length_chunks(lengths, rows_per_chunk=20):
-        ids, whole = pack_texts(shards, starts[chunk], lengths[chunk], specials)
-        for device in ("cpu", "cuda"):
-            made = Rows.of(ids, whole, device=torch.device(device))
-            widths = [group.width for group in made.layout.groups for _ in range(group.num_rows)]
-            told = padded(lengths[chunk] + 2, on_cpu=device == "cpu")
-            assert told == Chunk(len(chunk), len(made.ids), sum(widths), sum(width**2 for width in widths))
-    # 5 times max(1, round(.45)), round(1.5) to even, 15, which are 90; products are for 96
-    assert padded(np.array([5, 12, 102] * 5), 0.15, on_cpu=True).masked == 96
-
-
-def test_an_average_batch_stands_at_even_quantiles() -> None:
-    assert average_batch(np.array([7, 1, 5, 3]), 4).tolist() == [1, 3, 5, 7]
-    assert average_batch(np.array([7, 1, 5, 3]), 2).tolist() == [3, 7]
+    monkeypatch.setattr("condenser.pipeline.costs.texts.SAMPLE_ROWS", 70)
+    texts = counted(shards)
+    assert (len(texts.lengths), texts.count) == (70, 700)
+    assert texts.num_tokens == pytest.approx(shards.row_starts[-1], rel=0.02)
 
 
 def test_assumed_texts_have_the_mean_and_spread_asked_for() -> None:
     row = {"tokens": "80", "variation": "0.5", "sentence_tokens": "20", "title_tokens": "9", "id_bytes": "8"}
     texts = assumed_texts(row, 5000, why="")
-    lengths = [sum(row[1:]) for row in texts.sentences]
-    assert texts.count == 5000 and set(texts.title_lengths) == {9}
+    lengths = texts.bodies.tolist()
+    assert texts.count == 5000 and (texts.lengths - texts.bodies == 9).all()
     assert statistics.mean(lengths) == pytest.approx(80, rel=0.01)
     assert statistics.pstdev(lengths) / 80 == pytest.approx(0.5, rel=0.03)
-    assert sum(lengths) / sum(len(row) - 1 for row in texts.sentences) == pytest.approx(20, rel=0.15)
 
 
 # ---- the papers' scale by hand -------------------------------------------------------------------
+
+MORE = 0.1  # the plan counts every layer at every token: some 8 % more than these calculations
 
 # BERT-base: 768 wide, 3,072 in the feed-forward, 30,522 words. A matrix of a x b costs a token 2 a b.
 SQUARE = 2 * 768 * 768  # query, key, value or output projection
@@ -393,7 +328,7 @@ def test_condenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calculati
     blocks = np.concatenate([random.choice(kind, share) for kind, share in zip(found, shares, strict=True)])
     a_block = np.mean(hand_condenser(blocks + 2, np.maximum(1, 0.15 * blocks)))
     expected = 3 * 8 * a_block * sum(counts)  # three passes, eight epochs
-    assert paper_plan["pretrain wikibook condenser"]["flops"] == pytest.approx(expected, rel=0.05)
+    assert paper_plan["pretrain wikibook condenser"]["flops"] == pytest.approx(expected, rel=MORE)
 
 
 def test_cocondenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calculation(
@@ -409,7 +344,7 @@ def test_cocondenser_pre_training_at_the_papers_scale_agrees_with_a_hand_calcula
     # the graphs of 4,096 spans do not fit together, so every span is encoded once more before
     num_spans = 3_213_835 * len(long_enough) / len(lengths)
     expected = 8 * num_spans * (3 * once + np.mean(hand_encoder(spans + 2)))
-    assert paper_plan[COCONDENSER]["flops"] == pytest.approx(expected, rel=0.05)
+    assert paper_plan[COCONDENSER]["flops"] == pytest.approx(expected, rel=MORE)
     assert "with the gradient cache" in paper_plan[COCONDENSER]["assumption"]
 
 
@@ -423,7 +358,7 @@ def test_masked_language_modelling_on_the_collection_agrees_with_a_hand_calculat
     a_block += np.mean(tokens * (SQUARE + 2 * 2 * 768 * tokens))  # queries of the twelfth layer
     num_blocks = NUM_PASSAGES * len(blocks) / len(texts)
     row = plan(adapt, dataset="msmarco")["pretrain mlm"]
-    assert row["flops"] == pytest.approx(3 * 8 * num_blocks * a_block, rel=0.05)  # eight epochs
+    assert row["flops"] == pytest.approx(3 * 8 * num_blocks * a_block, rel=MORE)  # eight epochs
     assert row["tokens"] == pytest.approx(8 * num_blocks * np.mean(tokens), rel=0.05)
 
 
@@ -441,7 +376,7 @@ def test_the_inverse_cloze_task_on_the_collection_agrees_with_a_hand_calculation
     a_pair = sum(np.mean(hand_encoder(np.array(side) + 2)) for side in zip(*pairs, strict=True))
     row = plan(adapt, dataset="msmarco")["pretrain ict"]
     # eight epochs; the graphs of 8,192 texts do not fit together, so every text is encoded once more before
-    assert row["flops"] == pytest.approx(4 * 8 * NUM_PASSAGES * len(pairs) / 5000 * a_pair, rel=0.05)
+    assert row["flops"] == pytest.approx(4 * 8 * NUM_PASSAGES * len(pairs) / 5000 * a_pair, rel=MORE)
     assert row["assumption"] == "official collection, 75 tokens each; with the gradient cache"
 
 
@@ -461,12 +396,12 @@ def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calcula
     mean = MEAN_TOKENS * normal.cdf(z - spread) + limit * (1 - normal.cdf(z)) + TITLE_TOKENS + 2
     assert mean == pytest.approx(82, abs=1)
     encode = paper_plan["encode cocondenser-round2 seed42"]
-    assert encode["flops"] == pytest.approx(NUM_PASSAGES * hand_encoder(mean), rel=0.05)
+    assert encode["flops"] == pytest.approx(NUM_PASSAGES * hand_encoder(mean), rel=MORE)
     assert encode["bytes_on_disk"] == pytest.approx(NUM_PASSAGES * 768 * 4)
     # a query of 7.5 tokens and 8 passages
     train, examples = paper_plan["train cocondenser-round2 seed42"], 502_939 * (0.8 + 1.0)
     step = 3 * (8 * hand_encoder(9.5) + 64 * hand_encoder(mean))
-    assert train["flops"] == pytest.approx(3 * examples / 8 * step, rel=0.05)
+    assert train["flops"] == pytest.approx(3 * examples / 8 * step, rel=MORE)
     assert train["tokens"] == pytest.approx(3 * examples * (9.5 + 8 * mean), rel=0.02)
     search = paper_plan["search condenser-round1 seed42 train"]
     assert search["flops"] == pytest.approx(502_939 * NUM_PASSAGES * 768 * 2, rel=1e-6)
@@ -495,8 +430,8 @@ MEASURED_S = {
     "collect": 2.6,
 }
 THAT_MACHINE = tables.device("Xeon")
-# The same jobs on an EPYC of family 26 (2026-11-25, two jobs at a time), and its peak rates of one thread,
-# measured later by processor time, beside other programs.
+# The same jobs on an EPYC of family 26 (2026-11-25, two jobs at a time), and its rates of one thread. The
+# rate of a layer is that of its trainings at 1 / 1.4, as measured later by processor time, beside other programs.
 MEASURED_ON_EPYC_S = {
     "pretrain condenser": 46.6,
     "pretrain cocondenser": 71.5,
@@ -513,7 +448,7 @@ MEASURED_ON_EPYC_S = {
     "collect": 2.9,
     "checkpoint backbone": 4.3,  # without its imports
 }
-EPYC = Device("an EPYC", "cpu", "bf16", 4.92e11, 6.2e9, 25e9, 1.09e11)
+EPYC = Device("an EPYC", "cpu", "bf16", 1.65e11, 1.09e11, 25e9)
 
 
 def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(load: Load, tmp_path: Path) -> None:
@@ -536,22 +471,19 @@ def test_what_was_measured_lies_in_the_range_of_the_rates(
     for rule, seconds in measured.items():
         low, high = tables.seconds_range(rows[rule]["rates"], sizes_assumed=False)
         assert low < seconds < high and low < rows[rule]["seconds"] < high, rule
-    trained = rows["pretrain condenser"]["rates"]
-    assert trained[basis, "* cpu flops"] > trained["stated", "* cpu layers"] > 0
+    assert rows["pretrain condenser"]["rates"][basis, "* cpu flops"] > 0
 
 
 def test_a_range_is_the_seconds_at_each_rate_by_the_factor_of_its_basis(tmp_path: Path) -> None:
     shutil.copytree(TABLES, tmp_path, dirs_exist_ok=True)
-    lines = ["basis unit low high source", "measured * 1.25 2 s", "scaled * 2 4 s", "scaled jobs 4 10 s"]
-    lines += ["stated * 5 20 s", "sizes * 2 3 s"]
+    lines = ["basis low high source", "measured 1.25 2 s", "scaled 2 4 s", "stated 5 20 s", "sizes 2 3 s"]
     (tmp_path / "spreads.tsv").write_text("\n".join(lines).replace(" ", "\t") + "\n")
     seconds = {
         ("scaled", "* cpu flops"): 40.0,
-        ("scaled", "* cpu jobs"): 4.0,
-        ("stated", "* cpu layers"): 5.0,
+        ("stated", "* cpu jobs"): 5.0,
+        ("measured", "merge host hits"): 10.0,
     }
-    seconds["measured", "merge host hits"] = 10.0
-    low, high = 20 + 1 + 1 + 8, 160 + 40 + 100 + 20
+    low, high = 20 + 1 + 8, 160 + 100 + 20
     spread = Tables(tmp_path)
     assert spread.seconds_range(seconds, sizes_assumed=False) == pytest.approx((low, high))
     assert spread.seconds_range(seconds, sizes_assumed=True) == pytest.approx((low / 2, high * 3))
@@ -576,7 +508,7 @@ def test_the_plan_says_which_of_its_numbers_nobody_has_measured(paper: list[Job]
         assert float(cells["total"][end]) == pytest.approx(parts, rel=1e-4)
     first, second, third = rendered(rows).splitlines()[:3]
     assert re.match(r"H200: [\d.]+ h, between [\d.]+ h and \d+ h, .* Rates: stated 9\d%, scaled \d%\.", first)
-    assert re.match(r"Nobody has measured .*: \* gpu flops 4\d%, .* more below 1% each\.$", second)
+    assert re.match(r"Nobody has measured .*: \* gpu flops 9\d%, .* more below 1% each\.$", second)
     num_assumed = sum(line["basis"] == "assumed" for name, line in cells.items() if name != "total")
     assert f"assumed in {num_assumed} of {len(lines) - 1} rows" in third
 
@@ -602,6 +534,7 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
         "best_of",
         "extracted",
         "sentence_metrics",
+        "similarities",
     }  # not in table2
     rates = (TABLES / "rates.tsv").read_text().splitlines()[1:]
     assert {line.split("\t")[0] for line in rates} - {"*"} <= rules
@@ -675,7 +608,7 @@ def test_a_gzip_collection_is_assumed_as_the_plain_one_is(tmp_path: Path, write:
             on_plain.assumed_passages(settings, tables),
             on_plain.assumed_queries(settings, "train", tables),
         ]
-        return [(sample.sentences, sample.count) for sample in samples]
+        return [(sample.lengths.tolist(), sample.count) for sample in samples]
 
     plain = assumed()
     for file in written_sources.local_files(settings):
@@ -719,7 +652,7 @@ def test_counts_take_the_place_of_assumptions(made: list[Job], shards: TokenShar
         assert rows[rule]["basis"] == "counted", rule
     assert rows["tokens backbone"]["tokens"] == pytest.approx(shards.row_starts[-1])
     written = sum(np.load(file).nbytes for prefix in shards.prefixes for file in shard_files(prefix))
-    assert rows["tokens backbone"]["bytes_on_disk"] == pytest.approx(written)
+    assert rows["tokens backbone"]["bytes_on_disk"] == pytest.approx(written, rel=0.01)  # sentences: assumed
     assert rows["encode cocondenser-round1 seed42"]["bytes_on_disk"] == pytest.approx(700 * 32 * 4)
     queries = rows["encode_queries cocondenser-round1 seed42 train"]
     assert queries["bytes_on_disk"] == pytest.approx(90 * 32 * 4)
@@ -778,26 +711,25 @@ def test_time_is_the_work_at_its_rates(tmp_path: Path) -> None:
         "* cpu jobs 2 0 A",
         "encode cpu flops 0.5 0 Xeon",
         "* cpu flops 9 0 A",
-        "* cpu layers 10 0 nothing",
+        "* cpu fp32_flops 0.1 0 nothing",
     ]
     rates += ["encode host hits 4 2 A", "encode host rows 4 0 A"]  # hits: twice as many on four threads
     lines = ["rule kind unit rate threads measured_on source", *(f"{line} here" for line in rates)]
     (tmp_path / "rates.tsv").write_text("\n".join(lines).replace(" ", "\t") + "\n")
-    rated, device = Tables(tmp_path), replace(THAT_MACHINE, flops_per_s=100.0)
-    work = {"flops": 100.0, "layers": 30.0, "hits": 16.0, "rows": 2.0, "tokens": 5.0, "note": "no work"}
+    rated, device = Tables(tmp_path), replace(THAT_MACHINE, flops_per_s=100.0, fp32_flops_per_s=100.0)
+    work = {"flops": 100.0, "fp32_flops": 30.0, "hits": 16.0, "rows": 2.0, "tokens": 5.0, "note": "no work"}
     seconds = rated.seconds_by_rate("encode", work, device, threads=4)
     expected = {("scaled", "* cpu jobs"): 1 / 2, ("measured", "encode cpu flops"): 100 / 50}
-    expected |= {("stated", "* cpu layers"): 30 / 10, ("scaled", "encode host hits"): 16 / 8}
+    expected |= {("stated", "* cpu fp32_flops"): 30 / 10, ("scaled", "encode host hits"): 16 / 8}
     assert seconds == pytest.approx({**expected, ("scaled", "encode host rows"): 2 / 4})
     with pytest.raises(ValueError, match=r"rates.tsv: expected a rate of hits of rule merge on a cpu"):
         rated.seconds_by_rate("merge", {"hits": 1.0}, device, threads=4)
 
 
-def test_a_processor_searches_with_its_own_rate_and_looks_at_every_pair(paper: list[Job]) -> None:
+def test_a_processor_searches_with_its_own_rate(paper: list[Job]) -> None:
     processor = replace(H200, kind="cpu", fp32_flops_per_s=400e9)
     row = plan(paper, processor, dataset="msmarco", threads=8)["search condenser-round1 seed42 train"]
-    pairs = 502_939 * NUM_PASSAGES
-    at_work = 2 * 768 * pairs / (0.8 * 400e9) + pairs / (8 * 2.6e8)
+    at_work = 2 * 768 * 502_939 * NUM_PASSAGES / (0.6 * 400e9)
     assert row["seconds"] == pytest.approx(at_work, rel=0.03) and row["seconds"] > 6.5 * 3600
 
 
@@ -806,8 +738,8 @@ def test_a_late_loss_of_no_weight_spares_its_logits(paper: list[Job]) -> None:
     whole, spared = (
         plan(jobs, dataset="msmarco")["pretrain wikibook condenser"]["flops"] for jobs in (paper, without)
     )
-    # of 230 M operations a token (13 layers, logits of .15) the late loss has 10 M: .15 (48 + 11) + 1.4 M
-    assert spared / whole == pytest.approx(1 - 10 / 225, abs=0.01)
+    # of 222 M operations a token (14 layers, logits of .15 twice) the late loss has 7 M: .15 x 48 M
+    assert spared / whole == pytest.approx(1 - 7.2 / 222, abs=0.003)
 
 
 def test_the_gradient_cache_costs_a_pass_and_saves_memory(paper: list[Job]) -> None:
@@ -830,13 +762,6 @@ def test_two_untied_encoders_have_twice_the_weights_and_the_same_operations(
     assert untied["bytes_on_disk"] == pytest.approx(2 * tied["bytes_on_disk"], rel=0.05)
 
 
-def test_a_cross_encoder_has_the_operations_that_pytorch_counts() -> None:
-    model, ids = CrossEncoder(small_backbone(), seed=3).double(), torch.randint(0, 40, (5, 16))
-    forward = shape_of(small_config()).encoder_flops(Chunk(5, 128, 80, 5 * 16**2))
-    counted = counted_flops(lambda: model(full_rows(ids)).sum().backward())
-    assert 3 * forward == pytest.approx(counted, rel=0.03)  # the pooler and the score are not counted
-
-
 def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     graph = load(configfile="configs/tiny.yaml")
     rows = plan(read_own_jobs(graph.write_plan_of("tiny", "table3", tmp_path)))
@@ -846,8 +771,8 @@ def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     # 48 queries with 20 hits each; a pair has at most 16 + 64 - 1 tokens, and more than a query
     assert 16 * 960 < reranked["tokens"] <= 79 * 960
     shape = Shape(num_layers=2, dim=32, feed_forward=64, num_heads=2, vocab_size=600, max_positions=128)
-    longest = shape.encoder_flops(Chunk(960, 960 * 80, 960 * 80, 960 * 80**2))
-    assert 0.3 * longest < reranked["flops"] < 1.04 * longest
+    longest = 960 * 80 * shape.token_flops(80)
+    assert 0.3 * longest < reranked["flops"] < longest
     trained = rows["train rerank-backbone seed42"]
     assert trained["tokens"] > 3 * 4 * 16 * 0.5 * 192  # three epochs of four pairs
     assert rows["ensemble rerank-ensemble seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]
@@ -896,7 +821,7 @@ def test_a_broken_table_is_named_with_its_line(tmp_path: Path) -> None:
     devices = tmp_path / "devices.tsv"
     devices.write_text(devices.read_text() + "H300\tgpu\n")
     lines = len(devices.read_text().splitlines())
-    with pytest.raises(ValueError, match=rf"devices.tsv:{lines}: expected 8 columns, got 2"):
+    with pytest.raises(ValueError, match=rf"devices.tsv:{lines}: expected 7 columns, got 2"):
         Tables(tmp_path)
 
 
@@ -926,10 +851,10 @@ def test_no_rates_are_measured_on_the_gpu_of_another_job(
     assert "error: GPUs: expected 1 free, got 0 of 1." in done.stdout + done.stderr
 
 
-def test_a_matrix_product_is_not_slower_than_the_elementwise_yardstick() -> None:
-    device = measure_device(torch.device("cpu"), precision="fp32", threads=1, clock=time.process_time)
-    # 2 operations on numbers in cache, or one through memory
-    assert device.flops_per_s > device.bytes_per_s / 8
+def test_a_layer_is_not_quicker_than_a_large_product() -> None:
+    cpu = torch.device("cpu")
+    device = measure_device(cpu, precision="fp32", threads=1, clock=time.process_time)
+    assert 0.05 < device.flops_per_s / product_rate(cpu, "fp32", time.process_time) < 1.1
     assert device.memory_bytes > 1e8
 
 
