@@ -61,10 +61,17 @@ TokensOrAuto = Annotated[int | str, PlainValidator(_tokens_or_auto)]
 
 
 class Lengths(Block):
-    """Tokens that are read of a text; `auto` leaves 95 % of the texts whole (`condenser.data.lengths`)."""
+    """Tokens that are read of a text; `auto` is chosen by the texts (`condenser.data.lengths`)."""
 
     query: TokensOrAuto
     passage: TokensOrAuto
+
+
+class AutoLengths(Block):
+    """The length `auto`: the least multiple that leaves this share of the texts whole."""
+
+    share: Annotated[float, Field(gt=0.0, le=1.0)]
+    multiple: Count
 
 
 class Depth(Block):
@@ -239,6 +246,7 @@ class Written(Block):
     objectives: dict[Name, dict[str, Any]]
     systems: dict[Name, dict[str, Any]]
     shards: Count
+    auto_lengths: AutoLengths
     encode: Encode
     metrics: Metrics
     significance: Significance

@@ -215,7 +215,7 @@ rule lengths:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        job=job("lengths", packages=["numpy", "tokenizers"]),
+        job=job("lengths", settings=["auto_lengths"], packages=["numpy", "tokenizers"]),
     shell:
         RUN
 

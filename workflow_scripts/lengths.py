@@ -29,6 +29,7 @@ def main(job: Job) -> dict[str, Any]:
         total(counts_of(read_json(file)) for file in job.input.passages),
         {file.name.split(".")[1]: counts_of(read_json(file)) for file in job.input.queries},
         {role: len(tokenizer.encode_prompt(vector.prompt(role), max_tokens=num_positions)) for role in roles},
+        job.settings.auto_lengths,
         assumptions(model),
     )
     lengths.write(job.output.lengths)

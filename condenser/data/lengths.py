@@ -15,14 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from condenser.blocks import Lengths
+from condenser.blocks import AutoLengths, Lengths
 from condenser.files import read_json, write_json
 from condenser.settings import AUTO, partly
 
-"""A length of a recipe that is chosen by the texts: see `covering`."""
-
-SHARE_COVERED = 0.95  # of the rows; the longest few would set the cost of all batches
-MULTIPLE = 8  # tokens; rows are padded to it on a GPU (`condenser.widths`), so less saves nothing
 NUM_SPECIALS = 2  # [CLS] in front, [SEP] behind
 
 
@@ -89,17 +85,17 @@ class TokenCounts:
         rows = Counter({length + num_tokens: count for length, count in self.rows.items()})
         return TokenCounts(self.num_words, self.num_unknown, rows)
 
-    def covering(self, *, num_positions: int) -> int:
-        """The least length that leaves 95 % of the rows whole, as a multiple of 8; at most the positions.
+    def covering(self, share: float, *, multiple: int, num_positions: int) -> int:
+        """The least length that leaves this share of the rows whole, as a multiple; at most the positions.
 
-        >>> TokenCounts(rows=Counter({20: 94, 33: 5, 700: 1})).covering(num_positions=512)
+        >>> TokenCounts(rows=Counter({20: 94, 33: 5, 700: 1})).covering(0.95, multiple=8, num_positions=512)
         40
         """
         num_whole = 0
         for length in sorted(self.rows):
             num_whole += self.rows[length]
-            if num_whole >= SHARE_COVERED * self.num_rows:
-                return min(-(-length // MULTIPLE) * MULTIPLE, num_positions)
+            if num_whole >= share * self.num_rows:
+                return min(-(-length // multiple) * multiple, num_positions)
         return num_positions  # there are no texts: cut none
 
     def as_json(self) -> dict[str, Any]:
@@ -136,6 +132,7 @@ class TextLengths:
         num_positions: tokens of a row, specials included.
         queries: by split.
         prompts: tokens of the model's prompt before a `query` and a `passage`, which the counts are without.
+        auto: what a length `auto` of a recipe leaves whole.
         assumed: what was assumed of the model's vectors (`condenser.model.text_vector.assumptions`).
     """
 
@@ -143,13 +140,18 @@ class TextLengths:
     passages: TokenCounts
     queries: Mapping[str, TokenCounts]
     prompts: Mapping[str, int]
+    auto: AutoLengths
     assumed: Sequence[str] = ()
 
     def write(self, path: Path) -> None:
         """Write them as JSON."""
         queries = {split: counts.as_json() for split, counts in self.queries.items()}
         value = {"positions": self.num_positions, "passages": self.passages.as_json(), "queries": queries}
-        write_json(path, value | {"prompts": dict(self.prompts), "assumed": list(self.assumed)})
+        texts = {"prompts": dict(self.prompts), "auto": vars(self.auto), "assumed": list(self.assumed)}
+        write_json(path, value | texts)
+
+    def _covering(self, counts: TokenCounts, num_positions: int) -> int:
+        return counts.covering(self.auto.share, multiple=self.auto.multiple, num_positions=num_positions)
 
     def _read(self, key: str, counts: TokenCounts, *, in_one_row: bool) -> TokenCounts:
         """The counts of texts as a system reads them: a bi-encoder behind a prompt."""
@@ -165,11 +167,11 @@ class TextLengths:
         numbers = dict(lengths)
         if numbers.get("query") == AUTO:
             queries = self._read("query", total(self.queries.values()), in_one_row=in_one_row)
-            numbers["query"] = queries.covering(num_positions=self.num_positions)
+            numbers["query"] = self._covering(queries, self.num_positions)
         if numbers.get("passage") == AUTO:
             room = self.num_positions - (int(numbers["query"]) - 1 if in_one_row else 0)
             passages = self._read("passage", self.passages, in_one_row=in_one_row)
-            numbers["passage"] = passages.covering(num_positions=room)
+            numbers["passage"] = self._covering(passages, room)
         return {name: int(length) for name, length in numbers.items()}
 
     def cuts(
@@ -197,7 +199,8 @@ def read_text_lengths(path: Path) -> TextLengths:
     value = read_json(path)
     queries = {split: counts_of(counts) for split, counts in value["queries"].items()}
     passages = counts_of(value["passages"])
-    return TextLengths(value["positions"], passages, queries, value["prompts"], tuple(value["assumed"]))
+    auto = partly(AutoLengths, value["auto"])
+    return TextLengths(value["positions"], passages, queries, value["prompts"], auto, tuple(value["assumed"]))
 
 
 def resolved(lengths: Lengths, file: Path | None, *, in_one_row: bool = False) -> Lengths:

@@ -147,6 +147,7 @@ USED_BY: dict[str, set[str]] = {
     "systems.hybrid.*": {"fusion *"},
     "systems.*": {"train * {name} *"},
     "shards": {"tokens *"},
+    "auto_lengths.*": {"lengths *"},
     "encode.batch_tokens": {
         *("encode *", "encode_queries *", "attention_entropy *", "similarities *", "rerank *", "late *"),
         "export *",

@@ -1,4 +1,4 @@
-"""The oldest Snakemake that pyproject.toml allows: the tests of reruns, errors and signals with it in place of ours."""
+"""The oldest Snakemake that pyproject.toml allows, under the tests of reruns, errors and signals."""
 
 from __future__ import annotations
 

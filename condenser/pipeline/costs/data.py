@@ -44,6 +44,7 @@ class Data:
             if job.rule in ("queries", "extracted")
         }
         self._tokens = [job for job in jobs if job.rule in ("tokens", "query_tokens") and job.manifest]
+        self._auto = next((job.config.auto_lengths for job in jobs if job.rule == "lengths"), None)
         self._known_texts = cache(self._find_texts)
 
     def passages(self, job: Job) -> Texts:
@@ -171,7 +172,7 @@ class Data:
 
     def _texts(self, dataset: str, split: str | None) -> Texts:
         """The passages of a data set, or the queries of a split; notes what they rest on."""
-        texts = self._known_texts(dataset, split)
+        texts = replace(self._known_texts(dataset, split), auto=self._auto)
         self.assumptions += filter(None, [texts.assumption])
         return texts
 

@@ -36,6 +36,7 @@ class Texts:
         sentence_tokens: mean of a sentence.
         title_tokens: mean of a title with its [SEP].
         assumption: what is not counted, in words.
+        auto: the block `auto_lengths` of the configuration.
     """
 
     lengths: np.ndarray
@@ -44,6 +45,7 @@ class Texts:
     sentence_tokens: float
     title_tokens: float = 0.0
     assumption: str = ""
+    auto: Any = None
 
     @property
     def num_tokens(self) -> float:
@@ -60,7 +62,9 @@ class Texts:
         if max_tokens == AUTO:
             counts = TokenCounts()
             counts.add(np.rint(self.lengths).astype(int), num_words=0)
-            max_tokens = counts.covering(num_positions=num_positions)
+            max_tokens = counts.covering(
+                self.auto.share, multiple=self.auto.multiple, num_positions=num_positions
+            )
         return float(np.minimum(self.lengths + NUM_SPECIALS, int(max_tokens)).mean())
 
 

@@ -18,6 +18,7 @@ from job_files import do
 from planted import edited, reworded
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from condenser.blocks import AutoLengths
 from condenser.data.audit import WHAT_TO_DO, Finding, Thresholds, audit, write_findings
 from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.data.near import Passages, Rarity, trigrams_of, words_of
@@ -34,6 +35,7 @@ from condenser.data.records import (
     write_run,
 )
 from condenser.data.sources import pydoc
+from condenser.settings import partly
 
 THRESHOLDS = Thresholds(
     least_words=5,
@@ -303,7 +305,15 @@ def found_in(folder: Path, passages: list[str], **given: Any) -> tuple[list[Find
 def test_texts_that_are_not_read_are_found_as_the_note_under_a_table_says(tmp_path: Path) -> None:
     rows = {"passages": Counter({100: 64, 200: 236}), "dev": Counter({12: 40})}
     passages, queries = (TokenCounts(9, 0, of) for of in rows.values())
-    texts = {"backbone": TextLengths(512, passages, {"dev": queries}, {"query": 0, "passage": 0})}
+    texts = {
+        "backbone": TextLengths(
+            512,
+            passages,
+            {"dev": queries},
+            {"query": 0, "passage": 0},
+            partly(AutoLengths, {"share": 0.95, "multiple": 8}),
+        )
+    }
     findings, counts = found_in(tmp_path, FILLERS, text_lengths=texts)
     (finding,) = (one for one in findings if one.kind == "unread_text")
     (note, _), *_ = texts["backbone"].cuts(LENGTHS, splits=["dev"], in_one_row=False)

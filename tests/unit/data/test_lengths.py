@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from job_files import do
 
-from condenser.blocks import Lengths
+from condenser.blocks import AutoLengths, Lengths
 from condenser.data.batches import row_windows
 from condenser.data.lengths import TextLengths, TokenCounts, counts_of, read_text_lengths, resolved, total
 from condenser.data.records import Passage, write_passages
@@ -24,6 +24,7 @@ from condenser.settings import partly
 from condenser.shards import counts_file
 from tests.token_shards import real_tokenizer_folder
 
+AUTO_LENGTHS = partly(AutoLengths, {"share": 0.95, "multiple": 8})
 NO_PROMPTS = {"query": 0, "passage": 0}
 WORDS = ["river", "mill", "stone", "electroencephalogram", "wool"]
 
@@ -84,8 +85,8 @@ def test_auto_is_the_least_multiple_of_8_that_leaves_95_percent_whole(lengths: l
     counts.add(np.array(lengths), num_words=0)
     of_rows = [length + 2 for length in lengths]
     fit = [at for at in range(8, 1000, 8) if sum(one <= at for one in of_rows) >= 0.95 * len(of_rows)]
-    assert counts.covering(num_positions=10_000) == fit[0]
-    assert counts.covering(num_positions=100) == min(fit[0], 100)
+    assert counts.covering(0.95, multiple=8, num_positions=10_000) == fit[0]
+    assert counts.covering(0.95, multiple=8, num_positions=100) == min(fit[0], 100)
 
 
 def text_lengths(prompts: dict[str, int] | None = None) -> TextLengths:
@@ -94,6 +95,7 @@ def text_lengths(prompts: dict[str, int] | None = None) -> TextLengths:
         TokenCounts(100, 37, Counter({100: 90, 171: 8, 900: 2})),
         {"train": TokenCounts(9, 0, Counter({20: 10})), "dev": TokenCounts(9, 0, Counter({41: 10}))},
         NO_PROMPTS if prompts is None else prompts,
+        AUTO_LENGTHS,
     )
 
 
@@ -122,7 +124,7 @@ def test_lengths_are_resolved_alike_in_every_job_and_only_where_they_are_auto(tm
 
 
 def test_auto_of_a_cross_encoder_leaves_room_for_the_query() -> None:
-    texts = TextLengths(512, TokenCounts(rows=Counter({2000: 3})), {}, NO_PROMPTS)
+    texts = TextLengths(512, TokenCounts(rows=Counter({2000: 3})), {}, NO_PROMPTS, AUTO_LENGTHS)
     lengths: dict[str, Any] = {"query": 33, "passage": "auto"}
     assert texts.resolved(lengths, in_one_row=False) == {"query": 33, "passage": 512}
     assert texts.resolved(lengths, in_one_row=True) == {"query": 33, "passage": 480}  # they share a [CLS]

@@ -10,11 +10,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from condenser.blocks import AutoLengths
 from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, render_comparisons
 from condenser.evaluate.notes import notes_of_table, trivial_lines, update_lines, write_notes
 from condenser.evaluate.significance import Comparison
+from condenser.settings import partly
 
 
 def columns_of(*measures: str, depth: int = 1000) -> list[Column]:
@@ -35,6 +37,7 @@ TEXTS = TextLengths(
     TokenCounts(100, 37, Counter({100: 64, 200: 236})),
     {"dev": TokenCounts(1000, 9, Counter({12: 40}))},
     {"query": 0, "passage": 0},
+    partly(AutoLengths, {"share": 0.95, "multiple": 8}),
     ("[CLS] is assumed.",),
 )
 

@@ -431,7 +431,7 @@ MEASURED_S = {
 }
 THAT_MACHINE = tables.device("Xeon")
 # The same jobs on an EPYC of family 26 (2026-11-25, two jobs at a time), and its rates of one thread. The
-# rate of a layer is that of its trainings at 1 / 1.4, as measured later by processor time, beside other programs.
+# rate of a layer is that of its trainings at 1 / 1.4, as measured later by processor time, beside others.
 MEASURED_ON_EPYC_S = {
     "pretrain condenser": 46.6,
     "pretrain cocondenser": 71.5,
