@@ -158,6 +158,7 @@ def test_the_program_adds_up_the_counts_and_reads_the_positions(
     TokenCounts(5, 1, Counter({7: 2})).write(queries)
     do(
         "lengths",
+        settings={"auto_lengths": vars(AUTO_LENGTHS)},
         input={"model": model / "model.safetensors", "passages": counts, "queries": [queries]},
         output={"lengths": tmp_path / "lengths.json", "manifest": tmp_path / "m.json"},
     )
