@@ -145,11 +145,11 @@ def say_what_changed():
         logger.info(hours_of(needed))
 
 
-def accept(rule, wildcards):
+def accept(rule_name, wildcards):
     """`snakemake --touch` accepts a result as it is: its manifest must say so."""
-    if rule not in globals().get("RULES", {}):
+    if rule_name not in globals().get("RULES", {}):
         return
-    name = job_of(rule, wildcards)
+    name = job_of(rule_name, wildcards)
     manifest = Path(manifest_of(*name))
     if manifest.exists():
         for change in freshness.accept(manifest, SPECS.spec(*name)):
