@@ -105,7 +105,7 @@ def kinds_of(specs: list[dict[str, Any]]) -> set[str]:
 def test_every_dependency_is_locked(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     needed = [*project["dependencies"], *chain(*project["optional-dependencies"].values())]
-    missing = [name for name in needed if normal(name) not in locked(root)]
+    missing = [name for name in needed if normal(re.split("[<>=]", name)[0]) not in locked(root)]
     assert len(needed) > 20 and missing == []
 
 
