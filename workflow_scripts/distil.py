@@ -3,9 +3,9 @@
     python workflow_scripts/distil.py .snakemake/jobs/distil-0123456789abcdef.json
 
 The settings are the system's entry, the data set's recipe, `compute` and `seed`. Reads the model to start
-from, the tokens and ids of the collection and of the queries, and the teacher's run of these queries. Writes
-a Hugging Face folder with losses.jsonl, and the manifest. It is stopped, resumed and shared by several GPUs
-as `train` is.
+from, the tokens and ids of the collection and of the queries, and the teacher's run of these queries.
+Writes a Hugging Face folder with losses.jsonl, and the manifest. It is stopped, resumed and shared by
+several GPUs as `train` is.
 """
 
 from __future__ import annotations

@@ -124,12 +124,13 @@ def check_models(config: Config) -> None:
                 f"{key}.seed: expected a whole number, got {experiment.EACH}. "
                 "A checkpoint is one for all seeds."
             )
-        if experiment.is_chosen(config, name):
-            _check_candidates(key, name, config)
     for name in models:
         _refuse_cycles(
             f"models.{name}.initial", name, lambda one: filter(None, [getattr(models[one], "initial", None)])
         )
+    for name in models:
+        if experiment.is_chosen(config, name):
+            _check_candidates(f"models.{name}", name, config)
         *above, checkpoint = experiment.chain(config, name)
         if models[checkpoint].source != "scratch":
             continue

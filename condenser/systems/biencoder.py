@@ -74,8 +74,10 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> d
     return train_retriever(files, initial, output, run)
 
 
-def cost(job: Any, data: Any) -> dict[str, Any]:
+def cost(job: Any, data: Any) -> dict[str, Any] | None:
     """What training takes (`condenser.pipeline.costs.rules`): an item is a query with its passages."""
+    if job.rule not in ("train", "distil"):  # an export
+        return None
     recipe, model = job.config.recipe, data.shape(job)
     lengths, room = recipe.lengths, model.max_positions
     taught = data.queries(job, job.config.system.distillation.queries) if job.rule == "distil" else None

@@ -111,7 +111,6 @@ USED_BY: dict[str, set[str]] = {
     "extraction.*": {"extracted *"},
     "extracted.practice.*": {"extracted * practice"},
     "extracted.held-*": {"extracted * {name}"},
-    "extracted.*": set(),  # asked for by no table: test_extracted_queries
     "systems.adapted-zeroshot.label": {"table * adapt"},
     "systems.condenser-untied.label": set(),
     "systems.condenser-ct-*.label": set(),
@@ -410,6 +409,7 @@ BLOCKS = [
         "figures",
         "extraction",
         "extracted",
+        "auto_lengths",
     ),
 ]
 

@@ -19,7 +19,7 @@ from condenser.files import read_json
 PROFILES = ("default", "multi-gpu", "slurm", "generic")
 
 
-TRAININGS = ("pretrain", "train")
+TRAININGS = ("pretrain", "train", "distil")
 
 
 def load(root: Path, name: str, **variables: object) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def test_on_processors_alone_nothing_asks_for_a_gpu(root: Path, name: str) -> No
     for rule in TRAININGS:
         resources = profile["set-resources"][rule]
         assert resources["gpu"] == 0, rule
-        assert request(resources["mem_mb"], attempt=1) == (16_000 if rule == "train" else 32_000)
+        assert request(resources["mem_mb"], attempt=1) == (32_000 if rule == "pretrain" else 16_000)
     for resources in profile["set-resources"].values():
         assert resources.get("slurm_partition", "cpu") == resources.get("queue", "cpu") == "cpu"
         assert resources.get("extra", "''") == "''"

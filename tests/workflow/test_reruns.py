@@ -169,8 +169,9 @@ def test_edits_are_seen_and_named_where_snakemakes_own_records_are_lost(
     assert started_rules(said) == BELOW_RUNS | {"pretrain", "bm25_index", "bm25_run"}
     assert "changed: setting model.epochs of pretrain: 2 -> 1" in said
     assert "changed: module condenser.retrieve.bm25" in said
-    *_, title, setting, code, last = said.splitlines()
+    *_, title, setting, code, hours, last = said.splitlines()
     assert title == "What changed since the last run:" and last.startswith("This was a dry-run")
+    assert hours.startswith("By the plan about ")
     assert setting.strip() == "setting model.epochs: 2 -> 1 (pretrain)"
     assert code.strip() == "module condenser.retrieve.bm25 (bm25_index, bm25_run)"
 
