@@ -152,7 +152,7 @@ def examples_of(wildcards):
 
 
 def taught_queries(name):
-    """A file of the queries that a system is distilled on, as `data` or `token_file` gives it."""
+    """A file of the queries of a system's distillation, as `data` or `token_file` gives it."""
 
     def of(wildcards):
         split = config.systems[wildcards.system].distillation.queries
@@ -166,7 +166,7 @@ def taught_queries(name):
 
 
 def teacher_run(wildcards):
-    """The run of a system's teacher for the queries that the system is distilled on."""
+    """The run of a system's teacher for the queries of its distillation."""
     taught = config.systems[wildcards.system].distillation
     return run_file(
         wildcards.dataset, taught.teacher, wildcards.variant, taught.queries

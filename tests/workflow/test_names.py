@@ -23,6 +23,8 @@ FILES_OF_KINDS = {
     for name in kinds.names(folder)
 }
 FILES_OF_KINDS["bm25"].add("condenser/retrieve/bm25.py")
+for name in kinds.names("systems"):
+    FILES_OF_KINDS[name].add(f"condenser/live/searchers/{name}.py")
 for name in ("bm25", "late"):  # a card's hybrid is of these kinds
     FILES_OF_KINDS[name] |= {"condenser/export/hybrid.py", "condenser/experiment/jobs.py"}
 # a rule of the same name, which asks for a GPU
@@ -102,7 +104,5 @@ def test_no_name_of_a_model_or_system_stands_in_the_code(root: Path, config: dic
     for file in [*(root / "rules").rglob("*.smk"), *(root / "profiles").rglob("*"), root / "Snakefile"]:
         where = str(file.relative_to(root))
         text = re.sub(r"(?m)(^|\s)#.*", "", file.read_text()) if file.is_file() else ""
-        found = {
-            name for name in names | {"backbone"} if re.search(rf"(?<![\w-]){name}(?![\w-])", text)
-        }
+        found = {name for name in names | {"backbone"} if re.search(rf"(?<![\w-]){name}(?![\w-])", text)}
         assert {name for name in found if where not in FILES_OF_KINDS.get(name, ())} == set(), where
