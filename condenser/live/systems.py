@@ -16,7 +16,7 @@ from condenser import kinds
 from condenser.data.records import Query, ScoredDoc, read_run, write_queries, write_run
 from condenser.files import read_json
 from condenser.live.searchers import FOLDER, Found, OneQuery
-from condenser.live.texts import Lines, read_passage
+from condenser.live.texts import Lines, Texts
 from condenser.progress import shown_nowhere
 from condenser.retrieve.documents import MORE, best_passages
 
@@ -272,17 +272,16 @@ class LiveSystem:
             raise NotReady(reason, "" if asked.error else asked.command)
         self.asked, self.stamp = asked, _stamp(asked)
         self._systems = systems or OpenSystems()
-        self._collection, self._doc_ids = Lines(asked.collection), Lines(asked.doc_ids)
+        self._texts = Texts(Lines(asked.collection), Lines(asked.doc_ids))
         self._last: tuple[str, Ranking] | None = None
         kind = kinds.load(FOLDER, asked.kind)
-        self._ranker: Any = None
+        self._rank: Any = None
         self._searcher: Any = None
         try:
             if asked.parts:
-                texts = {"collection": self._collection, "doc_ids": self._doc_ids}
-                self._step, self._ranker = kind.STEP, kind.Ranker(asked.files, asked.settings, **texts)
+                self._step, self._rank = kind.STEP, kind.ranker(asked.files, asked.settings, self._texts)
             else:
-                self._searcher = kind.Searcher(asked.files, asked.settings, doc_ids=self._doc_ids)
+                self._searcher = kind.Searcher(asked.files, asked.settings, doc_ids=self._texts.doc_ids)
         except ValueError as error:
             raise NotReady(str(error), asked.command) from error
 
@@ -292,15 +291,15 @@ class LiveSystem:
 
     def answer(self, query: str, depth: int) -> Answer:
         """The `depth` best passages for a query that `check` has passed."""
-        ranking = self._ranked(query) if self._ranker else self._searched(query, depth)
+        ranking = self._ranked(query) if self._rank else self._searched(query, depth)
         hits = []
         for rank, found in enumerate(ranking.hits[:depth], start=1):
             row = ranking.rows.get(found.text_id)
-            row = self._doc_ids.row_of(found.text_id.encode()) if row is None else row
-            passage = read_passage(self._collection, self._doc_ids, row)
+            row = self._texts.doc_ids.row_of(found.text_id.encode()) if row is None else row
+            passage = self._texts.passage(row)
             hits.append(Hit(rank, found.score, found.doc_id, passage.title, passage.text, found.passage_id))
         notes = list(ranking.notes)
-        if self._ranker and depth > (most := self.asked.settings["depth"]):
+        if self._rank and depth > (most := self.asked.settings["depth"]):
             notes.append(f"This system ranks at most {most} passages.")
         if self.asked.reasons:
             more = f" and {len(self.asked.reasons) - 1} more" if len(self.asked.reasons) > 1 else ""
@@ -313,7 +312,7 @@ class LiveSystem:
             kept = self._last[1]
             return Ranking(kept.hits, {}, kept.notes, kept.rows)
         depth = self.asked.settings["depth"]
-        ranking = self._ranked(query) if self._ranker else self._searched(query, depth)
+        ranking = self._ranked(query) if self._rank else self._searched(query, depth)
         self._last = (query, ranking)
         return ranking
 
@@ -336,7 +335,7 @@ class LiveSystem:
         """The rows that are known, by id, and the hits with their ids."""
         rows, hits = {}, []
         for place, score in found.hits:
-            text_id = place if isinstance(place, str) else self._doc_ids[place].decode()
+            text_id = place if isinstance(place, str) else self._texts.doc_ids[place].decode()
             if not isinstance(place, str):
                 rows[text_id] = place
             hits.append(ScoredDoc(QUERY_ID, text_id, score))
@@ -361,7 +360,7 @@ class LiveSystem:
             began, output = perf_counter(), folder / "run.trec"
             hits: list[ScoredDoc] = []
             if any(file.stat().st_size for file in files.runs):
-                self._ranker.rank(files, output)
+                self._rank(files, output)
                 hits = list(read_run(output))
             took[self._step] = (perf_counter() - began) * 1000
         ranking = Ranking(hits, took, notes, rows)

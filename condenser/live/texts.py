@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -60,21 +61,29 @@ class Lines:
         return int(np.searchsorted(self._ends, position + 1)) + 1  # behind the row that ends there
 
 
-def read_passage(collection: Lines, doc_ids: Lines, row: int) -> Passage:
-    """The passage of a row.
+@dataclass(frozen=True)
+class Texts:
+    """The passages of a collection and their ids, by row."""
 
-    Raises:
-        ValueError: the collection has another passage there than the ids say.
-    """
-    try:
-        record = json.loads(collection[row])
-        passage = Passage(record["doc_id"], record["title"], record["text"])
-    except (ValueError, LookupError, TypeError) as error:
-        raise ValueError(f"{collection.path}:{row + 1}: expected a passage, got something else.") from error
-    expected = doc_ids[row].decode()
-    if passage.doc_id != expected:
-        raise ValueError(
-            f"{collection.path}:{row + 1}: expected passage {expected!r:.80} as in {doc_ids.path}, "
-            f"got {passage.doc_id!r:.80}."
-        )
-    return passage
+    collection: Lines
+    doc_ids: Lines
+
+    def passage(self, row: int) -> Passage:
+        """The passage of a row.
+
+        Raises:
+            ValueError: the collection has another passage there than the ids say.
+        """
+        place = f"{self.collection.path}:{row + 1}"
+        try:
+            record = json.loads(self.collection[row])
+            passage = Passage(record["doc_id"], record["title"], record["text"])
+        except (ValueError, LookupError, TypeError) as error:
+            raise ValueError(f"{place}: expected a passage, got something else.") from error
+        expected = self.doc_ids[row].decode()
+        if passage.doc_id != expected:
+            raise ValueError(
+                f"{place}: expected passage {expected!r:.80} as in {self.doc_ids.path}, "
+                f"got {passage.doc_id!r:.80}."
+            )
+        return passage

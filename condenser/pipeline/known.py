@@ -72,12 +72,13 @@ def write_known(
             return {**found, "variants": {usual: {"error": error}}}
         searchers = kinds.load(FOLDER, entry.kind)
         parts = searchers.parts(entry) if hasattr(searchers, "parts") else []
-        found["files"] = searchers.needs(
-            entry,
-            dataset=str(results / dataset),
-            variant=str(folder / "{variant}"),
-            shards=experiment.token_shards(config),
-        )
+        if hasattr(searchers, "needs"):
+            found["files"] = searchers.needs(
+                entry,
+                dataset=str(results / dataset),
+                variant=str(folder / "{variant}"),
+                shards=experiment.token_shards(config),
+            )
         lengths = getattr(settings["recipe"], "lengths", None)
         if lengths is not None and AUTO in vars(lengths).values() and hasattr(entry, "initial"):
             found["files"]["lengths"] = [lengths_of(dataset, entry.initial)]

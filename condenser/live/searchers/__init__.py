@@ -13,19 +13,19 @@ The systems of the kind NAME (`condenser.systems.NAME`) are asked through the mo
   damaged or does not belong to the others. Its `search(query, depth)` gives a `Found`, its `close()` lets
   the files go.
 
-A kind that ranks the hits of other systems has in place of `Searcher`:
+A kind that ranks the hits of other systems has these instead:
 
 - `parts(settings) -> list[str]`: these systems, in the order in which it reads their runs;
 - `STEP`: what its own work is called where times are shown;
-- `Ranker(files, settings, *, collection, doc_ids)`: opens its files; `settings` has `depth` too, the hits of
-  its runs. `collection` and `doc_ids` are lines by row. Its `rank(query, output)` writes what the kind's rule
-  would write for this one query (`OneQuery`), by the same function.
+- `ranker(files, settings, texts: Texts) -> Rank`: opens its files; `settings` has `depth` too, the hits of
+  its runs. A `Rank` writes what the kind's rule would write for one query (`OneQuery`), by the same function.
 
 The module itself imports no torch: the workflow reads it to know what a system needs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +64,10 @@ class OneQuery:
     queries: Path
     runs: list[Path]
     is_split: bool
+
+
+Rank = Callable[[OneQuery, Path], None]
+"""From a query to its run, which is written to the path."""
 
 
 def sound_manifest(path: Path) -> Record:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from condenser.blocks import Lengths
 from condenser.files import sha256_file
 from condenser.live.searchers import OneQuery, sound_manifest
-from condenser.live.texts import Lines, read_passage
+from condenser.live.texts import Texts
 from condenser.manifest import OTHER_BYTES, SUFFIX
 from condenser.settings import partly
 
@@ -30,10 +30,9 @@ class PairModel:
         self,
         files: Mapping[str, Sequence[Path]],
         settings: Mapping[str, Any],
+        texts: Texts,
         *,
         in_one_row: bool,
-        collection: Lines,
-        doc_ids: Lines,
     ) -> None:
         from condenser.data.tokens import Tokenizer
         from condenser.model.text_vector import Role, read_text_vector
@@ -45,7 +44,7 @@ class PairModel:
         self._tokenizer, self._separator = Tokenizer(weights.parent), encode["separator"]
         vector = read_text_vector(weights.parent)
         self._spaces = {role: self._tokenizer.leading_space(vector.prompt(role)) for role in roles}
-        self._collection, self._doc_ids = collection, doc_ids
+        self._texts = texts
         self.options = {
             "model_folder": weights.parent,
             "subset": None,
@@ -66,8 +65,8 @@ class PairModel:
         from condenser.data.tokens import tokenise_queries, write_token_shard
 
         text_ids = {hit.text_id for run in query.runs for hit in islice(read_run(run), hits)}
-        rows = sorted(self._doc_ids.row_of(text_id.encode()) for text_id in text_ids)
-        passages = [read_passage(self._collection, self._doc_ids, row) for row in rows]
+        rows = sorted(self._texts.doc_ids.row_of(text_id.encode()) for text_id in text_ids)
+        passages = [self._texts.passage(row) for row in rows]
         ids, collection, tokens = (query.folder / name for name in ("doc_ids.txt", "collection", "query"))
         ids.write_text("".join(f"{passage.doc_id}\n" for passage in passages), encoding="utf-8")
         write_token_shard(

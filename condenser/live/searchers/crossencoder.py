@@ -6,16 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.live.searchers import OneQuery
+from condenser.live.searchers import OneQuery, Rank
 from condenser.live.searchers._models import PairModel
-from condenser.live.texts import Lines
+from condenser.live.texts import Texts
 
 STEP = "rerank"
-
-
-def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """Nothing but its model."""
-    return {}
 
 
 def parts(settings: Any) -> list[str]:
@@ -23,30 +18,22 @@ def parts(settings: Any) -> list[str]:
     return [settings.candidates]
 
 
-class Ranker:
-    """The model and the texts."""
+def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
+    """Writes the run of the reranked hits."""
+    model = PairModel(files, settings, texts, in_one_row=True)
 
-    def __init__(
-        self,
-        files: Mapping[str, Sequence[Path]],
-        settings: Mapping[str, Any],
-        *,
-        collection: Lines,
-        doc_ids: Lines,
-    ) -> None:
-        self._model = PairModel(files, settings, in_one_row=True, collection=collection, doc_ids=doc_ids)
-
-    def rank(self, query: OneQuery, output: Path) -> None:
-        """Write the run of the reranked hits."""
+    def rank(query: OneQuery, output: Path) -> None:
         from condenser.retrieve.rerank import rerank
 
         (candidates,) = query.runs
         rerank(
             candidates=candidates,
             output=output,
-            files=self._model.write_texts(query, hits=self._model.options["depth"]),
-            **self._model.options,
+            files=model.write_texts(query, hits=model.options["depth"]),
+            **model.options,
             work_folder=query.folder / "work",
             system="crossencoder",
             is_split=query.is_split,
         )
+
+    return rank

@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.live.searchers import OneQuery
-from condenser.live.texts import Lines
+from condenser.live.searchers import OneQuery, Rank
+from condenser.live.texts import Texts
 
 STEP = "mean"
-
-
-def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """Nothing of its own."""
-    return {}
 
 
 def parts(settings: Any) -> list[str]:
@@ -22,22 +17,13 @@ def parts(settings: Any) -> list[str]:
     return list(settings.of)
 
 
-class Ranker:
-    """Averages the scores of its systems."""
+def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
+    """Writes the run of the averaged scores."""
 
-    def __init__(
-        self,
-        files: Mapping[str, Sequence[Path]],
-        settings: Mapping[str, Any],
-        *,
-        collection: Lines,
-        doc_ids: Lines,
-    ) -> None:
-        """It opens nothing."""
-
-    def rank(self, query: OneQuery, output: Path) -> None:
-        """Write the run of the averaged scores."""
+    def rank(query: OneQuery, output: Path) -> None:
         from condenser.data.records import write_run
         from condenser.retrieve.ensemble import averaged_run
 
         write_run(output, averaged_run(query.runs), system="ensemble")
+
+    return rank

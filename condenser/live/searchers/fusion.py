@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.live.searchers import OneQuery
-from condenser.live.texts import Lines
+from condenser.live.searchers import OneQuery, Rank
+from condenser.live.texts import Texts
 
 STEP = "fuse"
-
-
-def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """Nothing of its own."""
-    return {}
 
 
 def parts(settings: Any) -> list[str]:
@@ -22,31 +17,23 @@ def parts(settings: Any) -> list[str]:
     return list(settings.of)
 
 
-class Ranker:
-    """Fuses the hits of its systems."""
+def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
+    """Writes the run of the fused hits."""
+    system, depth = settings["system"], settings["depth"]
 
-    def __init__(
-        self,
-        files: Mapping[str, Sequence[Path]],
-        settings: Mapping[str, Any],
-        *,
-        collection: Lines,
-        doc_ids: Lines,
-    ) -> None:
-        self._system, self._depth = settings["system"], settings["depth"]
-
-    def rank(self, query: OneQuery, output: Path) -> None:
-        """Write the run of the fused hits."""
+    def rank(query: OneQuery, output: Path) -> None:
         from condenser.data.records import write_run
         from condenser.retrieve.fusion import fused_run
 
-        weights = self._system["weights"]
+        weights = system["weights"]
         run = fused_run(
             *(query.runs, query.queries),
             subset=None,
-            method=self._system["method"],
+            method=system["method"],
             weights=None if weights == "equal" else weights,
-            depth=self._depth,
-            k=self._system["k"],
+            depth=depth,
+            k=system["k"],
         )
         write_run(output, run, system="fusion")
+
+    return rank

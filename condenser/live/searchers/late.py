@@ -11,16 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from condenser.live.searchers import OneQuery
+from condenser.live.searchers import OneQuery, Rank
 from condenser.live.searchers._models import PairModel
-from condenser.live.texts import Lines
+from condenser.live.texts import Texts
 
 STEP = "maxsim"
-
-
-def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """Nothing but its model."""
-    return {}
 
 
 def parts(settings: Any) -> list[str]:
@@ -28,34 +23,26 @@ def parts(settings: Any) -> list[str]:
     return list(settings.candidates)
 
 
-class Ranker:
-    """The model and the texts."""
+def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
+    """Writes the run of the scored hits."""
+    system = settings["system"]
+    model = PairModel(files, settings, texts, in_one_row=False)
 
-    def __init__(
-        self,
-        files: Mapping[str, Sequence[Path]],
-        settings: Mapping[str, Any],
-        *,
-        collection: Lines,
-        doc_ids: Lines,
-    ) -> None:
-        self._system = settings["system"]
-        self._model = PairModel(files, settings, in_one_row=False, collection=collection, doc_ids=doc_ids)
-
-    def rank(self, query: OneQuery, output: Path) -> None:
-        """Write the run of the scored hits."""
+    def rank(query: OneQuery, output: Path) -> None:
         from condenser.retrieve.late import rank_by_maxsim
 
-        hits = self._system["depth"]
+        hits = system["depth"]
         rank_by_maxsim(
             candidates=query.runs,
             output=output,
-            files=self._model.write_texts(query, hits=hits),
+            files=model.write_texts(query, hits=hits),
             hits=hits,
-            special_tokens=self._system["special_tokens"],
-            punctuation=self._system["punctuation"],
-            **self._model.options,
+            special_tokens=system["special_tokens"],
+            punctuation=system["punctuation"],
+            **model.options,
             work_folder=query.folder / "work",
             system="late",
             is_split=query.is_split,
         )
+
+    return rank

@@ -8,7 +8,7 @@ import pytest
 
 from condenser.data.records import Passage, write_passages
 from condenser.live import texts
-from condenser.live.texts import Lines, read_passage
+from condenser.live.texts import Lines, Texts
 
 
 @pytest.fixture(params=[1, 7, 1 << 20], ids="chunks of {} bytes".format)
@@ -43,20 +43,20 @@ def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
         lines.row_of(b"1")
 
 
-def collection(folder: Path, passages: list[Passage]) -> tuple[Lines, Lines]:
+def collection(folder: Path, passages: list[Passage]) -> Texts:
     write_passages(folder / "collection.jsonl", passages)
     (folder / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
-    return Lines(folder / "collection.jsonl"), Lines(folder / "doc_ids.txt")
+    return Texts(Lines(folder / "collection.jsonl"), Lines(folder / "doc_ids.txt"))
 
 
 def test_a_passage_comes_as_it_was_written(tmp_path: Path) -> None:
     passages = [Passage("a", "", "x\u2028y\n<b>"), Passage("b", "Title", "שלום")]
-    files = collection(tmp_path, passages)
-    assert [read_passage(*files, row) for row in range(2)] == passages
+    texts = collection(tmp_path, passages)
+    assert [texts.passage(row) for row in range(2)] == passages
 
 
 def test_a_collection_in_another_order_than_its_ids_is_refused(tmp_path: Path) -> None:
-    texts_file, _ = collection(tmp_path, [Passage("a", "", "x"), Passage("b", "", "y")])
+    texts = collection(tmp_path, [Passage("a", "", "x"), Passage("b", "", "y")])
     (tmp_path / "doc_ids.txt").write_text("a\nc\n")
     with pytest.raises(ValueError, match=r"collection\.jsonl:2: expected passage 'c' .* got 'b'"):
-        read_passage(texts_file, Lines(tmp_path / "doc_ids.txt"), 1)
+        Texts(texts.collection, Lines(tmp_path / "doc_ids.txt")).passage(1)
