@@ -69,16 +69,9 @@ def names(chosen):
 SHARDS = experiment.token_shards(config)
 CHECKPOINTS = experiment.checkpoints(config)
 RANKERS = [name for name in config.systems if experiment.ranks(config, name)]
-DISTILLED = [
-    name
-    for name in RANKERS
-    if getattr(config.systems[name], "distillation", None) is not None
-]
-TRAINED = [
-    name
-    for name in RANKERS
-    if experiment.is_trained(config, name) and name not in DISTILLED
-]
+MODELS = [name for name in RANKERS if experiment.is_trained(config, name)]
+TRAINED = [name for name in MODELS if experiment.learns(config, name)]
+DISTILLED = [name for name in MODELS if name not in TRAINED]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")
 

@@ -93,10 +93,10 @@ def negatives_source(wildcards):
     }
 
 
-def runs_of(wildcards, key):
-    """The runs of the systems that a key of a system names, in order."""
+def runs_of(wildcards, key, split=None):
+    """The runs of the systems that a key of a system names, in order; of the split of the job by default."""
     return [
-        run_file(wildcards.dataset, system, wildcards.variant, wildcards.split)
+        run_file(wildcards.dataset, system, wildcards.variant, split or wildcards.split)
         for system in getattr(config.systems[wildcards.system], key)
     ]
 

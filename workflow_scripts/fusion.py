@@ -2,7 +2,8 @@
 
     python workflow_scripts/fusion.py .snakemake/jobs/fusion-0123456789abcdef.json
 
-Reads the runs, in the order of the system's `of`, and the queries. Writes a TREC run and the manifest.
+Reads the runs, in the order of the system's `of`, the queries, and the weights where they are learnt. Writes
+a TREC run and the manifest.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.records import write_run
     from condenser.data.subsets import read_subset
-    from condenser.retrieve.fusion import fused_run
+    from condenser.retrieve.fusion import fused_run, weights_of
 
     files, system = job.input, job.settings.system
     run = fused_run(
@@ -23,7 +24,7 @@ def main(job: Job) -> dict[str, Any]:
         files.queries,
         subset=read_subset(files.subset) if files.subset else None,
         method=system.method,
-        weights=None if system.weights == "equal" else system.weights,
+        weights=weights_of(system.weights, files.weights or None),
         depth=job.settings.depth,
         k=system.k,
     )

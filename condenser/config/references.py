@@ -203,6 +203,15 @@ def check_systems(config: Config) -> None:
                 _check_recipe(f"{key}.recipe", checked_block(wanted, changed, key=f"{key}.recipe"), config)
     for name in systems:
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
+    for name in systems:
+        if experiment.learns(config, name) and not experiment.is_trained(config, name):
+            for other in experiment.systems_of(config, name):
+                if experiment.has_sizes(config, other):
+                    raise ValueError(
+                        f"systems.{name}: expected parts that learn nothing from judged queries, got "
+                        f"{other}. Its scores of the queries that it learnt from are too good. Take weights: "
+                        "equal."
+                    )
     for name in config.models:
         behind = experiment.systems_behind(config, experiment.choosers(config, name))
         for other in sorted(behind):

@@ -129,6 +129,14 @@ def is_trained(config: Config, system: str) -> bool:
     return kinds.load(SYSTEMS, entry.kind).is_trained(entry)
 
 
+def learns(config: Config, system: str) -> bool:
+    """Whether a system itself learns from judged queries: its model, or the weights of its parts."""
+    entry = config.systems[system]
+    kind = kinds.load(SYSTEMS, entry.kind)
+    answer: bool = getattr(kind, "learns_from_judgements", kind.is_trained)(entry)
+    return answer
+
+
 def fits(config: Config, system: str, dataset: str) -> bool:
     """Whether a system is for what a data set has: queries, or sentences of one task."""
     tasks = getattr(kinds.load(SYSTEMS, config.systems[system].kind), "TASKS", (None,))
@@ -148,13 +156,8 @@ def systems_of(config: Config, system: str) -> list[str]:
 
 
 def has_sizes(config: Config, system: str) -> bool:
-    """Whether the train size matters to a system: it learns from judgements, or reads from such a system.
-
-    One that is distilled learns from all queries that its teacher ranks.
-    """
-    is_distilled = getattr(config.systems[system], "distillation", None) is not None
-    learns = is_trained(config, system) and not is_distilled
-    return learns or any(has_sizes(config, one) for one in systems_of(config, system))
+    """Whether the train size matters to a system: it learns from judgements, or reads from such a system."""
+    return learns(config, system) or any(has_sizes(config, other) for other in systems_of(config, system))
 
 
 def has_seeds(config: Config, system: str) -> bool:

@@ -138,6 +138,7 @@ def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | Non
             and set(part.candidates) <= parts.keys()
             for part in late
         )
+        is_plain = is_plain and fusion.weights != "learnt"
         kinds_of_others = [part.kind for part in others if part not in late]
         if system in parts and kinds_of_others == ["bm25"] and len(late) < 2 and is_plain:
             hits = {part: run_depth(config, dataset, part, purpose="eval") for part in parts}

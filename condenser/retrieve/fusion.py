@@ -9,6 +9,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from condenser.data.records import ScoredDoc, read_queries, read_run
+from condenser.files import read_json
 
 
 def fused_run(
@@ -49,6 +50,14 @@ def fused_run(
             yield hit_of[doc_id]._replace(query_id=query_id, score=scores[doc_id])
 
 
+def weights_of(given: str | Sequence[float], learnt: Path | None) -> list[float] | None:
+    """The weights of a fusion, None for equal ones; `learnt` is the file of those that are learnt."""
+    if learnt is not None:
+        weights: list[float] = read_json(learnt)["weights"]
+        return weights
+    return None if isinstance(given, str) else list(given)
+
+
 def convex_scores(
     parts: Sequence[Mapping[str, float]], pool: Collection[str], *, weights: Sequence[float]
 ) -> dict[str, float]:
@@ -60,15 +69,20 @@ def convex_scores(
     >>> convex_scores([{"a": 3.0, "b": 1.0}, {"b": 5.0}], ["a", "b"], weights=[1, 1])
     {'a': 0.5, 'b': -0.5}
     """
-    by_part = []
-    for part in parts:
-        lowest = min(part.values(), default=0.0)
-        by_part.append(z_scores([part.get(doc_id, lowest) for doc_id in pool]))
     total = fsum(weights)
     return {
         doc_id: fsum(weight * score for weight, score in zip(weights, of_hit, strict=True)) / total
-        for doc_id, of_hit in zip(pool, zip(*by_part, strict=True), strict=True)
+        for doc_id, of_hit in zip(pool, zip(*pooled_z_scores(parts, pool), strict=True), strict=True)
     }
+
+
+def pooled_z_scores(parts: Sequence[Mapping[str, float]], pool: Collection[str]) -> list[list[float]]:
+    """The z-scores of the hits of the pool in each part."""
+    of_pool = []
+    for part in parts:
+        lowest = min(part.values(), default=0.0)
+        of_pool.append(z_scores([part.get(doc_id, lowest) for doc_id in pool]))
+    return of_pool
 
 
 def z_scores(scores: Sequence[float]) -> list[float]:

@@ -10,6 +10,8 @@ found by their names. The module holds:
 
 It may hold:
 
+- `learns_from_judgements(settings) -> bool`: whether judged train queries change its rankings; without it as
+  `is_trained`.
 - `systems_of(settings) -> list[str]`: the systems that it names, whose runs or examples it reads; without it
   those are its `negatives`. A system has variants (train size and seed) if it is trained, or if one of these
   has variants, and variants of the seed alone if its `initial` is pre-trained for each seed.

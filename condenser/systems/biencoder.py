@@ -61,6 +61,11 @@ def is_trained(settings: Settings) -> bool:
     return settings.train
 
 
+def learns_from_judgements(settings: Settings) -> bool:
+    """Whether it is fine-tuned on judged queries: a teacher's rankings need none."""
+    return settings.train and settings.distillation is None
+
+
 def systems_of(settings: Settings) -> list[str]:
     """Those whose negatives it learns from, or its teacher."""
     taught = getattr(settings, "distillation", None)

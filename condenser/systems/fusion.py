@@ -15,15 +15,19 @@ from pydantic import Field, PlainValidator, model_validator
 
 from condenser.settings import Count, Name, System
 
+LEARNT = "learnt"
+"""Weights that are fitted on the train queries (`condenser.retrieve.learnt_weights`)."""
+
 
 def _equal_or_numbers(value: Any) -> Any:
     """One message, where a union of types would give one for each."""
     is_number = [type(weight) in (int, float) for weight in value] if isinstance(value, list) else [False]
-    if value == "equal" or (all(is_number) and all(isfinite(weight) and weight >= 0 for weight in value)):
+    if value in ("equal", LEARNT) or (
+        all(is_number) and all(isfinite(weight) and weight >= 0 for weight in value)
+    ):
         return value
-    learnt = ": weights cannot be learnt yet" if value == "learnt" else ""
     raise ValueError(
-        f"expected equal, or a number of at least 0 for each system, got {reprlib.repr(value)}{learnt}"
+        f"expected equal, learnt, or a number of at least 0 for each system, got {reprlib.repr(value)}"
     )
 
 
@@ -47,12 +51,19 @@ class Settings(System):
                 f"weights: expected {len(self.of)} numbers, one for each system in `of` and not all 0, got "
                 f"{self.weights}"
             )
+        if self.weights == LEARNT and self.method != "convex":
+            raise ValueError(f"method: expected convex with weights: {LEARNT}, got {self.method}")
         return self
 
 
 def is_trained(settings: Settings) -> bool:
-    """Nothing is learnt."""
+    """No model is trained."""
     return False
+
+
+def learns_from_judgements(settings: Settings) -> bool:
+    """Whether its weights are learnt."""
+    return settings.weights == LEARNT
 
 
 def systems_of(settings: Settings) -> list[str]:
@@ -67,7 +78,8 @@ def reorders(settings: Settings) -> list[str]:
 
 def cost(job: Any, data: Any) -> dict[str, Any]:
     """What fusing takes (`condenser.pipeline.costs.rules`): reading whole runs, and writing one."""
-    return {**data.run(job), "read_hits": sum(data.run(need)["hits"] for need in job.needs if _is_run(need))}
+    written = {} if job.rule == "fusion_weights" else data.run(job)
+    return {**written, "read_hits": sum(data.run(need)["hits"] for need in job.needs if _is_run(need))}
 
 
 def _is_run(job: Any) -> bool:

@@ -1,9 +1,48 @@
-# Fusions. Needs: runs of other systems. Makes: a run of the hits of all.
+# Fusions. Needs: runs of other systems; to learn weights, those of the train queries. Makes: a run of the hits of
+# all, and the weights.
+
+from condenser.systems.fusion import LEARNT
+
+
+def weights_if_learnt(wildcards):
+    """The weights of a fusion that learns them."""
+    if config.systems[wildcards.system].weights != LEARNT:
+        return []
+    return system_file(
+        wildcards.dataset, wildcards.system, wildcards.variant, "weights.json"
+    )
+
+
+rule fusion_weights:
+    input:
+        runs=lambda wildcards: runs_of(
+            wildcards, "of", split_of(wildcards.dataset, "train_split")
+        ),
+        queries=data("queries.{train}.jsonl"),
+        qrels=data("qrels.{train}.tsv"),
+        subset=subset_file,
+    output:
+        weights="results/{dataset}/systems/{system}/{variant}/weights.json",
+        manifest="results/{dataset}/systems/{system}/{variant}/weights.json.manifest.json",
+    log:
+        "results/{dataset}/logs/fusion_weights.{system}.{variant}.log",
+    wildcard_constraints:
+        system=names(experiment.systems_of_kind(config, "fusion")),
+    conda:
+        "../../envs/data.yaml"
+    resources:
+        mem_mb=growing(4000),
+        runtime=growing(240),
+    params:
+        job=job("fusion_weights", settings=["system"], packages=["numpy", "scipy"]),
+    shell:
+        RUN
 
 
 rule fusion:
     input:
         runs=lambda wildcards: runs_of(wildcards, "of"),
+        weights=weights_if_learnt,
         queries=data("queries.{split}.jsonl"),
         subset=subset_of_split,
     output:

@@ -82,12 +82,35 @@ def test_each_seed_of_a_model_and_each_subset_has_a_run_of_its_own(load: Load) -
     assert "results/msmarco/subsets/n100-seed1.txt" in graph.inputs("fusion msmarco hybrid n100-seed1 train")
 
 
+def test_learnt_weights_come_from_the_train_queries_of_the_variant(load: Load) -> None:
+    graph = load(
+        {"systems": {"hybrid": {"weights": "learnt"}, "distilled": {"distillation": {"teacher": "late"}}}}
+    )
+    run = "results/msmarco/systems/hybrid/n100-seed1/run.dev.trec"
+    jobs = set(graph.jobs(run))
+    assert {"fusion_weights msmarco hybrid n100-seed1", "late msmarco late untrained train"} <= jobs
+    assert not rules(jobs) & {"pretrain", "train", "examples"}
+    inputs = graph.inputs("fusion_weights msmarco hybrid n100-seed1")
+    assert {"results/msmarco/subsets/n100-seed1.txt", "results/msmarco/data/qrels.train.tsv"} <= set(inputs)
+    assert "results/msmarco/systems/hybrid/n100-seed1/weights.json" in graph.inputs(
+        "fusion msmarco hybrid n100-seed1 dev"
+    )
+
+
 @pytest.mark.parametrize(
     ("entry", "line"),
     [
         (
-            {"weights": "learnt"},
-            "systems.hybrid.weights: expected equal, or a number of at least 0 for each ",
+            {"weights": "learned"},
+            "systems.hybrid.weights: expected equal, learnt, or a number of at least 0 for each ",
+        ),
+        (
+            {"weights": "learnt", "method": "rrf"},
+            "systems.hybrid: method: expected convex with weights: learnt, got rrf",
+        ),
+        (
+            {"weights": "learnt", "of": ["bm25", "backbone-round1"]},
+            "systems.hybrid: expected parts that learn nothing from judged queries, got backbone-round1. ",
         ),
         ({"weights": [1, 2]}, "systems.hybrid: weights: expected 3 numbers, one for each system in `of`"),
         ({"of": ["bm25"]}, "systems.hybrid.of: expected at least 2, got 1"),

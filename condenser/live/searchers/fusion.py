@@ -8,8 +8,14 @@ from typing import Any
 
 from condenser.live.searchers import OneQuery, Rank
 from condenser.live.texts import Texts
+from condenser.systems.fusion import LEARNT
 
 STEP = "fuse"
+
+
+def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
+    """The weights, where they are learnt."""
+    return {"weights": [f"{variant}/weights.json"]} if settings.weights == LEARNT else {}
 
 
 def parts(settings: Any) -> list[str]:
@@ -20,17 +26,17 @@ def parts(settings: Any) -> list[str]:
 def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], texts: Texts) -> Rank:
     """Writes the run of the fused hits."""
     system, depth = settings["system"], settings["depth"]
+    (learnt,) = files.get("weights", [None])
 
     def rank(query: OneQuery, output: Path) -> None:
         from condenser.data.records import write_run
-        from condenser.retrieve.fusion import fused_run
+        from condenser.retrieve.fusion import fused_run, weights_of
 
-        weights = system["weights"]
         run = fused_run(
             *(query.runs, query.queries),
             subset=None,
             method=system["method"],
-            weights=None if weights == "equal" else weights,
+            weights=weights_of(system["weights"], learnt),
             depth=depth,
             k=system["k"],
         )

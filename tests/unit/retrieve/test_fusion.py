@@ -132,9 +132,8 @@ def test_a_run_of_other_queries_or_in_another_order_is_refused(
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ("learnt", "got 'learnt': weights cannot be learnt yet"),
-        ("even", "expected equal, or a number of at least 0 for each system, got 'even'"),
-        ([1, -1], r"expected equal, or a number of at least 0 for each system, got \[1, -1\]"),
+        ("even", "expected equal, learnt, or a number of at least 0 for each system, got 'even'"),
+        ([1, -1], r"expected equal, learnt, or a number of at least 0 for each system, got \[1, -1\]"),
         ([1.0], "weights: expected 2 numbers, one for each system"),
         ([0, 0], "not all 0"),
     ],

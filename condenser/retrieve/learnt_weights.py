@@ -1,0 +1,176 @@
+"""The weights of a fusion, learnt from judged queries.
+
+A hit has the score w · z, where z are its z-scores in the runs (`condenser.retrieve.fusion`). The weights
+minimise the mean over queries and their relevant hits of -log softmax(w · z) over the hits, the listwise loss
+of ListNet (Cao et al. 2007) with judgements as the target, plus `penalty` times their squared distance from
+their own mean. So a large penalty gives equal weights, and few judgements cannot move them far: the penalty
+is chosen by cross-validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float64
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+from condenser.data.records import read_positives
+from condenser.retrieve.fusion import pooled_z_scores, read_together
+
+PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # ours
+NUM_FOLDS = 5
+LEAST_QUERIES = 2 * NUM_FOLDS
+MOST_QUERIES = 10_000
+"""Queries that are held in memory; a handful of weights needs no more."""
+
+
+@dataclass(frozen=True)
+class JudgedHits:
+    """The hits of a query: z-scores in each run, and which hits are relevant (at least one)."""
+
+    scores: Float64[np.ndarray, "hit run"]
+    is_relevant: Bool[np.ndarray, " hit"]
+
+
+@dataclass(frozen=True)
+class LearntWeights:
+    """Weights of the runs, which sum to 1.
+
+    Attributes:
+        spread: the standard deviation of each over the fits without one fold.
+        penalty: the one that was chosen.
+        losses: mean loss of the queries that a fit did not see, of the learnt weights and of equal ones.
+    """
+
+    weights: list[float]
+    spread: list[float]
+    penalty: float
+    losses: dict[str, float]
+
+
+def read_judged_hits(
+    runs: Sequence[Path],
+    queries: Path,
+    qrels: Path,
+    *,
+    subset: Collection[str] | None,
+    depth: int,
+) -> tuple[list[JudgedHits], dict[str, int]]:
+    """The first `depth` hits of all runs for each judged query, and counts of the queries.
+
+    Of the queries that have a relevant hit the first `MOST_QUERIES` in file order are read. Those that have
+    judgements and no relevant hit are counted: they teach nothing.
+
+    Raises:
+        ValueError: fewer than `LEAST_QUERIES` queries have a relevant hit; or see `read_together`.
+    """
+    relevant = read_positives(qrels)
+    asked = relevant.keys() if subset is None else relevant.keys() & set(subset)
+    judged: list[JudgedHits] = []
+    num_found = num_missed = 0
+    for query_id, found in read_together(runs, queries, subset=asked):
+        parts = [{hit.doc_id: hit.score for hit in hits} for hits in found]
+        pool = list(dict.fromkeys(doc_id for part in parts for doc_id in islice(part, depth)))
+        is_relevant = np.array([doc_id in relevant[query_id] for doc_id in pool])
+        num_found += int(is_relevant.any())
+        num_missed += int(not is_relevant.any())
+        if is_relevant.any() and len(judged) < MOST_QUERIES:
+            judged.append(JudgedHits(np.array(pooled_z_scores(parts, pool)).T, is_relevant))
+    if len(judged) < LEAST_QUERIES:
+        raise ValueError(
+            f"{qrels}: expected at least {LEAST_QUERIES} train queries with a relevant passage among the "
+            f"hits, got {len(judged)}. Judge more queries, or take weights: equal."
+        )
+    counts = {"queries": len(judged), "without_relevant_hit": num_missed, "left_out": num_found - len(judged)}
+    return judged, counts
+
+
+def learn_weights(judged: Sequence[JudgedHits]) -> LearntWeights:
+    """Fit the weights; query i is in fold i modulo `NUM_FOLDS`.
+
+    Of the penalties the largest is taken whose held-out loss is within a standard error of the least one.
+    """
+    folds = [judged[number::NUM_FOLDS] for number in range(NUM_FOLDS)]
+    rest = [
+        [query for other, fold in enumerate(folds) if other != number for query in fold]
+        for number in range(NUM_FOLDS)
+    ]
+    fits = {penalty: [fit_weights(queries, penalty) for queries in rest] for penalty in PENALTIES}
+    losses = {
+        penalty: np.concatenate([_losses(fold, fit) for fold, fit in zip(folds, of_folds, strict=True)])
+        for penalty, of_folds in fits.items()
+    }
+    least = min(losses.values(), key=np.mean)
+    error = np.sqrt(len(judged))
+    penalty = max(
+        penalty
+        for penalty, of_queries in losses.items()
+        if (of_queries - least).mean() <= (of_queries - least).std(ddof=1) / error
+    )
+    equal = np.concatenate(
+        [_losses(fold, _scaled_equal(queries)) for fold, queries in zip(folds, rest, strict=True)]
+    )
+    shares = [fit / fit.sum() for fit in fits[penalty]]
+    weights = fit_weights(judged, penalty)
+    return LearntWeights(
+        weights=(weights / weights.sum()).tolist(),
+        spread=np.std(shares, axis=0, ddof=1).tolist(),
+        penalty=penalty,
+        losses={"learnt": float(losses[penalty].mean()), "equal": float(equal.mean())},
+    )
+
+
+def fit_weights(judged: Sequence[JudgedHits], penalty: float) -> Float64[np.ndarray, " run"]:
+    """The weights of at least 0 with the least mean loss plus `penalty` times their spread."""
+    num_runs = judged[0].scores.shape[1]
+
+    def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, gradient = _loss_and_gradient(judged, weights)
+        spread = weights - weights.mean()
+        return loss + penalty * float(spread @ spread), gradient + 2 * penalty * spread
+
+    return _minimised(objective, num_runs)
+
+
+def _scaled_equal(judged: Sequence[JudgedHits]) -> Float64[np.ndarray, " run"]:
+    """Equal weights at their best scale: the limit of a large penalty."""
+    num_runs = judged[0].scores.shape[1]
+
+    def objective(scale: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, gradient = _loss_and_gradient(judged, np.repeat(scale, num_runs))
+        return loss, gradient.sum(keepdims=True)
+
+    return np.repeat(_minimised(objective, 1), num_runs)
+
+
+def _minimised(objective: object, num_weights: int) -> np.ndarray:
+    """From 1 each, at least 1e-6 so that the weights have a sum, at most 1e3."""
+    bounds = [(1e-6, 1e3)] * num_weights
+    found = minimize(objective, np.ones(num_weights), jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.asarray(found.x)
+
+
+def _loss_and_gradient(judged: Sequence[JudgedHits], weights: np.ndarray) -> tuple[float, np.ndarray]:
+    """The mean loss over queries, and its gradient by the weights."""
+    loss, gradient = 0.0, np.zeros(len(weights))
+    for query in judged:
+        logs = log_softmax(query.scores @ weights)
+        loss -= logs[query.is_relevant].mean()
+        gradient += np.exp(logs) @ query.scores - query.scores[query.is_relevant].mean(axis=0)
+    return loss / len(judged), gradient / len(judged)
+
+
+def _losses(judged: Sequence[JudgedHits], weights: np.ndarray) -> np.ndarray:
+    """The loss of each query."""
+    return np.array([-log_softmax(query.scores @ weights)[query.is_relevant].mean() for query in judged])
+
+
+def shown(learnt: LearntWeights, systems: Sequence[str]) -> Mapping[str, str]:
+    """The weight of each system with its spread, for people: `0.41 ± 0.03`."""
+    pairs = zip(systems, learnt.weights, learnt.spread, strict=True)
+    return {system: f"{weight:.2f} ± {spread:.2f}" for system, weight, spread in pairs}

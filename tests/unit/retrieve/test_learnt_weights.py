@@ -1,0 +1,118 @@
+"""Weights of a fusion from judged queries: against logistic regression, a grid, and known worth of runs."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+from scipy.stats import zscore
+from sklearn.linear_model import LogisticRegression
+
+from condenser.data.records import Qrel, Query, ScoredDoc, write_qrels, write_queries, write_run
+from condenser.retrieve import learnt_weights
+from condenser.retrieve.learnt_weights import JudgedHits, fit_weights, learn_weights, read_judged_hits
+
+
+def judged(
+    worth: list[float], *, num_queries: int = 60, num_hits: int = 8, seed: int = 0
+) -> list[JudgedHits]:
+    """Queries with one relevant hit, which run i puts `worth[i]` standard deviations above the others."""
+    random = np.random.default_rng(seed)
+    queries = []
+    for _ in range(num_queries):
+        scores = random.normal(size=(num_hits, len(worth)))
+        scores[0] += worth
+        queries.append(JudgedHits(zscore(scores), np.arange(num_hits) == 0))
+    return queries
+
+
+def test_of_two_hits_the_weights_are_those_of_logistic_regression() -> None:
+    random = np.random.default_rng(1)
+    differences = random.normal(loc=[0.8, 0.5, 0.2], size=(200, 3))
+    queries = [JudgedHits(np.stack([row, np.zeros(3)]), np.array([True, False])) for row in differences]
+    both = np.concatenate([differences, -differences])
+    labels = np.repeat([1, 0], len(differences))
+    theirs = LogisticRegression(C=1e12, fit_intercept=False, tol=1e-10, max_iter=10_000).fit(both, labels)
+    assert fit_weights(queries, 0.0) == pytest.approx(theirs.coef_[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.05])
+def test_no_weights_on_a_grid_have_a_lower_loss(penalty: float) -> None:
+    queries = judged([1.5, 0.7], num_queries=40)
+    queries[0] = JudgedHits(queries[0].scores, np.arange(8) < 2)  # two relevant hits
+
+    def objective(weights: np.ndarray) -> float:
+        losses = [
+            np.mean([-log_softmax(query.scores @ weights)[row] for row in np.flatnonzero(query.is_relevant)])
+            for query in queries
+        ]
+        return float(np.mean(losses) + penalty * ((weights - weights.mean()) ** 2).sum())
+
+    ours = fit_weights(queries, penalty)
+    grid = [np.array(pair) for pair in product(np.arange(0.05, 4, 0.05), repeat=2)]
+    least = min(grid, key=objective)
+    assert objective(ours) <= objective(least) + 1e-9 and ours == pytest.approx(least, abs=0.06)
+
+
+def test_a_run_that_knows_nothing_gets_no_weight_and_the_better_one_more() -> None:
+    learnt = learn_weights(judged([2.0, 1.0, 0.0], num_queries=400))
+    better, good, noise = learnt.weights
+    assert better > 1.5 * good and noise < 0.05 and sum(learnt.weights) == pytest.approx(1)
+    assert learnt.losses["learnt"] < learnt.losses["equal"] and max(learnt.spread) < 0.05
+
+
+def test_few_queries_of_runs_of_the_same_worth_give_nearly_equal_weights() -> None:
+    learnt = learn_weights(judged([1.0, 1.0, 1.0], num_queries=12))
+    assert learnt.penalty == max(learnt_weights.PENALTIES)
+    assert learnt.weights == pytest.approx([1 / 3] * 3, abs=0.02)
+
+
+def test_a_fold_is_measured_by_weights_that_did_not_see_it() -> None:
+    """The slow way: one query after another, by the fit without its fold."""
+    queries = judged([1.0, 0.3], num_queries=23)
+    learnt = learn_weights(queries)
+    losses = []
+    for number, query in enumerate(queries):
+        others = [other for place, other in enumerate(queries) if place % 5 != number % 5]
+        weights = fit_weights(others, learnt.penalty)
+        losses.append(-log_softmax(query.scores @ weights)[0])
+    assert learnt.losses["learnt"] == pytest.approx(np.mean(losses), rel=1e-9)
+
+
+def files(folder: Path, num_queries: int) -> tuple[list[Path], Path, Path]:
+    """Two runs; of each query a is relevant and b has grade 0; the second run lacks query 0."""
+    ids = [f"q{number}" for number in range(num_queries)]
+    write_queries(folder / "queries.jsonl", [Query(query_id, "words") for query_id in ids])
+    qrels = [Qrel(query_id, *judged) for query_id in ids for judged in (("a", 2), ("b", 0))]
+    write_qrels(folder / "qrels.tsv", qrels)
+    runs = [folder / "first.trec", folder / "second.trec"]
+    first, second = {"c": 3.0, "b": 1.0}, {"a": 5.0, "c": 4.0, "b": 1.0}
+    for run, found, asked in zip(runs, (first, second), (ids, ids[1:]), strict=True):
+        hits = (ScoredDoc(query_id, *hit) for query_id in asked for hit in found.items())
+        write_run(run, hits, system="one")
+    return runs, folder / "queries.jsonl", folder / "qrels.tsv"
+
+
+def test_hits_are_read_with_the_judgements_of_the_subset(tmp_path: Path) -> None:
+    given = files(tmp_path, 30)
+    subset = {f"q{number}" for number in range(20)}
+    queries, counts = read_judged_hits(*given, subset=subset, depth=2)
+    assert counts == {"queries": 19, "without_relevant_hit": 1, "left_out": 0}
+    # c, b and then a; the first run lacks a, so it has that run's lowest score
+    expected = zscore([[3.0, 4.0], [1.0, 1.0], [1.0, 5.0]])
+    assert all(query.scores == pytest.approx(expected) for query in queries)
+    assert all(query.is_relevant.tolist() == [False, False, True] for query in queries)
+
+
+def test_more_queries_than_are_held_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learnt_weights, "MOST_QUERIES", 12)
+    queries, counts = read_judged_hits(*files(tmp_path, 30), subset=None, depth=2)
+    assert len(queries) == 12 and counts == {"queries": 12, "without_relevant_hit": 1, "left_out": 17}
+
+
+def test_too_few_judged_queries_are_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"qrels\.tsv: expected at least 10 train queries .*, got 9\. Judge"):
+        read_judged_hits(*files(tmp_path, 10), subset=None, depth=2)

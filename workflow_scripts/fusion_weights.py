@@ -1,0 +1,36 @@
+"""Learn the weights of a fusion from the train queries.
+
+    python workflow_scripts/fusion_weights.py .snakemake/jobs/fusion_weights-0123456789abcdef.json
+
+Reads the runs of the train queries, in the order of the system's `of`, the queries and their judgements.
+Writes the weights with their spread as JSON, and the manifest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from condenser.job import Job, run_job
+
+
+def main(job: Job) -> dict[str, Any]:
+    from condenser.data.subsets import read_subset
+    from condenser.files import write_json
+    from condenser.retrieve.learnt_weights import learn_weights, read_judged_hits, shown
+
+    files, system = job.input, job.settings.system
+    judged, counts = read_judged_hits(
+        *(files.runs, files.queries, files.qrels),
+        subset=read_subset(files.subset) if files.subset else None,
+        depth=system.depth,
+    )
+    learnt = learn_weights(judged)
+    write_json(job.output.weights, asdict(learnt))
+    weights = shown(learnt, system.of)
+    print(f"{job.wildcards['system']}: {', '.join(f'{name} {text}' for name, text in weights.items())}")
+    return {**counts, "weights": weights}
+
+
+if __name__ == "__main__":
+    run_job(main)
