@@ -36,6 +36,7 @@ SYSTEMS: dict[str, tuple[str, list[str], dict[str, Any]]] = {  # kind, parts, ke
         "fusion", ["dense", "tokens", "first"],
         {"depth": 25, "method": "convex", "weights": [2, 1, 0.5], "k": 60},
     ),
+    "learnt": ("fusion", ["dense", "first"], {"depth": 25, "method": "convex", "weights": "learnt", "k": 60}),
     "ranks": ("fusion", ["mixed", "other"], {"depth": 20, "method": "rrf", "weights": "equal", "k": 5}),
 }  # fmt: skip
 
@@ -97,10 +98,11 @@ class Made:
             elif kind == "ensemble":
                 write_run(run, averaged_run(of_parts), system=name)
             else:
-                weights_of = None if keys["weights"] == "equal" else keys["weights"]
+                given = {"equal": None, "learnt": [0.7, 0.3]}
+                weights = keys["weights"] if isinstance(keys["weights"], list) else given[keys["weights"]]
                 fused = fused_run(
                     of_parts, files.texts.queries, subset=None, method=keys["method"],
-                    weights=weights_of, depth=keys["depth"], k=keys["k"],
+                    weights=weights, depth=keys["depth"], k=keys["k"],
                 )  # fmt: skip
                 write_run(run, fused, system=name)
 
@@ -109,6 +111,10 @@ class Made:
         model = {"crossencoder": "pairs", "biencoder": "backbone", "late": "backbone"}.get(kind)
         shards = [str(root / f"dense.{number}.npy") for number in range(2)]
         system = {**keys, "depth": keys.get("hits", keys["depth"])}
+        files = {"embeddings": shards} if kind == "biencoder" else {}
+        if keys.get("weights") == "learnt":
+            write_json(root / "weights.json", {"weights": [0.7, 0.3]})
+            files["weights"] = [str(root / "weights.json")]
         return {
             "kind": kind,
             "label": kind,
@@ -121,7 +127,7 @@ class Made:
                 "compute": {"threads": 1, "device": "auto", "precision": "fp32"},
                 "depth": keys["depth"],
             },
-            "files": {"embeddings": shards} if kind == "biencoder" else {},
+            "files": files,
             "variants": {
                 "untrained": {
                     "reasons": [],
@@ -143,7 +149,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("rankers"))
 
 
-@pytest.mark.parametrize("system", ["tokens", "first", "both", "mixed", "ranks"])
+@pytest.mark.parametrize("system", ["tokens", "first", "both", "mixed", "learnt", "ranks"])
 def test_queries_of_the_split_get_the_ids_and_scores_of_the_run(made: Made, system: str) -> None:
     """Models read the texts in other batches here: scores agree to 1e-4, ids where scores differ by more."""
     expected, passages = made.hits(system), {one.doc_id: one for one in made.files.passages}
