@@ -9,7 +9,7 @@ is chosen by cross-validation.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Bool, Float64
 from scipy.optimize import minimize
-from scipy.special import log_softmax
 
 from condenser.data.records import read_positives
 from condenser.retrieve.fusion import pooled_z_scores, read_together
@@ -102,7 +101,7 @@ def learn_weights(judged: Sequence[JudgedHits]) -> LearntWeights:
     ]
     fits = {penalty: [fit_weights(queries, penalty) for queries in rest] for penalty in PENALTIES}
     losses = {
-        penalty: np.concatenate([_losses(fold, fit) for fold, fit in zip(folds, of_folds, strict=True)])
+        penalty: np.concatenate([_Hits(fold).losses(fit) for fold, fit in zip(folds, of_folds, strict=True)])
         for penalty, of_folds in fits.items()
     }
     least = min(losses.values(), key=np.mean)
@@ -113,7 +112,7 @@ def learn_weights(judged: Sequence[JudgedHits]) -> LearntWeights:
         if (of_queries - least).mean() <= (of_queries - least).std(ddof=1) / error
     )
     equal = np.concatenate(
-        [_losses(fold, _scaled_equal(queries)) for fold, queries in zip(folds, rest, strict=True)]
+        [_Hits(fold).losses(_scaled_equal(queries)) for fold, queries in zip(folds, rest, strict=True)]
     )
     shares = [fit / fit.sum() for fit in fits[penalty]]
     weights = fit_weights(judged, penalty)
@@ -127,47 +126,62 @@ def learn_weights(judged: Sequence[JudgedHits]) -> LearntWeights:
 
 def fit_weights(judged: Sequence[JudgedHits], penalty: float) -> Float64[np.ndarray, " run"]:
     """The weights of at least 0 with the least mean loss plus `penalty` times their spread."""
-    num_runs = judged[0].scores.shape[1]
+    hits = _Hits(judged)
 
     def objective(weights: np.ndarray) -> tuple[float, np.ndarray]:
-        loss, gradient = _loss_and_gradient(judged, weights)
+        loss, gradient = hits.loss_and_gradient(weights)
         spread = weights - weights.mean()
         return loss + penalty * float(spread @ spread), gradient + 2 * penalty * spread
 
-    return _minimised(objective, num_runs)
+    return _minimised(objective, hits.num_runs)
 
 
 def _scaled_equal(judged: Sequence[JudgedHits]) -> Float64[np.ndarray, " run"]:
     """Equal weights at their best scale: the limit of a large penalty."""
-    num_runs = judged[0].scores.shape[1]
+    hits = _Hits(judged)
 
     def objective(scale: np.ndarray) -> tuple[float, np.ndarray]:
-        loss, gradient = _loss_and_gradient(judged, np.repeat(scale, num_runs))
+        loss, gradient = hits.loss_and_gradient(np.repeat(scale, hits.num_runs))
         return loss, gradient.sum(keepdims=True)
 
-    return np.repeat(_minimised(objective, 1), num_runs)
+    return np.repeat(_minimised(objective, 1), hits.num_runs)
 
 
-def _minimised(objective: object, num_weights: int) -> np.ndarray:
+def _minimised(objective: Callable[[np.ndarray], tuple[float, np.ndarray]], num_weights: int) -> np.ndarray:
     """From 1 each, at least 1e-6 so that the weights have a sum, at most 1e3."""
     bounds = [(1e-6, 1e3)] * num_weights
     found = minimize(objective, np.ones(num_weights), jac=True, method="L-BFGS-B", bounds=bounds)
     return np.asarray(found.x)
 
 
-def _loss_and_gradient(judged: Sequence[JudgedHits], weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """The mean loss over queries, and its gradient by the weights."""
-    loss, gradient = 0.0, np.zeros(len(weights))
-    for query in judged:
-        logs = log_softmax(query.scores @ weights)
-        loss -= logs[query.is_relevant].mean()
-        gradient += np.exp(logs) @ query.scores - query.scores[query.is_relevant].mean(axis=0)
-    return loss / len(judged), gradient / len(judged)
+class _Hits:
+    """The hits of many queries in one array, so that a fit needs no loop over queries."""
 
+    def __init__(self, judged: Sequence[JudgedHits]) -> None:
+        self._scores = np.concatenate([query.scores for query in judged])
+        self._sizes = np.array([len(query.scores) for query in judged])
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        # the target: the relevant hits of a query share a probability of 1
+        self._target = np.concatenate([query.is_relevant / query.is_relevant.sum() for query in judged])
+        self.num_runs = self._scores.shape[1]
 
-def _losses(judged: Sequence[JudgedHits], weights: np.ndarray) -> np.ndarray:
-    """The loss of each query."""
-    return np.array([-log_softmax(query.scores @ weights)[query.is_relevant].mean() for query in judged])
+    def losses(self, weights: np.ndarray) -> np.ndarray:
+        """The loss of each query."""
+        losses, _ = self._losses_and_softmax(weights)
+        return losses
+
+    def loss_and_gradient(self, weights: np.ndarray) -> tuple[float, np.ndarray]:
+        """The mean loss, and its gradient by the weights."""
+        losses, softmax = self._losses_and_softmax(weights)
+        return float(losses.mean()), (softmax - self._target) @ self._scores / len(losses)
+
+    def _losses_and_softmax(self, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        scores = self._scores @ weights
+        scores -= np.repeat(np.maximum.reduceat(scores, self._starts), self._sizes)
+        shares = np.exp(scores)
+        totals = np.add.reduceat(shares, self._starts)
+        losses = np.log(totals) - np.add.reduceat(self._target * scores, self._starts)
+        return losses, shares / np.repeat(totals, self._sizes)
 
 
 def shown(learnt: LearntWeights, systems: Sequence[str]) -> Mapping[str, str]:
