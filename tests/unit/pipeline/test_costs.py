@@ -531,6 +531,7 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
         "ensemble",
         "late",
         "fusion",
+        "fusion_weights",
         "best_of",
         "extracted",
         "sentence_metrics",
