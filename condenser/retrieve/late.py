@@ -3,9 +3,9 @@
 The score of a query and a passage is the sum over the query's tokens of the largest cosine with a token of
 the passage. Source: Khattab and Zaharia 2020 (ColBERT), §3.3.
 
-Every passage that some query needs is encoded once. Token states lie in 16 bits in files of the work folder,
-a file for each block of texts; scores are computed from them in float32, block by block of pairs. So memory
-holds one block, and an interrupted job resumes after its last one.
+The pairs of a query and a passage are scored in the order of the passages: a passage is encoded, and scored
+for all queries that need it. So no states of passages are kept: those of all queries are in memory, in 16
+bits, and those of one block of passages. An interrupted job resumes after its last block of pairs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.records import ScoredDoc, write_run
 from condenser.data.text_files import TextFiles, Texts
 from condenser.data.tokens import Tokenizer, TokenShards
-from condenser.files import full_disk_named, load_npy, save_npy
+from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
 from condenser.model.products import weights_unchanged
 from condenser.model.retriever import Retriever
@@ -36,7 +36,6 @@ from condenser.model.text_vector import Role
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
 from condenser.retrieve.documents import best_passages
-from condenser.retrieve.finished import finish_block, is_finished
 from condenser.retrieve.fusion import read_together
 
 States = Float16[np.ndarray, "token dim"]
@@ -87,25 +86,25 @@ def rank_by_maxsim(
     tokenizer = Tokenizer(model_folder)
     signs = punctuation_ids(tokenizer)
 
-    def encoded(name: Role, shards: TokenShards, rows: np.ndarray, ids: Sequence[str]) -> TokenStates:
+    def encoder(name: Role, shards: TokenShards, ids: Sequence[str]) -> TokenEncoder:
         left_out = signs if name == "passage" and not punctuation else signs[:0]
-        return write_token_states(
-            *(retriever, tokenizer, shards, np.unique(rows)),
+        return TokenEncoder(
+            retriever=retriever,
+            tokenizer=tokenizer,
+            shards=shards,
             role=name,
             choice=TokenChoice(special_tokens, left_out, tokenizer.sep_id),
             max_tokens=lengths[name],
             batch_tokens=batch_tokens,
-            block_rows=block_rows,
             compute=compute,
-            folder=work_folder,
             name_of_row=lambda row: f"{name} {ids[row]}",
         )
 
     with weights_unchanged(), full_disk_named(work_folder):
-        queries = encoded("query", texts.queries, query_rows, texts.query_ids)
-        passages = encoded("passage", texts.passages, passage_rows, texts.doc_ids)
-        scores = _scores(
-            *(queries, passages, query_rows, passage_rows),
+        scores, tokens = _scores(
+            encoder("query", texts.queries, texts.query_ids),
+            encoder("passage", texts.passages, texts.doc_ids),
+            *(query_rows, passage_rows),
             block_rows=block_rows,
             device=compute.device,
             folder=work_folder,
@@ -125,24 +124,24 @@ def rank_by_maxsim(
     return {
         "queries": len(bounds) - 1,
         "pairs": len(query_rows),
-        "passages": len(passages.rows),
-        "tokens": int(passages.counts.sum()),
+        "passages": len(first_pairs := np.unique(passage_rows, return_index=True)[1]),
+        "tokens": int(tokens[first_pairs].sum()),
         "hits": write_run(output, best(), system=system),
     }
 
 
 def maxsim(
-    query: Float[Tensor, "query_token dim"],
-    passages: Float[Tensor, "token dim"],
-    counts: Int64[Tensor, " passage"],
-) -> Float[Tensor, " passage"]:
-    """The score of a query with each of some passages, whose tokens stand end to end, `counts` of each.
+    queries: Float[Tensor, "query_token dim"],
+    counts: Int64[Tensor, " query"],
+    passage: Float[Tensor, "token dim"],
+) -> Float[Tensor, " query"]:
+    """The score of a passage with each of some queries, whose tokens stand end to end, `counts` of each.
 
-    >>> maxsim(torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), torch.tensor([2, 1]))
-    tensor([1.8000, 1.0000])
+    >>> maxsim(torch.eye(2), torch.tensor([1, 1]), torch.tensor([[1.0, 0.0], [0.6, 0.8]]))
+    tensor([1.0000, 0.8000])
     """
-    largest = torch.segment_reduce(passages @ query.T, "max", lengths=counts, axis=0)
-    return largest.sum(dim=1)
+    largest = (passage @ queries.T).amax(dim=0)
+    return torch.segment_reduce(largest, "sum", lengths=counts)
 
 
 def punctuation_ids(tokenizer: Tokenizer) -> Int[np.ndarray, " sign"]:
@@ -183,88 +182,47 @@ class TokenChoice:
         return np.where(counted.any(axis=1, keepdims=True), counted, is_token)
 
 
-@dataclass(frozen=True)
-class TokenStates:
-    """Token states of some texts, in files of `block_rows` texts each.
+@dataclass(frozen=True, kw_only=True)
+class TokenEncoder:
+    """Gives the states of the tokens that count: the last layer's, of length 1, in 16 bits.
 
-    Attributes:
-        rows: of the texts, ascending.
-        counts: tokens of each text that count.
-        blocks: a file for each block.
+    Texts are cut, batched and prompted as by `condenser.retrieve.encode.encode_texts`.
     """
 
-    rows: Int64[np.ndarray, " text"]
-    counts: Int64[np.ndarray, " text"]
-    blocks: Sequence[Path]
-    block_rows: int
+    retriever: Retriever
+    tokenizer: Tokenizer
+    shards: TokenShards
+    role: Role
+    choice: TokenChoice
+    max_tokens: int
+    batch_tokens: int
+    compute: Compute
+    name_of_row: Callable[[int], str]
 
-    def read(self, rows: Int64[np.ndarray, " row"]) -> dict[int, States]:
-        """The states of some texts, by row; the files are mapped meanwhile alone."""
-        found = {}
-        places = np.searchsorted(self.rows, np.unique(rows))
-        for number in np.unique(places // self.block_rows).tolist():
-            states, first = load_npy(self.blocks[number]), number * self.block_rows
-            ends = np.cumsum(self.counts[first : first + self.block_rows])
-            for place in places[places // self.block_rows == number].tolist():
-                end = ends[place - first]
-                found[int(self.rows[place])] = np.array(states[end - self.counts[place] : end])
-        return found
+    def states(self, rows: Int64[np.ndarray, " text"]) -> list[States]:
+        """The states of each of some texts.
 
-
-def write_token_states(
-    retriever: Retriever,
-    tokenizer: Tokenizer,
-    shards: TokenShards,
-    rows: Int64[np.ndarray, " text"],
-    *,
-    role: Role,
-    choice: TokenChoice,
-    max_tokens: int,
-    batch_tokens: int,
-    block_rows: int,
-    compute: Compute,
-    folder: Path,
-    name_of_row: Callable[[int], str],
-) -> TokenStates:
-    """Write the states of the tokens that count: the last layer's, of length 1, in 16 bits.
-
-    Texts are cut, batched and prompted as by `condenser.retrieve.encode.encode_texts`. Finished blocks in
-    `folder` are kept.
-
-    Raises:
-        ValueError: a state is NaN or infinite.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    prompt = tokenizer.encode_prompt(retriever.vector.prompt(role), max_tokens=max_tokens)
-    first = len(prompt) + 1
-    blocks, counts = [], [np.zeros(0, np.int64)]
-    with Progress(f"encode {role} tokens", total=len(rows), unit="rows") as progress:
-        for number, start in enumerate(range(0, len(rows), block_rows)):
-            of_block = rows[start : start + block_rows]
-            files = [folder / f"{role}.{number}.{part}.npy" for part in ("states", "counts")]
-            mark = folder / f"{role}.{number}.json"
-            if not is_finished(mark, files):
-                starts, lengths = row_windows(shards, of_block, max_tokens=max_tokens - len(prompt))
-                states = [np.zeros((0, 0), np.float16)] * len(of_block)
-                for batch in token_batches(lengths + first + 1, batch_tokens=batch_tokens):
-                    ids, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer, prompt=prompt)
-                    counted = choice.counted(ids, whole, first=first)
-                    of_batch = _token_states(retriever, ids, whole, counted, compute=compute)
-                    for place, of_text in zip(batch.tolist(), of_batch, strict=True):
-                        states[place] = of_text
-                        if not np.isfinite(of_text).all():
-                            raise ValueError(
-                                f"expected finite token states, got NaN or infinity for "
-                                f"{name_of_row(int(of_block[place]))}. Precision is {compute.precision}: set "
-                                "compute.precision to fp32, or train again."
-                            )
-                save_npy(files[0], np.concatenate(states))
-                save_npy(files[1], np.array(list(map(len, states)), np.int64))
-                finish_block(mark, files)
-            blocks.append(files[0])
-            counts.append(load_npy(files[1], mapped=False))
-            progress.advance(len(of_block))
-    return TokenStates(rows, np.concatenate(counts), blocks, block_rows)
+        Raises:
+            ValueError: a state is NaN or infinite.
+        """
+        vector, max_tokens = self.retriever.vector, self.max_tokens
+        prompt = self.tokenizer.encode_prompt(vector.prompt(self.role), max_tokens=max_tokens)
+        first = len(prompt) + 1
+        starts, lengths = row_windows(self.shards, rows, max_tokens=max_tokens - len(prompt))
+        states = [np.zeros((0, 0), np.float16)] * len(rows)
+        for batch in token_batches(lengths + first + 1, batch_tokens=self.batch_tokens):
+            ids, whole = pack_texts(self.shards, starts[batch], lengths[batch], self.tokenizer, prompt=prompt)
+            counted = self.choice.counted(ids, whole, first=first)
+            of_batch = _token_states(self.retriever, ids, whole, counted, compute=self.compute)
+            for place, of_text in zip(batch.tolist(), of_batch, strict=True):
+                states[place] = of_text
+                if not np.isfinite(of_text).all():
+                    raise ValueError(
+                        f"expected finite token states, got NaN or infinity for "
+                        f"{self.name_of_row(int(rows[place]))}. Precision is {self.compute.precision}: set "
+                        "compute.precision to fp32, or train again."
+                    )
+        return states
 
 
 def _token_states(
@@ -288,41 +246,75 @@ def _token_states(
 
 
 def _scores(
-    queries: TokenStates,
-    passages: TokenStates,
+    queries: TokenEncoder,
+    passages: TokenEncoder,
     query_rows: Int64[np.ndarray, " pair"],
     passage_rows: Int64[np.ndarray, " pair"],
     *,
     block_rows: int,
     device: torch.device,
     folder: Path,
-) -> Float32[np.ndarray, " pair"]:
-    """The score of each pair. The pairs of a query stand together."""
-    num_pairs = len(query_rows)
+) -> tuple[Float32[np.ndarray, " pair"], Int64[np.ndarray, " pair"]]:
+    """The score of each pair, and the tokens of its passage that count.
 
-    def on_device(states: Sequence[States]) -> Tensor:
-        return torch.from_numpy(np.concatenate(states)).to(device).float()
-
-    with (
-        BlockFile(folder, "scores", num_rows=num_pairs, rows_of_block=block_rows, dim=1) as blocks,
-        Progress("maxsim", total=num_pairs, unit="pairs", start=blocks.num_rows_done) as progress,
-    ):
-        for start in range(blocks.num_rows_done, num_pairs, block_rows):
-            of_queries = query_rows[start : start + block_rows]
-            of_passages = passage_rows[start : start + block_rows]
-            states, asked = passages.read(of_passages), queries.read(of_queries)
-            bounds = [*np.flatnonzero(np.diff(of_queries, prepend=-1)).tolist(), len(of_queries)]
-            block = []
-            for begin, end in pairwise(bounds):
-                found = [states[row] for row in of_passages[begin:end].tolist()]
-                counts = torch.tensor(list(map(len, found)), device=device)
-                with torch.inference_mode():
-                    query = on_device([asked[int(of_queries[begin])]])
-                    block.append(maxsim(query, on_device(found), counts).cpu().numpy())
-            blocks.append(np.concatenate(block)[:, None])
-            progress.advance(len(of_queries))
+    A block has the pairs of about `block_rows` passages, and no more passages are in memory at once.
+    """
+    order, num_pairs = np.argsort(passage_rows, kind="stable"), len(passage_rows)
+    pairs_of_block = block_rows * max(1, round(num_pairs / max(1, len(np.unique(passage_rows)))))
+    asked = np.unique(query_rows)
+    with BlockFile(folder, "scores", num_rows=num_pairs, rows_of_block=pairs_of_block, dim=2) as blocks:
+        states: dict[int, States] = {}
+        if blocks.num_rows_done < num_pairs:
+            with Progress("encode query tokens", total=len(asked), unit="rows") as progress:
+                for start in range(0, len(asked), block_rows):
+                    rows = asked[start : start + block_rows]
+                    states.update(zip(rows.tolist(), queries.states(rows), strict=True))
+                    progress.advance(len(rows))
+        with Progress("maxsim", total=num_pairs, unit="pairs", start=blocks.num_rows_done) as progress:
+            for start in range(blocks.num_rows_done, num_pairs, pairs_of_block):
+                of_block = order[start : start + pairs_of_block]
+                parts = _by_passages(passage_rows[of_block], most=block_rows)
+                block = np.concatenate(
+                    [
+                        _scores_of_passages(
+                            states, passages, query_rows[of_block[part]], passage_rows[of_block[part]], device
+                        )
+                        for part in parts
+                    ]
+                )
+                blocks.append(block)
+                progress.advance(len(block))
         blocks.write_to(folder / "scores.npy")
-    return load_npy(folder / "scores.npy", mapped=False)[:, 0]
+    found = np.empty((num_pairs, 2), np.float32)
+    found[order] = load_npy(folder / "scores.npy", mapped=False)
+    return found[:, 0], found[:, 1].astype(np.int64)
+
+
+def _by_passages(passage_rows: Int64[np.ndarray, " pair"], *, most: int) -> list[slice]:
+    """Parts of some pairs in the order of their passages, of at most `most` passages each."""
+    firsts = np.flatnonzero(np.diff(passage_rows, prepend=-1))[::most].tolist()
+    return [slice(begin, end) for begin, end in pairwise([*firsts, len(passage_rows)])]
+
+
+def _scores_of_passages(
+    states: Mapping[int, States],
+    passages: TokenEncoder,
+    query_rows: Int64[np.ndarray, " pair"],
+    passage_rows: Int64[np.ndarray, " pair"],
+    device: torch.device,
+) -> Float32[np.ndarray, "pair 2"]:
+    """Score and tokens of some pairs, whose passages stand together."""
+    bounds = [*np.flatnonzero(np.diff(passage_rows, prepend=-1)).tolist(), len(passage_rows)]
+    of_passages = passages.states(passage_rows[bounds[:-1]])
+    found = np.empty((len(passage_rows), 2), np.float32)
+    for (begin, end), passage in zip(pairwise(bounds), of_passages, strict=True):
+        of_queries = [states[row] for row in query_rows[begin:end].tolist()]
+        counts = torch.tensor(list(map(len, of_queries)), device=device)
+        with torch.inference_mode():
+            words = torch.from_numpy(np.concatenate(of_queries)).to(device).float()
+            scores = maxsim(words, counts, torch.from_numpy(passage).to(device).float())
+        found[begin:end, 0], found[begin:end, 1] = scores.cpu().numpy(), len(passage)
+    return found
 
 
 def _pairs(

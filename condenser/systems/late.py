@@ -62,11 +62,11 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     passage_tokens = passages.cut(recipe.lengths.passage, num_positions=room)
     read = run["hits"] * len(job.config.system.candidates)
     work = data.inference(job, shape, num_rows=min(passages.count, read), length=passage_tokens)
-    block = job.config.encode.block_rows * passage_tokens * shape.dim
+    states = job.config.encode.block_rows * passage_tokens + data.queries(job).count * query_tokens
     return {
         **work,
         **run,
         "fp32_flops": 2 * read * query_tokens * passage_tokens * shape.dim,
         "read_hits": read,
-        "memory_bytes": work["memory_bytes"] + 2 * block + 20 * read,  # a block of states; rows and score
+        "memory_bytes": work["memory_bytes"] + 2 * states * shape.dim + 32 * read,  # and rows, order, score
     }
