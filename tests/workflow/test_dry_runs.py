@@ -230,6 +230,14 @@ def test_documents_serve_the_models_alone(load: Load) -> None:
     assert graph.jobs("results/msmarco/table2.plan.H200.tsv")
 
 
+def test_labels_are_drawn_three_times_a_size(load: Load) -> None:
+    jobs = load(configfile="configs/labels.yaml").jobs("results/msmarco/labels.svg")
+    variants = {f"n{size}-seed{seed}" for size in (20, 50, 100, 250, 1000) for seed in (1, 2, 3)}
+    learnt = {job.split()[-1] for job in jobs if job.startswith("fusion_weights msmarco hybrid-learnt ")}
+    trained = {job.split()[-1] for job in jobs if job.startswith("train msmarco cocondenser-round2 ")}
+    assert learnt == trained == variants
+
+
 def test_no_job_but_those_of_all_shards_has_more_inputs_where_there_are_more_shards(load: Load) -> None:
     """n jobs with n inputs each would make a graph of hundreds of shards slow to build."""
     graph = load({"shards": 40})
