@@ -248,13 +248,10 @@ def key_of(rule, wildcards):
 
 def names_behind(needed):
     """All jobs behind those that must run, as the specs name them."""
-    behind = {
-        specs.key_of(*name): name
-        for job in needed
-        if job.rule.name in RULES
-        for name in SPECS.jobs_behind(*job_of(job.rule.name, job.wildcards_dict))
-    }
-    return list(behind.values())
+    ours = (job for job in needed if job.rule.name in RULES)
+    return SPECS.jobs_behind_all(
+        job_of(job.rule.name, job.wildcards_dict) for job in ours
+    )
 
 
 def planned_seconds(needed):

@@ -12,7 +12,7 @@ The graph and its places are those of the rules: `inputs`, `owner`, `manifest` a
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -124,6 +124,10 @@ class Specs:
 
     def jobs_behind(self, rule: str, wildcards: dict[str, str]) -> list[Job]:
         """A job and all that it needs, each once, what is needed first."""
+        return self.jobs_behind_all([(rule, wildcards)])
+
+    def jobs_behind_all(self, jobs: Iterable[Job]) -> list[Job]:
+        """Some jobs and all that they need, each once, what is needed first."""
         found: dict[_Key, Job] = {}
 
         def visit(job: Job) -> None:
@@ -132,7 +136,9 @@ class Specs:
                     visit(parent)
             found[_key(*job)] = job
 
-        visit((rule, wildcards))
+        for job in jobs:
+            if _key(*job) not in found:
+                visit(job)
         return list(found.values())
 
     def _makers(self, files: Sequence[str]) -> list[Job]:

@@ -112,7 +112,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
     assert f"{about}: 240 passages, 0 queries" in said
     models = "results/texts/models"
     assert f"Made: results/texts/bm25/index, {models}/backbone, {models}/mlm, {models}/ict, " in said
-    search = 'make search DATASET=texts SYSTEM=cocondenser-zeroshot QUERY="..."'
+    search = 'make search DATASET=texts SYSTEM=hybrid QUERY="..."'
     assert f'{search} CONFIG="configs/tiny.yaml overlay.yaml"' in said
     for name in ("backbone", "mlm", "ict", "condenser", "cocondenser"):
         assert (texts / "models" / name / "model.safetensors").is_file()
