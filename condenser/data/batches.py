@@ -128,7 +128,7 @@ def row_windows(
 ) -> tuple[Int[np.ndarray, " row"], Int[np.ndarray, " row"]]:
     """Starts and lengths of queries or passages (title and text), cut to `max_tokens` with special tokens.
 
-    Source: coCondenser, A.1: 32 tokens for a query, 128 for a passage.
+    Source: texttron/tevatron: 32 tokens for a query, 128 for a passage.
     """
     starts = shards.row_starts[rows]
     return starts, np.minimum(shards.row_starts[rows + 1] - starts, max_tokens - 2)

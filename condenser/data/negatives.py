@@ -64,7 +64,7 @@ def make_examples(
     With a `margin`, documents that score above the query's best positive less the margin are no negatives:
     they are likely to be relevant, too. (A run without a positive is kept as it is.) The pairs of query and
     document in `answering` are no negatives: the document holds an answer.
-    Source: coCondenser, A.1; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever);
+    Source: texttron/tevatron; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever);
     answers: Karpukhin et al. 2020 (DPR).
 
     Of a collection that is split, the texts of an example are passages. The positive of a relevant document

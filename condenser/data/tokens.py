@@ -3,7 +3,7 @@
 A shard is three NPY files behind one prefix. `tokens` holds the tokens of all rows end to end,
 without [CLS] and [SEP] around them; `num_sentences` [row] and `sentence_lengths` [sentence] cut
 them up. Sentence 0 of every row is its title with its [SEP], so that a row read from its start is the
-passage `title [SEP] text` (coCondenser, A.1). Without a title it has length 0, or is [SEP] alone.
+passage `title [SEP] text` (texttron/tevatron). Without a title it has length 0, or is [SEP] alone.
 
 Beside the arrays, `counts.json` has what notes and `lengths: auto` need (`condenser.data.lengths`).
 

@@ -1,4 +1,4 @@
-"""Training examples from MS MARCO's official triples, the round-1 negatives of coCondenser (A.1).
+"""Training examples from MS MARCO's official triples, the round-1 negatives of coCondenser (§3.4).
 
 A triple is a line `query_id<tab>positive<tab>negative` of three numbers, which may end with a carriage
 return and a line feed. The negatives come from BM25. Source of the count: microsoft.github.io/msmarco.

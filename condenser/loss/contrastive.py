@@ -49,7 +49,7 @@ def in_batch_loss(
 
     The positive of query i is passage i * group, where group = passages per query. All other passages
     are its negatives, also those of the other queries.
-    Source: coCondenser, §3.4 and A.1 (8 queries with 8 passages each: 64 candidates).
+    Source: coCondenser, §3.4, and Condenser, A.1 (8 queries with 8 passages each: 64 candidates).
 
     Raises:
         ValueError: the passages do not divide evenly among the queries.

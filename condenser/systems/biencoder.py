@@ -1,6 +1,6 @@
 """A bi-encoder: a text is one vector, relevance the inner product of two texts' vectors.
 
-Source: coCondenser, §3.4 and A.1; two untied encoders: Condenser, §4.3.
+Source: coCondenser, §3.4 and §4.2; two untied encoders: Condenser, §4.3.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def draw_passages(
 ) -> Int[np.ndarray, " passage"]:
     """Collection rows of these examples' passages in one epoch: of each a positive, then its negatives.
 
-    Source: coCondenser, A.1, and Tevatron's draws (`condenser.data.batches`).
+    Source: coCondenser, §3.4, and Tevatron's draws (`condenser.data.batches`).
     """
     drawn = []
     for item in items.tolist():

@@ -41,7 +41,7 @@ def train_retriever(
 
     Each query must find its positive among all passages of the batch: its own negatives, and the
     passages of the other queries. An epoch ends with a shorter batch if the examples do not
-    divide evenly. Source: coCondenser, §3.4 and A.1; eq. 14 is `condenser.loss.contrastive.in_batch_loss`.
+    divide evenly. Source: coCondenser, §3.4 and §4.2; eq. 14 is `condenser.loss.contrastive.in_batch_loss`.
 
     Args:
         run: its settings are the recipe. Read here: `lengths` (tokens a text is cut to, with specials and

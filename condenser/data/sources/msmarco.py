@@ -94,7 +94,7 @@ def local_files(settings: Any) -> list[Path]:
 
 
 def example_files(settings: Any, system: str) -> list[str]:
-    """The official triples, for the system whose negatives they give (coC A.1: BM25)."""
+    """The official triples, for the system whose negatives they give (coC §3.4: BM25)."""
     return [TRIPLES] if settings.triples == system else []
 
 
@@ -117,7 +117,7 @@ def collect(
 ) -> dict[str, Any]:
     """Write the canonical files into `folder`; gives the counts.
 
-    With `titles` "rocketqa" passages and titles come from RocketQA's archive (coC A.1), row for row
+    With `titles` "rocketqa" passages and titles come from RocketQA's archive (Tevatron), row for row
     the official ids; a passage without a title there has an empty one, counted.
 
     Raises:
