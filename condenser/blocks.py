@@ -212,8 +212,8 @@ class Table(Block):
     """Rows are systems; each comes once for every train size, as the mean over the seeds.
 
     `measures` are columns (`condenser.evaluate.columns`); those of the data sets and evaluation sets in
-    `optional` are left out where the configuration lacks these. `by_dataset` replaces keys for single data
-    sets.
+    `optional` are left out where the configuration lacks these. `labels` are names of systems in this table,
+    where a paper has another than elsewhere. `by_dataset` replaces keys for single data sets.
     """
 
     rows: Annotated[list[Name], Field(min_length=1)]
@@ -226,6 +226,7 @@ class Table(Block):
         list[Count | Literal["all"]], Field(min_length=1, default_factory=lambda: ["all"])
     ]
     seeds: Seeds | None = None  # the configuration's seed
+    labels: Annotated[dict[Name, str], Field(default_factory=dict)]
     # the untouched starts of its rows, else its first row
     compare_with: Annotated[list[Name], Field(min_length=1)] | None = None
     by_dataset: Annotated[dict[DatasetName, dict[str, Any]], Field(default_factory=dict)]

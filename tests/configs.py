@@ -19,7 +19,14 @@ _ENTRIES = {
     "systems": ("kind", "systems"),
     "figures": ("kind", "evaluate/figures"),
 }
-_TABLE = {"optional": [], "published": [], "train_queries": ["all"], "seeds": None, "compare_with": None}
+_TABLE = {
+    "optional": [],
+    "published": [],
+    "train_queries": ["all"],
+    "seeds": None,
+    "labels": {},
+    "compare_with": None,
+}
 
 
 def config_of(written: Mapping[str, Any]) -> Config:

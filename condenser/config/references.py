@@ -275,6 +275,8 @@ def _check_table(
             _check_column(f"{key}.measures", name, config, optional=table.optional)
     for name in table.published:
         check_name(f"{key}.published", name, published.names())
+    for labelled in table.labels:
+        check_name(f"{key}.labels", labelled, config.systems)
     for reference in table.compare_with or []:
         check_name(f"{key}.compare_with", reference, table.rows)
 

@@ -97,7 +97,7 @@ def table_rows(config: Config, dataset: str, table: str) -> list[dict[str, Any]]
             "system": system,
             "train_queries": num_queries,
             "variants": _variants(config, entry, system, num_queries=num_queries),
-            **_shown(config, dataset, system),
+            **_shown(config, dataset, system, label=entry.labels.get(system)),
         }
         for system in entry.rows
         for num_queries in (entry.train_queries if has_sizes(config, system) else ["all"])
@@ -244,12 +244,12 @@ def _of_size(rows: Sequence[Mapping[str, Any]], numbers: Sequence[int], row: Map
     return [one for one in numbers if rows[one]["train_queries"] == row["train_queries"]] or [*numbers]
 
 
-def _shown(config: Config, dataset: str, system: str) -> dict[str, Any]:
-    """What a table says of a system besides its measures."""
+def _shown(config: Config, dataset: str, system: str, *, label: str | None = None) -> dict[str, Any]:
+    """What a table says of a system besides its measures; `label` is its name there, if it is another."""
     from condenser.objectives.checkpoint import display_name
 
     entry = config.systems[system]
-    shown: dict[str, Any] = {"method": entry.label or system, "batch_size": None, "backbone": None}
+    shown: dict[str, Any] = {"method": label or entry.label or system, "batch_size": None, "backbone": None}
     if hasattr(entry, "initial"):
         shown["backbone"] = display_name(config.models[root(config, entry.initial)])
     if is_measured(config, dataset) and is_trained(config, system):

@@ -163,6 +163,9 @@ USED_BY: dict[str, set[str]] = {
     "significance.permutations": {"table *", "compare *", "figure *", "best_of *"},
     "significance.*": {"table *", "compare *", "figure *", "best_of *", "export *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
+    "tables.table2.labels": {"* msmarco table2", "figure * loss_curve"},
+    "tables.low_data.labels": {"* msmarco low_data"},
+    "tables.*.labels": set(),  # of a system without a row there
     "tables.low_data.by_dataset.stsb.*": {"table stsb low_data"},
     "tables.*.by_dataset.*": set(),  # of other data sets
     "tables.*.optional": set(),  # the configuration has none of them
@@ -237,6 +240,7 @@ VALUES: dict[str, Any] = {
     "tables.*.by_dataset.stsb.rows": ["backbone-sentences"],
     "tables.*.by_dataset.*.measures": ["hits@20"],
     "tables.*.by_dataset.*.published": ["v1_table4"],
+    "tables.*.labels": {"condenser-round1": "Mine"},
     "tables.*.by_dataset": {"msmarco": {"measures": ["MRR@100"]}},
     "tables.*.optional": ["nq", "dl19", "tqa"],
     "tables.table2.published": None,
