@@ -180,6 +180,8 @@ def test_question_answering_is_planned_offline_with_dprs_files(load: Load, datas
     jobs = graph.jobs(f"results/{dataset}/full_train.tsv")
     assert {"collect wikipedia", "pretrain wikipedia cocondenser", f"collect {dataset}"} <= set(jobs)
     assert {f"download {file}.json.gz", "download psgs_w100.tsv.gz"} <= graph.parents(f"collect {dataset}")
+    (articles,) = graph.settings.datasets["wikipedia"].parts  # coC §3.2: spans of one article
+    assert articles.whole_rows
     given = graph.inputs(f"examples {dataset} bm25 seed42")
     assert f"results/downloads/{file}.json.gz" in given
     assert f"bm25_run {dataset} bm25 untrained train" not in jobs

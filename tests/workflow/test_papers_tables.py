@@ -18,7 +18,7 @@ from transformers import BertConfig
 from condenser.blocks import Config
 from condenser.data.records import read_qrels
 from condenser.evaluate import published
-from condenser.experiment import merged, tables
+from condenser.experiment import chain, home, merged, tables
 from condenser.files import read_json
 
 pytestmark = pytest.mark.workflow
@@ -122,6 +122,17 @@ def test_no_table_with_published_figures_is_forgotten_above(papers: Config) -> N
                 assert has_figures
             elif has_figures:  # the columns of nq and tqa in table1
                 assert table == "table1"
+
+
+def test_no_model_of_condensers_table_5_is_trained_on_ms_marco(papers: Config) -> None:
+    """Condenser, section 4.4."""
+    read = {
+        home(papers, model, "msmarco")
+        for row in tables.table_rows(papers, "msmarco", "low_data")
+        if hasattr(papers.systems[row["system"]], "initial")
+        for model in chain(papers, papers.systems[row["system"]].initial)[:-1]
+    }
+    assert read == {"wikibook", "wikipedia-paragraphs"}
 
 
 def test_each_table_has_the_bm25_of_its_paper(papers: Config) -> None:

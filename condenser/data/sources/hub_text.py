@@ -36,6 +36,7 @@ class Part(Block):
     column: str = "text"
     revision: str | None = None
     rows_per_passage: Count = 1
+    whole_rows: bool = False
     min_words: Count = 1
     max_rows: Count | None = None
 
@@ -68,7 +69,11 @@ def local_files(settings: Any) -> list[Path]:
 def expected(settings: Any, split: str | None) -> list[Expected]:
     """The rows of each part, by the name of its dataset and its config."""
     return [
-        Expected(" ".join(filter(None, [part.id, part.config])), part.max_rows, part.rows_per_passage)
+        Expected(
+            " ".join(filter(None, [part.id, part.config, "whole" if part.whole_rows else None])),
+            part.max_rows,
+            part.rows_per_passage,
+        )
         for part in settings.parts
     ]
 
@@ -79,10 +84,11 @@ def collect(
     """Write the texts of all parts, one after the other, as a collection; gives the counts.
 
     A part has `id` and may have `config`, `split` (train), `column` (text), `revision`,
-    `rows_per_passage` (1), `min_words` (1) and `max_rows` (all). With one row a passage, a row is
-    split at blank lines into paragraphs, each a passage with the row's `title`; with more, as many
-    consecutive rows are joined by spaces (BookCorpus has a sentence a row). A passage of fewer than
-    `min_words` words (Wikipedia's headings) is passed over, and counted. Ids count the passages from 0,
+    `rows_per_passage` (1), `whole_rows` (false), `min_words` (1) and `max_rows` (all). With one row a
+    passage, a row is split at blank lines into paragraphs, each a passage with the row's `title`; with
+    `whole_rows` its paragraphs are one passage (an article). With more rows a passage, as many consecutive
+    rows are joined by spaces (BookCorpus has a sentence a row). A paragraph of fewer than `min_words` words
+    (Wikipedia's headings) is passed over, and counted. Ids count the passages from 0,
     those rejected included, so that none shifts when a row is left out. Of parts on the hub the counts have
     the commits, as `revisions`.
 
@@ -135,6 +141,10 @@ def part_passages(
             else:
                 texts.append(text)
         pieces = _BLANK_LINES.split("".join(texts)) if per_passage == 1 else [" ".join(texts)]
+        if part.whole_rows:
+            long = [piece.strip() for piece in pieces if len(piece.split()) >= min_words]
+            short[name] += (len(pieces) - len(long)) if texts else 0
+            pieces = ["\n".join(long)] if long else []
         for piece in pieces:
             if len(piece.split()) < min_words:
                 short[name] += bool(texts)

@@ -60,6 +60,17 @@ def test_an_article_gives_a_passage_a_paragraph_with_its_title(hub):
     assert counts["short_passages"] == {str(hub / "wikipedia"): 1}  # the heading
 
 
+def test_an_article_is_one_passage_without_its_headings_where_rows_stay_whole(hub):
+    part = {"id": str(hub / "wikipedia"), "config": "20231101.en", "min_words": 2, "whole_rows": True}
+    counts, passages = collected(hub, part)
+    assert passages == [
+        Passage("0", "Anarchism", "First paragraph here.\nIts second line.\nThird one follows."),
+        Passage("1", "Autism", "A single paragraph only."),
+    ]
+    assert counts["short_passages"] == {str(hub / "wikipedia"): 1}
+    assert collected(hub, part | {"min_words": 5})[0]["passages"] == 1  # no article without a paragraph
+
+
 def test_sentences_of_a_book_are_joined_and_the_last_few_are_kept(hub):
     _, passages = collected(hub, {"id": str(hub / "bookcorpus"), "rows_per_passage": 2})
     assert [passage.text for passage in passages] == [
