@@ -113,10 +113,18 @@ class Recipe(FineTuning, SizedEpochs):
 
 
 class SentenceRecipe(Optimiser, SizedEpochs):
-    """How encoders of sentences are fine-tuned on pairs or triplets."""
+    """How encoders of sentences are fine-tuned on pairs or triplets, and what their vectors are compared by.
+
+    Of several `similarities` a measure takes the one that is best for it.
+    """
 
     max_tokens: Annotated[int, Field(ge=3, le=512)]
     margin: Positive | None = None  # of triplets
+    bias_correction: bool = True  # of AdamW
+    epsilon: Positive = 1.0e-8  # of AdamW
+    similarities: (  # cosine for pairs, euclidean for triplets
+        Annotated[list[Literal["cosine", "manhattan", "euclidean", "dot"]], Field(min_length=1)] | None
+    ) = None
 
 
 def _two_in_order(value: Any, *, least: float, most: float, number: type | UnionType) -> Any:

@@ -3,7 +3,8 @@
     python workflow_scripts/similarities.py .snakemake/jobs/similarities-0123456789abcdef.json
 
 Reads the encoder and the items of a split. Writes for each item its id and its similarities (of a pair the
-cosine, of a triplet minus the two distances from the anchor), and the manifest.
+cosine, of a triplet minus the two distances from the anchor, or the kinds that the recipe names), and the
+manifest.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ def main(job: Job) -> dict[str, Any]:
         job.input.sentences,
         job.output.similarities,
         task=task,
+        similarities=settings.similarities,
         max_tokens=settings.recipe.max_tokens,
         batch_tokens=settings.encode.batch_tokens,
         compute=compute,

@@ -39,7 +39,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
 
     Besides the blocks of the configuration: `dataset` (with `split` None if it has no such key), `recipe`,
     `model`, `system`, `table` and `figure` of the job's wildcards, its `seed` and `train_queries` (None:
-    all), `lengths` of its data set's recipe, also of texts that name none, `depth`, the number of hits
+    all), `lengths` of its data set's recipe, also of texts that name none, `similarities` of a recipe for
+    sentences, which no training reads, `depth`, the number of hits
     per query in runs of its split, and `query_set`, the entry of `extracted` for its split
     where that has one. Such queries have runs as deep as those of train queries.
 
@@ -87,7 +88,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         if ranked and system is not None and not is_trained(config, wildcards["system"]):
             asked.negatives = copy(asked.negatives)
             asked.negatives.margin = None
-        seen.recipe = _without(asked, {"epochs_by_size"})
+        seen.recipe = _without(asked, {"epochs_by_size", "similarities"})
+        seen.similarities = getattr(asked, "similarities", None)
         if ranked and "split" in wildcards:
             of_training = {getattr(dataset, "train_split", None), *config.extracted}
             purpose = "train" if wildcards["split"] in of_training else "eval"

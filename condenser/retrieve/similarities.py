@@ -20,18 +20,34 @@ if TYPE_CHECKING:
 Encode = Callable[[list[str]], np.ndarray]  # texts -> float32 [text, dim]
 
 
-def similarities_of(
-    items: Sequence[Item], encode: Encode, *, task: str, batch_rows: int
-) -> Iterator[tuple[str, list[float]]]:
-    """The similarities of each item, by its id: of a pair its cosine, of a triplet minus its two distances.
+def _cosine(first: np.ndarray, second: np.ndarray) -> float:
+    """0 where a vector is 0."""
+    norms = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return float(first @ second) / norms if norms else 0.0
 
-    A triplet's are minus the Euclidean distances of the anchor to the positive and to the negative. The
-    cosine of a vector 0 is 0. Each text is encoded once, with texts of similar length. Holds the vectors of
-    all texts in memory.
+
+_SIMILARITIES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "cosine": _cosine,
+    "manhattan": lambda first, second: -float(np.abs(first - second).sum()),
+    "euclidean": lambda first, second: -float(np.linalg.norm(first - second)),
+    "dot": lambda first, second: float(first @ second),
+}
+_OF_TASK = {"similarity": ["cosine"], "triplets": ["euclidean"]}
+
+
+def similarities_of(
+    items: Sequence[Item], encode: Encode, *, task: str, similarities: Sequence[str] | None, batch_rows: int
+) -> Iterator[tuple[str, list[float]]]:
+    """The similarities of each item, by its id: of a pair each kind, of a triplet two of each kind.
+
+    A triplet's are those of the anchor with the positive, then with the negative. A distance counts with a
+    minus. Each text is encoded once, with texts of similar length. Holds the vectors of all texts in memory.
 
     Args:
+        similarities: the kinds; None for the cosine of pairs and the Euclidean distance of triplets.
         batch_rows: texts that are encoded at a time.
     """
+    kinds = [_SIMILARITIES[kind] for kind in similarities or _OF_TASK[task]]
     texts = sorted({text for item in items for text in item.texts}, key=lambda text: (-len(text), text))
     batches = [texts[begin : begin + batch_rows] for begin in range(0, len(texts), batch_rows)]
     vectors = np.concatenate(
@@ -40,11 +56,7 @@ def similarities_of(
     row_of = {text: row for row, text in enumerate(texts)}
     for item in items:
         first, *others = (vectors[row_of[text]].astype(np.float64) for text in item.texts)
-        if task == "similarity":
-            norms = float(np.linalg.norm(first) * np.linalg.norm(others[0]))
-            yield item.item_id, [float(first @ others[0]) / norms if norms else 0.0]
-        else:
-            yield item.item_id, [-float(np.linalg.norm(first - other)) for other in others]
+        yield item.item_id, [kind(first, other) for kind in kinds for other in others]
 
 
 def write_model_similarities(
@@ -53,6 +65,7 @@ def write_model_similarities(
     output: Path,
     *,
     task: str,
+    similarities: Sequence[str] | None,
     max_tokens: int,
     batch_tokens: int,
     compute: Compute,
@@ -60,6 +73,7 @@ def write_model_similarities(
     """Write the similarities of all items by the encoder of a Hugging Face folder; gives counts.
 
     Args:
+        similarities: see `similarities_of`.
         max_tokens: that a text is cut to, specials included.
         batch_tokens: in one forward pass at most.
     """
@@ -78,7 +92,8 @@ def write_model_similarities(
             return encoder(features)["sentence_embedding"].float().cpu().numpy()
 
     items = list(read_items(items_file))
-    rows = similarities_of(items, encode, task=task, batch_rows=max(1, batch_tokens // max_tokens))
+    batch_rows = max(1, batch_tokens // max_tokens)
+    rows = similarities_of(items, encode, task=task, similarities=similarities, batch_rows=batch_rows)
     return {"items": write_similarities(output, rows)}
 
 
@@ -111,7 +126,9 @@ def write_word_similarities(
         rows = [tokenizer.tokenize(text) for text in texts]
         return np.stack([matrix[row].mean(axis=0) if row else np.zeros_like(matrix[0]) for row in rows])
 
-    count = write_similarities(output, similarities_of(items, encode, task=task, batch_rows=1024))
+    count = write_similarities(
+        output, similarities_of(items, encode, task=task, similarities=None, batch_rows=1024)
+    )
     without = sum(not tokenizer.tokenize(text) for text in {text for item in items for text in item.texts})
     return {
         "items": count,

@@ -44,6 +44,7 @@ from condenser.train.schedule import linear_factor, num_warmup_steps
 log = logging.getLogger(__name__)
 
 BAD_BATCH_NAME = "bad_batch.json"
+BETAS = 0.9, 0.999  # of AdamW
 LOSSES_FILE = "losses.jsonl"  # one line a step, in the folder of what was trained
 
 Content = TypeVar("Content")
@@ -102,7 +103,8 @@ class Run(Generic[Trained]):
     Attributes:
         settings: the recipe, or the model's entry. The loop reads `learning_rate`, `weight_decay`,
             `warmup_ratio` and `max_grad_norm` (scale the gradient of all weights together down to this norm;
-            0 leaves it); every training reads `batch_size` (items an update, of all processes together),
+            0 leaves it), and of a recipe for sentences `epsilon` and `bias_correction` (false: AdamW without
+            it); every training reads `batch_size` (items an update, of all processes together),
             `drop_last` (leave out the last, shorter batch of an epoch; false by default), `epochs` and
             `updates` (bounds of the updates that they give, or the number itself; null by default).
         precision: of the forward and backward pass: fp32, bf16 or fp16.
@@ -202,8 +204,8 @@ def train(
     optimiser = torch.optim.AdamW(
         weight_groups(model, weight_decay=settings.weight_decay),
         lr=settings.learning_rate,
-        betas=(0.9, 0.999),
-        eps=1e-8,
+        betas=BETAS,
+        eps=getattr(settings, "epsilon", 1e-8),
         fused=True,  # the fastest; elementwise, so its result depends on no order of summation
     )
     start, state, log_bytes = 0, _initial_state(use_loss_scale), 0
@@ -248,6 +250,8 @@ def train(
             rate = settings.learning_rate * factor
             for group in optimiser.param_groups:
                 group["lr"] = rate
+            if not getattr(settings, "bias_correction", True):
+                undo_bias_correction(optimiser, epsilon=settings.epsilon, weight_decay=settings.weight_decay)
             with weights_unchanged():
                 losses = backward(batch.content, step, state["loss_scale"])
             sum_gradients(weights.values(), processes)
@@ -295,6 +299,24 @@ def train(
             "%s: %.0f tokens a second, %.1f %% of the time waiting for data",
             title, num_tokens / elapsed_s, 100 * waited_s / elapsed_s,
         )  # fmt: skip
+
+
+def undo_bias_correction(optimiser: torch.optim.Optimizer, *, epsilon: float, weight_decay: float) -> None:
+    """Set rate, epsilon and decay so that torch's next AdamW update is one without bias correction.
+
+    Without it, update t is `rate * m / (sqrt(v) + epsilon)`; torch's is
+    `lr / (1 - b1^t) * m / (sqrt(v / (1 - b2^t)) + eps)`, with a decay of `lr * weight_decay`.
+    Source: BERT's optimiser, in Hugging Face's AdamW `correct_bias=False`.
+    """
+    first: Mapping[str, Any] = next(iter(optimiser.state.values()), {})
+    update = int(first.get("step", 0)) + 1  # updates that were skipped do not count
+    root = math.sqrt(1 - BETAS[1] ** update)
+    scale = (1 - BETAS[0] ** update) / root
+    for group in optimiser.param_groups:
+        group["lr"] *= scale
+        group["eps"] = epsilon / root
+        if group["weight_decay"]:
+            group["weight_decay"] = weight_decay / scale
 
 
 def weight_groups(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:

@@ -66,6 +66,7 @@ rule similarities:
             settings=[
                 "dataset.source",
                 "recipe.max_tokens",
+                "similarities",
                 "encode.batch_tokens",
                 "compute",
             ],

@@ -153,8 +153,8 @@ def test_similarities_and_measures_are_those_of_sentence_transformers(
     items = items_of(files, task)
     write_items(tmp_path / "items.test.jsonl", items)
     counts = write_model_similarities(
-        files.backbone, tmp_path / "items.test.jsonl", tmp_path / "s.tsv", task=task, max_tokens=32,
-        batch_tokens=96, compute=set_up(device="cpu", precision="fp32", threads=1),
+        files.backbone, tmp_path / "items.test.jsonl", tmp_path / "s.tsv", task=task, similarities=None,
+        max_tokens=32, batch_tokens=96, compute=set_up(device="cpu", precision="fp32", threads=1),
     )  # fmt: skip
     found = np.array([values for _, values in read_similarities(tmp_path / "s.tsv")])
     assert counts == {"items": NUM_ITEMS}
@@ -180,6 +180,39 @@ def test_similarities_and_measures_are_those_of_sentence_transformers(
         )  # fmt: skip
         ours = float(accuracy.values(found, np.zeros(NUM_ITEMS)).mean())
         assert ours == pytest.approx(evaluator(model)["euclidean_accuracy"])
+
+
+@pytest.mark.parametrize("task", ["similarity", "triplets"])
+def test_of_several_similarities_the_best_counts_as_in_sentence_transformers(
+    files: Files, tmp_path: Path, task: str
+) -> None:
+    """Its evaluators give `..._max`; of several kinds ours are the columns, in this order."""
+    kinds = ["cosine", "manhattan", "euclidean", "dot"]
+    items, file = items_of(files, task), tmp_path / "items.test.jsonl"
+    write_items(file, items)
+    write_model_similarities(
+        files.backbone, file, tmp_path / "s.tsv", task=task, similarities=kinds, max_tokens=32,
+        batch_tokens=96, compute=set_up(device="cpu", precision="fp32", threads=1),
+    )  # fmt: skip
+    found = np.array([values for _, values in read_similarities(tmp_path / "s.tsv")])
+    model = SentenceTransformer(str(files.backbone), device="cpu")
+    model.max_seq_length = 32
+    texts = [[item.texts[place] for item in items] for place in range(TASKS[task])]
+    if task == "similarity":
+        labels = np.array([item.label for item in items])
+        given = EmbeddingSimilarityEvaluator(
+            *texts, labels.tolist(), write_csv=False, similarity_fn_names=kinds
+        )(model)
+        assert [spearman.correlation(column, labels) for column in found.T] == pytest.approx(
+            [given[f"spearman_{kind}"] for kind in kinds], abs=1e-6
+        )
+        assert spearman.values(found, labels).mean() == pytest.approx(given["spearman_max"], abs=1e-6)
+    else:
+        given = TripletEvaluator(*texts, write_csv=False, similarity_fn_names=kinds)(model)
+        assert accuracy.values(found, np.zeros(NUM_ITEMS)).mean() == pytest.approx(given["max_accuracy"])
+        assert (found[:, 0::2] > found[:, 1::2]).mean(axis=0).tolist() == pytest.approx(
+            [given[f"{kind}_accuracy"] for kind in kinds]
+        )
 
 
 def _run_saving_every_step(files: Files, task: str, output: Path) -> None:

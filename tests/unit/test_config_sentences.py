@@ -66,8 +66,9 @@ def test_a_job_of_sentences_sees_its_recipe_and_its_size(config: Config) -> None
     config = {**config, "systems": {**config["systems"], "longer": entry}}
     names = {"dataset": "stsb", "system": "longer", "variant": "n500-seed3", "split": "test"}
     seen = job_settings(config, names)
-    recipe = {key: value for key, value in config["recipes"]["stsb"].items() if key != "epochs_by_size"}
-    assert seen["recipe"] == {**recipe, "epochs": 8}
+    of_others = ("epochs_by_size", "similarities")
+    recipe = {key: value for key, value in config["recipes"]["stsb"].items() if key not in of_others}
+    assert seen["recipe"] == {**recipe, "epochs": 8} and seen["similarities"] is None
     assert (seen["seed"], seen["train_queries"], "depth" in seen) == (3, 500, False)
     assert seen["metrics"]["measures"] == ["spearman"]
     assert "tables" not in seen["dataset"] and "recipe" not in seen["dataset"]

@@ -45,6 +45,7 @@ USED_BY: dict[str, set[str]] = {
     "datasets.stsb.*": {"collect stsb"},
     "recipes.stsb.epochs_by_size": {"train_sentences * n500-*"},
     "recipes.stsb.max_tokens": {"train_sentences *", "similarities *"},
+    "recipes.stsb.similarities": {"similarities *"},
     "recipes.stsb.*": {"train_sentences *"},
     "sources.dpr.hard_negatives": set(),  # no data set of the default
     "*.wikisection.*": set(),  # as stsb, no target here
@@ -187,6 +188,7 @@ VALUES: dict[str, Any] = {
     "datasets.stsb.*_split": "dev",
     "datasets.wikisection.train_split": "validation",
     "datasets.wikisection.eval_split": "train",
+    "recipes.*.similarities": ["cosine", "dot"],
     "recipes.stsb.margin": 1.0,
     "recipes.nli.margin": 1.0,
     "systems.*-sentences*.recipe": {"max_tokens": 100},

@@ -26,11 +26,13 @@ _CELLS_AT_ONCE = 1 << 22  # bounds the memory, changes no result
 def values(similarities: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """The normalised pseudo-values of all pairs; their mean is Spearman's correlation.
 
-    The correlation counts as 0 where all similarities or all labels are equal.
+    The correlation counts as 0 where all similarities or all labels are equal. Of several similarities
+    [item, kind] the one with the largest correlation counts.
     """
 
-    whole = correlation(similarities[:, 0], labels)
-    without = correlations_without_each(similarities[:, 0], labels)
+    best = max(similarities.T, key=lambda of_kind: correlation(of_kind, labels))
+    whole = correlation(best, labels)
+    without = correlations_without_each(best, labels)
     return whole + (len(labels) - 1) * (without.mean() - without)
 
 

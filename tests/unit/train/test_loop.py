@@ -21,6 +21,7 @@ from condenser.train import loop
 from condenser.train.checkpoint import LOG_NAME, Checkpoint, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
 from condenser.train.loop import BAD_BATCH_NAME, Batch, StepRecord, log_totals, train, weight_groups
+from condenser.train.schedule import linear_factor
 
 torch.set_num_threads(1)
 _ALONE = alone(torch.device("cpu"))
@@ -85,6 +86,7 @@ def _train(
         return {"loss": loss.item()}
 
     settings = {"learning_rate": 0.1, "weight_decay": 0.05, "warmup_ratio": 0.25, "max_grad_norm": 1.0}
+    settings |= changes.pop("settings", {})
     num_steps = changes.pop("num_steps", _NUM_STEPS)
     run = run_of("f", folder, settings, **{"work_folder": folder, "checkpoint_every_s": 0, **changes})
     train(net, prepare, backward, run, num_steps=num_steps, title="test")
@@ -149,6 +151,33 @@ def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(tmp_p
         torch.testing.assert_close(weight, plain.get_parameter(name), rtol=1e-5, atol=1e-6)
     records = [json.loads(line) for line in (tmp_path / LOG_NAME).read_text().splitlines()]
     assert [record["grad_norm"] for record in records] == pytest.approx(norms, rel=1e-5)
+
+
+@pytest.mark.parametrize("at", [None, 2])
+def test_without_bias_correction_an_update_is_berts(tmp_path: Path, at: int | None) -> None:
+    """Written out as in the AdamW that Hugging Face had with `correct_bias=False`; also when resumed."""
+    settings = {"learning_rate": 0.02, "max_grad_norm": 0.0, "epsilon": 1.0e-3, "bias_correction": False}
+    plain = _Net()
+    named = {name: weight for name, weight in plain.named_parameters() if weight.requires_grad}
+    moments = {name: (torch.zeros_like(weight), torch.zeros_like(weight)) for name, weight in named.items()}
+    for step in range(_NUM_STEPS):
+        plain.zero_grad()
+        _squares(plain, _points(step)).backward()
+        rate = 0.02 * linear_factor(step, num_steps=_NUM_STEPS, num_warmup_steps=3)
+        for name, weight in named.items():
+            mean, square = moments[name]
+            mean.mul_(0.9).add_(weight.grad, alpha=0.1)
+            square.mul_(0.999).addcmul_(weight.grad, weight.grad, value=0.001)
+            with torch.no_grad():
+                if name in ("hidden.weight", "out.weight"):  # before the update, as torch's
+                    weight.mul_(1 - rate * 0.05)
+                weight.addcdiv_(mean, square.sqrt() + 1e-3, value=-rate)
+    if at is not None:
+        with pytest.raises(RuntimeError):
+            _train(tmp_path, settings=settings, loss_of=_fail_at(at))
+    trained = _train(tmp_path, settings=settings)
+    for name, weight in trained.named_parameters():
+        torch.testing.assert_close(weight, plain.get_parameter(name), rtol=1e-4, atol=1e-6)
 
 
 def test_a_gradient_below_the_limit_is_never_scaled_up(tmp_path: Path) -> None:
