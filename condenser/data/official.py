@@ -86,6 +86,7 @@ OFFICIAL_FILES = {
         *(
             OfficialFile(f"{_DPR}/data/retriever/{name}", None, None)
             for name in (
+                "biencoder-nq-adv-hn-train.json.gz",
                 *("biencoder-squad1-train.json.gz", "biencoder-squad1-dev.json.gz"),
                 *("nq-dev.qa.csv", "nq-test.qa.csv"),
                 *("trivia-dev.qa.csv.gz", "trivia-test.qa.csv.gz", "squad1-test.qa.csv"),

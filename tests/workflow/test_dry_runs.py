@@ -185,8 +185,12 @@ def test_question_answering_is_planned_offline_with_dprs_files(load: Load, datas
     given = graph.inputs(f"examples {dataset} bm25 seed42")
     assert f"results/downloads/{file}.json.gz" in given
     assert f"bm25_run {dataset} bm25 untrained train" not in jobs
-    mined = graph.inputs(f"examples {dataset} condenser-round1 seed42")
-    assert f"results/{dataset}/data/collection.jsonl" in mined  # passages with an answer are no negatives
+    for system in ("condenser-round1", "cocondenser-round1"):
+        mined = graph.inputs(f"examples {dataset} {system} seed42")
+        is_released = dataset == "nq" and system == "condenser-round1"
+        assert ("results/downloads/biencoder-nq-adv-hn-train.json.gz" in mined) is is_released
+        # passages with an answer are no negatives
+        assert (f"results/{dataset}/data/collection.jsonl" in mined) is not is_released
     own = load(experiment.merged(QA, {"datasets": {dataset: {"hard_negatives": None}}}), configfile=PAPER)
     assert f"bm25_run {dataset} bm25 untrained train" in own.jobs(f"results/{dataset}/full_train.tsv")
     assert graph.jobs(f"results/{dataset}/full_train.plan.H200.tsv")

@@ -6,6 +6,8 @@
   `hard_negative_ctxs` (BM25's passages without an answer) and `negative_ctxs`. A passage there has its id in
   the file of passages, `passage_id` (NQ) or `psg_id` (the others). The arrays of training have gigabytes, so
   one question at a time is in memory (`condenser.data.parsing.json_array`).
+- `biencoder-nq-adv-hn-train.json.gz`: the same form, with negatives that a first DPR mined. It has questions
+  that the file of training lacks, so that its questions are found by their text.
 - `<set>-<split>.qa.csv`: `question<tab>answers`, quoted as in CSV; the answers are a list as Python
   writes it.
 
@@ -62,9 +64,11 @@ FILES = {
         "test": "squad1-test.qa.csv",
     },
 }
+RELEASED = {"nq": "biencoder-nq-adv-hn-train.json.gz"}
 OFFICIAL_ROWS = {
     PASSAGES: 21_015_324,
     "biencoder-nq-train.json.gz": 58_880,
+    "biencoder-nq-adv-hn-train.json.gz": 69_639,
     "biencoder-nq-dev.json.gz": 6_515,
     "biencoder-trivia-train.json.gz": 78_785,
     "biencoder-trivia-dev.json.gz": 8_837,
@@ -75,7 +79,7 @@ OFFICIAL_ROWS = {
 }
 BY_ANSWERS = ("dev-qa", "test")  # splits without judgements
 
-AFTER_COLLECTING = ("hard_negatives",)
+AFTER_COLLECTING = ("hard_negatives", "released")
 
 _HEADER = ("id", "text", "title")
 _ID_KEYS = ("passage_id", "psg_id")
@@ -86,6 +90,7 @@ class Settings(PartlyJudgedTexts):
 
     `positives` says which passages of a question are judged relevant: the first, on which DPR and GC-DPR
     train, or all. `hard_negatives` names the system whose negatives the files give; null: it makes its own.
+    `released` names systems that take the mined negatives that DPR released for those of their own.
     """
 
     name: Literal["nq", "tqa", "squad"]
@@ -93,11 +98,14 @@ class Settings(PartlyJudgedTexts):
     eval_split: Literal["dev", "dev-qa", "test"] | None = "test"
     positives: Literal["first", "all"] = "first"
     hard_negatives: Name | None = None
+    released: list[Name] = Field(default_factory=list)
     measures: list[str] | None = Field(default_factory=lambda: ["hits@5", "hits@20", "hits@100"])
 
     @model_validator(mode="after")
     def _splits_are_there(self) -> Settings:
         known = FILES[self.name]
+        if self.released and self.name not in RELEASED:
+            raise ValueError(f"released: expected none, DPR released mined negatives of nq, got {self.name}")
         if self.eval_split is not None and self.eval_split not in known:
             raise ValueError(
                 f"eval_split: expected one of {', '.join(known)} for {self.name}, got {self.eval_split}"
@@ -122,8 +130,10 @@ def local_files(settings: Any) -> list[Path]:
 
 
 def example_files(settings: Any, system: str) -> list[str]:
-    """The questions of training, for the system whose negatives they give."""
+    """The questions of training, or of the mined negatives, for the systems whose negatives they give."""
     split = settings.train_split
+    if split and system in settings.released:
+        return [RELEASED[settings.name]]
     return [FILES[settings.name][split]] if split and settings.hard_negatives == system else []
 
 
@@ -141,13 +151,16 @@ def make_examples(
 
     An example has the judged positives of its question, and a random sample of `sample` of its distinct
     hard negatives (all of them if it has fewer), drawn by (seed, query_id), in the order of the file. A
-    passage that the file also has among the positives is no negative, and is counted.
+    passage that the file also has among the positives is no negative, and is counted. So are questions of
+    the mined negatives that are no train questions here (`unknown_questions`), and rows that ask again.
 
     Raises:
         ValueError: the file does not fit, or has no negatives of our questions.
     """
     (path,) = raw.values()
+    id_of_text = {query.text: query.query_id for query in read_queries(queries)}
     known = {query.query_id for query in read_queries(queries)}
+    is_released = path.name in RELEASED.values()
     chosen = known if wanted is None else known.intersection(wanted)
     positives = read_positives(qrels)
     counts: Counter[str] = Counter(
@@ -159,7 +172,11 @@ def make_examples(
 
     def examples() -> Iterator[TrainExample]:
         for number, _, element in _elements(path, "examples"):
-            query_id = _query_id(_split_of(path), number)
+            if is_released:
+                query_id = id_of_text.pop(text_field(element, "question", absent=None), "")
+                counts["unknown_questions"] += not query_id
+            else:
+                query_id = _query_id(_split_of(path), number)
             if query_id not in chosen:
                 continue
             given = _passage_ids(element, "hard_negative_ctxs")

@@ -381,6 +381,7 @@ def test_the_official_files_are_those_that_the_sources_need():
         *(
             "2019qrels-pass.txt",
             dpr.PASSAGES,
+            *dpr.RELEASED.values(),
             *(name for files in dpr.FILES.values() for name in files.values()),
         ),
         *(stsb.FILE, wikisection.ARCHIVE, nli.FILE, *squad.OFFICIAL_ROWS),
@@ -395,7 +396,7 @@ def test_the_official_files_are_those_that_the_sources_need():
     without_length = {name for name, file in OFFICIAL_FILES.items() if file.num_bytes is None}
     assert without_digest - without_length == {"marco.tar.gz"}
     assert {stsb.FILE, wikisection.ARCHIVE, nli.FILE} < without_length
-    of_dpr = without_length - {stsb.FILE, wikisection.ARCHIVE, nli.FILE}
+    of_dpr = without_length - {stsb.FILE, wikisection.ARCHIVE, nli.FILE, *dpr.RELEASED.values()}
     assert all(".qa.csv" in name or "squad1" in name for name in of_dpr) and len(of_dpr) == 7
     assert official_file("psgs_w100.tsv.gz").url == (
         "https://dl.fbaipublicfiles.com/dpr/wikipedia_split/psgs_w100.tsv.gz"

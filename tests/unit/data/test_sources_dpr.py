@@ -15,6 +15,7 @@ from condenser.data.records import (
     Passage,
     Qrel,
     Query,
+    TrainExample,
     read_examples,
     read_passages,
     read_qrels,
@@ -220,6 +221,31 @@ def test_the_hard_negatives_of_the_file_are_the_examples_of_bm25(tmp_path: Path)
         "queries": 3, "examples": 2, "without_negatives": 1, "negatives": 3, "fewer_negatives_than_sample": 2,
         "negatives_given_as_positives": 1,
     }  # fmt: skip
+
+
+def test_released_negatives_are_found_by_the_text_of_the_question(tmp_path: Path) -> None:
+    """DPR's file of mined negatives has other rows than its file of training."""
+    given = settings(hard_negatives="bm25", released=["first-round"])
+    name = "biencoder-nq-adv-hn-train.json.gz"
+    assert sources.example_files(given, "first-round") == [name] and name in OFFICIAL_FILES
+    assert sources.example_files(given, "bm25") == ["biencoder-nq-train.json.gz"]
+    mined = [
+        question("of another file", ["x"], [context("1")], [context("2")]),
+        question("capital of france", ["Paris"], [context("3"), context("4")], [context("4"), context("5")]),
+        question("who was aaron?", ["a prophet"], [context("1")], [context("2")]),
+        question("capital of france", ["Paris"], [context("3")], [context("1")]),
+    ]
+    raw = write(tmp_path, {**FILES, name: mined})
+    sources.collect(tmp_path / "out", {key: raw[key] for key in FILES}, given)
+    counts = dpr.make_examples(
+        {name: raw[name]}, tmp_path / "out/queries.train.jsonl", tmp_path / "out/qrels.train.tsv",
+        tmp_path / "examples.jsonl", sample=30, wanted=None, seed=1,
+    )  # fmt: skip
+    assert list(read_examples(tmp_path / "examples.jsonl")) == [
+        TrainExample("train-2", ("3",), ("5",)),
+        TrainExample("train-0", ("1",), ("2",)),
+    ]
+    assert (counts["unknown_questions"], counts["examples"]) == (2, 2)  # the last asks again
 
 
 def test_a_sample_depends_on_seed_and_question_alone(tmp_path: Path) -> None:
