@@ -220,11 +220,12 @@ rule lengths:
         RUN
 
 
-# Needs: the train queries or sentences. Makes: the ids of a subset; of one seed, smaller ones lie inside larger
-# ones.
+# Needs: the train queries or sentences, and the examples that official files give for them. Makes: the ids of a
+# subset; of one seed, smaller ones lie inside larger ones.
 rule subset:
     input:
         queries=train_items,
+        examples=given_examples,
     output:
         ids="results/{dataset}/subsets/{variant}.txt",
         manifest="results/{dataset}/subsets/{variant}.txt.manifest.json",

@@ -93,6 +93,20 @@ def negatives_source(wildcards):
     }
 
 
+def given_examples(wildcards):
+    """The examples of all train queries by the first system whose negatives official files give; else none."""
+    entry = config.datasets[wildcards.dataset]
+    _, seed = experiment.parse_variant(wildcards.variant)
+    return next(
+        (
+            system_file(wildcards.dataset, name, f"seed{seed}", "examples.jsonl")
+            for name in config.systems
+            if sources.example_files(entry, name)
+        ),
+        [],
+    )
+
+
 def runs_of(wildcards, key, split=None):
     """The runs of the systems that a key of a system names, in order; of the split of the job by default."""
     return [

@@ -7,25 +7,31 @@ from pathlib import Path
 import numpy as np
 
 from condenser.data.randomness import permutation
-from condenser.data.records import read_items, read_queries
+from condenser.data.records import read_examples, read_items, read_queries
 from condenser.files import atomic_write
 
 
-def write_subset(queries: str | Path, output: str | Path, *, count: int, seed: int) -> dict[str, int]:
+def write_subset(
+    queries: str | Path, output: str | Path, *, count: int, seed: int, examples: Path | None = None
+) -> dict[str, int]:
     """Write the ids of `count` queries drawn by `seed`, one per line, in file order; gives counts.
 
-    `queries` may also be a file of items (`condenser.data.records.Item`).
+    `queries` may also be a file of items (`condenser.data.records.Item`). With `examples`, only queries that
+    have one there are drawn, so that as many are trained on.
 
     With one seed, a smaller subset is part of every larger one.
     Source: Condenser, §4: random subsets of the train queries.
 
     Raises:
-        ValueError: there are fewer queries.
+        ValueError: there are fewer such queries.
     """
     if Path(queries).name.startswith("items."):
         ids = [item.item_id for item in read_items(queries)]
     else:
         ids = [query.query_id for query in read_queries(queries)]
+    if examples is not None:
+        with_example = {example.query_id for example in read_examples(examples)}
+        ids = [query_id for query_id in ids if query_id in with_example]
     if count > len(ids):
         raise ValueError(
             f"{queries}: expected at least {count:,} train queries, got {len(ids):,}. "

@@ -161,6 +161,17 @@ def test_orqas_checkpoint_in_a_folder_is_the_papers_ict(load: Load, tmp_path: Pa
     assert sizes == {row.train_queries for row in theirs if row.method == "ICT"} == {"1000", "10000", "all"}
 
 
+def test_a_subset_is_drawn_from_the_queries_that_the_official_triples_have(load: Load) -> None:
+    graph = load(configfile=PAPER)
+    graph.jobs("results/msmarco/low_data.tsv")
+    assert graph.inputs("subset msmarco n1000-seed2") == [
+        *("results/msmarco/data/queries.train.jsonl", "results/msmarco/systems/bm25/seed2/examples.jsonl"),
+    ]
+    default = load()
+    default.jobs("results/msmarco/low_data.tsv")
+    assert default.inputs("subset msmarco n250-seed2") == ["results/msmarco/data/queries.train.jsonl"]
+
+
 def test_a_small_size_has_epochs_of_its_own_unless_the_system_says_how_many(load: Load) -> None:
     systems = {"backbone-round1": {"recipe": {"epochs": 2}}}
     for overlay, expected in (({}, [40, 10, 3]), ({"systems": systems}, [2, 2, 2])):

@@ -75,7 +75,10 @@ class Data:
         if job.counts:
             return job.counts["examples"]
         system, share = job.wildcards["system"], 1.0  # negatives are drawn whether a positive is found or not
-        if any(need.rule == "download" for need in job.needs):
+        with_example = any(need.rule == "examples" for subset in job.needs for need in subset.needs)
+        if with_example:  # the subset was drawn from these queries
+            share = 1.0
+        elif any(need.rule == "download" for need in job.needs):
             share = self.tables.assumption("positive_found_files")
         elif system in job.config.recipe.negatives.positive_in_run:
             share = self.tables.assumption("positive_found_run")

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from job_files import do
 
-from condenser.data.records import Query, write_queries
+from condenser.data.records import Query, TrainExample, write_examples, write_queries
 from condenser.data.subsets import read_subset, write_subset
 
 
@@ -63,6 +63,18 @@ def test_all_queries_are_a_subset_too(tmp_path: Path) -> None:
     assert drawn(tmp_path, ["b", "a", "c"], count=3, seed=5) == ["b", "a", "c"]
 
 
+def test_of_queries_with_an_example_as_many_are_drawn_as_asked_for(tmp_path: Path) -> None:
+    """MS MARCO's triples leave out one query in five, so 1,000 of all were some 800 examples."""
+    ids = [f"q{number}" for number in range(10)]
+    examples = tmp_path / "examples.jsonl"
+    write_examples(examples, [TrainExample(query_id, ("d1",), ("d2",)) for query_id in ids[::2]])
+    made = {"output": tmp_path / "subset.txt", "examples": examples, "seed": 1}
+    assert write_subset(queries_file(tmp_path, ids), count=4, **made) == {"queries": 4, "of": 5}
+    assert len(drawn := read_subset(tmp_path / "subset.txt")) == 4 and drawn < set(ids[::2])
+    with pytest.raises(ValueError, match=r"expected at least 6 train queries, got 5"):
+        write_subset(queries_file(tmp_path, ids), count=6, **made)
+
+
 def test_more_queries_than_there_are_are_refused_and_leave_no_file(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"queries\.jsonl: expected at least 4 train queries, got 3\. Choose a smaller"
@@ -76,7 +88,7 @@ def test_the_program_writes_the_subset_of_its_variant_and_a_manifest(tmp_path: P
     do(
         "subset",
         settings={"train_queries": 4, "seed": 3},
-        input={"queries": queries_file(tmp_path, ids)},
+        input={"queries": queries_file(tmp_path, ids), "examples": []},
         output={"ids": tmp_path / "out", "manifest": tmp_path / "m.json"},
     )
     assert read_subset(tmp_path / "out") == frozenset(drawn(tmp_path, ids, count=4, seed=3))
