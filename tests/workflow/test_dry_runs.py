@@ -60,7 +60,7 @@ OTHER_DATASETS = {  # besides msmarco, what has a target of this name
     "low_data": ["nq", "tqa", "squad", "stsb", "wikisection"],
     "full_train": ["nq", "tqa", "squad", "msmarco_doc"],
     "train_size": ["nq", "stsb", "wikisection"],
-    "loss_curve": ["stsb", "wikisection"],
+    "loss_curve": ["nq", "stsb", "wikisection"],
     "costs": ["nq", "tqa", "squad", "msmarco_doc", "stsb", "wikisection"],
 }
 

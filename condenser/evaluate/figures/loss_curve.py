@@ -1,6 +1,6 @@
 """Training loss of fine-tuning, by the model that it starts from.
 
-Source: the first version of Condenser, Figures 2 to 5: the loss of the first epochs.
+Source: the first version of Condenser, Figure 5: the loss of the first epochs.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Settings(FigureOfTable):
 
     epochs: Count
     updates: Count
+    log_axis: bool = False
 
 
 def file_of(settings: Any, row: Mapping[str, Any]) -> str | None:
@@ -97,7 +98,7 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
         ["all train queries" if size == "all" else f"{int(size):,} train queries" for size in sizes],
         title=f"Training loss of the first updates, {frame['collection'].iloc[0]}",
         x="updates",
-        y=f"loss (mean of {settings.updates} updates)",
+        y=f"loss (mean of {settings.updates} updates{', log scale' if settings.log_axis else ''})",
         share_y=True,
     )
     methods = list(dict.fromkeys(frame["method"]))
@@ -109,7 +110,10 @@ def picture(frame: pd.DataFrame, settings: Any) -> Picture:
             if line["sd"].notna().any():
                 low, high = line["loss"] - line["sd"], line["loss"] + line["sd"]
                 axis.fill_between(line["updates"], low, high, color=look["color"], alpha=0.15, lw=0)
-        axis.set_ylim(bottom=0)
+        if settings.log_axis:
+            axis.set_yscale("log")
+        else:
+            axis.set_ylim(bottom=0)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     legend(drawn, axes)
     return drawn

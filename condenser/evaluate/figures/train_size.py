@@ -1,6 +1,6 @@
 """Quality against the number of train queries.
 
-Source: the first version of Condenser, Figures 2 to 5.
+Source: the first version of Condenser, Figures 2 to 4.
 """
 
 from __future__ import annotations

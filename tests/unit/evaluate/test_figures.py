@@ -130,7 +130,8 @@ def losses(folder: Path) -> tuple[dict[str, Any], list[Path]]:
         entries = [{"epoch": epoch, "loss": loss, "outcome": "updated"} for epoch, loss in updates]
         entries.insert(1, {"epoch": 0, "loss": None, "outcome": "skipped"})
         files[-1].write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
-    return settings_of("loss_curve", [row("BERT", *curves)], table="table2", epochs=2, updates=2), files
+    settings = {"table": "table2", "epochs": 2, "updates": 2, "log_axis": False}
+    return settings_of("loss_curve", [row("BERT", *curves)], **settings), files
 
 
 def manifest(folder: Path, name: str, rule: str, wildcards: dict[str, str], **changes: Any) -> Path:
@@ -375,6 +376,12 @@ def test_a_picture_says_what_it_shows_with_units(kind: str, texts: set[str], tmp
     settings, files = DRAWN[kind](tmp_path)
     found = written_in(picture_of(settings, table_of(settings, files)))
     assert texts <= found
+
+
+def test_a_loss_may_have_a_logarithmic_axis(tmp_path: Path) -> None:
+    settings, files = losses(tmp_path)
+    drawn = picture_of({**settings, "log_axis": True}, table_of(settings, files))
+    assert "loss (mean of 2 updates, log scale)" in written_in(drawn)
 
 
 def test_every_kind_is_drawn_here() -> None:
