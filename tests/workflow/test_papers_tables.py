@@ -18,7 +18,7 @@ from transformers import BertConfig
 from condenser.blocks import Config
 from condenser.data.records import read_qrels
 from condenser.evaluate import published
-from condenser.experiment import chain, home, merged, tables
+from condenser.experiment import chain, home, is_trained, merged, tables
 from condenser.files import read_json
 
 pytestmark = pytest.mark.workflow
@@ -33,10 +33,15 @@ QUESTIONS = {  # stand in for Natural Questions; their recipe is that of the con
 
 
 @pytest.fixture(scope="module")
-def papers(load: Load, root: Path) -> Config:
-    """The papers' scale with all its overlays."""
+def papers(load: Load, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Config:
+    """The papers' scale with all its overlays, and GloVe's file of vectors."""
     overlays = [yaml.safe_load((root / "configs" / name).read_text()) for name in ("qa.yaml", "nli.yaml")]
-    return load(merged(*overlays), configfile=PAPER).settings
+    overlay = merged(*overlays)
+    vectors = tmp_path_factory.mktemp("glove") / "glove.txt"
+    vectors.touch()
+    overlay["systems"] = {"glove": {"kind": "word_vectors", "label": "GloVe", "path": str(vectors)}}
+    overlay["tables"]["low_data"]["by_dataset"]["stsb"]["rows"].append("glove")
+    return load(overlay, configfile=PAPER).settings
 
 
 def spec_of(graph: Graph, dataset: str, table: str) -> dict[str, Any]:
@@ -92,8 +97,8 @@ NOT_PUBLISHED = {  # labels of rows that a table of the papers' scale has beside
         *("BERT + hard negatives of its own", "Condenser w/o hard negatives"),
         "coCondenser + hard negatives",
     },
-    ("full_train", "nq"): {"Condenser w/o hard negatives", "coCondenser + hard negatives"},
-    ("full_train", "tqa"): {"Condenser w/o hard negatives", "coCondenser + hard negatives"},
+    ("full_train", "nq"): {"Condenser w/o hard negatives"},
+    ("full_train", "tqa"): {"Condenser w/o hard negatives"},
     ("full_train", "msmarco_doc"): set(),
 }
 
@@ -143,6 +148,58 @@ def test_each_table_has_the_bm25_of_its_paper(papers: Config) -> None:
                 system = papers.systems[row["system"]]
                 expected = (0.82, 0.68) if table in ("table1", "table2") else (0.9, 0.4)
                 assert (system.k1, system.b) == expected, table
+
+
+SUBSTITUTES = {  # rows of which the papers' own model is not made here, and the table that has ours
+    ("condenser_table3", "ICT"): None,
+    ("condenser_table5", "ICT"): None,
+    ("cocondenser_table3", "coCondenser"): "results/msmarco/table3.tsv",
+}
+
+
+def published_rows(papers: Config) -> list[tuple[str, str, str, str]]:
+    """Of every published row its table, method, the targets that have it, and how they come to it."""
+    targets: dict[tuple[str, str], list[str]] = {}
+    is_fine_tuned: dict[tuple[str, str], bool] = {}
+    for table, dataset in NOT_PUBLISHED:
+        ours = {row["method"]: row["system"] for row in tables.table_rows(papers, dataset, table)}
+        for name in tables.table_entry(papers, dataset, table).published:
+            for row in published.rows_of([published.file(name)]):
+                if row.method in ours and any(of[0] == dataset for of in row.figures):
+                    found = targets.setdefault((name, row.method), [])
+                    if (target := f"results/{dataset}/{table}.tsv") not in found:
+                        found.append(target)
+                    is_fine_tuned[name, row.method] = is_trained(papers, ours[row.method])
+    lines = []
+    for name in published.names():
+        for method in dict.fromkeys(row.method for row in published.rows_of([published.file(name)])):
+            key, status = (name, method), "published only"
+            if key in SUBSTITUTES:
+                status = "substitute"
+                targets.setdefault(key, [SUBSTITUTES[key]] if SUBSTITUTES[key] else [])
+            elif key in targets:
+                status = "trained" if is_fine_tuned[key] else "measured"
+            where = ", ".join(f"`{target}`" for target in targets.get(key, []))
+            lines.append((f"`{name}`", method, where, status))
+    return lines
+
+
+def test_the_page_lists_every_published_row_with_its_target_and_status(papers: Config, root: Path) -> None:
+    """Its last column says why a row is not trained or measured, and is written by hand."""
+    _, _, text = (root / "docs/reproducing.md").read_text().partition("## The published rows")
+    cells = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.partition("\n## ")[0].splitlines()
+        if line.startswith("| `")
+    ]
+    rows = published_rows(papers)
+    assert [tuple(row[:4]) for row in cells] == rows
+    for *_, method, _, status, reason in cells:
+        assert bool(reason) or status in ("trained", "measured"), method
+    counted = Counter(status for *_, status in rows)
+    said = f"{len(rows)} rows: {counted['trained']} trained, {counted['measured']} measured, "
+    said += f"{counted['substitute']} by a substitute, {counted['published only']} published only"
+    assert said in text
 
 
 def test_orqas_checkpoint_in_a_folder_is_the_papers_ict(load: Load, tmp_path: Path) -> None:
