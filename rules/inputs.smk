@@ -115,6 +115,15 @@ def runs_of(wildcards, key, split=None):
     ]
 
 
+def weights_if_learnt(wildcards):
+    """The weights of a fusion that learns them."""
+    if not experiment.learns(config, wildcards.system):
+        return []
+    return system_file(
+        wildcards.dataset, wildcards.system, wildcards.variant, "weights.json"
+    )
+
+
 def candidates_of(wildcards):
     """The weights of the candidates that a model is chosen from, in order."""
     dataset, asked = wildcards.dataset, f"seed{config.seed}"

@@ -17,7 +17,7 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import read_subset
     from condenser.files import write_json
-    from condenser.retrieve.learnt_weights import learn_weights, read_judged_hits, shown
+    from condenser.retrieve.learnt_weights import LEAST_QUERIES, learn_weights, read_judged_hits, shown
 
     files, system = job.input, job.settings.system
     judged, counts = read_judged_hits(
@@ -25,10 +25,12 @@ def main(job: Job) -> dict[str, Any]:
         subset=read_subset(files.subset) if files.subset else None,
         depth=system.depth,
     )
-    learnt = learn_weights(judged)
+    learnt = learn_weights(judged, num_runs=len(files.runs))
     write_json(job.output.weights, asdict(learnt))
     weights = shown(learnt, system.of)
-    print(f"{job.wildcards['system']}: {', '.join(f'{name} {text}' for name, text in weights.items())}")
+    too_few = f", equal: {len(judged)} judged queries, fewer than {LEAST_QUERIES}"
+    said = "".join(f" {name} {text}" for name, text in weights.items())
+    print(f"{job.wildcards['system']}:{said}{too_few if learnt.penalty is None else ''}")
     return {**counts, "weights": weights}
 
 

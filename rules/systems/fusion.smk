@@ -1,17 +1,6 @@
 # Fusions. Needs: runs of other systems; to learn weights, those of the train queries. Makes: a run of the hits of
 # all, and the weights.
 
-from condenser.systems.fusion import LEARNT
-
-
-def weights_if_learnt(wildcards):
-    """The weights of a fusion that learns them."""
-    if config.systems[wildcards.system].weights != LEARNT:
-        return []
-    return system_file(
-        wildcards.dataset, wildcards.system, wildcards.variant, "weights.json"
-    )
-
 
 rule fusion_weights:
     input:
