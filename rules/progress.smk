@@ -256,7 +256,7 @@ def names_behind(needed):
 
 def planned_seconds(needed):
     """What the plan says of these jobs and those behind them: key, rule and seconds."""
-    described = planned_jobs.described(
+    described = planned_jobs.describe_jobs(
         names_behind(needed), specs=SPECS, is_counted=True, is_timed=False
     )
     return forecasts.planned_seconds(

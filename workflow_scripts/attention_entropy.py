@@ -14,7 +14,7 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
     from condenser.data.records import read_doc_ids
     from condenser.model.devices import set_up
     from condenser.retrieve.attention import write_attention_entropies
@@ -30,7 +30,7 @@ def main(job: Job) -> dict[str, Any]:
         job.output.entropies,
         num_passages=int(job.wildcards["passages"]),
         seed=int(job.wildcards["draw"]),
-        max_tokens=int(resolved(settings.recipe.lengths, job.input.lengths or None).passage),
+        max_tokens=int(resolve_lengths(settings.recipe.lengths, job.input.lengths or None).passage),
         batch_tokens=settings.encode.batch_tokens,
         device=compute.device,
     )

@@ -19,7 +19,7 @@ from condenser.train.launch import launch
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
     from condenser.data.text_files import TextFiles
     from condenser.train.finetune import distil_retriever
     from condenser.train.machine import run_training
@@ -33,7 +33,7 @@ def main(job: Job) -> dict[str, Any]:
         temperature=distillation.temperature,
         initial_share=distillation.initial_share,
     )
-    lengths = resolved(recipe.lengths, files.lengths or None)
+    lengths = resolve_lengths(recipe.lengths, files.lengths or None)
     return run_training(
         job,
         partly(FineTuning, {**vars(recipe), "lengths": vars(lengths)}),

@@ -15,7 +15,7 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
     from condenser.data.records import count_doc_ids, read_doc_ids
     from condenser.data.tokens import shard_rows
     from condenser.model.devices import set_up
@@ -34,7 +34,7 @@ def main(job: Job) -> dict[str, Any]:
         job.output.embeddings,
         rows=None,
         role="passage",
-        max_tokens=int(resolved(settings.recipe.lengths, job.input.lengths or None).passage),
+        max_tokens=int(resolve_lengths(settings.recipe.lengths, job.input.lengths or None).passage),
         **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,

@@ -16,7 +16,7 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
     from condenser.data.records import read_queries
     from condenser.data.subsets import read_subset
     from condenser.model.devices import set_up
@@ -40,7 +40,7 @@ def main(job: Job) -> dict[str, Any]:
         job.output.embeddings,
         rows=rows,
         role="query",
-        max_tokens=int(resolved(settings.recipe.lengths, job.input.lengths or None).query),
+        max_tokens=int(resolve_lengths(settings.recipe.lengths, job.input.lengths or None).query),
         **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,

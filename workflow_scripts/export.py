@@ -19,7 +19,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.export import refuse_missing_packages
 
     refuse_missing_packages()
-    from condenser.data.lengths import read_text_lengths, resolved
+    from condenser.data.lengths import read_text_lengths, resolve_lengths
     from condenser.export.export import export_retriever
     from condenser.files import read_json
     from condenser.shards import QUERY_FOLDER
@@ -42,7 +42,7 @@ def main(job: Job) -> dict[str, Any]:
         counts=read_json(files.counts),
         metrics=read_json(files.metrics) if files.metrics else None,
         texts=read_text_lengths(files.lengths),
-        lengths=vars(resolved(settings.recipe.lengths, files.lengths)),
+        lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths)),
         encode=vars(settings.encode),
         threads=settings.compute.threads,
     )

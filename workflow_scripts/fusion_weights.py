@@ -17,7 +17,12 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import read_subset
     from condenser.files import write_json
-    from condenser.retrieve.learnt_weights import LEAST_QUERIES, learn_weights, read_judged_hits, shown
+    from condenser.retrieve.learnt_weights import (
+        LEAST_QUERIES,
+        describe_weights,
+        learn_weights,
+        read_judged_hits,
+    )
 
     files, system = job.input, job.settings.system
     judged, counts = read_judged_hits(
@@ -27,7 +32,7 @@ def main(job: Job) -> dict[str, Any]:
     )
     learnt = learn_weights(judged, num_runs=len(files.runs))
     write_json(job.output.weights, asdict(learnt))
-    weights = shown(learnt, system.of)
+    weights = describe_weights(learnt, system.of)
     too_few = f", equal: {len(judged)} judged queries, fewer than {LEAST_QUERIES}"
     said = "".join(f" {name} {text}" for name, text in weights.items())
     print(f"{job.wildcards['system']}:{said}{too_few if learnt.penalty is None else ''}")

@@ -15,7 +15,7 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
     from condenser.data.subsets import read_subset
     from condenser.data.text_files import TextFiles
     from condenser.model.devices import set_up
@@ -34,7 +34,7 @@ def main(job: Job) -> dict[str, Any]:
         depth=settings.depth,
         special_tokens=system.special_tokens,
         punctuation=system.punctuation,
-        lengths=vars(resolved(settings.recipe.lengths, files.lengths or None)),
+        lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths or None)),
         **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,

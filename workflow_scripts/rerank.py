@@ -15,7 +15,7 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
     from condenser.data.subsets import read_subset
     from condenser.data.text_files import TextFiles
     from condenser.model.devices import set_up
@@ -31,7 +31,7 @@ def main(job: Job) -> dict[str, Any]:
         TextFiles.of_inputs(files),
         subset=read_subset(files.subset) if files.subset else None,
         depth=settings.depth,
-        lengths=vars(resolved(settings.recipe.lengths, files.lengths or None, in_one_row=True)),
+        lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths or None, in_one_row=True)),
         **vars(settings.encode),
         compute=compute,
         work_folder=job.work_folder,

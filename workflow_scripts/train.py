@@ -21,7 +21,7 @@ from condenser.train.launch import launch
 
 def main(job: Job) -> dict[str, Any]:
     from condenser import kinds
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
     from condenser.data.text_files import TextFiles
     from condenser.train.examples import TrainingFiles
     from condenser.train.machine import run_training
@@ -30,7 +30,7 @@ def main(job: Job) -> dict[str, Any]:
     examples = TrainingFiles(files.examples, TextFiles.of_inputs(files))
     system = kinds.load("systems", job.settings.system.kind)
     in_one_row = hasattr(system, "longest_row")
-    lengths = resolved(recipe.lengths, files.lengths or None, in_one_row=in_one_row)
+    lengths = resolve_lengths(recipe.lengths, files.lengths or None, in_one_row=in_one_row)
     return run_training(
         job,
         partly(FineTuning, {**vars(recipe), "lengths": vars(lengths)}),

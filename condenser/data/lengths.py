@@ -157,7 +157,7 @@ class TextLengths:
         """The counts of texts as a system reads them: a bi-encoder behind a prompt."""
         return counts if in_one_row else counts.behind(self.prompts[key])
 
-    def resolved(self, lengths: Mapping[str, int | str], *, in_one_row: bool) -> dict[str, int]:
+    def resolve(self, lengths: Mapping[str, int | str], *, in_one_row: bool) -> dict[str, int]:
         """The `lengths` of a recipe as numbers; those that are not `auto` as they are.
 
         Args:
@@ -181,7 +181,7 @@ class TextLengths:
 
         Gives sentences, each with the number of texts that are cut. Notes and the audit say the same.
         """
-        numbers = self.resolved(lengths, in_one_row=in_one_row)
+        numbers = self.resolve(lengths, in_one_row=in_one_row)
         kinds = {"passages": ("passage", self.passages)}
         kinds |= {f"{split} queries": ("query", self.queries[split]) for split in splits}
         sentences = []
@@ -203,8 +203,8 @@ def read_text_lengths(path: Path) -> TextLengths:
     return TextLengths(value["positions"], passages, queries, value["prompts"], auto, tuple(value["assumed"]))
 
 
-def resolved(lengths: Lengths, file: Path | None, *, in_one_row: bool = False) -> Lengths:
+def resolve_lengths(lengths: Lengths, file: Path | None, *, in_one_row: bool = False) -> Lengths:
     """The `lengths` of a recipe as numbers; `file` has the `TextLengths`, where one of them is `auto`."""
     if file is None:
         return lengths
-    return partly(Lengths, read_text_lengths(file).resolved(vars(lengths), in_one_row=in_one_row))
+    return partly(Lengths, read_text_lengths(file).resolve(vars(lengths), in_one_row=in_one_row))

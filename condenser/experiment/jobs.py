@@ -79,7 +79,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         named = getattr(dataset, "recipe", None) or config.recipe
         seen.lengths = getattr(config.recipes[named], "lengths", None)
         seen.metrics = metrics(config, wildcards["dataset"], wildcards.get("split"))
-        seen.dataset = sources.collected(dataset)
+        seen.dataset = sources.settings_of_collect(dataset)
     if dataset is not None and (hasattr(dataset, "recipe") or system is not None):
         ranked = sources.task(dataset) is None
         asked = recipe(config, named, system)

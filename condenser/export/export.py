@@ -15,7 +15,7 @@ from condenser.export.agreement import check_agreement
 from condenser.export.card import model_card
 from condenser.export.folders import passage_encoder_folder, write_index, write_model
 from condenser.export.onnx_files import write_onnx
-from condenser.export.quantised import described, quantised_measures
+from condenser.export.quantised import describe_losses, quantised_measures
 from condenser.files import atomic_folder, load_npy, write_json
 from condenser.model.untied import query_encoder_folder
 
@@ -101,5 +101,5 @@ def _small_vectors(
             grades=grades,
             relevant_grade=metrics["relevant_grade"],
         )
-        return described(measures, dim=passages.shape[1])
+        return describe_losses(measures, dim=passages.shape[1])
     return ""  # documents are judged, and their passages have the vectors

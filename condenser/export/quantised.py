@@ -74,7 +74,7 @@ def _rankings(
         yield ranked(query_id, ids, values[: len(ids)], grades)
 
 
-def described(measures: Mapping[str, float], *, dim: int) -> str:
+def describe_losses(measures: Mapping[str, float], *, dim: int) -> str:
     """A paragraph and a table of the card."""
     whole = measures["float32"]
     rows = "\n".join(

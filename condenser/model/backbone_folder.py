@@ -14,7 +14,7 @@ from condenser.model.encoder import Encoder
 from condenser.model.modernbert import ModernBert
 from condenser.model.projection import PROJECTION_FOLDER, Projection
 from condenser.model.text_vector import VECTOR_FILES
-from condenser.model.weights import WEIGHTS_FILE, fill, undrawn, write_weights
+from condenser.model.weights import WEIGHTS_FILE, fill, on_meta_device, write_weights
 
 VOCABULARY_FILES = (
     *("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"),
@@ -94,5 +94,5 @@ def write_model(model: Encoder, folder: str | Path) -> None:
 def empty_backbone(config: EncoderConfig) -> Encoder:
     """An encoder whose weights are yet to be filled in."""
     if isinstance(config, ModernBertConfig):
-        return undrawn(lambda: ModernBert(config))
-    return undrawn(lambda: Bert(config))
+        return on_meta_device(lambda: ModernBert(config))
+    return on_meta_device(lambda: Bert(config))

@@ -16,7 +16,7 @@ from condenser.model.dropout import dropout
 from condenser.model.encoder import ACTIVATIONS, Encoder
 from condenser.model.products import linear
 from condenser.model.rows import Rows
-from condenser.model.weights import WEIGHTS_FILE, fill, initialise, undrawn, write_weights
+from condenser.model.weights import WEIGHTS_FILE, fill, initialise, on_meta_device, write_weights
 
 _ENCODER, _SCORER = "encoder.", "scorer."
 
@@ -39,7 +39,7 @@ class CrossEncoder(nn.Module):
         super().__init__()
         config = encoder.config
         pooler, encoder.pooler = encoder.pooler, None
-        self.encoder, self.scorer = encoder, undrawn(lambda: Scorer(config))
+        self.encoder, self.scorer = encoder, on_meta_device(lambda: Scorer(config))
         new: nn.Module = self.scorer
         if isinstance(pooler, Pooler):
             fill(self.scorer.dense, pooler.dense.state_dict(), origin="pooler")

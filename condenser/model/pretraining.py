@@ -24,9 +24,9 @@ from condenser.model.text_vector import TextVector, folder_projection, read_text
 from condenser.model.weights import (
     fill,
     initialise,
+    on_meta_device,
     read_float32_weights,
     read_settings,
-    undrawn,
     write_weights,
 )
 
@@ -87,7 +87,7 @@ class Condenser(nn.Module):
         self.backbone = backbone
         self.mlm_head = mlm_head
         self.vector, self.projection = vector or TextVector(), projection
-        self.head = undrawn(lambda: backbone.new_layers(num_head_layers))
+        self.head = on_meta_device(lambda: backbone.new_layers(num_head_layers))
         initialise(self.head, standard_deviation=backbone.config.initializer_range, seed=seed)
         self.skip_from = skip_from
         self.use_late_mlm = use_late_mlm

@@ -20,7 +20,7 @@ Made = TypeVar("Made", bound=nn.Module)
 _DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
-def undrawn(make: Callable[[], Made]) -> Made:
+def on_meta_device(make: Callable[[], Made]) -> Made:
     """The module that `make` gives, before its weights have values: no time is lost on drawing them."""
     with torch.device("meta"):
         module = make()

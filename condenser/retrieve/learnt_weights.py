@@ -183,7 +183,7 @@ class _Hits:
         return losses, shares / np.repeat(totals, self._sizes)
 
 
-def shown(learnt: LearntWeights, systems: Sequence[str]) -> Mapping[str, str]:
+def describe_weights(learnt: LearntWeights, systems: Sequence[str]) -> Mapping[str, str]:
     """The weight of each system with its spread, for people: `0.41 ± 0.03`."""
     pairs = zip(systems, learnt.weights, learnt.spread, strict=True)
     return {system: f"{weight:.2f} ± {spread:.2f}" for system, weight, spread in pairs}

@@ -136,7 +136,7 @@ def split_files(settings: Any) -> list[str]:
     return [name.format(split) for name in names for split in splits(settings)]
 
 
-def collected(settings: Any) -> Any:
+def settings_of_collect(settings: Any) -> Any:
     """The settings that decide the canonical files; of further evaluation sets, their names."""
     without = {*_NOT_COLLECTED, *getattr(load(settings), "AFTER_COLLECTING", ())}
     kept = {"split": None, **{key: value for key, value in vars(settings).items() if key not in without}}

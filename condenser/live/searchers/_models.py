@@ -95,10 +95,10 @@ def cut_lengths(
     files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], *, in_one_row: bool = False
 ) -> Lengths:
     """The tokens that a query and a passage are cut to."""
-    from condenser.data.lengths import resolved
+    from condenser.data.lengths import resolve_lengths
 
     given = partly(Lengths, settings["recipe"]["lengths"])
-    return resolved(given, next(iter(files.get("lengths", [])), None), in_one_row=in_one_row)
+    return resolve_lengths(given, next(iter(files.get("lengths", [])), None), in_one_row=in_one_row)
 
 
 def on_cpu(settings: Mapping[str, Any]) -> Compute:

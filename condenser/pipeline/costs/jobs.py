@@ -48,7 +48,7 @@ def write_jobs(
         is_timed: and how long that took, on this machine.
     """
     names = specs.jobs_behind(*target)
-    jobs = described(names, specs=specs, is_counted=is_counted, is_timed=is_timed)
+    jobs = describe_jobs(names, specs=specs, is_counted=is_counted, is_timed=is_timed)
     digest = f"-{sha256_text(canonical_json(jobs))[:16]}" if is_counted else ""
     # a folder for each: Snakemake looks into a folder once, and would miss what is written there later
     file = folder / target[1]["table"] / f"jobs{digest}.json"
@@ -56,7 +56,7 @@ def write_jobs(
     return str(file)
 
 
-def described(
+def describe_jobs(
     names: Sequence[Name], *, specs: Specs, is_counted: bool, is_timed: bool
 ) -> list[dict[str, Any]]:
     """Jobs as `read_jobs` reads them; each comes after those that make its inputs."""

@@ -15,7 +15,14 @@ from job_files import do
 
 from condenser.blocks import AutoLengths, Lengths
 from condenser.data.batches import row_windows
-from condenser.data.lengths import TextLengths, TokenCounts, counts_of, read_text_lengths, resolved, total
+from condenser.data.lengths import (
+    TextLengths,
+    TokenCounts,
+    counts_of,
+    read_text_lengths,
+    resolve_lengths,
+    total,
+)
 from condenser.data.records import Passage, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards, tokenise_collection
 from condenser.files import read_json
@@ -102,8 +109,8 @@ def text_lengths(prompts: dict[str, int] | None = None) -> TextLengths:
 def test_a_prompt_counts_within_the_length_of_a_bi_encoder_alone() -> None:
     texts = text_lengths({"query": 8, "passage": 3})
     both: dict[str, Any] = {"query": "auto", "passage": "auto"}
-    assert texts.resolved(both, in_one_row=False) == {"query": 56, "passage": 176}  # 41 + 8, 171 + 3
-    assert texts.resolved({"passage": "auto", "query": 32}, in_one_row=True)["passage"] == 176
+    assert texts.resolve(both, in_one_row=False) == {"query": 56, "passage": 176}  # 41 + 8, 171 + 3
+    assert texts.resolve({"passage": "auto", "query": 32}, in_one_row=True)["passage"] == 176
     ((said, num_cut),) = texts.cuts({"query": 64, "passage": 173}, splits=["dev"], in_one_row=False)
     assert num_cut == 10 and said.startswith("10 of 100 passages")  # 171 tokens behind a prompt of 3
     assert text_lengths().cuts({"query": 64, "passage": 173}, splits=["dev"], in_one_row=False)[0][1] == 2
@@ -120,14 +127,14 @@ def test_lengths_are_resolved_alike_in_every_job_and_only_where_they_are_auto(tm
         ({"query": 32, "passage": 128}, {"query": 32, "passage": 128}, None),
         ({"query": 32, "passage": "auto"}, {"query": 32, "passage": 176}, file),
     ):
-        assert vars(resolved(partly(Lengths, lengths), read)) == expected
+        assert vars(resolve_lengths(partly(Lengths, lengths), read)) == expected
 
 
 def test_auto_of_a_cross_encoder_leaves_room_for_the_query() -> None:
     texts = TextLengths(512, TokenCounts(rows=Counter({2000: 3})), {}, NO_PROMPTS, AUTO_LENGTHS)
     lengths: dict[str, Any] = {"query": 33, "passage": "auto"}
-    assert texts.resolved(lengths, in_one_row=False) == {"query": 33, "passage": 512}
-    assert texts.resolved(lengths, in_one_row=True) == {"query": 33, "passage": 480}  # they share a [CLS]
+    assert texts.resolve(lengths, in_one_row=False) == {"query": 33, "passage": 512}
+    assert texts.resolve(lengths, in_one_row=True) == {"query": 33, "passage": 480}  # they share a [CLS]
 
 
 def test_what_is_cut_is_said_of_passages_always_and_of_queries_where_it_happens() -> None:

@@ -414,9 +414,9 @@ def test_an_unknown_source_or_a_missing_setting_is_told(tmp_path):
 def test_keys_that_collecting_does_not_use_are_no_part_of_what_a_collection_is_made_of():
     beir = {"source": "beir", "path": "mine", "bad_rows": "strict", **SPLITS}
     later = {"recipe": "marco", "measures": ["R@20"], "relevant_grade": 2}
-    assert sources.collected(beir | later) == {"split": None, **beir}
+    assert sources.settings_of_collect(beir | later) == {"split": None, **beir}
     msmarco = {"source": "msmarco", "titles": "none", **SPLITS}
-    assert sources.collected(msmarco | later | {"triples": "bm25"}) == {"split": None, **msmarco}
+    assert sources.settings_of_collect(msmarco | later | {"triples": "bm25"}) == {"split": None, **msmarco}
 
 
 def test_official_negatives_are_those_of_the_system_that_a_data_set_names():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from condenser.export.quantised import described, quantised_measures
+from condenser.export.quantised import describe_losses, quantised_measures
 
 QUERIES, PASSAGES, DIM = 12, 60, 16
 
@@ -50,6 +50,6 @@ def test_measures_are_those_of_the_vectors_that_are_left(
         row[counts < np.sort(counts)[-40]] = -np.inf
     assert found["ubinary"] == pytest.approx(by_hand(in_bits, relevant), abs=0.01)
     assert abs(found["ubinary"] - found["float32"]) > 0.02
-    said = described(found, dim=DIM)
+    said = describe_losses(found, dim=DIM)
     assert f"| 1 | 2 | {found['ubinary']:.4f} | {found['ubinary'] - found['float32']:+.4f} |" in said
     assert f"| 32 | 64 | {found['float32']:.4f} | +0.0000 |" in said
