@@ -63,7 +63,7 @@ def is_trained(settings: Settings) -> bool:
 
 def learns_from_judgements(settings: Settings) -> bool:
     """Whether it is fine-tuned on judged queries: a teacher's rankings need none."""
-    return settings.train and settings.distillation is None
+    return settings.train and getattr(settings, "distillation", None) is None
 
 
 def systems_of(settings: Settings) -> list[str]:

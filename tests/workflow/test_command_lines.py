@@ -23,7 +23,9 @@ tables:
   table2: {train_queries: [20, all]}
   low_data: {by_dataset: {stsb: {train_queries: [20], seeds: [1]}}}
 datasets: {tiny: {queries: {log: log.tsv}}}
-systems: {glove: {kind: word_vectors, path: overlay.yaml}}
+systems:
+  glove: {kind: word_vectors, path: overlay.yaml}
+  learnt: {kind: fusion, of: [backbone-zeroshot, bm25], method: convex, weights: learnt, depth: 9}
 """
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
@@ -31,7 +33,7 @@ TARGETS = [
     "results/tiny/report.html", "results/tiny/audit.tsv", "results/tiny/adapt.tsv",
     "results/stsb/low_data.tsv", "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/tiny/systems/bm25/untrained/run.log.trec", "results/tiny/table3.tsv",
-    "results/tiny/table2.crate.zip",
+    "results/tiny/table2.crate.zip", "results/tiny/systems/learnt/seed42/run.dev.trec",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
 ]  # fmt: skip
 

@@ -24,9 +24,19 @@ TARGETS = [
     "results/stsb/systems/glove/untrained/metrics.test.json",
     "results/msmarco/systems/hybrid/untrained/run.practice.trec",
     "results/msmarco/systems/condenser-round1/seed42/export/agreement.json",
+    "results/msmarco/systems/learnt/seed42/run.dev.trec",
 ]
 GLOVE = {
-    "systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}},
+    "systems": {
+        "glove": {"kind": "word_vectors", "path": "config.yaml"},
+        "learnt": {
+            "kind": "fusion",
+            "of": ["late", "bm25"],
+            "method": "convex",
+            "weights": "learnt",
+            "depth": 9,
+        },
+    },
     "datasets": {"msmarco": {"queries": {"log": "tests/data/tiny/queries.jsonl"}}},
 }
 

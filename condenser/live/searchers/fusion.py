@@ -8,14 +8,13 @@ from typing import Any
 
 from condenser.live.searchers import OneQuery, Rank
 from condenser.live.texts import Texts
-from condenser.systems.fusion import LEARNT
 
 STEP = "fuse"
 
 
 def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
     """The weights, where they are learnt."""
-    return {"weights": [f"{variant}/weights.json"]} if settings.weights == LEARNT else {}
+    return {"weights": [f"{variant}/weights.json"]} if settings.weights == "learnt" else {}
 
 
 def parts(settings: Any) -> list[str]:
