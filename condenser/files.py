@@ -74,8 +74,11 @@ def full_disk_named(path: str | Path) -> Iterator[None]:
 
 
 @contextmanager
-def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
-    """A binary file to write, which appears at `path` if the block ends without an error."""
+def atomic_write(path: str | Path, *, is_synced: bool = True) -> Iterator[IO[bytes]]:
+    """A binary file to write, which appears at `path` if the block ends without an error.
+
+    Unless `is_synced` is false it is forced to the disk first, so that no crash leaves half of it.
+    """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = _beside(path)
@@ -83,12 +86,14 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
         with full_disk_named(path), open_no_link(partial, "xb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if is_synced:
+                os.fsync(file.fileno())
         partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
-    _flush_folder(path.parent)
+    if is_synced:
+        _flush_folder(path.parent)
 
 
 @contextmanager

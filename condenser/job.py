@@ -35,7 +35,7 @@ from condenser.blocks import (
     Significance,
     recipe_class,
 )
-from condenser.files import canonical_json, sha256_text, write_json
+from condenser.files import atomic_write, json_bytes, sha256_text
 from condenser.manifest import SUFFIX, Manifest
 from condenser.settings import Block, PartlyJudgedTexts, Pretraining, Settings, System, partly
 from condenser.shards import encoder_files, prefix_of, shard_files
@@ -205,10 +205,15 @@ def read_job(file: Path) -> Job:
 
 
 def write_job(folder: Path, written: Mapping[str, Any]) -> Path:
-    """Write a job for its program; the same job has the same file."""
-    file = folder / f"{written['rule']}-{sha256_text(canonical_json(dict(written)))[:16]}.json"
-    if not file.exists():
-        write_json(file, dict(written))
+    """Write a job for its program; the same job has the same file.
+
+    It is not forced to the disk, which would take long for thousands; one that was cut off is written anew.
+    """
+    content = json_bytes(dict(written))
+    file = folder / f"{written['rule']}-{sha256_text(content.decode())[:16]}.json"
+    if not file.exists() or file.stat().st_size != len(content):
+        with atomic_write(file, is_synced=False) as opened:
+            opened.write(content)
     return file
 
 

@@ -81,5 +81,9 @@ def test_a_file_that_is_no_job_is_one_line(tmp_path: Path, text: str) -> None:
 def test_the_same_job_has_the_same_file(tmp_path: Path) -> None:
     first, second = job("table", settings={"a": 1, "b": 2}), job("table", settings={"b": 2, "a": 1})
     assert write_job(tmp_path, first) == write_job(tmp_path, second)
+    file = write_job(tmp_path, first)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:10])  # as a crash may leave it
+    assert write_job(tmp_path, first).read_bytes() == whole
     assert write_job(tmp_path, {**first, "options": {"threads": 2}}) != write_job(tmp_path, first)
     assert read_job(Path(job_file(tmp_path / "own.json", "table", settings={"a": 1}))).settings.a == 1
