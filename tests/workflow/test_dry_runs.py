@@ -267,7 +267,7 @@ def test_five_hundred_shards_are_planned_in_seconds(root: Path, folder: Path) ->
     print(f"{seconds:.1f} s of a processor")
     assert (
         seconds < 60
-    )  # 9 on a quiet Xeon, 25 on an EPYC beside other work; 145 when jobs were walked n times
+    )  # 9 on a quiet Xeon, 25 on a busy EPYC; 145 while jobs were walked n times
 
 
 def test_a_missing_file_of_ones_own_is_one_line(load: Load) -> None:
