@@ -265,9 +265,7 @@ def test_five_hundred_shards_are_planned_in_seconds(root: Path, folder: Path) ->
     assert done.returncode == 0, done.stdout
     seconds = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - before
     print(f"{seconds:.1f} s of a processor")
-    assert (
-        seconds < 60
-    )  # 9 on a quiet Xeon, 25 on a busy EPYC; 145 while jobs were walked n times
+    assert seconds < 60  # 9 on a quiet Xeon, 25 on a busy EPYC; 145 while jobs were walked n times
 
 
 def test_a_missing_file_of_ones_own_is_one_line(load: Load) -> None:
