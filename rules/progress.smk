@@ -38,7 +38,7 @@ HIDDEN_EVENTS = {
     LogEvent.WORKFLOW_STARTED,
 }
 HIDDEN = re.compile(
-    "Config file .* is extended by|Assuming unrestricted shared|Building DAG|Using shell|Conda environments: "
+    "host: |Config file .* is extended by|Assuming unrestricted shared|Building DAG|Using shell|Conda environments: "
     "ignored|Singularity containers: ignored|Select jobs to execute|Execute [0-9]+ jobs|Group jobs: inactive|"
     "Elapsed time"
 )

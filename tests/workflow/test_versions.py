@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = ("test_reruns.py", "test_signals.py", "test_errors.py", "test_progress_screen.py")
+TESTS = ("test_reruns.py", "test_signals.py", "test_errors.py")
 
 
 @pytest.mark.slow
