@@ -17,23 +17,19 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.subsets import read_subset
     from condenser.files import write_json
-    from condenser.retrieve.learnt_weights import (
-        LEAST_QUERIES,
-        describe_weights,
-        learn_weights,
-        read_judged_hits,
-    )
+    from condenser.retrieve.learnt_weights import describe_weights, learn_weights, read_judged_hits
 
     files, system = job.input, job.settings.system
     judged, counts = read_judged_hits(
         *(files.runs, files.queries, files.qrels),
         subset=read_subset(files.subset) if files.subset else None,
         depth=system.depth,
+        most_queries=system.most_queries,
     )
-    learnt = learn_weights(judged, num_runs=len(files.runs))
+    learnt = learn_weights(judged, num_runs=len(files.runs), least_queries=system.least_queries)
     write_json(job.output.weights, asdict(learnt))
     weights = describe_weights(learnt, system.of)
-    too_few = f", equal: {len(judged)} judged queries, fewer than {LEAST_QUERIES}"
+    too_few = f", equal: {len(judged)} judged queries, fewer than {system.least_queries}"
     said = "".join(f" {name} {text}" for name, text in weights.items())
     print(f"{job.wildcards['system']}:{said}{too_few if learnt.penalty is None else ''}")
     return {**counts, "weights": weights}

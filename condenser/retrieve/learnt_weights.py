@@ -23,10 +23,6 @@ from condenser.retrieve.fusion import pooled_z_scores, read_together
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0)  # ours
 NUM_FOLDS = 5
-LEAST_QUERIES = 50
-"""With fewer the weights are equal: some draws of 20 queries gave harmful ones (docs/log.md)."""
-MOST_QUERIES = 10_000
-"""Queries that are held in memory; a handful of weights needs no more."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +56,12 @@ def read_judged_hits(
     *,
     subset: Collection[str] | None,
     depth: int,
+    most_queries: int,
 ) -> tuple[list[JudgedHits], dict[str, int]]:
     """The first `depth` hits of all runs for each judged query, and counts of the queries.
 
-    Of the queries that have a relevant hit the first `MOST_QUERIES` in file order are read. Those that have
-    judgements and no relevant hit are counted: they teach nothing.
+    Of the queries that have a relevant hit the first `most_queries` in file order are read, and the others
+    are counted (`left_out`). So are judged queries without a relevant hit, which teach nothing.
 
     Raises:
         ValueError: see `read_together`.
@@ -72,26 +69,28 @@ def read_judged_hits(
     relevant = read_positives(qrels)
     asked = relevant.keys() if subset is None else relevant.keys() & set(subset)
     judged: list[JudgedHits] = []
-    num_found = num_missed = 0
+    num_found = 0
     for query_id, found in read_together(runs, queries, subset=asked):
         parts = [{hit.doc_id: hit.score for hit in hits} for hits in found]
         pool = list(dict.fromkeys(doc_id for part in parts for doc_id in islice(part, depth)))
         is_relevant = np.array([doc_id in relevant[query_id] for doc_id in pool])
         num_found += int(is_relevant.any())
-        num_missed += int(not is_relevant.any())
-        if is_relevant.any() and len(judged) < MOST_QUERIES:
+        if is_relevant.any() and len(judged) < most_queries:
             judged.append(JudgedHits(np.array(pooled_z_scores(parts, pool)).T, is_relevant))
-    counts = {"queries": len(judged), "without_relevant_hit": num_missed, "left_out": num_found - len(judged)}
-    return judged, counts
+    return judged, {
+        "queries": len(judged),
+        "without_relevant_hit": len(asked) - num_found,
+        "left_out": num_found - len(judged),
+    }
 
 
-def learn_weights(judged: Sequence[JudgedHits], *, num_runs: int) -> LearntWeights:
+def learn_weights(judged: Sequence[JudgedHits], *, num_runs: int, least_queries: int) -> LearntWeights:
     """Fit the weights; query i is in fold i modulo `NUM_FOLDS`.
 
     Of the penalties the largest is taken whose held-out loss is within a standard error of the least one.
-    Fewer than `LEAST_QUERIES` give equal weights.
+    Fewer than `least_queries` give equal weights.
     """
-    if len(judged) < LEAST_QUERIES:
+    if len(judged) < least_queries:
         return LearntWeights([1 / num_runs] * num_runs, [0.0] * num_runs, None, {})
     folds = [judged[number::NUM_FOLDS] for number in range(NUM_FOLDS)]
     rest = [

@@ -35,7 +35,8 @@ class Settings(System):
     """The systems whose runs are fused, how, and the weight of each.
 
     The first `depth` hits of every system are fused, and the fused run has the best `depth` of them. With
-    `rrf` a hit at rank r of a run has the score 1 / (k + r) there; `convex` has no use for k.
+    `rrf` a hit at rank r of a run has the score 1 / (k + r) there; `convex` has no use for k. Weights are
+    learnt from the first `most_queries` that teach something, and stay equal with fewer than `least_queries`.
     """
 
     of: Annotated[list[Name], Field(min_length=2)]
@@ -43,6 +44,8 @@ class Settings(System):
     weights: Annotated[str | list[int | float], PlainValidator(_equal_or_numbers)] = "equal"
     depth: Count
     k: Count = 60  # Cormack et al.
+    least_queries: Annotated[int, Field(ge=10)] = 50  # ours (docs/log.md); two for each fold
+    most_queries: Count = 10_000  # ours; in memory; a handful of weights needs no more
 
     @model_validator(mode="after")
     def _a_weight_for_each_system(self) -> Settings:

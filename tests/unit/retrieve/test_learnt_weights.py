@@ -58,14 +58,14 @@ def test_no_weights_on_a_grid_have_a_lower_loss(penalty: float) -> None:
 
 
 def test_a_run_that_knows_nothing_gets_no_weight_and_the_better_one_more() -> None:
-    learnt = learn_weights(judged([2.0, 1.0, 0.0], num_queries=400), num_runs=3)
+    learnt = learn_weights(judged([2.0, 1.0, 0.0], num_queries=400), num_runs=3, least_queries=50)
     better, good, noise = learnt.weights
     assert better > 1.5 * good and noise < 0.05 and sum(learnt.weights) == pytest.approx(1)
     assert learnt.losses["learnt"] < learnt.losses["equal"] and max(learnt.spread) < 0.05
 
 
 def test_few_queries_of_runs_of_the_same_worth_give_nearly_equal_weights() -> None:
-    learnt = learn_weights(judged([1.0, 1.0, 1.0], num_queries=50), num_runs=3)
+    learnt = learn_weights(judged([1.0, 1.0, 1.0], num_queries=50), num_runs=3, least_queries=50)
     assert learnt.penalty == max(learnt_weights.PENALTIES)
     assert learnt.weights == pytest.approx([1 / 3] * 3, abs=0.02)
 
@@ -73,7 +73,7 @@ def test_few_queries_of_runs_of_the_same_worth_give_nearly_equal_weights() -> No
 def test_a_fold_is_measured_by_weights_that_did_not_see_it() -> None:
     """The slow way: one query after another, by the fit without its fold."""
     queries = judged([1.0, 0.3], num_queries=53)
-    learnt = learn_weights(queries, num_runs=2)
+    learnt = learn_weights(queries, num_runs=2, least_queries=50)
     losses = []
     for number, query in enumerate(queries):
         others = [other for place, other in enumerate(queries) if place % 5 != number % 5]
@@ -99,7 +99,7 @@ def files(folder: Path, num_queries: int) -> tuple[list[Path], Path, Path]:
 def test_hits_are_read_with_the_judgements_of_the_subset(tmp_path: Path) -> None:
     given = files(tmp_path, 30)
     subset = {f"q{number}" for number in range(20)}
-    queries, counts = read_judged_hits(*given, subset=subset, depth=2)
+    queries, counts = read_judged_hits(*given, subset=subset, depth=2, most_queries=99)
     assert counts == {"queries": 19, "without_relevant_hit": 1, "left_out": 0}
     # c, b and then a; the first run lacks a, so it has that run's lowest score
     expected = zscore([[3.0, 4.0], [1.0, 1.0], [1.0, 5.0]])
@@ -107,16 +107,23 @@ def test_hits_are_read_with_the_judgements_of_the_subset(tmp_path: Path) -> None
     assert all(query.is_relevant.tolist() == [False, False, True] for query in queries)
 
 
-def test_more_queries_than_are_held_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learnt_weights, "MOST_QUERIES", 12)
-    queries, counts = read_judged_hits(*files(tmp_path, 30), subset=None, depth=2)
+def test_a_judged_query_that_no_run_has_is_counted(tmp_path: Path) -> None:
+    runs, asked, qrels = files(tmp_path, 30)
+    with qrels.open("a") as file:
+        file.write("q of no run\t0\ta\t1\n")
+    _, counts = read_judged_hits(runs, asked, qrels, subset=None, depth=2, most_queries=99)
+    assert counts == {"queries": 29, "without_relevant_hit": 2, "left_out": 0}
+
+
+def test_more_queries_than_are_held_are_counted(tmp_path: Path) -> None:
+    queries, counts = read_judged_hits(*files(tmp_path, 30), subset=None, depth=2, most_queries=12)
     assert len(queries) == 12 and counts == {"queries": 12, "without_relevant_hit": 1, "left_out": 17}
 
 
-def test_fewer_than_fifty_queries_leave_equal_weights() -> None:
+def test_too_few_queries_leave_equal_weights() -> None:
     """Though all of them say that the first run alone is good."""
     queries = judged([3.0, 0.0], num_queries=50)
-    few = learn_weights(queries[:49], num_runs=2)
+    few = learn_weights(queries[:49], num_runs=2, least_queries=50)
     assert (few.weights, few.spread, few.penalty) == ([0.5, 0.5], [0.0, 0.0], None)
-    assert learn_weights(queries, num_runs=2).weights[0] > 0.9
-    assert learn_weights([], num_runs=2).weights == [0.5, 0.5]
+    assert learn_weights(queries, num_runs=2, least_queries=50).weights[0] > 0.9
+    assert learn_weights([], num_runs=2, least_queries=50).weights == [0.5, 0.5]
