@@ -29,6 +29,7 @@ def write_subset(
         ids = [item.item_id for item in read_items(queries)]
     else:
         ids = [query.query_id for query in read_queries(queries)]
+    num_queries = len(ids)
     if examples is not None:
         with_example = {example.query_id for example in read_examples(examples)}
         ids = [query_id for query_id in ids if query_id in with_example]
@@ -40,7 +41,8 @@ def write_subset(
     chosen = np.sort(permutation(seed, "train subset", 0, len(ids))[:count])
     with atomic_write(output) as file:
         file.writelines(f"{ids[index]}\n".encode() for index in chosen)
-    return {"queries": count, "of": len(ids)}
+    counts = {"queries": count, "of": len(ids)}
+    return counts if examples is None else counts | {"without_example": num_queries - len(ids)}
 
 
 def read_subset(path: str | Path) -> frozenset[str]:

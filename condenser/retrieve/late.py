@@ -109,6 +109,7 @@ def rank_by_maxsim(
             device=compute.device,
             folder=work_folder,
         )
+    _, first_pairs = np.unique(passage_rows, return_index=True)
     bounds = [*np.flatnonzero(np.diff(query_rows, prepend=-1)).tolist(), len(query_rows)]
 
     def best() -> Iterator[ScoredDoc]:
@@ -124,7 +125,7 @@ def rank_by_maxsim(
     return {
         "queries": len(bounds) - 1,
         "pairs": len(query_rows),
-        "passages": len(first_pairs := np.unique(passage_rows, return_index=True)[1]),
+        "passages": len(first_pairs),
         "tokens": int(tokens[first_pairs].sum()),
         "hits": write_run(output, best(), system=system),
     }

@@ -158,8 +158,9 @@ def make_examples(
         ValueError: the file does not fit, or has no negatives of our questions.
     """
     (path,) = raw.values()
-    id_of_text = {query.text: query.query_id for query in read_queries(queries)}
-    known = {query.query_id for query in read_queries(queries)}
+    questions = list(read_queries(queries))
+    id_of_text = {question.text: question.query_id for question in questions}
+    known = {question.query_id for question in questions}
     is_released = path.name in RELEASED.values()
     chosen = known if wanted is None else known.intersection(wanted)
     positives = read_positives(qrels)

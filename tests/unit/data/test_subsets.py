@@ -69,7 +69,11 @@ def test_of_queries_with_an_example_as_many_are_drawn_as_asked_for(tmp_path: Pat
     examples = tmp_path / "examples.jsonl"
     write_examples(examples, [TrainExample(query_id, ("d1",), ("d2",)) for query_id in ids[::2]])
     made = {"output": tmp_path / "subset.txt", "examples": examples, "seed": 1}
-    assert write_subset(queries_file(tmp_path, ids), count=4, **made) == {"queries": 4, "of": 5}
+    assert write_subset(queries_file(tmp_path, ids), count=4, **made) == {
+        "queries": 4,
+        "of": 5,
+        "without_example": len(ids) - 5,
+    }
     assert len(drawn := read_subset(tmp_path / "subset.txt")) == 4 and drawn < set(ids[::2])
     with pytest.raises(ValueError, match=r"expected at least 6 train queries, got 5"):
         write_subset(queries_file(tmp_path, ids), count=6, **made)
