@@ -11,7 +11,7 @@ from functools import partial
 from types import UnionType
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator, model_validator
 
 from condenser.settings import (
     AUTO,
@@ -99,6 +99,33 @@ class FineTuning(Optimiser):
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
 
 
+class HeldOut(Block):
+    """Train queries that no training sees: a share of them, at most `most`, and none below `least`."""
+
+    share: Annotated[float, Field(gt=0.0, lt=1.0)]
+    least: Count
+    most: Count
+
+    @model_validator(mode="after")
+    def _bounds_in_order(self) -> HeldOut:
+        if self.least > self.most:
+            raise ValueError(f"least: expected at most most ({self.most}), got {self.least}")
+        return self
+
+
+class Validation(Block):
+    """How a trained bi-encoder is compared with its start on the held-out queries, and what is kept.
+
+    A query ranks its positives and `negatives` of each of its files of examples, together with those of all
+    other held-out queries. With `keep: better` a trained model that is not better than its start is replaced
+    by the start, or by the mean with `initial_share` of the start's weights, whichever is better.
+    """
+
+    negatives: Count
+    keep: Literal["better", "trained"]
+    initial_share: Annotated[float, Field(gt=0.0, lt=1.0)]
+
+
 class SizedEpochs(Block):
     """The train sizes that `epochs_by_size` names have epochs of their own, without bounds of updates."""
 
@@ -110,6 +137,14 @@ class Recipe(FineTuning, SizedEpochs):
 
     negatives: Negatives
     depth: Depth
+    held_out: HeldOut | None = None
+    validation: Validation | None = None  # None: what was trained is kept, and not compared
+
+    @model_validator(mode="after")
+    def _compares_on_held_out_queries(self) -> Recipe:
+        if self.validation and not self.held_out:
+            raise ValueError("validation: expected null without held_out, whose queries it compares on")
+        return self
 
 
 class SentenceRecipe(Optimiser, SizedEpochs):

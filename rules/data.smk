@@ -242,6 +242,27 @@ rule subset:
         RUN
 
 
+# Needs: the train queries. Makes: the ids of those that no training sees, to compare and to mix what was trained.
+rule held_out:
+    input:
+        queries=data("queries.{train}.jsonl"),
+        subset=subset_file,
+    output:
+        ids="results/{dataset}/held_out/{variant}.txt",
+        manifest="results/{dataset}/held_out/{variant}.txt.manifest.json",
+    log:
+        "results/{dataset}/logs/held_out.{variant}.log",
+    conda:
+        "../envs/data.yaml"
+    resources:
+        mem_mb=growing(2000),
+        runtime=growing(30),
+    params:
+        job=job("held_out", settings=["recipe.held_out", "seed"], packages=["numpy"]),
+    shell:
+        RUN
+
+
 # Makes: all that comes from outside, so that the rest can run on nodes without a network.
 rule prefetch:
     input:

@@ -174,6 +174,31 @@ def examples_of(wildcards):
     ]
 
 
+def held_out_file(wildcards):
+    """The train queries that no training of a variant sees; none where all are trained on."""
+    name = experiment.recipe_name(config, wildcards.dataset)
+    if config.recipes[name].held_out is None:
+        return []
+    return f"results/{wildcards.dataset}/held_out/{wildcards.variant}.txt"
+
+
+def queries_to_mix_by(wildcards):
+    """The train queries that the weights of a fusion are learnt from: held-out ones, if a part learnt from others."""
+    trained = [
+        part
+        for part in config.systems[wildcards.system].of
+        if experiment.has_sizes(config, part)
+    ]
+    if not trained:
+        return subset_file(wildcards)
+    if file := held_out_file(wildcards):
+        return file
+    sys.exit(
+        f"error: config: systems.{wildcards.system}: expected train queries that {trained[0]} does not learn from, to "
+        f"learn weights. Set recipes.{experiment.recipe_name(config, wildcards.dataset)}.held_out, or take weights: equal."
+    )
+
+
 def taught_queries(name):
     """A file of the queries of a system's distillation, as `data` or `token_file` gives it."""
 
@@ -214,9 +239,7 @@ def lengths_if_auto(*texts):
 
     def of(wildcards):
         system = config.systems[wildcards.system]
-        recipe = (
-            getattr(config.datasets[wildcards.dataset], "recipe", None) or config.recipe
-        )
+        recipe = experiment.recipe_name(config, wildcards.dataset)
         lengths = experiment.recipe(config, recipe, system).lengths
         if AUTO in [getattr(lengths, text) for text in texts]:
             return lengths_file(wildcards.dataset, system.initial)
@@ -331,7 +354,7 @@ def metrics_of_table(wildcards):
 
 
 def noted_of_table(wildcards):
-    """What the notes under a table are made from: the lengths of texts, and the losses of trainings."""
+    """What the notes under a table are made from: lengths of texts, losses of trainings, and what was kept of them."""
     dataset = wildcards.dataset
     noted = tables.table_notes(config, dataset, wildcards.table)
     of_texts = [lengths_file(one["dataset"], one["model"]) for one in noted["texts"]]
@@ -345,7 +368,15 @@ def noted_of_table(wildcards):
         )
         for one in noted["trainings"]
     ]
-    return {"lengths": list(dict.fromkeys(of_texts)), "losses": losses}
+    validations = [
+        system_file(dataset, one["system"], one["variant"], "model/validation.json")
+        for one in noted["compared"]
+    ]
+    return {
+        "lengths": list(dict.fromkeys(of_texts)),
+        "losses": losses,
+        "validations": validations,
+    }
 
 
 def counts_of_table(wildcards):

@@ -20,10 +20,12 @@ rule train:
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{train}.jsonl"),
         examples=examples_of,
+        held_out=held_out_file,
         lengths=lengths_if_auto("query", "passage"),
     output:
         model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",
         losses="results/{dataset}/systems/{system}/{variant}/model/losses.jsonl",
+        validation="results/{dataset}/systems/{system}/{variant}/model/validation.json",
         manifest="results/{dataset}/systems/{system}/{variant}/model.manifest.json",
     log:
         "results/{dataset}/logs/train.{system}.{variant}.log",
@@ -44,6 +46,7 @@ rule train:
             settings=[
                 "system",
                 *(f"recipe.{key}" for key in FineTuning.model_fields),
+                "recipe.validation",
                 "compute",
                 "seed",
             ],

@@ -218,7 +218,12 @@ def train(
     tokens = changes.pop("token_prefixes", files.tokens)
     others = {name: changes.pop(name) for name in ("query_tokens", "doc_ids") if name in changes}
     texts = replace(files.texts, collection_tokens=tokens, **others)
-    examples = TrainingFiles(changes.pop("example_files", [files.examples]), texts)
+    examples = TrainingFiles(
+        changes.pop("example_files", [files.examples]),
+        texts,
+        changes.pop("held_out", None),
+        changes.pop("validation", None),
+    )
     keep_graphs = changes.pop("keep_graphs", True)
     settings = OPTIMISER | OBJECTIVES.get(kind, {**RETRIEVER, "tied": kind != "untied"})
     run = run_of(kind, output, settings, processes=processes, **changes)

@@ -6,8 +6,8 @@ Reads the metrics of every row and variant, query by query, in the order of the 
 evaluation set of its columns after another, and the counts of their collections, its own first; the models
 that the rows are made of instead of metrics, where no query is judged: the cells of the measures are empty
 then; the figures of papers, which stand in the table only beside a run on the official collection; for the
-notes, the lengths of the texts and the losses of the trainings that the spec names. Writes the table as TSV,
-its notes and the manifest.
+notes, the lengths of the texts, and the losses and the comparisons with their starts of the trainings that
+the spec names. Writes the table as TSV, its notes and the manifest.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ def main(job: Job) -> dict[str, Any]:
         noted=noted,
         lengths=dict(zip(of_texts, map(read_text_lengths, files.lengths), strict=True)),
         losses=files.losses,
+        validations=files.validations,
         by_column=by_column,
         unknown_words=job.settings.notes.unknown_words,
     )

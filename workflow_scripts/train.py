@@ -3,8 +3,9 @@
     python workflow_scripts/train.py .snakemake/jobs/train-0123456789abcdef.json
 
 The settings are the system's entry, the data set's recipe, `compute` and `seed`. Reads the model to start
-from, the tokens and ids of the collection and of the train queries, and one file of examples for each system
-whose negatives it learns from. Writes a Hugging Face folder with losses.jsonl, and the manifest. SIGTERM
+from, the tokens and ids of the collection and of the train queries, one file of examples for each system
+whose negatives it learns from, and the train queries that are held out. Writes a Hugging Face folder with
+losses.jsonl and validation.json (the model beside its start on held-out queries), and the manifest. SIGTERM
 saves a checkpoint; started again with the same job and inputs, the training resumes. A job with several GPUs
 is as many processes, which share one batch: their number changes the speed and not what is trained.
 """
@@ -27,7 +28,9 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.train.machine import run_training
 
     files, recipe = job.input, job.settings.recipe
-    examples = TrainingFiles(files.examples, TextFiles.of_inputs(files))
+    examples = TrainingFiles(
+        files.examples, TextFiles.of_inputs(files), files.held_out or None, recipe.validation
+    )
     system = kinds.load("systems", job.settings.system.kind)
     in_one_row = hasattr(system, "longest_row")
     lengths = resolve_lengths(recipe.lengths, files.lengths or None, in_one_row=in_one_row)

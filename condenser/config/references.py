@@ -196,6 +196,11 @@ def check_systems(config: Config) -> None:
         if getattr(system, "recipe", None):
             wanted: type[Recipe] | type[SentenceRecipe]
             wanted = Recipe if experiment.ranks(config, name) else SentenceRecipe
+            if "held_out" in system.recipe:
+                raise ValueError(
+                    f"{key}.recipe.held_out: expected no such key, as all systems of a data set leave out "
+                    "the same queries. Set it in recipes."
+                )
             for recipe in config.recipes.values():
                 if not isinstance(recipe, wanted):
                     continue
@@ -203,15 +208,6 @@ def check_systems(config: Config) -> None:
                 _check_recipe(f"{key}.recipe", checked_block(wanted, changed, key=f"{key}.recipe"), config)
     for name in systems:
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
-    for name in systems:
-        if experiment.learns(config, name) and not experiment.is_trained(config, name):
-            for other in experiment.systems_of(config, name):
-                if experiment.has_sizes(config, other):
-                    raise ValueError(
-                        f"systems.{name}: expected parts that learn nothing from judged queries, got "
-                        f"{other}. Its scores of the queries that it learnt from are too good. Take weights: "
-                        "equal."
-                    )
     for name in config.models:
         behind = experiment.systems_behind(config, experiment.choosers(config, name))
         for other in sorted(behind):

@@ -45,6 +45,34 @@ def write_subset(
     return counts if examples is None else counts | {"without_example": num_queries - len(ids)}
 
 
+def write_held_out(
+    queries: str | Path,
+    output: str | Path,
+    *,
+    subset: Path | None,
+    share: float,
+    least: int,
+    most: int,
+    seed: int,
+) -> dict[str, int]:
+    """Write the ids of the train queries that no training sees, one per line, in file order; gives counts.
+
+    They are a `share` of the train queries, or of those of `subset`, at most `most`, drawn by `seed`. A share
+    of fewer than `least` would show nothing: then the file is empty, and all queries are trained on.
+    """
+    wanted = read_subset(subset) if subset else None
+    ids = [query.query_id for query in read_queries(queries)]
+    if wanted is not None:
+        ids = [query_id for query_id in ids if query_id in wanted]
+    count = min(int(share * len(ids)), most)
+    if count < least:
+        count = 0
+    chosen = np.sort(permutation(seed, "held-out queries", 0, len(ids))[:count])
+    with atomic_write(output) as file:
+        file.writelines(f"{ids[index]}\n".encode() for index in chosen)
+    return {"queries": count, "of": len(ids)}
+
+
 def read_subset(path: str | Path) -> frozenset[str]:
     """The ids of a subset."""
     return frozenset(Path(path).read_text(encoding="utf-8").split("\n")) - {""}

@@ -15,7 +15,7 @@ from condenser.data.lengths import TextLengths
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, holm_note
 from condenser.evaluate.measures import parse
-from condenser.files import atomic_write
+from condenser.files import atomic_write, read_json
 
 
 def notes_of_table(
@@ -26,6 +26,7 @@ def notes_of_table(
     noted: Mapping[str, Sequence[Mapping[str, Any]]],
     lengths: Mapping[tuple[str, str], TextLengths],
     losses: Sequence[Path],
+    validations: Sequence[Path],
     by_column: Mapping[str, Measured],
     unknown_words: float,
 ) -> list[str]:
@@ -37,6 +38,7 @@ def notes_of_table(
         noted: from `condenser.experiment.tables.table_notes`.
         lengths: by data set and checkpoint, of the `texts` in `noted`.
         losses: of the `trainings` in `noted`, in order.
+        validations: of the trainings in `compared`, in order.
         by_column: from `condenser.evaluate.comparisons.measure_columns`.
         unknown_words: a larger share of words that the vocabulary does not have is noted.
     """
@@ -59,6 +61,7 @@ def notes_of_table(
     ranked = {name: of_set.get("documents", of_set["passages"]) for name, of_set in counts.items()}
     lines += trivial_lines(columns, ranked)
     lines += update_lines(noted["trainings"], losses)
+    lines += kept_lines(noted["compared"], validations)
     compared = [comparison for column in by_column.values() for comparison in column.comparisons.values()]
     lines += holm_note((comparison.verdict, comparison.low, comparison.high) for comparison in compared)
     return lines
@@ -99,6 +102,22 @@ def update_lines(trainings: Sequence[Mapping[str, Any]], losses: Sequence[Path])
         lines.append(
             f"{name}: {_range(updates)} updates, {_range(epochs)} epochs.".replace(" 1 epochs", " 1 epoch")
         )
+    return lines
+
+
+def kept_lines(trainings: Sequence[Mapping[str, Any]], validations: Sequence[Path]) -> list[str]:
+    """The trainings whose model is not better than its start on the held-out train queries."""
+    lines = []
+    for training, file in zip(trainings, validations, strict=True):
+        compared = read_json(file)
+        if compared["queries"] and compared["trained"] <= compared["start"]:
+            whose = {"start": "the start's weights are", "mean": "a mean with the start's weights is"}
+            kept = whose.get(compared["kept"], "its own weights are")
+            lines.append(
+                f"{training['system']}, {training['variant']}, is not better than its start on "
+                f"{compared['queries']:,} held-out train queries (MRR@10 {compared['trained']:.3f}, start "
+                f"{compared['start']:.3f}; {compared['won']:,} won, {compared['lost']:,} lost): {kept} kept."
+            )
     return lines
 
 

@@ -186,8 +186,7 @@ def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int
     A system that sorts the hits of others anew has no more than they have.
     """
     entry = config.systems[system]
-    named = getattr(config.datasets[dataset], "recipe", None) or config.recipe  # texts alone name none
-    depths: list[int] = [getattr(recipe(config, named, entry).depth, purpose)]
+    depths: list[int] = [getattr(recipe(config, recipe_name(config, dataset), entry).depth, purpose)]
     if reorders := getattr(kinds.load(SYSTEMS, entry.kind), "reorders", None):
         depths += [run_depth(config, dataset, one, purpose=purpose) for one in reorders(entry)]
         depths.append(getattr(entry, "depth", depths[0]))
@@ -258,6 +257,11 @@ def parse_variant(name: str) -> tuple[int | None, int | None]:
     if match is None:
         return None, None
     return int(match[1]) if match[1] else None, int(match[2])
+
+
+def recipe_name(config: Config, dataset: str) -> str:
+    """The recipe of a data set; one of texts alone names none."""
+    return getattr(config.datasets[dataset], "recipe", None) or config.recipe
 
 
 def recipe(config: Config, name: str, system: Any = None) -> Any:

@@ -18,6 +18,7 @@ from condenser.experiment import (
     model_of,
     parse_variant,
     recipe,
+    recipe_name,
     run_depth,
     unknown,
 )
@@ -76,7 +77,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})
     if "dataset" in wildcards:
         dataset = config.datasets[wildcards["dataset"]]
-        named = getattr(dataset, "recipe", None) or config.recipe
+        named = recipe_name(config, wildcards["dataset"])
         seen.lengths = getattr(config.recipes[named], "lengths", None)
         seen.metrics = metrics(config, wildcards["dataset"], wildcards.get("split"))
         seen.dataset = sources.settings_of_collect(dataset)

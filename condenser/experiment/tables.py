@@ -17,10 +17,12 @@ from condenser.experiment import (
     is_measured,
     is_seeded,
     is_trained,
+    learns,
     metrics,
     parse_variant,
     ranks,
     recipe,
+    recipe_name,
     root,
     run_depth,
     variant,
@@ -116,7 +118,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
     `texts` has a data set of the table's columns, the checkpoint whose tokenizer a system uses, the `lengths`
     of its recipe, whether a query and a passage share a row; then the evaluation splits of the columns, and
     the systems of which all that is the same. `trainings` has a model and its seed, or a system and its
-    variant.
+    variant; `compared` those of rankers that learn from judgements.
     """
     places, _ = table_columns(config, dataset, table)
     texts: dict[str, dict[str, Any]] = {}
@@ -128,7 +130,7 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
         for of, split in columns.places(places):
             if not (ranks(config, row["system"]) and fits(config, row["system"], of)):
                 continue
-            settings = recipe(config, getattr(config.datasets[of], "recipe", None) or config.recipe, system)
+            settings = recipe(config, recipe_name(config, of), system)
             about = {
                 **{"dataset": of, "model": root(config, system.initial), "lengths": plain(settings.lengths)},
                 "in_one_row": hasattr(kinds.load(SYSTEMS, system.kind), "longest_row"),
@@ -147,7 +149,13 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
             if is_trained(config, row["system"]):
                 made.append({"system": row["system"], "variant": name})
             trainings |= {canonical_json(one): one for one in made}
-    return {"texts": list(texts.values()), "trainings": list(trainings.values())}
+    made = list(trainings.values())
+    compared = [
+        one
+        for one in made
+        if (system := one.get("system")) and ranks(config, system) and learns(config, system)
+    ]
+    return {"texts": list(texts.values()), "trainings": made, "compared": compared}
 
 
 _SAID_OF_ROWS = {"is_trained": is_trained, "has_sizes": has_sizes}

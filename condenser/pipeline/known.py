@@ -56,7 +56,7 @@ def write_known(
         entry = config.systems[system]
         folder = results / dataset / "systems" / system
         usual = experiment.variant(config, system, num_queries="all", seed=config.seed)
-        recipe = getattr(config.datasets[dataset], "recipe", None) or config.recipe  # texts alone name none
+        recipe = experiment.recipe_name(config, dataset)
         settings = {**vars(config), "system": entry, "recipe": experiment.recipe(config, recipe, entry)}
         found: dict[str, Any] = {
             "kind": entry.kind,

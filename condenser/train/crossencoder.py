@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from condenser.blocks import FineTuning
 from condenser.data.batches import length_chunks, pack_pairs, pair_windows
 from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer
+from condenser.files import write_json
 from condenser.loss.listwise import localised_contrastive_loss
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import autocast
@@ -22,6 +24,7 @@ from condenser.train.examples import TrainingFiles, count_examples, draw_passage
 from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
+from condenser.train.validation import NOT_COMPARED, VALIDATION_FILE
 
 
 def train_crossencoder(
@@ -40,7 +43,7 @@ def train_crossencoder(
     settings, seed, processes = run.settings, run.seed, run.processes
     passages_per_query, lengths = settings.passages_per_query, settings.lengths
     tokenizer = Tokenizer(initial)
-    passages_shards, queries_shards, examples = files.read()
+    passages_shards, queries_shards, examples, held_out = files.read()
     model = CrossEncoder.start(initial, seed=seed)
     config = model.encoder.config
     num_positions, has_segments = config.num_positions, config.has_segments
@@ -106,5 +109,9 @@ def train_crossencoder(
 
     num_steps = run.num_steps(len(examples), title="fine-tuning")
     train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
-    totals = run.finish(output, lambda folder: model.save(folder, initial))
-    return {**count_examples(examples, passages_per_query), **totals}
+
+    def save(folder: Path) -> None:
+        model.save(folder, initial)
+        write_json(folder / VALIDATION_FILE, asdict(NOT_COMPARED))
+
+    return {**count_examples(examples, held_out, passages_per_query), **run.finish(output, save)}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Int
 
+from condenser.blocks import Validation
 from condenser.data.batches import negative_window, positive_index
 from condenser.data.records import read_examples
+from condenser.data.subsets import read_subset
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import TokenShards
 
@@ -34,9 +37,13 @@ class ExampleRows:
 
 
 def read_example_rows(
-    files: Sequence[Path], *, query_rows: Mapping[str, int], doc_rows: Mapping[str, int]
+    files: Sequence[Path],
+    *,
+    query_rows: Mapping[str, int],
+    doc_rows: Mapping[str, int],
+    is_wanted: Callable[[str], bool],
 ) -> ExampleRows:
-    """The examples of several files, one file after the other.
+    """The examples of several files, one file after the other; of queries whose id is wanted.
 
     Raises:
         ValueError: an id is not in queries or collection, or an example lacks positives or negatives,
@@ -44,6 +51,7 @@ def read_example_rows(
     """
     queries: list[int] = []
     rows: dict[str, list[np.ndarray]] = {"positive": [], "negative": []}
+    is_empty = True
     for file in files:
         for line, example in enumerate(read_examples(file), start=1):
             if example.query_id not in query_rows:
@@ -51,6 +59,9 @@ def read_example_rows(
                     f"{file}:{line}: expected an id of the train queries, got {example.query_id!r}. "
                     "Were examples and queries made from the same collection?"
                 )
+            is_empty = False
+            if not is_wanted(example.query_id):
+                continue
             if both := set(example.positive_doc_ids).intersection(example.negative_doc_ids):
                 raise ValueError(
                     f"{file}:{line}: expected negatives that are not judged positive for query "
@@ -73,13 +84,15 @@ def read_example_rows(
                         f"{file}:{line}: expected ids of the collection, got {error.args[0]!r}. "
                         "Were examples and collection made together?"
                     ) from error
-    if not queries:
+    if is_empty:
         raise ValueError(
             f"{files[0]}:1: expected training examples, got none. Are there judged train queries?"
         )
-    flat = {kind: np.concatenate(lists) for kind, lists in rows.items()}
+    empty = np.zeros(0, dtype=np.int32)
+    flat = {kind: np.concatenate([empty, *lists]) for kind, lists in rows.items()}
     starts = {
-        kind: np.concatenate([[0], np.cumsum([len(one) for one in lists])]) for kind, lists in rows.items()
+        kind: np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
+        for kind, lists in rows.items()
     }
     return ExampleRows(
         np.array(queries, dtype=np.int32),
@@ -97,13 +110,17 @@ class TrainingFiles:
     Attributes:
         examples: one file for each system that negatives come from; every line is an item.
         texts: the collection and the train queries.
+        held_out: the ids of the train queries that are not trained on, if any.
+        validation: how the model is compared with its start on these; None: it is not.
     """
 
     examples: Sequence[Path]
     texts: TextFiles
+    held_out: Path | None = None
+    validation: Validation | None = None
 
-    def read(self) -> tuple[TokenShards, TokenShards, ExampleRows]:
-        """Tokens of the passages and of the queries, and the examples as rows of both.
+    def read(self) -> tuple[TokenShards, TokenShards, ExampleRows, ExampleRows]:
+        """Tokens of the passages and of the queries; as rows of both, the examples and those held out.
 
         Raises:
             ValueError: an example cannot be used.
@@ -112,14 +129,17 @@ class TrainingFiles:
         # nothing holds the ids after this function
         query_rows = {query_id: row for row, query_id in enumerate(texts.query_ids)}
         doc_rows = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
-        examples = read_example_rows(self.examples, query_rows=query_rows, doc_rows=doc_rows)
-        return texts.passages, texts.queries, examples
+        held_out = read_subset(self.held_out) if self.held_out else frozenset()
+        read = partial(read_example_rows, self.examples, query_rows=query_rows, doc_rows=doc_rows)
+        examples = read(is_wanted=lambda query_id: query_id not in held_out)
+        return texts.passages, texts.queries, examples, read(is_wanted=held_out.__contains__)
 
 
-def count_examples(examples: ExampleRows, passages_per_query: int) -> dict[str, int]:
+def count_examples(examples: ExampleRows, held_out: ExampleRows, passages_per_query: int) -> dict[str, int]:
     """What the examples hold, for the manifest of a training."""
     return {
         "examples": len(examples),
+        "examples_held_out": len(held_out),
         "positives": len(examples.positives),
         "negatives": len(examples.negatives),
         "examples_with_fewer_negatives_than_a_batch_takes": int(

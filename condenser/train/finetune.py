@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from condenser.blocks import FineTuning
+from condenser.blocks import FineTuning, Validation
 from condenser.data.batches import length_chunks, pack_texts, row_windows
 from condenser.data.randomness import stream_key
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.files import write_json
 from condenser.loss.contrastive import in_batch_loss
 from condenser.loss.listwise import listwise_kl
 from condenser.loss.precision import at_least_float32
@@ -24,12 +27,22 @@ from condenser.model.rows import Rows
 from condenser.model.text_vector import Role
 from condenser.model.untied import UntiedEncoders
 from condenser.train.chunks import Chunk, ChunkedTexts
-from condenser.train.examples import TrainingFiles, count_examples, draw_passages
+from condenser.train.examples import ExampleRows, TrainingFiles, count_examples, draw_passages
 from condenser.train.gradient_cache import contrastive_backward
 from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
 from condenser.train.pretrain import mix_in
 from condenser.train.teacher import TaughtFiles
+from condenser.train.validation import (
+    NOT_COMPARED,
+    VALIDATION_FILE,
+    HeldOutQueries,
+    held_out_queries,
+    keep_better,
+    reciprocal_ranks,
+)
+
+log = logging.getLogger(__name__)
 
 _ROLES: dict[str, Role] = {"queries": "query", "passages": "passage"}  # of groups of texts
 
@@ -51,7 +64,7 @@ def train_retriever(
         keep_graphs: keep the graphs of the whole batch in memory; False computes each chunk twice
             instead. A training switches to that by itself when memory is full.
     """
-    passages, queries, examples = files.read()
+    passages, queries, examples, held_out = files.read()
     passages_per_query = run.settings.passages_per_query
 
     def draw(items: np.ndarray, epoch: int) -> np.ndarray:
@@ -69,8 +82,10 @@ def train_retriever(
         output,
         run,
         keep_graphs=keep_graphs,
+        held_out=held_out,
+        validation=files.validation,
     )
-    return {**count_examples(examples, passages_per_query), **totals}
+    return {**count_examples(examples, held_out, passages_per_query), **totals}
 
 
 def distil_retriever(
@@ -122,6 +137,8 @@ def _train(
     *,
     keep_graphs: bool,
     initial_share: float = 0.0,
+    held_out: ExampleRows | None = None,
+    validation: Validation | None = None,
 ) -> dict[str, int]:
     """Train a bi-encoder on queries with passages; gives the sums over the log.
 
@@ -132,6 +149,8 @@ def _train(
         loss: of some items and the scale of similarities, the loss of their vectors: `queries` [query, dim]
             and `passages` [passage, dim], float32.
         initial_share: of the weights of `initial` in the encoder that is written (`mix_in`).
+        held_out: examples to compare the model with its start on, as `validation` says; the result is in
+            `validation.json` of the folder. None of a training without judgements.
     """
     settings, seed, processes = run.settings, run.seed, run.processes
     tokenizer = Tokenizer(initial)
@@ -148,19 +167,26 @@ def _train(
         )
         for group, role in _ROLES.items()
     }
-    start = {name: weight.clone() for name, weight in model.named_parameters()} if initial_share else {}
+    compares = held_out is not None and len(held_out) > 0 and validation is not None
+    keeps_start = initial_share > 0 or compares
+    start = {name: weight.clone() for name, weight in model.named_parameters()} if keeps_start else {}
     model.to(processes.device).train()
     memory = StepMemory(model, keeps_graphs=keep_graphs)
 
     def chunks_of(
-        group: str, shards: TokenShards, rows: np.ndarray, *, step: int
+        group: str,
+        shards: TokenShards,
+        rows: np.ndarray,
+        *,
+        step: int,
+        numbers: Callable[[int], Iterable[int]] = processes.mine,
     ) -> tuple[list[Chunk[Rows]], int]:
         """This process's chunks of a group of texts, and the tokens of all of them."""
         prompt, max_tokens = prompts[group], getattr(settings.lengths, _ROLES[group])
         starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))
         cuts = length_chunks(lengths, rows_per_chunk=settings.rows_per_chunk)
         chunks = []
-        for number in processes.mine(len(cuts)):
+        for number in numbers(len(cuts)):
             places = cuts[number]
             ids, whole = pack_texts(shards, starts[places], lengths[places], tokenizer, prompt=prompt)
             rows_of_chunk = Rows.of(ids, whole, device=processes.device)
@@ -201,10 +227,44 @@ def _train(
         )
         return {"loss": losses["contrastive"]}
 
+    def vectors(group: str, shards: TokenShards, rows: np.ndarray) -> Tensor:
+        """The vectors of some texts, without dropout."""
+        found = torch.empty(len(rows), encoders[group].dim)
+        chunks, _ = chunks_of(group, shards, rows, step=0, numbers=range)
+        for chunk in chunks:
+            with torch.inference_mode():
+                found[chunk.rows] = encode(chunk).float().cpu()
+        return found
+
+    def measure(ranked: HeldOutQueries) -> np.ndarray:
+        model.eval()
+        of_queries = vectors("queries", queries_shards, ranked.queries)
+        of_passages = vectors("passages", passages_shards, ranked.passages)
+        model.train()
+        return reciprocal_ranks(of_queries, of_passages, ranked.positives)
+
+    comparison = None
+    if compares and processes.is_first:
+        assert held_out is not None and validation is not None
+        ranked = held_out_queries(held_out, num_negatives=validation.negatives)
+        comparison = partial(
+            keep_better,
+            measure(ranked),
+            lambda: measure(ranked),
+            lambda share: mix_in(model, start, share=share),
+            num_passages=len(ranked.passages),
+            keep=validation.keep,
+            initial_share=validation.initial_share,
+        )
+
     def save(folder: Path) -> None:
         if initial_share:
             mix_in(model, start, share=initial_share)
+        compared = comparison() if comparison else NOT_COMPARED
         model.save(folder, initial)
+        if held_out is not None:
+            log.info("fine-tuning: %s", compared)
+            write_json(folder / VALIDATION_FILE, asdict(compared))
 
     num_steps = run.num_steps(len(queries), title="fine-tuning")
     train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")

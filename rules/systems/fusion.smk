@@ -9,7 +9,7 @@ rule fusion_weights:
         ),
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
-        subset=subset_file,
+        subset=queries_to_mix_by,
     output:
         weights="results/{dataset}/systems/{system}/{variant}/weights.json",
         manifest="results/{dataset}/systems/{system}/{variant}/weights.json.manifest.json",

@@ -15,6 +15,7 @@ TARGETS = [
     "results/msmarco/adapt.tsv",
     "results/msmarco/table2.plan.H200.tsv",
     "results/msmarco/subsets/n10-seed1.txt",
+    "results/msmarco/held_out/n10-seed1.txt",
     "results/msmarco/attention_entropy.svg",
     "results/msmarco/report.html",
     "results/msmarco/audit.tsv",

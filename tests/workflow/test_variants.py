@@ -40,7 +40,8 @@ def test_a_variant_trains_and_ranks_and_shares_all_else(graph: Graph, load: Load
     default = set(load(configfile="configs/tiny.yaml").jobs(TARGET))
     new = set(graph.jobs(TABLE)) - default
     assert rules(new) == {
-        "subset", "examples", "train", "encode", "encode_queries", "search", "merge", "metrics", "table"
+        "subset", "held_out", "examples", "train", "encode", "encode_queries", "search", "merge", "metrics",
+        "table",
     }  # fmt: skip
     variants = {f"{size}seed{seed}" for size in ("n30-", "n90-", "") for seed in (42, 7)}
     trained = {job.split()[-1] for job in graph.jobs(TABLE) if job.startswith("train ")}
@@ -65,6 +66,7 @@ def test_a_variant_of_fewer_queries_reads_its_subset_wherever_it_reads_train_que
         "examples tiny cocondenser-round1 n30-seed7",
         "encode_queries tiny cocondenser-round1 n30-seed7 train",
         "merge tiny cocondenser-round1 n30-seed7 train",
+        "held_out tiny n30-seed7",
     }
     for job in readers:
         assert any(key.startswith("subset") for key in graph.spec(job)["lineage"]), job

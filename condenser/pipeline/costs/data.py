@@ -71,7 +71,8 @@ class Data:
     def num_examples(self, job: Job) -> float:
         """Examples with negatives that a job of rule `examples` makes, or that a training reads."""
         if job.rule != "examples":
-            return sum(self.num_examples(need) for need in job.needs if need.rule == "examples")
+            made = sum(self.num_examples(need) for need in job.needs if need.rule == "examples")
+            return made * (1 - self._share_held_out(job))
         if job.counts:
             return job.counts["examples"]
         system, share = job.wildcards["system"], 1.0  # negatives are drawn whether a positive is found or not
@@ -84,6 +85,17 @@ class Data:
             share = self.tables.assumption("positive_found_run")
         self.assumptions.append(f"{share:.0%} of the train queries give an example of {system}")
         return share * self.queries(job).count
+
+    def _share_held_out(self, job: Job) -> float:
+        """The share of the train queries that a training does not see."""
+        drawn = next((need for need in job.needs if need.rule == "held_out"), None)
+        if drawn is None:
+            return 0.0
+        if drawn.counts:
+            return drawn.counts["queries"] / drawn.counts["of"]
+        rule, count = drawn.config.recipe.held_out, self.queries(drawn).count
+        held_out = min(rule.share * count, rule.most)
+        return held_out / count if held_out >= rule.least else 0.0
 
     def run(self, job: Job) -> dict[str, float]:
         """Lines (`hits`) and bytes of the run that a job makes or reads."""

@@ -141,4 +141,4 @@ def table(job: Job, data: Data) -> Work:
     return {}
 
 
-subset = lengths = sentence_metrics = table
+held_out = subset = lengths = sentence_metrics = table

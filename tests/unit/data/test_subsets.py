@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from job_files import do
 
 from condenser.data.records import Query, TrainExample, write_examples, write_queries
-from condenser.data.subsets import read_subset, write_subset
+from condenser.data.subsets import read_subset, write_held_out, write_subset
 
 
 def queries_file(folder: Path, ids: list[str]) -> Path:
@@ -98,3 +98,32 @@ def test_the_program_writes_the_subset_of_its_variant_and_a_manifest(tmp_path: P
     assert read_subset(tmp_path / "out") == frozenset(drawn(tmp_path, ids, count=4, seed=3))
     manifest = json.loads((tmp_path / "m.json").read_text())
     assert manifest["counts"] == {"queries": 4, "of": 10} and list(manifest["outputs"]) == ["out"]
+
+
+@pytest.mark.parametrize(
+    ("num_queries", "expected"),
+    [(49, 0), (50, 5), (99, 9), (1000, 20)],  # a tenth, none below 5, at most 20
+)
+def test_a_share_of_the_train_queries_is_held_out_within_its_bounds(
+    tmp_path: Path, num_queries: int, expected: int
+) -> None:
+    ids = [f"q{number}" for number in range(num_queries)]
+    queries, output = queries_file(tmp_path, ids), tmp_path / "held_out.txt"
+    counts = write_held_out(queries, output, subset=None, share=0.1, least=5, most=20, seed=1)
+    held_out = output.read_text().splitlines()
+    assert counts == {"queries": expected, "of": num_queries} and len(held_out) == expected
+    assert held_out == [query_id for query_id in ids if query_id in set(held_out)]
+
+
+def test_of_a_subset_only_its_own_queries_are_held_out_and_another_seed_draws_others(tmp_path: Path) -> None:
+    ids = [f"q{number}" for number in range(200)]
+    queries, subset = queries_file(tmp_path, ids), tmp_path / "subset.txt"
+    write_subset(queries, subset, count=100, seed=1)
+    drawn_by_seed = []
+    for seed in (1, 2):
+        output = tmp_path / f"{seed}.txt"
+        counts = write_held_out(queries, output, subset=subset, share=0.3, least=1, most=99, seed=seed)
+        assert counts == {"queries": 30, "of": 100}
+        drawn_by_seed.append(read_subset(output))
+        assert drawn_by_seed[-1] < read_subset(subset)
+    assert drawn_by_seed[0] != drawn_by_seed[1]

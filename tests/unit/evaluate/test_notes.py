@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from condenser.blocks import AutoLengths
 from condenser.data.lengths import TextLengths, TokenCounts
 from condenser.evaluate.columns import Column
 from condenser.evaluate.comparisons import Measured, render_comparisons
-from condenser.evaluate.notes import notes_of_table, trivial_lines, update_lines, write_notes
+from condenser.evaluate.notes import kept_lines, notes_of_table, trivial_lines, update_lines, write_notes
 from condenser.evaluate.significance import Comparison
+from condenser.files import write_json
 from condenser.settings import partly
+from condenser.train.validation import NOT_COMPARED, StartComparison
 
 
 def columns_of(*measures: str, depth: int = 1000) -> list[Column]:
@@ -49,9 +52,10 @@ def notes(folder: Path, **changes: Any) -> list[str]:
         "dataset": "mine",
         "columns": columns_of("MRR@10", "R@1000"),
         "counts": {"mine": {"passages": 300, "rejected_rows": {"passages": 2, "judgements of dev": 3}}},
-        "noted": {"texts": texts, "trainings": [{"model": "condenser", "seed": None}]},
+        "noted": {"texts": texts, "trainings": [{"model": "condenser", "seed": None}], "compared": []},
         "lengths": {("mine", "backbone"): TEXTS},
         "losses": [losses(folder / "condenser.jsonl", steps=18, items_of_epoch=1152)],
+        "validations": [],
         "by_column": {},
         "unknown_words": 0.01,
     }
@@ -83,7 +87,7 @@ def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_
             "mine": {"passages": 5000, "left_out": {"body_short": 7}},
             "other": {"passages": 300, "rejected_rows": {"queries": 1}},
         },
-        "noted": {"texts": texts, "trainings": []},
+        "noted": {"texts": texts, "trainings": [], "compared": []},
         "lengths": {("other", "backbone"): TEXTS},
         **{"losses": [], "unknown_words": 0.5},
     }
@@ -93,6 +97,27 @@ def test_lines_name_the_systems_where_they_read_alike_and_the_data_set_where_it_
         "never read.",
         "other: C: None of the 300 passages is longer than 200 tokens.",
         "backbone: [CLS] is assumed.",
+    ]
+
+
+def test_a_note_names_each_training_that_is_not_better_than_its_start_and_what_was_kept(
+    tmp_path: Path,
+) -> None:
+    trainings = [{"system": "round1", "variant": f"seed{seed}"} for seed in range(4)]
+    outcomes = [
+        StartComparison("trained", 100, 487, 0.5, 0.75, won=40, lost=15),
+        StartComparison("mean", 1200, 487, 0.5, 0.4375, 0.625, won=20, lost=30),
+        StartComparison("start", 60, 300, 0.5, 0.5, 0.25, won=3, lost=3),
+        NOT_COMPARED,
+    ]
+    files = [tmp_path / f"{number}.json" for number in range(4)]
+    for file, outcome in zip(files, outcomes, strict=True):
+        write_json(file, asdict(outcome))
+    assert kept_lines(trainings, files) == [
+        "round1, seed1, is not better than its start on 1,200 held-out train queries "
+        "(MRR@10 0.438, start 0.500; 20 won, 30 lost): a mean with the start's weights is kept.",
+        "round1, seed2, is not better than its start on 60 held-out train queries "
+        "(MRR@10 0.500, start 0.500; 3 won, 3 lost): the start's weights are kept.",
     ]
 
 

@@ -527,6 +527,7 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
     assert {row["basis"] for row in rows} == {"assumed", "counted"}
     rules = {job.rule for job in [*tiny, *paper]} | {
         "subset",
+        "held_out",
         "rerank",
         "ensemble",
         "late",

@@ -27,7 +27,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 
 def _rows(files: list[Path]) -> ExampleRows:
     names = {f"q{number}": number for number in range(5)}
-    return read_example_rows(files, query_rows=names, doc_rows={f"d{number}": number for number in range(30)})
+    doc_rows = {f"d{number}": number for number in range(30)}
+    return read_example_rows(files, query_rows=names, doc_rows=doc_rows, is_wanted=lambda query_id: True)
 
 
 def _one_example(path: Path, query_id: str, positives: tuple[str, ...], negatives: tuple[str, ...]) -> Path:
@@ -206,7 +207,9 @@ def test_a_loss_that_is_no_number_names_queries_and_passages_and_keeps_the_check
     asked = [list(read_examples(files.examples))[item].query_id for item in items]
     query_rows = {query.query_id: row for row, query in enumerate(files.queries)}
     doc_rows = {passage.doc_id: row for row, passage in enumerate(files.passages)}
-    examples = read_example_rows([files.examples], query_rows=query_rows, doc_rows=doc_rows)
+    examples = read_example_rows(
+        [files.examples], query_rows=query_rows, doc_rows=doc_rows, is_wanted=lambda query_id: True
+    )
     drawn = [
         files.passages[row].doc_id
         for row in draw_passages(examples, items, passages_per_query=3, seed=42, epoch=epoch)

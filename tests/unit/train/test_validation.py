@@ -1,0 +1,149 @@
+"""A fine-tuned model beside its start, on train queries that no training saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, train
+from transformers import AutoModel, AutoTokenizer
+
+from condenser.blocks import Validation
+from condenser.data.records import read_examples
+from condenser.files import read_json
+from condenser.settings import partly
+from condenser.train.examples import ExampleRows
+from condenser.train.validation import VALIDATION_FILE, held_out_queries, keep_better, reciprocal_ranks
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("validation"), dropout=0.1)
+
+
+def test_the_best_positive_has_the_rank_that_sorting_by_hand_gives() -> None:
+    generator = torch.Generator().manual_seed(3)
+    queries, passages = (torch.randn(count, 8, generator=generator) for count in (40, 30))
+    positives = [np.array([number % 30, (7 * number + 1) % 30]) for number in range(40)]
+    expected = []
+    for query, places in zip(queries, positives, strict=True):
+        order = sorted(range(30), key=lambda place: -float(passages[place] @ query))
+        rank = next(rank for rank, place in enumerate(order, start=1) if place in places)
+        expected.append(1 / rank if rank <= 10 else 0.0)
+    assert 0.0 in expected and 1.0 in expected
+    assert reciprocal_ranks(queries, passages, positives).tolist() == expected
+
+
+def test_a_passage_with_the_score_of_the_positive_stands_above_it() -> None:
+    passages = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert reciprocal_ranks(torch.tensor([[1.0, 0.0]]), passages, [np.array([1])]).tolist() == [0.5]
+
+
+def test_each_held_out_query_ranks_the_first_negatives_of_all_its_examples() -> None:
+    examples = ExampleRows(  # query 5 stands in two files
+        queries=np.array([5, 7, 5]),
+        positives=np.array([40, 10, 11, 40]),
+        positive_starts=np.array([0, 1, 3, 4]),
+        negatives=np.array([20, 21, 22, 30, 23, 24, 25]),
+        negative_starts=np.array([0, 3, 4, 7]),
+    )
+    ranked = held_out_queries(examples, num_negatives=2)
+    assert ranked.queries.tolist() == [5, 7]
+    assert ranked.passages.tolist() == [10, 11, 20, 21, 23, 24, 30, 40]
+    assert [places.tolist() for places in ranked.positives] == [[7], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("trained", "mean", "keep", "kept", "shares"),
+    [
+        ([1.0, 0.5], [0.0, 0.0], "better", "trained", []),
+        ([0.5, 0.25], [1.0, 0.25], "better", "mean", [0.3]),
+        ([0.5, 0.25], [0.5, 0.5], "better", "start", [0.3, 1.0]),  # no better than the start
+        ([0.5, 0.5], [0.0, 0.0], "better", "start", [0.3, 1.0]),
+        ([0.0, 0.25], [1.0, 1.0], "trained", "trained", []),
+    ],
+)
+def test_what_is_not_better_than_the_start_is_replaced(
+    trained: list[float], mean: list[float], keep: Any, kept: str, shares: list[float]
+) -> None:
+    mixed: list[float] = []
+    compared = keep_better(
+        np.array([0.5, 0.5]),
+        lambda: np.array(mean if mixed else trained),
+        mixed.append,
+        num_passages=9,
+        keep=keep,
+        initial_share=0.3,
+    )
+    assert (compared.kept, mixed) == (kept, shares)
+    assert (compared.won, compared.lost) == (sum(x > 0.5 for x in trained), sum(x < 0.5 for x in trained))
+
+
+def _validated(files: Files, output: Path, ids: list[str], **changes: Any) -> dict[str, Any]:
+    (files.root / "held_out.txt").write_text("".join(f"{query_id}\n" for query_id in ids))
+    validation = partly(
+        Validation, {"negatives": 2, "keep": "better", "initial_share": 0.5, **changes.pop("v", {})}
+    )
+    return train(
+        "retriever", files, output, held_out=files.root / "held_out.txt", validation=validation, **changes
+    )
+
+
+def test_no_held_out_query_is_trained_on_and_the_start_has_the_ranks_that_transformers_gives(
+    files: Files, tmp_path: Path
+) -> None:
+    examples = list(read_examples(files.examples))
+    held_out = examples[::3]
+    counts = _validated(files, tmp_path / "model", [example.query_id for example in held_out])
+    assert counts["examples_held_out"] == len(held_out)
+    assert counts["examples"] == len(examples) - len(held_out)
+
+    model = AutoModel.from_pretrained(files.backbone).eval()
+    tokenizer = AutoTokenizer.from_pretrained(files.backbone)
+    texts = {passage.doc_id: passage for passage in files.passages}
+    queries = {query.query_id: query.text for query in files.queries}
+    rows = {passage.doc_id: row for row, passage in enumerate(files.passages)}
+    pool = sorted(
+        {one for example in held_out for one in (*example.positive_doc_ids, *example.negative_doc_ids[:2])},
+        key=rows.__getitem__,
+    )
+
+    def vector(text: str, length: int) -> torch.Tensor:
+        given = tokenizer(text, truncation=True, max_length=length, return_tensors="pt")
+        with torch.inference_mode():
+            return model(**given).last_hidden_state[0, 0]
+
+    of_pool = torch.stack(
+        [
+            vector(f"{texts[one].title} [SEP] {texts[one].text}" if texts[one].title else texts[one].text,
+                   PASSAGE_LENGTH)
+            for one in pool
+        ]
+    )  # fmt: skip
+    ranks = reciprocal_ranks(
+        torch.stack([vector(queries[example.query_id], QUERY_LENGTH) for example in held_out]),
+        of_pool,
+        [np.array([pool.index(one) for one in example.positive_doc_ids]) for example in held_out],
+    )
+    compared = read_json(tmp_path / "model" / VALIDATION_FILE)
+    assert (compared["queries"], compared["passages"]) == (len(held_out), len(pool))
+    assert compared["start"] == pytest.approx(ranks.mean(), abs=1e-9)
+
+
+def test_a_training_that_does_harm_leaves_the_weights_of_the_start(files: Files, tmp_path: Path) -> None:
+    ids = [example.query_id for example in read_examples(files.examples)][::2]
+    _validated(files, tmp_path / "model", ids, learning_rate=30.0)
+    compared = read_json(tmp_path / "model" / VALIDATION_FILE)
+    assert compared["kept"] == "start" and compared["trained"] < compared["start"]
+    start = load_file(files.backbone / "model.safetensors")
+    for name, weight in load_file(tmp_path / "model" / "model.safetensors").items():
+        assert torch.equal(weight, start[name]), name
+
+    _validated(files, tmp_path / "kept", ids, learning_rate=30.0, v={"keep": "trained"})
+    assert read_json(tmp_path / "kept" / VALIDATION_FILE)["kept"] == "trained"
+    kept = load_file(tmp_path / "kept" / "model.safetensors")
+    assert not all(torch.equal(weight, start[name]) for name, weight in kept.items())
