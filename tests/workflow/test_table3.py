@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,15 +20,16 @@ from condenser.model.crossencoder import CrossEncoder
 TABLE = "results/msmarco/table3.tsv"
 RERANKERS = ("rerank-backbone", "rerank-condenser")
 SYSTEMS = ("cocondenser-round2", *RERANKERS, "rerank-ensemble")
+ALONE = {"tables": {"table3": {"rows": list(SYSTEMS)}}}  # as in the paper
 
 
 def of_rerankers(**changes: Any) -> dict[str, Any]:
-    return {"systems": dict.fromkeys(RERANKERS, changes)}
+    return ALONE | {"systems": dict.fromkeys(RERANKERS, changes)}
 
 
 @pytest.fixture(scope="module")
 def graph(load: Load) -> Graph:
-    graph = load()
+    graph = load(ALONE)
     graph.jobs(TABLE)
     return graph
 
@@ -72,10 +74,22 @@ def test_other_candidates_or_another_depth_train_nothing_again(load: Load, graph
 
 def test_a_shallower_run_of_the_candidates_is_reranked_as_deep_as_it_is(load: Load) -> None:
     shallow = {"systems": {"cocondenser-round2": {"recipe": {"depth": {"eval": 12}}}}}
-    graph = load(shallow)
+    graph = load(ALONE | shallow)
     graph.jobs(TABLE)
     assert graph.spec("rerank msmarco rerank-backbone seed42 dev")["config"]["depth"] == 12
     assert graph.spec("ensemble msmarco rerank-ensemble seed42 dev")["config"]["depth"] == 12
+
+
+def test_by_default_a_row_mixes_retriever_and_reranker_by_weights_of_held_out_queries(load: Load) -> None:
+    graph = load()
+    graph.jobs(TABLE)
+    rows = tables.table_rows(graph.settings, "msmarco", "table3")
+    mixed = ["mixed-backbone", "mixed-condenser", "mixed-both"]
+    assert [row["system"] for row in rows] == ["cocondenser-round2", *mixed]
+    assert graph.parents("fusion_weights msmarco mixed-condenser seed42") == {
+        "held_out msmarco seed42", "collect msmarco", "merge msmarco cocondenser-round2 seed42 train",
+        "rerank msmarco rerank-condenser seed42 train",
+    }  # fmt: skip
 
 
 def test_train_queries_of_a_subset_are_reranked_alone(load: Load) -> None:
@@ -119,7 +133,13 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
     golden: Path, copy_of_golden: Callable[[], Path]
 ) -> None:
     folder = copy_of_golden()
-    said = finished(folder, target="results/tiny/table3.tsv", cores=1)
+    (folder / "overlay.yaml").write_text(json.dumps(ALONE))
+    made_by = {
+        "target": "results/tiny/table3.tsv",
+        "cores": 1,
+        "overlays": ["configs/tiny.yaml", "overlay.yaml"],
+    }
+    said = finished(folder, **made_by)
     assert {"rerank", "ensemble", "train", "examples"} <= started_rules(said)
     assert not {"pretrain", "tokens", "bm25_index"} & started_rules(said)
     after = digests(folder)
@@ -145,7 +165,7 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
     scores = [read_json(place / "metrics.dev.json")["measures"]["MRR@10"] for place in made.values()]
     assert [row["MRR@10"] for row in rows] == [f"{score:.4f}" for score in scores]
     assert {row["origin"] for row in rows} == {"measured"}
-    assert "Nothing to be done" in finished(folder, target="results/tiny/table3.tsv", cores=1)
+    assert "Nothing to be done" in finished(folder, **made_by)
 
     # a lost run is made again with the same bytes, from the same model
     lost = made["rerank-backbone"] / "run.dev.trec"
