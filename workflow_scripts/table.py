@@ -22,7 +22,8 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.evaluate import notes, tables
     from condenser.evaluate import published as figures
     from condenser.evaluate.columns import Column
-    from condenser.evaluate.comparisons import measure_columns, read_metrics
+    from condenser.evaluate.comparisons import measure_columns, read_metrics, values_of_rows
+    from condenser.evaluate.labels import label_lines
     from condenser.files import read_json
 
     files, settings, dataset = job.input, job.settings.table, job.wildcards["dataset"]
@@ -56,6 +57,10 @@ def main(job: Job) -> dict[str, Any]:
         by_column=by_column,
         unknown_words=job.settings.notes.unknown_words,
     )
+    first = columns[0]
+    if first.place in metrics:
+        values = values_of_rows(rows, first, metrics)
+        lines += label_lines(rows, values, measure=first.name, significance=significance)
     notes.write_notes(job.output.notes, lines)
     print(tables.render_table(table, confidence=significance["confidence"], notes=lines))
     if files.models:

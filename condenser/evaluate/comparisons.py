@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float64
 
 from condenser.evaluate.columns import Column, Place, places
 from condenser.evaluate.measures import parse
@@ -89,17 +90,7 @@ def measure_columns(
         if column.place not in metrics:
             by_column[column.name] = nothing
             continue
-        at_place = metrics[column.place]
-        values = [
-            np.array(
-                [
-                    at_place[row["system"], variant]["per_query"][column.measure]
-                    for variant in row["variants"]
-                ],
-                dtype=np.float64,
-            )
-            for row in rows
-        ]
+        values = values_of_rows(rows, column, metrics)
         num_queries = values[0].shape[1]
         if num_queries == 0:
             by_column[column.name] = nothing
@@ -113,6 +104,20 @@ def measure_columns(
             num_queries,
         )
     return by_column
+
+
+def values_of_rows(
+    rows: Sequence[Mapping[str, Any]], column: Column, metrics: Metrics
+) -> list[Float64[np.ndarray, "_ query"]]:
+    """The values of each row in a column, by variant and query."""
+    at_place = metrics[column.place]
+    return [
+        np.array(
+            [at_place[row["system"], variant]["per_query"][column.measure] for variant in row["variants"]],
+            dtype=np.float64,
+        )
+        for row in rows
+    ]
 
 
 def make_comparisons(rows: Sequence[Mapping[str, Any]], by_column: Mapping[str, Measured]) -> pd.DataFrame:

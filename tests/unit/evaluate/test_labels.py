@@ -1,0 +1,68 @@
+"""What more labels bring, read off a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from condenser.evaluate.labels import label_lines
+
+SIGNIFICANCE = {"confidence": 0.95, "power": 0.8, "resamples": 1000, "permutations": 1000, "seed": 1}
+
+
+def row(system: str, size: int | str, variants: list[str]) -> dict[str, Any]:
+    return {"system": system, "method": system.upper(), "train_queries": size, "variants": variants}
+
+
+def table(gains: dict[int | str, float], free: float) -> tuple[list[dict[str, Any]], list[np.ndarray]]:
+    """A row without labels, a worse one, and one of each size: the mean of a size is .4 and its gain."""
+    noise = np.random.default_rng(7).normal(0, 0.01, (8, 400))
+    sized = [row("ours", size, ["seed1"] if size == "all" else [f"n{size}-seed1"]) for size in gains]
+    rows = [row("bm25", "all", ["untrained"]), row("hybrid", "all", ["untrained"]), *sized]
+    means = [0.2, free, *(0.4 + gain for gain in gains.values())]
+    return rows, [mean + noise[number][None] for number, mean in enumerate(means)]
+
+
+@pytest.mark.parametrize(
+    ("gains", "free", "enough", "worth"),
+    [
+        (
+            {"all": 0.2, 20: 0.0, 100: 0.2},  # in any order
+            0.5,
+            "more than 100 train queries add nothing that these queries show",
+            "from 100 train queries on",
+        ),
+        (
+            {20: 0.0, 1000: 0.0},
+            0.9,
+            "more than 20 train queries add nothing that these queries show",
+            "not shown to be",
+        ),
+        (
+            {20: 0.1, 1000: 0.3},
+            0.41,
+            "1,000 train queries, the most tried, are better than fewer",
+            "from 20 train queries on",
+        ),
+        (
+            {20: 0.3, 100: 0.1, "all": 0.2},  # fewer are best
+            0.41,
+            "more than 20 train queries add nothing that these queries show",
+            "from 20 train queries on",
+        ),
+    ],
+)
+def test_the_line_says_how_many_labels_are_enough_and_from_how_many_they_are_worth_it(
+    gains: dict[int | str, float], free: float, enough: str, worth: str
+) -> None:
+    rows, values = table(gains, free)
+    assert label_lines(rows, values, measure="MRR@10", significance=SIGNIFICANCE) == [
+        f"OURS: {enough}; {worth} better than HYBRID, the best without labels (MRR@10)."
+    ]
+
+
+def test_a_table_of_one_size_has_no_such_line() -> None:
+    rows, values = table({100: 0.1}, 0.5)
+    assert label_lines(rows, values, measure="MRR@10", significance=SIGNIFICANCE) == []
