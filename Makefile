@@ -78,7 +78,7 @@ test-all: $(READY)
 lint: $(READY)
 	ruff check .
 	ruff format --check .
-	snakefmt --check Snakefile rules
+	snakefmt --check Snakefile rules docs/examples
 	snakemake --lint
 	mypy
 

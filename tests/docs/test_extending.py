@@ -1,9 +1,10 @@
-"""The recipes of docs/extending.md, followed to the letter and run on the tiny collection."""
+"""The recipes and examples of docs/extending.md, followed to the letter and run on the tiny collection."""
 
 from __future__ import annotations
 
 import csv
 import re
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -71,15 +72,18 @@ def test_every_recipe_of_the_page_works(root: Path, golden: Path, tmp_path: Path
     folder = copied(golden, tmp_path / "moved")
     before = digests(folder)
     page = list(blocks(root / "docs" / "extending.md"))
-    assert {block.language for block in page} == {"python", "yaml", "tsv", "diff"}
+    assert {block.language for block in page} == {"yaml", "diff"}
+    examples = root / "docs" / "examples"
+    linked = re.findall(r"\]\(examples/(\S+)\)", (root / "docs" / "extending.md").read_text())
+    files = [file for file in examples.rglob("*") if file.suffix in (".py", ".smk", ".tsv")]
+    assert sorted(linked) == sorted(str(file.relative_to(examples)) for file in files)
+    for name in linked:
+        assert not (folder / name).exists(), f"{name}: a recipe adds files, this one is there already"
+        shutil.copyfile(examples / name, folder / name)
 
     overlay = yaml.safe_load((folder / "configs" / "tiny.yaml").read_text())
     for block in page:
-        if block.language in ("python", "tsv"):
-            file = folder / block.path
-            assert not file.exists(), f"{block.path}: a recipe adds files, this one is there already"
-            file.write_text(block.text)
-        elif block.language == "yaml":
+        if block.language == "yaml":
             overlay = merged(overlay, yaml.safe_load(block.text))
     (folder / OVERLAY).write_text(yaml.safe_dump(overlay, sort_keys=False))
     export_as_spreadsheets(folder / "results" / "tiny" / "data", tmp_path / "my" / "spreadsheet")

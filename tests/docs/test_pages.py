@@ -27,9 +27,11 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -> None:
     text = page.read_text()
-    added = set(re.findall(r"^# (\S+)$", text, flags=re.M)) if page.name == "extending.md" else set()
-    named = set(re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w/.-]*[\w/]", text)) - added
-    missing = {path for path in named if "NAME" not in path and not (root / path).exists()}
+    named = set(re.findall(rf"(?<![\w/.-])(?:{FOLDERS})/[\w/.-]*[\w/]", text))
+    roots = [root, root / "docs/examples"] if page.name == "extending.md" else [root]
+    missing = {
+        path for path in named if "NAME" not in path and not any((top / path).exists() for top in roots)
+    }
     for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
         target = page.parent / link if link else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
@@ -47,7 +49,11 @@ def test_overlays_of_a_page_are_valid(root: Path, tmp_path: Path, page: Path) ->
     below: dict[str, Any] = {}
     for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
         below = merged(below, yaml.safe_load(file.read_text()))
-    for block in re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S):
+    blocks = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
+    blocks += [
+        Path(root, name).read_text() for name in re.findall(r"configs/findings/\w+\.yaml", page.read_text())
+    ]
+    for block in blocks:
         local = re.sub(r"\.\./my/(collection|pairs|triplets)|/data/mirror", str(tmp_path), block)
         overlay = yaml.safe_load(local)
         validated(merged(below, overlay))
