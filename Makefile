@@ -1,7 +1,7 @@
 # One command each; .venv is set up by itself, once.
 #
 #   make setup                          .venv alone
-#   make results/msmarco/table2.tsv     the whole road on the embedded default
+#   make results/msmarco/table2.tsv     the table on the embedded default
 #   make results/mine/table2.tsv CONFIG=mine.yaml    with an overlay; CONFIG="a.yaml b.yaml": the later wins
 #                                       (CONFIG= also of report, verify, search, serve; SNAKEMAKE_ARGS="-n --rerun-incomplete")
 #   make test                           the tests of every change, in a few minutes

@@ -96,7 +96,7 @@ class Manifest:
         own = work_folder / self.fingerprint[:16]
         for other in work_folder.glob("*"):
             if other != own:
-                log.info("%s: not resumed, its inputs were others", other)
+                log.info("%s: not resumed: its inputs have changed", other)
         return own
 
     @cached_property

@@ -39,13 +39,13 @@ WHAT_TO_DO = {
     "short_query": "drop the query, or correct how its source is read",
     "leaked_query": "drop the train query",
     "near_leaked_query": "read both: drop the train query if it asks the same",
-    "equal_negative": "take it off the negatives: it is a positive's text",
+    "equal_negative": "remove it from the negatives: it has the text of a positive",
     "near_negative": "read it: judge it relevant, or leave it if the difference matters",
     "negative_above_positive": "read it: judge it relevant, or set negatives.margin",
 }
 """What a person can do about each kind of finding, in the order of the file."""
 
-_JUDGED = "read both: one is judged relevant, the other is not judged so"
+_JUDGED = "read both: only one of them is judged relevant"
 _CUT_ENDS = ("...", "\u2026", "\ufffd")  # ellipses; the sign of a broken character
 _SHOWN = 200  # characters of a text
 

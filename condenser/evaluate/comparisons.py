@@ -157,8 +157,8 @@ def holm_note(comparisons: Iterable[tuple[str, float, float]]) -> list[str]:
     """Why an interval can leave out 0 beside "no difference shown", where one does; verdict, low and high."""
     if any(verdict == "no difference shown" and (low > 0 or high < 0) for verdict, low, high in comparisons):
         return [
-            'Where an interval of a difference leaves out 0 beside "no difference shown", it is that of this '
-            "comparison alone; the verdict allows for all comparisons of the table (Holm)."
+            'An interval of a difference may leave out 0 beside "no difference shown": it is of one '
+            "comparison alone, and the verdict is corrected for all comparisons of the table (Holm)."
         ]
     return []
 

@@ -85,8 +85,7 @@ def trivial_lines(columns: Sequence[Column], num_ranked: Mapping[str, int]) -> l
         rows = num_ranked[column.dataset]
         if parse(column.measure).is_trivial(num_passages=rows, run_depth=column.depth or 0):
             lines.append(
-                f"{column.name} tells no ranking from another: its depth takes in all {rows:,} texts "
-                "that are ranked."
+                f"{column.name} is the same for every ranking: its depth covers all {rows:,} ranked texts."
             )
     return lines
 

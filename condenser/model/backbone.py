@@ -100,7 +100,10 @@ def backbone_from(
     counts = _counts(model, vector, has_pooler=has_pooler, has_head=bool(head_tensors))
     if texts.max_tokens is not None:
         counts["max_seq_length"] = texts.max_tokens
-        log.info("the folder cuts texts to %d tokens; here the recipe's lengths cut them", texts.max_tokens)
+        log.info(
+            "the folder's limit of %d tokens is not used: texts are cut to the recipe's lengths",
+            texts.max_tokens,
+        )
     return {**counts, "source_sha256": " ".join(map(sha256_file, weights))}
 
 

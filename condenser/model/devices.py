@@ -268,8 +268,8 @@ def _lock(file: Path) -> int | None:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.ELOOP, errno.EINVAL, errno.ENXIO):
             raise
         log.warning(
-            "%s: another user's, and cannot be read as a file, so its GPU counts as claimed. Remove it if no "
-            "job runs",
+            "%s: belongs to another user or is no file, so its GPU counts as claimed. "
+            "Remove it if no job runs",
             file,
         )
         return None

@@ -206,7 +206,7 @@ def _prompts(
     """The prompts of queries and passages, and what must be said of them."""
     path, prompts = folder / SIMILARITY_FILE, settings.get("prompts") or {}
     if not isinstance(prompts, Mapping) or not all(isinstance(text, str | None) for text in prompts.values()):
-        raise ValueError(f"{path}: expected texts by name as prompts, got {prompts!r:.80}. Mend the file.")
+        raise ValueError(f"{path}: expected texts by name as prompts, got {prompts!r:.80}. Correct the file.")
     used = next((name for name in _PASSAGE_NAMES if prompts.get(name)), "document")
     assumed = []
     if passage is None and used != "document":

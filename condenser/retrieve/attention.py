@@ -53,7 +53,7 @@ def write_attention_entropies(
     shards, tokenizer = TokenShards(token_prefixes), Tokenizer(encoder_folder)
     retriever = Retriever.load(encoder_folder, dropout=None).to(device).eval()
     if shards.num_rows < num_passages:
-        log.info("%d passages asked for, the collection has %d: all are taken", num_passages, shards.num_rows)
+        log.info("asked for %d passages, the collection has %d: all are used", num_passages, shards.num_rows)
     rows = np.sort(permutation(seed, "attention passages", 0, shards.num_rows)[:num_passages])
     prompt = tokenizer.encode_prompt(retriever.vector.prompt("passage"), max_tokens=max_tokens)
     starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))

@@ -155,7 +155,7 @@ def test_a_training_whose_backbone_was_made_again_with_other_bytes_begins_anew(
     for folder in ("remade", "anew"):
         status, told = start(_job(files, tmp_path / folder)).ended(timeout_s=120)
         assert status == 0, told
-        assert ("not resumed, its inputs were others" in told) == (
+        assert ("not resumed: its inputs have changed" in told) == (
             folder == "remade"
         ) and "resuming" not in told
     assert contents(tmp_path / "remade" / "out") == contents(tmp_path / "anew" / "out")

@@ -143,7 +143,7 @@ def test_work_is_kept_apart_by_the_spec_and_by_the_bytes_of_the_inputs(
         assert own_folder(b"one") == own and not caplog.text
         others = {own_folder(b"two"), own_folder(b"one", seed=1)}
     assert len({own, *others}) == 3 and {folder.parent for folder in others} == {work}
-    assert f"{own}: not resumed, its inputs were others" in caplog.text and own.exists()
+    assert f"{own}: not resumed: its inputs have changed" in caplog.text and own.exists()
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ def check_local_files(datasets: Mapping[str, Any]) -> None:
             if not file.is_file():
                 raise ValueError(
                     f"datasets.{name}.path: expected the file {file}, found none. "
-                    "Add it, or correct the path or the splits (null for one that there is not)."
+                    "Add it, or correct the path or the splits (null for a split that does not exist)."
                 )
         for queries, file in unjudged(settings).items():
             if not file.is_file():

@@ -370,7 +370,7 @@ def test_of_two_copies_only_one_of_which_is_judged_both_are_to_be_read(tmp_path:
     texts = ["One text that stands here twice.", "One text that stands here twice!", *FILLERS]
     given = {"train": [("q", "what")], "relevant": {"q": "0"}}
     (finding,), _ = found_in(tmp_path, texts, **given)
-    assert "one is judged relevant" in finding.what_to_do
+    assert "only one of them is judged relevant" in finding.what_to_do
     given["relevant"] = {"q": "0", "r": "1"}
     (finding,), _ = found_in(tmp_path, texts, **given)
     assert finding.what_to_do == ""  # what the kind says

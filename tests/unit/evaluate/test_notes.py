@@ -69,7 +69,7 @@ def test_a_table_says_what_was_left_out_cut_unknown_trivial_and_made(tmp_path: P
         "backbone: [CLS] is assumed.",
         "37.0 % of the words of the passages are unknown to the vocabulary of backbone, which reads [UNK] in "
         "place of each.",
-        "R@1000 tells no ranking from another: its depth takes in all 300 texts that are ranked.",
+        "R@1000 is the same for every ranking: its depth covers all 300 ranked texts.",
         "condenser: 18 updates, 0.25 epochs.",
     ]
 
@@ -123,7 +123,7 @@ def test_a_note_names_each_training_that_is_not_better_than_its_start_and_what_w
 
 def test_a_depth_beyond_the_documents_tells_nothing_however_many_passages_they_have(tmp_path: Path) -> None:
     counts = {"mine": {"passages": 5000, "documents": 40}}
-    line = "R@1000 tells no ranking from another: its depth takes in all 40 texts that are ranked."
+    line = "R@1000 is the same for every ranking: its depth covers all 40 ranked texts."
     assert line in notes(tmp_path, counts=counts)
 
 
@@ -171,7 +171,7 @@ def test_an_interval_that_leaves_out_0_without_a_difference_is_explained(
         columns=["row", "compared_with", "measure", "difference", "difference_low", "difference_high",
                  "holm_p_value", "verdict"],
     )  # fmt: skip
-    assert ("allows for all comparisons" in render_comparisons(frame)) == is_said
+    assert ("corrected for all comparisons" in render_comparisons(frame)) == is_said
 
 
 def test_notes_are_a_line_each_and_read_again(tmp_path: Path) -> None:

@@ -396,7 +396,7 @@ def test_what_is_no_file_under_a_locks_name_counts_as_claimed_and_is_not_waited_
             planted.bind(str(place))
     (claimed,) = claim_gpus([Gpu("GPU-a", 0), Gpu("GPU-b", 5)], count=1, lock_folder=tmp_path)
     os.close(claimed[1])
-    assert claimed[0].name == "GPU-b" and f"{place}: another user's" in caplog.text
+    assert claimed[0].name == "GPU-b" and f"{place}: belongs to another user" in caplog.text
     assert not (tmp_path / "other").exists()
 
 
@@ -413,7 +413,7 @@ def test_locks_of_another_user_count_and_do_not_fail(
     os.seteuid(65534)
     try:
         assert free(shared_folder) == ["GPU-c"]
-        assert "condenser-GPU-b.lock: another user's, and cannot be read" in caplog.text
+        assert "condenser-GPU-b.lock: belongs to another user" in caplog.text
         os.close(claim)
         assert free(shared_folder) == ["GPU-a", "GPU-c"]
     finally:

@@ -90,7 +90,7 @@ def test_fewer_passages_than_asked_for_are_taken_whole_and_counted(
     caplog.set_level("INFO")
     found = entropies(model, prefixes, tmp_path, num_passages=1000)
     assert found["counts"]["passages"] == len(found["per_passage"]) == len(IDS)
-    assert "1000 passages asked for, the collection has 12" in caplog.text
+    assert "asked for 1000 passages, the collection has 12" in caplog.text
 
 
 def test_the_size_of_batches_changes_no_more_than_rounding(
