@@ -16,7 +16,7 @@
 #   make browser                        the tests of both pages in a real browser (Chromium)
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
-#   make bench                          how fast each stage is, against what people would run instead; LONG=1 on a GPU
+#   make bench                          how fast each job is, against what people would run instead; LONG=1 on a GPU
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
 
 SHELL := /bin/bash
