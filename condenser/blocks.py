@@ -228,7 +228,7 @@ class Report(Block):
 
 
 class Notes(Block):
-    """Where a note under a table begins."""
+    """Thresholds of the notes under a table."""
 
     unknown_words: Share
 

@@ -34,16 +34,16 @@ Names = Mapping[str, str]
 
 
 class EncoderConfig(BaseModel):
-    """What every architecture has, named as BERT names it.
+    """The settings of every architecture, with BERT's names.
 
     Class attributes (names of weights are beginnings or middles, of theirs in place of ours):
-        model_type: that of config.json.
+        model_type: as in config.json.
         encoder_class, scorer_class: the classes of transformers that load an encoder and a cross-encoder.
-        prefix: of the encoder's weights inside a model with a head.
+        prefix: what the names of the encoder's weights begin with in a model with a head.
         weights: names of the encoder's weights.
         head: names of the masked language model's head.
         decoder: the projection of that head, which is tied to the word embeddings.
-        scorer: names of what a cross-encoder has above the encoder.
+        scorer: names of the cross-encoder's layers above the encoder.
         has_pooler: whether `encoder_class` has one.
     """
 
@@ -96,12 +96,12 @@ class EncoderConfig(BaseModel):
 
     @property
     def word_size(self) -> int:
-        """How wide the word embeddings are."""
+        """The width of the word embeddings."""
         return self.hidden_size
 
     @property
     def num_buckets(self) -> int:
-        """Relative positions that attention tells apart; 0: none."""
+        """The number of buckets of relative positions in attention; 0: none."""
         return 0
 
     @property
@@ -126,12 +126,12 @@ class EncoderConfig(BaseModel):
 
     @property
     def attention_output_dropout(self) -> float:
-        """The probability of dropout behind attention."""
+        """The dropout probability after attention."""
         return self.hidden_dropout_prob
 
     @property
     def scorer_dropouts(self) -> tuple[float, float]:
-        """Of a cross-encoder's [CLS], and of what the first layer for scores makes of it."""
+        """Dropout probabilities of a cross-encoder: of [CLS], and after the first layer for scores."""
         return self.hidden_dropout_prob, self.hidden_dropout_prob
 
     @property
@@ -140,7 +140,7 @@ class EncoderConfig(BaseModel):
         return False
 
     def with_dropout(self, probability: float) -> EncoderConfig:
-        """The same with another probability for every dropout."""
+        """A copy in which every dropout has this probability."""
         names = [name for name in type(self).model_fields if "dropout" in name]
         return self.model_copy(update=dict.fromkeys(names, probability))
 
@@ -177,12 +177,12 @@ class BertConfig(EncoderConfig):
 
     @property
     def scorer_dropouts(self) -> tuple[float, float]:
-        """BERT's pooler reads [CLS] as it is."""
+        """No dropout before BERT's pooler."""
         return 0.0, self.hidden_dropout_prob
 
 
 class RobertaConfig(EncoderConfig):
-    """Liu et al. 2019: the positions of a text begin behind that of padding."""
+    """Liu et al. 2019: the positions of a text begin after the position of padding."""
 
     model_type, prefix = "roberta", "roberta."
     encoder_class, scorer_class = "RobertaModel", "RobertaForSequenceClassification"
@@ -198,7 +198,7 @@ class RobertaConfig(EncoderConfig):
 
     @property
     def first_position(self) -> int:
-        """Behind that of padding."""
+        """The position after that of padding."""
         return self.pad_token_id + 1
 
     @property
@@ -235,7 +235,7 @@ class ElectraConfig(EncoderConfig):
 
     @property
     def word_size(self) -> int:
-        """That of all embeddings, which a layer widens."""
+        """The width of all embeddings; a layer projects them to `hidden_size`."""
         return self.embedding_size
 
     @property
@@ -250,7 +250,7 @@ class ElectraConfig(EncoderConfig):
 
     @property
     def has_segments(self) -> bool:
-        """As BERT's."""
+        """As in BERT."""
         return self.type_vocab_size > 1
 
 
@@ -292,7 +292,7 @@ class DistilBertConfig(EncoderConfig):
 
     @property
     def attention_output_dropout(self) -> float:
-        """None behind attention."""
+        """DistilBERT has no dropout after attention."""
         return 0.0
 
     @property
@@ -302,7 +302,7 @@ class DistilBertConfig(EncoderConfig):
 
     @property
     def scorer_dropouts(self) -> tuple[float, float]:
-        """A probability of its own."""
+        """The architecture has its own setting."""
         return 0.0, self.seq_classif_dropout
 
 
@@ -328,12 +328,12 @@ class MPNetConfig(EncoderConfig):
 
     @property
     def first_position(self) -> int:
-        """Behind that of padding, as RoBERTa's."""
+        """The position after that of padding, as in RoBERTa."""
         return self.pad_token_id + 1
 
     @property
     def num_buckets(self) -> int:
-        """Of relative positions."""
+        """MPNet's number of buckets."""
         return self.relative_attention_num_buckets
 
     @property
@@ -343,7 +343,7 @@ class MPNetConfig(EncoderConfig):
 
 
 class Rotation(BaseModel):
-    """How queries and keys are rotated by their positions in one kind of attention."""
+    """The rotary positions of one kind of attention."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
     rope_type: Literal["default"] = "default"
@@ -351,7 +351,7 @@ class Rotation(BaseModel):
 
 
 class Rotations(BaseModel):
-    """Those of both kinds."""
+    """The rotary positions of both kinds of attention."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
     full_attention: Rotation
@@ -428,31 +428,31 @@ class ModernBertConfig(EncoderConfig):
 
     @property
     def head_act(self) -> Activation:
-        """It has a setting of its own."""
+        """The architecture has its own setting."""
         return self.classifier_activation
 
     @property
     def head_bias(self) -> bool:
-        """It has a setting of its own."""
+        """The architecture has its own setting."""
         return self.classifier_bias
 
     @property
     def layer_norm_bias(self) -> bool:
-        """It has a setting of its own."""
+        """The architecture has its own setting."""
         return self.norm_bias
 
     @property
     def scorer_act(self) -> str:
-        """The same layer."""
+        """As in the head: the scorer has the same kind of layer."""
         return self.classifier_activation
 
     @property
     def scorer_dropouts(self) -> tuple[float, float]:
-        """A probability of its own."""
+        """The architecture has its own setting."""
         return 0.0, self.classifier_dropout
 
     def our_name(self, name: str) -> str:
-        """The norm behind the last layer is part of it here."""
+        """In our modules the norm after the last layer is a part of that layer."""
         last = f"layers.{self.num_hidden_layers - 1}.final_norm."
         return super().our_name(name.replace("final_norm.", last) if name.startswith("final_norm.") else name)
 

@@ -25,7 +25,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _beside(path: Path, *, kind: str = "partial") -> Path:
-    """A name that nobody can foretell: in a folder that others may write, a link could wait under it."""
+    """A random name: in a folder that others may write, somebody could place a link under a known name."""
     return path.with_name(f".{path.name}.{kind}-{secrets.token_hex(8)}")
 
 

@@ -264,7 +264,7 @@ class Figure(Block):
 
 
 class FigureOfTable(Figure):
-    """Of a `table`; of another one for the data sets that `by_dataset` names."""
+    """A figure of a `table`; `by_dataset` names another table for single data sets."""
 
     table: Name
     by_dataset: dict[DatasetName, Name] = Field(default_factory=dict)

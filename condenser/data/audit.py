@@ -142,7 +142,7 @@ def audit(
                 for finding in above
             ]
     earlier: dict[str, str] = {}
-    for finding in [] if is_split else repeated:  # documents with one passage in common are not the same
+    for finding in [] if is_split else repeated:  # two documents may share a passage
         earlier[finding.doc_id] = earlier.get(finding.other_id, finding.other_id)
     judged = {
         query_id: {earlier.get(doc_id, doc_id) for doc_id in doc_ids}
@@ -174,7 +174,7 @@ def write_findings(path: Path, findings: Iterable[Finding]) -> None:
     """Write findings as a table with a header, tab-separated; texts have no tabs and no line ends.
 
     A text or an id that begins as a formula of a spreadsheet does (= + - @), or with an apostrophe, gets an
-    apostrophe before it: a program takes one away.
+    apostrophe before it; a program that reads the file removes it.
     """
     with atomic_write(path) as file:
         file.write("\t".join(Finding._fields).encode() + b"\n")
@@ -220,7 +220,7 @@ def _single_passages(
             longest[unit][length] += 1
     for unit, lengths in {} if is_split else longest.items():  # windows have one length
         most = max(lengths, default=0)
-        # where nothing cuts texts, few have the very length of the longest
+        # if no text is cut, few are exactly as long as the longest
         if lengths[most] >= max(20, len(passages) / 100):
             description = f"{lengths[most]} of {len(passages)} passages have {most} {unit}, and none has more"
             yield Finding("cut_collection", score=lengths[most], text=description)
@@ -311,8 +311,8 @@ def _relevant_negatives(
 ) -> Iterator[Finding]:
     """Negatives that have the text of a positive, or nearly.
 
-    A near one must also have of the query's words what the positive has, to the share `query_share` of their
-    weight: texts from one template on two subjects differ in the words that matter.
+    A near negative must also have the share `query_share` of the weight of the query's words that the
+    positive has: texts from one template on two subjects differ in the words that matter.
     """
     rarity = Rarity(frozenset(words_of(text)) for text in texts.values())
     for example in track(examples, f"negatives of {system}", total=len(examples), unit="queries"):

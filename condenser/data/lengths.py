@@ -55,7 +55,7 @@ class TokenCounts:
 
     @property
     def unknown_share(self) -> float:
-        """Of the words, those that the vocabulary does not know."""
+        """The share of the words that are not in the vocabulary."""
         return self.num_unknown / self.num_words if self.num_words else 0.0
 
     def rows_above(self, max_tokens: int) -> int:
@@ -99,7 +99,7 @@ class TokenCounts:
         return num_positions  # there are no texts: cut none
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values, lengths ascending."""
+        """The counts as JSON values, lengths ascending."""
         rows = {str(length): self.rows[length] for length in sorted(self.rows)}
         return {"words": self.num_words, "unknown_words": self.num_unknown, "rows": rows}
 

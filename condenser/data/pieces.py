@@ -41,7 +41,7 @@ class WordMark:
 
 
 def word_mark(backend: Any) -> WordMark | None:
-    """That of a tokenizer; None of a kind that is not known here."""
+    """The word mark of a tokenizer; None if the kind of tokenizer is unknown."""
     prefix = getattr(backend.model, "continuing_subword_prefix", None)
     if type(backend.model).__name__ == "WordPiece":
         return WordMark(prefix, is_of_first=False, is_bytes=False) if prefix else None

@@ -26,7 +26,7 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True)
 class TextFiles:
-    """Where these are.
+    """The paths of a data set's token shards and ids.
 
     Attributes:
         collection_tokens: prefixes of all token shards of the collection, in order.

@@ -172,7 +172,7 @@ class Tokenizer:
         text at special tokens before it does anything else. If the ids then contain more or fewer [SEP] than
         there are parts, because a part contains "[SEP]" itself, each part goes through the tokenizer alone.
         """
-        if not self._can_join:  # some tokenizers treat a text behind "[SEP]" otherwise
+        if not self._can_join:  # some tokenizers treat a text after "[SEP]" differently
             return self._parts_alone(rows)
         ids, _ = self.encode_flat([self.separator.join([*parts, ""]) for parts in rows])
         ends = np.flatnonzero(ids == self.sep_id)
@@ -187,7 +187,7 @@ class Tokenizer:
 
 
 def _special_names(settings: Mapping[str, Any]) -> dict[str, str]:
-    """What a tokenizer_config.json calls the special tokens, by kind; BERT's names where it says nothing."""
+    """The names of the special tokens in a tokenizer_config.json, by kind; BERT's names by default."""
     names = {}
     for kind in ("cls", "sep", "pad", "mask", "unk"):
         name = settings.get(f"{kind}_token") or f"[{kind.upper()}]"
@@ -276,7 +276,7 @@ def _encode_rows(
 
 
 def _spaces_in_front(sentences: Sequence[str]) -> list[str]:
-    """The same text cut before the spaces between sentences, and nowhere else.
+    """The text of the sentences, cut only before the spaces between them.
 
     So the pieces of the parts are those of the text where a piece tells whether a space is before it.
 

@@ -37,7 +37,7 @@ class Column:
 
     @property
     def place(self) -> Place:
-        """Where it is measured."""
+        """The data set and split on which it is measured."""
         return self.dataset, self.split
 
 

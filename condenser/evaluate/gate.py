@@ -164,7 +164,7 @@ def evidence(
 
 
 def _said(decision: Decision, number: int, least_gain: float) -> str:
-    """What became of a candidate."""
+    """The decision on a candidate, in words."""
     if number == decision.chosen:
         return "adopt"
     is_fit = _may_be_taken(decision.comparisons, number, least_gain=least_gain)

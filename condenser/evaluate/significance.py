@@ -293,7 +293,7 @@ class Variance:
 
 
 def _degrees_of_freedom(of_seeds: Any, of_systems: Any, seed_degrees: int, query_degrees: int) -> Any:
-    """Of the sum of two variances; source: Satterthwaite, Biometrics 1946."""
+    """Degrees of freedom of the sum of two variances; source: Satterthwaite, Biometrics 1946."""
     return (of_seeds + of_systems) ** 2 / (of_seeds**2 / seed_degrees + of_systems**2 / query_degrees)
 
 

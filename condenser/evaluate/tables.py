@@ -29,7 +29,7 @@ _SCREEN = 120  # columns of a terminal
 
 @dataclass(frozen=True)
 class EvaluationSet:
-    """What columns are measured on.
+    """The data set and queries that columns are measured on.
 
     Attributes:
         num_passages: of sentence tasks, the train sentences.
@@ -47,7 +47,7 @@ class EvaluationSet:
     num_shared: int
     depth: int | None
     deepest: int
-    official_name: str | None = None  # where the source itself has found just the official data
+    official_name: str | None = None  # if the source itself found exactly the official data
 
     @property
     def notes(self) -> list[str]:
@@ -383,7 +383,7 @@ def _screen(
 
 
 def _cell(mean: Any, sd: Any, low: Any, high: Any, difference: Any) -> str | None:
-    """`.5123 (+.004) ±.003 [.49, .53]`, without what is not there."""
+    """`.5123 (+.004) ±.003 [.49, .53]`, without the parts that are missing."""
     if pd.isna(mean):
         return None
     text = _fraction(mean, 4)

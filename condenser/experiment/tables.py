@@ -196,7 +196,7 @@ def figure_settings(config: Config, dataset: str, figure: str) -> Settings:
 
 
 def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str | None:
-    """Of `systems`, the one that ranks with the very checkpoint that a system's chain of models begins with.
+    """The one of `systems` that ranks with the untouched checkpoint from which a system's models start.
 
     None if there is none, and for a system that is such a start itself or has no model.
     """

@@ -143,7 +143,7 @@ class Known:
         }
 
     def opens_with(self, dataset: str) -> list[list[str]]:
-        """System and variant of what the page may show first; the first that is ready is shown."""
+        """Systems and variants that the page may show first; it shows the first that is ready."""
         opens_with: list[list[str]] = self._dataset(dataset)["opens_with"]
         return opens_with
 
@@ -201,7 +201,7 @@ class Known:
         )
 
     def _command(self, dataset: str, system: str, variant: str) -> str:
-        """What makes the files of a variant, and those of its parts."""
+        """The command that makes the files of a variant and of its parts."""
         targets = list(dict.fromkeys(self._targets(dataset, system, variant)))
         if not targets:
             return ""
@@ -307,7 +307,7 @@ class LiveSystem:
         return Answer(hits, ranking.milliseconds, notes)
 
     def run(self, query: str) -> Ranking:
-        """Its hits as a run of the workflow has them; those of the last query are kept, and take no time."""
+        """Its hits as a run of the workflow has them; those of the last query are cached."""
         if self._last and self._last[0] == query:
             kept = self._last[1]
             return Ranking(kept.hits, {}, kept.notes, kept.rows)
@@ -368,7 +368,7 @@ class LiveSystem:
         return ranking
 
     def close(self) -> None:
-        """Let its files go."""
+        """Close its files."""
         if self._searcher:
             self._searcher.close()
 
@@ -381,7 +381,7 @@ def _stamp(asked: Asked) -> list[tuple[int, int, int]]:
 
 
 class OpenSystems:
-    """Systems are opened when they are asked, and again when their files were made again."""
+    """Open systems: each is opened at its first query, and again if its files were made again."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[tuple[str, str, str], LiveSystem] = OrderedDict()

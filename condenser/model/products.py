@@ -39,7 +39,7 @@ def linear(states: Float[Tensor, "token dim"], *layers: nn.Linear) -> Float[Tens
 def product(
     states: Float[Tensor, "token dim"], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
 ) -> Float[Tensor, "token out"]:
-    """As `linear`, of weights [out, dim] and biases, one each or none, that are no layers of their own."""
+    """As `linear`, but given weights [out, dim] and their biases (or None) in place of layers."""
     if torch.compiler.is_compiling():  # an export: the operators below have no names in ONNX
         parts = zip(weights, biases, strict=True)
         return torch.cat([functional.linear(states, *part) for part in parts], dim=-1)

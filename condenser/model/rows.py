@@ -27,7 +27,7 @@ class OnDevice:
     """Tensors that go to a device together. They are made on the CPU, where sizes are known at once."""
 
     def to(self: Part, device: torch.device) -> Part:
-        """The same on a device."""
+        """A copy on a device."""
         held = {field.name: getattr(self, field.name) for field in fields(self)}
         there = {
             name: sent(value, device) if isinstance(value, Tensor) else value.to(device)
@@ -38,7 +38,7 @@ class OnDevice:
 
 
 def sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on a device. From pinned memory, nobody waits until a GPU has come to the copy."""
+    """A copy of a CPU tensor on a device. From pinned memory, the CPU does not wait for the GPU."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 

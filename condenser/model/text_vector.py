@@ -203,7 +203,7 @@ def _read_settings(path: Path) -> Mapping[str, Any]:
 def _prompts(
     folder: Path, settings: Mapping[str, Any], *, query: str | None, passage: str | None
 ) -> tuple[tuple[str, str], list[str]]:
-    """The prompts of queries and passages, and what must be said of them."""
+    """The prompts of queries and passages, and notes on them."""
     path, prompts = folder / SIMILARITY_FILE, settings.get("prompts") or {}
     if not isinstance(prompts, Mapping) or not all(isinstance(text, str | None) for text in prompts.values()):
         raise ValueError(f"{path}: expected texts by name as prompts, got {prompts!r:.80}. Correct the file.")
@@ -281,7 +281,7 @@ def folder_projection(folder: Path) -> Projection | None:
 
 
 def vector_length(folder: Path) -> int:
-    """How many numbers the vector of a model's folder has."""
+    """The dimension of a model folder's vectors."""
     projection = folder_projection(folder)
     return read_encoder_config(folder).hidden_size if projection is None else projection.settings.out_features
 
@@ -316,12 +316,12 @@ def _modules(folder: Path) -> tuple[list[str], list[Path]]:
 
 
 def _plain(name: str) -> str:
-    """A name of a file of others, as a terminal can show it."""
+    """A name from somebody else's file, in a form that a terminal can show."""
     return ascii(name)[1:-1][:80]
 
 
 def _is_cosine(folder: Path, settings: Mapping[str, Any], modules: Sequence[str]) -> tuple[bool, list[str]]:
-    """Whether texts are compared by their cosine, and what must be said of that."""
+    """Whether texts are compared by their cosine, and notes on that."""
     if "Normalize" in modules:
         return True, []
     similarity = settings.get("similarity_fn_name")

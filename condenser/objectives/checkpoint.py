@@ -85,7 +85,7 @@ def needs_network(settings: Settings) -> bool:
 
 
 def display_name(settings: Settings) -> str:
-    """Its name in tables: its hub id, its folder, or its shape."""
+    """The name in tables: the hub id, the folder, or the shape."""
     if settings.source == "hub":
         return str(settings.id)
     if settings.source == "folder":

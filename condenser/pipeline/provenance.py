@@ -41,7 +41,7 @@ Entity = dict[str, Any]
 
 
 def read_runs(manifests: Iterable[Path]) -> list[Record]:
-    """The jobs that ran, as their manifests say, in the order of these.
+    """The jobs that ran, from their manifests and in their order.
 
     Raises:
         ValueError: one is missing, or is not as its rule wrote it.
@@ -91,7 +91,7 @@ def record_of_runs(runs: Sequence[Record]) -> dict[str, Any]:
 def read_record(file: Path) -> dict[str, Any]:
     """The record of a crate, or of a file that was taken from one.
 
-    It may be a stranger's: no text in it can be more than a name, nor name a file outside of `results/`.
+    The record may be hostile: its texts can only be names, and name no file outside of `results/`.
 
     Raises:
         ValueError: the file is neither, or its digest is not that of its jobs.
@@ -279,7 +279,7 @@ def _published(run: Record) -> dict[str, Any]:
 
 
 def _is_outside(path: str) -> bool:
-    """Whether a text is a path that may say whose machine this is."""
+    """Whether a text is a path outside of this folder, which may tell whose machine this is."""
     return path.startswith(("/", "~", "../"))
 
 

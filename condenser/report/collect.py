@@ -65,7 +65,7 @@ class Report:
     # ---- which files are read --------------------------------------------------------------------
 
     def files(self) -> list[Path]:
-        """The results that the page shows; of what manifests and benchmarks say, they are no part."""
+        """The results that the page shows, without manifests and benchmarks."""
         shown = [self._table_file(result) for result in [*self._tables, *self._tests.values()]]
         shown += [file for result in self._tables for file in result.outputs if file.suffix == ".txt"]
         shown += [file for result in [*self._figures, *self._plans] for file in result.outputs]
@@ -186,7 +186,7 @@ class Report:
     def _rule_of(self, system: str, variant: str) -> tuple[int | None, str] | None:
         """How far a system has come, as a number of `STAGES_OF_QUALITY`, and the model it starts from.
 
-        The number is None for a system without a model, such as BM25. All is None for a system that only
+        The number is None for a system without a model, such as BM25. Both are None for a system that only
         combines others.
         """
         of_system = [
@@ -214,7 +214,7 @@ class Report:
         return 3 if is_mined else 2, family if is_pretrained else "start"
 
     def _rules_behind(self, results: Sequence[Result]) -> set[str]:
-        """The rules of all results that some are made from."""
+        """The rules of all results from which the given ones are made."""
         return {self._rule[one] for one in reached([result.manifest for result in results], self._needs)}
 
     def curves(self) -> list[dict[str, Any]]:
@@ -284,7 +284,7 @@ class Report:
                 f"table {plan.wildcards['table']}", []
             )  # the plan does not name its own
             parts = [of[row["rule"]] for row in rows if row["rule"] != "total"]
-            if all(parts):  # some of the jobs are no total
+            if all(parts):  # a sum over only some of the jobs would be wrong
                 of["total"] = [result for part in parts for result in part]
             costs = {name: _cost(name, results) if results else None for name, results in of.items()}
             plans.append(
@@ -305,7 +305,7 @@ class Report:
         return [one for one in above if one in self._rule]
 
     def _in_order(self, rules: Iterable[str]) -> list[str]:
-        """Rules, what is needed first; where rounds make a circle, in the order of the last round."""
+        """Rules in the order in which they are needed; in a cycle of rounds, that of the last round."""
         depths: dict[Path, int] = {}
 
         def depth(manifest: Path) -> int:
@@ -333,7 +333,7 @@ class Report:
         return [{"rule": rule, "needs": needs[rule], **counts[rule]} for rule in self._in_order(counts)]
 
     def _counts_of_rules(self) -> dict[str, dict[str, int]]:
-        """By rule: how many results there are, shared and out of date, and in each state of the last run."""
+        """Numbers of results by rule: all, shared, out of date, and in each state of the last run."""
         num_readers = Counter(one for needs in self._needs.values() for one in needs)
         keys = ("there", "shared", "old", MADE, REUSED, UNKNOWN, MISSING, "unused")
         counts: dict[str, dict[str, int]] = {}
@@ -401,7 +401,7 @@ class Report:
         }
 
     def trust(self) -> dict[str, Any]:
-        """What speaks against the results: damage, other settings than today's, results taken as they are."""
+        """Reasons to doubt the results: damage, settings other than today's, results accepted by --touch."""
         old = [result for result in self.results if result.changes]
         reasons = Counter(result.changes[0] for result in old).most_common()
         return {

@@ -39,7 +39,7 @@ class LastRun:
 
 
 def needs_of(results: Sequence[Result]) -> dict[Path, set[Path]]:
-    """Of each result by its manifest, the results that it is made from."""
+    """The results from which each result is made, by manifest."""
     maker = {file: result.manifest for result in results for file in result.outputs}
     return {result.manifest: {maker[file] for file in result.inputs if file in maker} for result in results}
 

@@ -334,7 +334,7 @@ def _search_documents(
     *,
     heap_mb: int,
 ) -> None:
-    """As `_search_block`, with documents as hits; goes deeper for queries whose passages are of too few."""
+    """As `_search_block`, with documents as hits; searches deeper for queries with too few documents."""
     hits: dict[int, list[ScoredDoc]] = {}
     rows, depth, asked = list(range(len(queries))), options["hits"], MORE * options["hits"]
     deep = block.with_suffix(".passages")

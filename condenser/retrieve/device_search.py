@@ -48,7 +48,7 @@ def free_gpu(name: str, *, threads: int) -> torch.device | None:
 
 
 def queries_at_once(*, dim: int, depth: int) -> int:
-    """How many queries are held on the device with their hits: whole products, at least one.
+    """The number of queries that stay on the device with their hits: whole products, at least one.
 
     >>> queries_at_once(dim=768, depth=1000), queries_at_once(dim=768, depth=210)
     (139264, 380928)

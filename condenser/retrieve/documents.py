@@ -61,7 +61,7 @@ def best_passages(
 
 
 def best_places(documents: Iterable[Hashable]) -> list[int]:
-    """Of ranked passages, given their documents: the place of the first one of each, so of its best.
+    """The places of the first passage of each document, in a ranking of passages given by their documents.
 
     >>> best_places(["d2", "d1", "d2", "d3"])
     [0, 1, 3]

@@ -43,7 +43,7 @@ _TENSOR_FILES = ("weights.safetensors", "optimiser.safetensors")
 
 @dataclass(frozen=True)
 class LogPosition:
-    """How long a log was at some time, and the SHA-256 of what it held."""
+    """The length of a log at some time, and the SHA-256 of its content then."""
 
     num_bytes: int
     sha256: str

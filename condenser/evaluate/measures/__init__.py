@@ -75,7 +75,7 @@ class Measure:
 
     @property
     def least(self) -> float:
-        """Its least value; the largest is 1."""
+        """The smallest value of the measure; the largest is 1."""
         return getattr(self.module, "LEAST", 0.0)
 
 

@@ -74,7 +74,7 @@ class Searcher:
         return Found(list(zip(rows[0].tolist(), scores[0].tolist(), strict=True)), took, notes)
 
     def _encoded(self, query: str) -> tuple[np.ndarray, list[str]]:
-        """The vector of a query, float32 [1, dim], and what must be said of it."""
+        """The vector of a query, float32 [1, dim], and notes for the user."""
         import torch
 
         from condenser.model.rows import Rows
@@ -91,7 +91,7 @@ class Searcher:
         return vector, [f"The query was cut to its first {room} of {len(ids)} tokens."] if is_cut else []
 
     def close(self) -> None:
-        """Nothing is held but memory."""
+        """Nothing to close."""
 
 
 def _refuse_another_models(

@@ -137,7 +137,7 @@ def metrics(job: Job, data: Data) -> Work:
 
 
 def table(job: Job, data: Data) -> Work:
-    """Its start alone."""
+    """Only the start of its process."""
     return {}
 
 
