@@ -273,12 +273,13 @@ def hours_of(needed):
     keys = [key_of(job.rule.name, job.wildcards_dict) for job in needed]
     known = [planned[key] for key in keys if key in planned]
     if not known:
-        return "Nothing is known of the time that these jobs take."
-    lacks = f", without {len(keys) - len(known)}" if len(known) < len(keys) else ""
+        return "The plan does not know how long these jobs take."
+    num_unknown = len(keys) - len(known)
+    lacks = f", {num_unknown} of unknown cost" if num_unknown else ""
     machine = forecasts.nominal_machine(config.compute.device)
     return (
         f"By the plan about {in_words(sum(known))} on a machine such as {machine} ({len(keys)} jobs{lacks}, one "
-        "after the other); results/<dataset>/<table>.plan.tsv says it for this machine."
+        "after the other). For this machine, make results/<dataset>/<table>.plan.tsv."
     )
 
 
