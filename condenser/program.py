@@ -53,7 +53,7 @@ def run(main: Callable[[], None]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S")
     for handler in logging.getLogger().handlers:
         handler.addFilter(_WithoutPasswords())
-    for noisy in ("httpx", "transformers", "faiss", "faiss.loader"):
+    for noisy in ("httpx", "httpx2", "transformers", "faiss", "faiss.loader"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if CONTROLLER_VARIABLE in os.environ:

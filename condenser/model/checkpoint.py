@@ -7,6 +7,7 @@ objects than tensors and refuses a file that asks for more.
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -117,6 +118,9 @@ def _unpickled(file: Path) -> dict[str, Tensor]:
         tensors = torch.load(file, map_location="cpu", weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, ValueError, EOFError) as error:
         reason = " ".join(str(error).split())[:160]
+        if isinstance(error, pickle.UnpicklingError):  # its text advises to read the file without protection
+            asked = re.search(r"GLOBAL (\S+)", str(error))
+            reason = f"it asks for {asked[1]}" if asked else "it has other content"
         raise ValueError(
             f"{file}: expected a pickle of tensors alone ({reason}). "
             "Other content could run code. Save the model as safetensors."
