@@ -101,6 +101,14 @@ def test_scores_are_not_rounded_under_autocast() -> None:
     assert torch.equal(exact[0], inside[0]) and torch.equal(exact[1], inside[1])
 
 
+def test_vectors_of_16_bits_are_compared_in_float32() -> None:
+    vectors = torch.randn(8, 64, generator=torch.Generator().manual_seed(0)).bfloat16()
+    assert torch.equal(
+        in_batch_loss(vectors[:4], vectors), in_batch_loss(vectors[:4].float(), vectors.float())
+    )
+    assert torch.equal(span_contrastive_loss(vectors), span_contrastive_loss(vectors.float()))
+
+
 @pytest.mark.parametrize("module", [contrastive, listwise, mlm])
 def test_examples_in_the_docstrings_are_true(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]

@@ -204,6 +204,18 @@ def test_the_head_reads_the_layer_that_skip_from_names(
     torch.testing.assert_close(meant(read[0], rows.layout)[1:], states[layer][0, 1:], rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize(("kind", "settings"), [("condenser", CONDENSER), ("cocondenser", COCONDENSER)])
+def test_a_new_head_is_drawn_by_the_seed(files: Files, kind: str, settings: dict[str, Any]) -> None:
+    shards, tokenizer = TokenShards(files.tokens), Tokenizer(files.backbone)
+    training = kinds.load("objectives", kind).training
+    heads = [
+        training(files.backbone, shards, tokenizer, settings_of(kind, settings), seed=seed).model.head
+        for seed in (1, 1, 2)
+    ]
+    first, again, other = (head[0].state_dict()["attention.output.dense.weight"] for head in heads)
+    assert torch.equal(first, again) and not torch.equal(first, other)
+
+
 def test_the_gradient_cache_changes_no_byte(files: Files, tmp_path: Path) -> None:
     for choice in ("always", "never", "auto"):
         train("cocondenser", files, tmp_path / choice, gradient_cache=choice, rows_per_chunk=3, epochs=0.4)
