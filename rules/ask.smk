@@ -19,6 +19,7 @@ rule ask:
             Path(".snakemake", "known.json"),
             encoder_of=encoder_file,
             lengths_of=lengths_file,
+            tokenizer_of=tokenizer_file,
             specs=SPECS,
         ),
     shell:

@@ -108,6 +108,11 @@ def lengths_file(dataset, model):
     return f"results/{dataset}/tokens/{experiment.root(config, model)}/lengths.json"
 
 
+def tokenizer_file(dataset, model):
+    """The tokenizer that makes the tokens of a data set for a model."""
+    return model_file(dataset, experiment.root(config, model), "tokenizer.json")
+
+
 def system_file(dataset, system, variant, name):
     """A file of one variant of a system."""
     return f"results/{dataset}/systems/{system}/{variant}/{name}"

@@ -31,6 +31,7 @@ def write_known(
     *,
     encoder_of: Callable[[str, str, str], str],
     lengths_of: Callable[[str, str], str],
+    tokenizer_of: Callable[[str, str], str],
     specs: Specs,
 ) -> str:
     """Write what can be asked, by data set and system; gives the file.
@@ -39,6 +40,7 @@ def write_known(
         results: the folder of all results.
         encoder_of: the weights of the encoder of a data set's system and variant.
         lengths_of: how long the texts of a data set are, by the tokenizer of a model.
+        tokenizer_of: the tokenizer by which a model reads a data set, in the folder of its checkpoint.
     """
     freshness = Freshness()
 
@@ -82,6 +84,8 @@ def write_known(
         lengths = getattr(settings["recipe"], "lengths", None)
         if lengths is not None and AUTO in vars(lengths).values() and hasattr(entry, "initial"):
             found["files"]["lengths"] = [lengths_of(dataset, entry.initial)]
+        if parts and hasattr(entry, "initial"):
+            found["files"]["tokenizer"] = [tokenizer_of(dataset, entry.initial)]
         made = [path.name for path in sorted(folder.glob("*")) if re.fullmatch(found["pattern"], path.name)]
         found["variants"] = {}
         for variant in dict.fromkeys([usual, *made]):

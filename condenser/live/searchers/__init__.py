@@ -18,7 +18,8 @@ A kind that ranks the hits of other systems has these instead:
 - `parts(settings) -> list[str]`: these systems, in the order in which it reads their runs;
 - `STEP`: what its own work is called where times are shown;
 - `ranker(files, settings, texts: Texts) -> Rank`: opens its files; `settings` has `depth` too, the hits of
-  its runs. A `Rank` writes what the kind's rule would write for one query (`OneQuery`), by the same function.
+  its runs. With an `initial` its files have the `tokenizer` of the tokens, too. A `Rank` writes what the
+  kind's rule would write for one query (`OneQuery`), by the same function.
 
 The module itself imports no torch: the workflow reads it to know what a system needs.
 """

@@ -38,11 +38,11 @@ class PairModel:
         from condenser.model.text_vector import Role, read_text_vector
 
         roles: tuple[Role, ...] = ("query", "passage")
-        (weights,) = files["model"]
+        (weights,), (tokenizer,) = files["model"], files["tokenizer"]
         refuse_damaged(weights.parent)
         encode = settings["encode"]
         self._tokenizer, self._separator = Tokenizer(weights.parent), encode["separator"]
-        vector = read_text_vector(weights.parent)
+        vector = read_text_vector(tokenizer.parent)  # a cross-encoder has no prompts, its tokens follow them
         self._spaces = {role: self._tokenizer.leading_space(vector.prompt(role)) for role in roles}
         self._texts = texts
         self.options = {

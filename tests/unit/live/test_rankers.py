@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from runs import hits_by_query
 from small_results import record
-from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, prepare, sharpen, train
+from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpen, train
 
 from condenser.data.records import ScoredDoc, write_run
+from condenser.data.tokens import Tokenizer, tokenise_queries, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.live.systems import Asked, Known, LiveSystem, OpenSystems
 from condenser.model.devices import set_up
+from condenser.model.text_vector import read_text_vector, write_text_vector
 from condenser.retrieve.encode import encode_texts
 from condenser.retrieve.ensemble import averaged_run
 from condenser.retrieve.fusion import fused_run
@@ -44,9 +47,10 @@ SYSTEMS: dict[str, tuple[str, list[str], dict[str, Any]]] = {  # kind, parts, ke
 class Made:
     """Models and embeddings with their manifests, a list of what can be asked, and every system's run."""
 
-    def __init__(self, root: Path) -> None:
-        self.files = files = prepare(root, dropout=0.1)
-        sharpen(files.backbone)
+    def __init__(self, root: Path, *, kind: str | None = None) -> None:
+        """With the architecture `kind` the model has prompts, too."""
+        self.files = files = prepare(root, dropout=0.1, kind=kind)
+        sharpen(files.backbone) if kind is None else _put_prompts_before_texts(files)
         train("crossencoder", files, root / "pairs")
         compute = set_up(device="cpu", precision="fp32", threads=1)
         for name in ("backbone", "pairs"):
@@ -112,6 +116,8 @@ class Made:
         shards = [str(root / f"dense.{number}.npy") for number in range(2)]
         system = {**keys, "depth": keys.get("hits", keys["depth"])}
         files = {"embeddings": shards} if kind == "biencoder" else {}
+        if kind in ("crossencoder", "late"):
+            files["tokenizer"] = [str(self.files.backbone / "tokenizer.json")]
         if keys.get("weights") == "learnt":
             write_json(root / "weights.json", {"weights": [0.7, 0.3]})
             files["weights"] = [str(root / "weights.json")]
@@ -144,13 +150,45 @@ class Made:
         return hits_by_query(self.files.root / f"{system}.trec")
 
 
+def _put_prompts_before_texts(files: Files) -> None:
+    """Give the model prompts that end in a space, and make the tokens as the rules then make them."""
+    vector = replace(read_text_vector(files.backbone), query_prompt="query: ", passage_prompt="passage: ")
+    dim = read_json(files.backbone / "config.json")["hidden_size"]
+    write_text_vector(vector, files.backbone, dim=dim)
+    tokenizer, half = Tokenizer(files.backbone), len(files.passages) // 2
+    for prefix, part in zip(files.tokens, (files.passages[:half], files.passages[half:]), strict=True):
+        write_token_shard(
+            ((passage.title, passage.text) for passage in part), prefix, tokenizer, batch_size=16, split=True,
+            leading_space=tokenizer.leading_space(vector.passage_prompt),
+        )  # fmt: skip
+    tokenise_queries(
+        files.texts.queries, files.texts.query_tokens, tokenizer, batch_size=16,
+        leading_space=tokenizer.leading_space(vector.query_prompt),
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(tmp_path_factory.mktemp("rankers"))
 
 
+@pytest.fixture(scope="module")
+def made_of_bytes(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A RoBERTa, whose pieces tell of spaces."""
+    return Made(tmp_path_factory.mktemp("bytes"), kind="roberta")
+
+
 @pytest.mark.parametrize("system", ["tokens", "first", "both", "mixed", "learnt", "ranks"])
 def test_queries_of_the_split_get_the_ids_and_scores_of_the_run(made: Made, system: str) -> None:
+    answers_are_those_of_the_run(made, system)
+
+
+@pytest.mark.parametrize("system", ["tokens", "first"])
+def test_texts_behind_prompts_are_cut_into_bytes_as_for_the_run(made_of_bytes: Made, system: str) -> None:
+    answers_are_those_of_the_run(made_of_bytes, system)
+
+
+def answers_are_those_of_the_run(made: Made, system: str) -> None:
     """Models read the texts in other batches here: scores agree to 1e-4, ids where scores differ by more."""
     expected, passages = made.hits(system), {one.doc_id: one for one in made.files.passages}
     opened, depth = OpenSystems(), SYSTEMS[system][2]["depth"]
