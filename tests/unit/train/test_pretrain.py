@@ -25,6 +25,7 @@ from small_trainings import (
     settings_of,
     train,
 )
+from token_shards import hand_made_shards
 from transformers import AutoModel, AutoTokenizer
 
 from condenser import kinds
@@ -392,6 +393,14 @@ def test_a_mask_depends_on_seed_epoch_and_position_and_not_on_group_or_chunk(fil
     assert rows(masked(shards, {"passages": elsewhere}, tokenizer, **alike), "passages") != rows(
         whole, "passages"
     )
+
+
+def test_a_long_text_has_more_masks_than_the_twenty_of_bert(files: Files, tmp_path: Path) -> None:
+    tokenizer = Tokenizer(files.backbone)
+    word = next(word for word in tokenizer.random_ids.tolist() if not tokenizer.is_continuation[word])
+    shards = hand_made_shards(tmp_path, [[[], [word] * 200]])
+    stretch = Stretches(np.array([0]), np.array([200]), positions=np.array([0]))
+    assert masked(shards, {"blocks": stretch}, tokenizer).num_masked == 0.15 * 200
 
 
 def test_without_a_mask_probability_the_texts_stay_as_they_are(files: Files) -> None:
