@@ -31,6 +31,8 @@ from condenser.files import read_json
         ("Gustave-Eiffel", ["Gustave-Eiffel"], True),
         ("caf\u00e9", ["cafe\u0301"], True),  # composed and decomposed are one
         ("cafe", ["caf\u00e9"], False),  # an accent is part of the token
+        ("a \ufb01ne day", ["fine"], False),  # a ligature is a letter of its own
+        ("x\u00b2", ["x2"], False),  # and so is a raised number
         ("U.S. Army", ["U.S."], True),
         ("The $5.00 bill", ["$5"], True),
         ("The $5.00 bill", ["5.0"], False),  # 00 is one token

@@ -49,6 +49,12 @@ def test_pseudo_values_have_the_correlation_as_their_mean_and_its_jackknife_erro
     np.testing.assert_array_equal(spearman.values(first[:, None], second), values)
 
 
+def test_of_several_similarities_the_one_with_the_largest_correlation_counts() -> None:
+    labels = np.arange(5.0)
+    similarities = np.stack([-labels, [0.0, 2.0, 1.0, 3.0, 4.0], np.ones(5)], axis=1)  # -1, .9 and 0
+    assert spearman.values(similarities, labels).mean() == pytest.approx(0.9)
+
+
 def test_similarities_that_are_all_equal_order_nothing() -> None:
     labels = np.array([1.0, 2.0, 3.0])
     assert spearman.correlation(np.ones(3), labels) == 0

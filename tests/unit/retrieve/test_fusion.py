@@ -70,6 +70,14 @@ def test_convex_scores_are_the_weighted_mean_of_scipys_z_scores(
     assert list(found["q1"].values()) == pytest.approx([score for score, _ in best], rel=1e-8)
 
 
+def test_hits_below_the_depth_of_every_run_have_no_part_in_the_z_scores(
+    files: tuple[list[Path], Path],
+) -> None:
+    table = {"a": (9.0, 0.3), "b": (7.0, 0.3), "c": (4.0, 0.9), "f": (1.0, 0.8)}  # the first two of both runs
+    expected = dict(zip(table, zscore(np.array(list(table.values())), axis=0).mean(axis=1), strict=True))
+    assert fused(files, depth=2)["q1"] == pytest.approx({name: expected[name] for name in "ca"}, rel=1e-8)
+
+
 def test_a_run_without_the_query_and_a_tie_add_nothing(files: tuple[list[Path], Path]) -> None:
     found = fused(files)
     assert found["q2"] == {"b": 0.5, "a": -0.5}
