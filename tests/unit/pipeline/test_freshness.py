@@ -66,6 +66,17 @@ def test_an_input_made_again_with_other_bytes_is_named(tmp_path: Path) -> None:
     assert changes(result, SPEC) == [f"{source} was made again, with other bytes"]
 
 
+def test_two_inputs_that_exchanged_their_bytes_are_both_named(tmp_path: Path) -> None:
+    sources = [made(tmp_path, name, inputs=[]) for name in ("one", "other")]
+    result = made(tmp_path, "result", inputs=sources)
+    for source, text in zip(sources, ("other", "one"), strict=True):
+        source.write_text(text)
+        Manifest(tmp_path / f"{source.name}.manifest.json", SPEC, inputs=[]).write(
+            outputs=[source], counts={}
+        )
+    assert changes(result, SPEC) == [f"{source} was made again, with other bytes" for source in sources]
+
+
 def test_a_manifest_among_the_inputs_that_was_written_again_is_named(tmp_path: Path) -> None:
     source = made(tmp_path, "source", inputs=[])
     manifest = tmp_path / "source.manifest.json"
