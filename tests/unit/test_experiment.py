@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from condenser import experiment as real_experiment
 from condenser import kinds
+from condenser.blocks import Extracted
 from condenser.experiment import jobs, merged, parse_variant
 from condenser.experiment import tables as real_tables
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
@@ -281,6 +282,9 @@ def test_an_evaluation_set_has_the_measures_of_its_data_set_unless_it_names_its_
     of_job = {"dataset": "mine", "system": "bm25", "variant": "untrained", "split": "late"}
     assert job_settings(PLACES, of_job)["metrics"]["relevant_grade"] == 2
     assert job_settings(PLACES, of_job)["depth"] == 1000
+    both = merged(PLACES, {"datasets": {"mine": {"measures": ["R@100"], "relevant_grade": 3}}})
+    assert experiment.metrics(both, "mine", "late") == {"measures": ["nDCG@10"], "relevant_grade": 2}
+    assert experiment.metrics(both, "mine", "more") == {"measures": ["R@100"], "relevant_grade": 3}
 
 
 def test_further_evaluation_sets_are_collected_by_name_and_without_them_nothing_changes() -> None:
@@ -390,6 +394,45 @@ def test_the_depth_of_a_run_is_that_of_its_split_and_system() -> None:
     assert depth("mine", "bm25", "train") == 200 and depth("mine", "bm25", "dev") == 1000
     assert depth("mine", "round2", "train") == 200 and depth("mine", "round2", "dev") == 100
     assert depth("graded", "round1", "test") == 50
+
+
+def test_a_system_that_sorts_the_hits_of_another_has_no_more_than_that_one_or_than_it_sorts() -> None:
+    def depth(candidates: str, sorted_hits: int) -> int:
+        entry = {"kind": "crossencoder", "initial": "own", "negatives": ["bm25"], "recipe": {}}
+        entry |= {"candidates": candidates, "depth": sorted_hits}
+        config = {**CONFIG, "systems": {**CONFIG["systems"], "pairs": entry}}
+        return experiment.run_depth(config, "mine", "pairs", purpose="eval")
+
+    assert [depth("bm25", 30), depth("bm25", 3000), depth("round2", 3000)] == [30, 1000, 100]
+
+
+def test_queries_made_from_the_collection_have_runs_as_deep_as_those_of_train_queries() -> None:
+    titles = Extracted(views=["titles"], passages=[0.0, 0.5], count=10)
+    config = {**CONFIG, "extracted": {"titles": titles}}
+    of_system = {"dataset": "mine", "system": "bm25"}
+    assert job_settings(config, {**of_system, "split": "titles"})["depth"] == 200
+    assert job_settings(config, {**of_system, "split": "dev"})["depth"] == 1000
+
+
+def test_a_train_size_with_epochs_of_its_own_has_no_bounds_of_updates() -> None:
+    lengths = {"epochs": 1, "updates": {"least": 32, "most": None}, "epochs_by_size": {1000: 5}}
+    config = merged(CONFIG, {"recipes": {"marco": lengths}})
+
+    def asked(variant: str) -> list[Any]:
+        settings = job_settings(config, {"dataset": "mine", "system": "round1", "variant": variant})
+        return [settings["recipe"][name] for name in ("epochs", "updates")]
+
+    assert asked("n1000-seed1") == [5, None]
+    assert asked("n10-seed1") == asked("seed1") == [1, lengths["updates"]]
+
+
+def test_negatives_of_an_untrained_system_have_no_margin() -> None:
+    config = merged(CONFIG, {"recipes": {"marco": {"negatives": {"margin": 0.5}}}})
+    margins = [
+        job_settings(config, {"dataset": "mine", "system": name})["recipe"]["negatives"]["margin"]
+        for name in ("bm25", "zero", "round1")
+    ]
+    assert margins == [None, None, 0.5]
 
 
 def test_a_system_that_names_a_trained_one_has_its_variants_too(monkeypatch: pytest.MonkeyPatch) -> None:
