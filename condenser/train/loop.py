@@ -322,8 +322,8 @@ def undo_bias_correction(optimiser: torch.optim.Optimizer, *, epsilon: float, we
 def weight_groups(model: nn.Module, *, weight_decay: float) -> list[dict[str, Any]]:
     """The trained weights in two groups: with weight decay, and without it.
 
-    Biases and LayerNorms have no weight decay, as in the authors' trainer (Hugging Face's). Frozen
-    weights are in neither group.
+    Biases and LayerNorms have no weight decay, as in the authors' trainer (Hugging Face's), nor has MPNet's
+    bias by relative positions, which is a matrix. Frozen weights are in neither group.
     """
     norms = {
         id(weight)
@@ -335,7 +335,7 @@ def weight_groups(model: nn.Module, *, weight_decay: float) -> list[dict[str, An
     others: list[nn.Parameter] = []
     for name, weight in model.named_parameters():
         if weight.requires_grad:
-            (others if id(weight) in norms or name.rpartition(".")[2] == "bias" else decayed).append(weight)
+            (others if id(weight) in norms or "bias" in name else decayed).append(weight)
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 

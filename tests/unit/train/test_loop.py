@@ -14,7 +14,14 @@ import pytest
 import torch
 from small_trainings import run_of
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel, Trainer, get_linear_schedule_with_warmup
+from transformers import (
+    BertConfig,
+    BertModel,
+    MPNetConfig,
+    MPNetModel,
+    Trainer,
+    get_linear_schedule_with_warmup,
+)
 
 from condenser.files import read_json
 from condenser.train import loop
@@ -123,7 +130,10 @@ def _no_number_at(*steps: int, value: float = math.nan) -> Callable[[_Net, _Poin
     return loss_of
 
 
-def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [{}, {"epsilon": 0.01}])  # a recipe for sentences names its epsilon
+def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(
+    tmp_path: Path, settings: dict[str, float]
+) -> None:
     plain = _Net()
     optimiser = torch.optim.AdamW(
         [
@@ -134,6 +144,7 @@ def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(tmp_p
             },
         ],
         lr=0.1,
+        eps=settings.get("epsilon", 1e-8),
     )
     schedule = get_linear_schedule_with_warmup(optimiser, 3, _NUM_STEPS)
     norms = []
@@ -144,7 +155,7 @@ def test_the_weights_are_those_of_a_plain_loop_with_torch_and_hugging_face(tmp_p
         optimiser.step()
         schedule.step()
 
-    trained = _train(tmp_path)
+    trained = _train(tmp_path, settings=settings)
 
     assert max(norms) > 1.0  # clipping took part
     for name, weight in trained.named_parameters():
@@ -530,11 +541,12 @@ def test_the_log_has_each_step_and_gives_the_totals(tmp_path: Path) -> None:
     }
 
 
-def test_weight_decay_leaves_out_the_weights_that_hugging_faces_trainer_leaves_out() -> None:
-    config = BertConfig(
-        vocab_size=20, hidden_size=8, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16
-    )
-    model = BertModel(config)
+@pytest.mark.parametrize(("kind", "config"), [(BertModel, BertConfig), (MPNetModel, MPNetConfig)])
+def test_weight_decay_leaves_out_the_weights_that_hugging_faces_trainer_leaves_out(
+    kind: Any, config: Any
+) -> None:
+    shape = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 16}
+    model = kind(config(vocab_size=20, **shape))
     decayed_there = set(Trainer.get_decay_parameter_names(None, model))  # type: ignore[arg-type]
     names = {id(weight): name for name, weight in model.named_parameters()}
     decayed, spared = weight_groups(model, weight_decay=0.3)
