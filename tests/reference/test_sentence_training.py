@@ -146,6 +146,15 @@ def test_a_training_is_that_of_sentence_transformers(
     assert all(torch.equal(ours[name], before[name]) for name in before if "pooler" in name)
 
 
+def test_each_step_has_a_dropout_of_its_own(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, seeds = torch.manual_seed, list[int]()
+    monkeypatch.setattr(torch, "manual_seed", lambda seed: (seeds.append(seed), real(seed))[1])
+    counts = train(files, "similarity", tmp_path / "ours")
+    assert len(set(seeds[-counts["steps"] :])) == counts["steps"] == 6
+
+
 @pytest.mark.parametrize("task", ["similarity", "triplets"])
 def test_similarities_and_measures_are_those_of_sentence_transformers(
     files: Files, tmp_path: Path, task: str

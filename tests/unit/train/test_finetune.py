@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +17,11 @@ from condenser.data.batches import step_items
 from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
+from condenser.model.rows import Rows
 from condenser.model.untied import query_encoder_folder
+from condenser.train import crossencoder, finetune
 from condenser.train.checkpoint import load_newest_checkpoint
+from condenser.train.chunks import Chunk
 from condenser.train.examples import ExampleRows, draw_passages, read_example_rows
 from condenser.train.loop import BAD_BATCH_NAME
 
@@ -35,6 +41,21 @@ def _one_example(path: Path, query_id: str, positives: tuple[str, ...], negative
     good = TrainExample("q1", ("d1",), ("d2",))
     write_examples(path, [good, TrainExample(query_id, positives, negatives)])
     return path
+
+
+@pytest.mark.parametrize(("kind", "module"), [("retriever", finetune), ("crossencoder", crossencoder)])
+def test_every_chunk_of_a_training_has_a_dropout_of_its_own(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, module: ModuleType
+) -> None:
+    real, seeds = module.contrastive_backward, list[int]()
+
+    def noted(chunks: Sequence[Chunk[Rows]], *given: Any, **named: Any) -> dict[str, float]:
+        seeds.extend(chunk.seed for chunk in chunks)
+        return real(chunks, *given, **named)
+
+    monkeypatch.setattr(module, "contrastive_backward", noted)
+    train(kind, files, tmp_path / "out", updates=3)
+    assert len(seeds) >= 3 * 3 and len(set(seeds)) == len(seeds)
 
 
 def test_the_examples_of_all_files_stand_one_after_the_other_as_rows(tmp_path: Path) -> None:

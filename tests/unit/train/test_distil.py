@@ -1,0 +1,117 @@
+"""A bi-encoder that learns a teacher's scores, against SciPy, PyTorch and transformers."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from scipy.stats import zscore
+from small_trainings import (
+    OPTIMISER,
+    PASSAGE_LENGTH,
+    QUERY_LENGTH,
+    RETRIEVER,
+    Files,
+    losses,
+    prepare,
+    run_of,
+    sharpen,
+)
+from torch import Tensor
+from transformers import AutoModel, AutoTokenizer
+
+from condenser.data.batches import step_items
+from condenser.data.records import Passage, ScoredDoc, read_run, write_run
+from condenser.train.finetune import distil_retriever
+from condenser.train.teacher import TaughtFiles
+
+TEMPERATURE, DEPTH = 0.5, RETRIEVER["passages_per_query"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    """With the run of a teacher that spreads its scores otherwise for each query."""
+    files = prepare(tmp_path_factory.mktemp("distil"), dropout=0.0)
+    sharpen(files.backbone)
+    generator, hits = np.random.default_rng(4), list[ScoredDoc]()
+    for query in files.queries:
+        rows, scores = generator.permutation(60)[:5], -np.sort(-generator.gamma(0.5, size=5))
+        pairs = zip(rows.tolist(), scores.tolist(), strict=True)
+        hits += [ScoredDoc(query.query_id, files.passages[row].doc_id, score) for row, score in pairs]
+    write_run(files.root / "teacher.trec", hits, system="teacher")
+    return files
+
+
+def distilled(files: Files, output: Path, *, updates: int, initial_share: float) -> Path:
+    torch.set_num_threads(1)
+    taught = TaughtFiles(
+        files.root / "teacher.trec",
+        files.texts,
+        with_own_passage=True,
+        temperature=TEMPERATURE,
+        initial_share=initial_share,
+    )
+    settings = {**OPTIMISER, **RETRIEVER, "tied": True, "epochs": None, "updates": updates}
+    distil_retriever(taught, files.backbone, output, run_of("distilled", output, settings))
+    return output
+
+
+def test_the_loss_is_the_divergence_from_the_teachers_scores_of_the_queries_of_the_step(
+    files: Files, tmp_path: Path
+) -> None:
+    output = distilled(files, tmp_path / "out", updates=1, initial_share=0.0)
+    model = AutoModel.from_pretrained(files.backbone).eval()
+    tokenizer = AutoTokenizer.from_pretrained(files.backbone)
+
+    @torch.inference_mode()
+    def vector(text: str, length: int) -> Tensor:
+        inputs = tokenizer(text, truncation=True, max_length=length, return_tensors="pt")
+        return model(**inputs).last_hidden_state[0, 0]
+
+    def text_of(passage: Passage) -> str:
+        return f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+
+    texts = {passage.doc_id: text_of(passage) for passage in files.passages}
+    ranked = [
+        list(hits)[:DEPTH]
+        for _, hits in groupby(read_run(files.root / "teacher.trec"), lambda hit: hit.query_id)
+    ]
+    _, _, items = step_items(
+        len(ranked), batch_size=RETRIEVER["batch_size"], step=0, seed=42, stream="retriever"
+    )
+    queries = [vector(files.queries[item].text, QUERY_LENGTH) for item in items]
+    student = torch.stack(
+        [
+            torch.stack([query @ vector(texts[hit.doc_id], PASSAGE_LENGTH) for hit in ranked[item]])
+            for query, item in zip(queries, items, strict=True)
+        ]
+    )
+    teacher = zscore([[hit.score for hit in ranked[item]] for item in items], axis=1) / TEMPERATURE
+    expected = torch.nn.KLDivLoss(reduction="batchmean", log_target=True)(
+        torch.log_softmax(student, dim=1),
+        torch.log_softmax(torch.tensor(teacher, dtype=torch.float32), dim=1),
+    )
+    assert losses(output)[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_the_encoder_that_is_written_has_the_share_of_the_first_weights_that_was_asked_for(
+    files: Files, tmp_path: Path
+) -> None:
+    first, trained, mixed = (
+        load_file(folder / "model.safetensors")
+        for folder in (
+            files.backbone,
+            *(
+                distilled(files, tmp_path / str(share), updates=3, initial_share=share)
+                for share in (0.0, 0.25)
+            ),
+        )
+    )
+    name = "encoder.layer.0.output.dense.weight"
+    assert not torch.allclose(trained[name], first[name])
+    for name, weight in mixed.items():
+        torch.testing.assert_close(weight, 0.75 * trained[name] + 0.25 * first[name])

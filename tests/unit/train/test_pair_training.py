@@ -1,0 +1,48 @@
+"""The training of a cross-encoder, against transformers on one pair at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, RETRIEVER, losses, prepare, sharpen, train
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+from condenser.data.batches import step_items
+from condenser.files import read_json, write_json
+from condenser.model.crossencoder import CrossEncoder
+from condenser.train.examples import draw_passages, read_example_rows
+
+SEED, GROUP, BATCH_SIZE = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"]
+
+
+def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Path) -> None:
+    files = prepare(tmp_path, dropout=0.0)
+    sharpen(files.backbone)
+    config = read_json(files.backbone / "config.json")
+    write_json(files.backbone / "config.json", {**config, "initializer_range": 1.0})  # of the scores' layer
+    train("crossencoder", files, tmp_path / "out", updates=1, seed=SEED)
+    examples = read_example_rows(
+        [files.examples],
+        query_rows={query.query_id: row for row, query in enumerate(files.queries)},
+        doc_rows={passage.doc_id: row for row, passage in enumerate(files.passages)},
+    )
+    _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="crossencoder")
+    drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
+
+    CrossEncoder.start(files.backbone, seed=SEED).save(tmp_path / "start", files.backbone)
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "start").eval()
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "start")
+    scores = []
+    for place, row in enumerate(drawn.tolist()):
+        query, passage = files.queries[examples.queries[items[place // GROUP]]], files.passages[row]
+        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+        first = tokenizer(query.text, truncation=True, max_length=QUERY_LENGTH)["input_ids"]
+        second = tokenizer(text, truncation=True, max_length=PASSAGE_LENGTH)["input_ids"][1:]
+        types = torch.tensor([[0] * len(first) + [1] * len(second)])
+        with torch.inference_mode():
+            scores.append(model(torch.tensor([first + second]), token_type_ids=types).logits.item())
+    of_queries = torch.tensor(scores).view(-1, GROUP)
+    expected = -of_queries.log_softmax(dim=1)[:, 0].mean()
+    assert losses(tmp_path / "out")[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
