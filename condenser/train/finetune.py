@@ -247,6 +247,10 @@ def _train(
     if compares and processes.is_first:
         assert held_out is not None and validation is not None
         ranked = held_out_queries(held_out, num_negatives=validation.negatives)
+        log.info(
+            "fine-tuning: the start ranks %d passages for %d held-out queries",
+            *(len(ranked.passages), len(ranked.queries)),
+        )
         comparison = partial(
             keep_better,
             measure(ranked),
