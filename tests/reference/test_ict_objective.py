@@ -87,6 +87,16 @@ def test_the_sentence_is_removed_as_often_as_asked(tmp_path: Path) -> None:
     assert abs(removed - 0.9) < 0.02  # 5,000 draws: three standard deviations are 0.013
 
 
+def test_each_sentence_of_a_text_is_drawn_as_often(tmp_path: Path) -> None:
+    shards = hand_made_shards(tmp_path, rows_of_lengths([[1, 2, 2, 2]] * 500))
+    items = ict.rows_with_sentences(shards)
+    counts = np.zeros(3)
+    for epoch in range(6):
+        (starts, _), _ = ict.sample_pairs(shards, items, READ, seed=3, epoch=epoch)
+        counts += np.bincount((starts - shards.row_starts[:-1] - 1) // 2, minlength=3)
+    assert ((counts - 1000) ** 2 / 1000).sum() < 13.8  # chi2, 2 df, p .001
+
+
 def test_rows_of_one_sentence_are_left_out_and_counted(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.0)
     shards = TokenShards(files.tokens)
