@@ -478,6 +478,7 @@ def test_a_job_sees_of_a_system_or_data_set_only_what_its_result_depends_on() ->
                 *({"model": "condenser", "seed": None}, {"model": "cocondenser", "seed": None}),
                 {"system": "round2", "variant": f"seed{CONFIG['seed']}"},
             ],
+            "compared": [{"system": "round2", "variant": f"seed{CONFIG['seed']}"}],
         },
         "columns": [
             {
