@@ -27,6 +27,7 @@ def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Pa
         [files.examples],
         query_rows={query.query_id: row for row, query in enumerate(files.queries)},
         doc_rows={passage.doc_id: row for row, passage in enumerate(files.passages)},
+        is_wanted=lambda query_id: True,
     )
     _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="crossencoder")
     drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
