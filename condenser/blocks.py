@@ -8,10 +8,11 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, PlainValidator, model_validator
 
 from condenser.settings import (
     AUTO,
@@ -198,6 +199,24 @@ class Extraction(Block):
     keywords: Bounds
 
 
+HomePath = Annotated[
+    str, AfterValidator(lambda path: str(Path(path).expanduser()) if path[:2] == "~/" else path)
+]
+
+
+class Expansion(Block):
+    """Words that are indexed behind passages or asked behind queries: see condenser/data/expansions.py.
+
+    `files` has a file for the passages of a data set, `msmarco`, or for a set of its queries, `nq/test`. With
+    `weights` the terms of a line stand in place of the text, each round(weights * its weight) times.
+    """
+
+    files: Annotated[dict[str, HomePath], Field(min_length=1)]
+    by: Literal["row", "id"]
+    field: str = "contents"  # of JSON lines; Anserini's name
+    weights: Positive | None = None
+
+
 class Encode(Block):
     batch_tokens: Annotated[int, Field(ge=512, le=LARGEST)]
     block_rows: Annotated[int, Field(ge=1, le=16384)]  # a search holds 4,096 times as many scores
@@ -299,6 +318,7 @@ class Written(Block):
     report: Report
     extraction: Extraction
     extracted: dict[Name, Extracted] = Field(default_factory=dict)
+    expansions: dict[Name, Expansion] = Field(default_factory=dict)
     tables: dict[Name, Table]
     figures: dict[Name, dict[str, Any]] = Field(default_factory=dict)
 

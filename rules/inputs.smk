@@ -10,6 +10,7 @@ from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
+from condenser.retrieve.bm25 import expansion_of, index_name
 from condenser.settings import AUTO
 
 
@@ -105,6 +106,42 @@ def given_examples(wildcards):
         ),
         [],
     )
+
+
+def index_of(system):
+    """The index of a BM25 system."""
+    entry = config.systems[system]
+    return index_name(entry.language, entry.expanded_passages)
+
+
+def expansions_of_index(wildcards):
+    """The user's file of what is indexed behind the passages; none for most."""
+    return expansion_files(expansion_of(wildcards.index), wildcards.dataset)
+
+
+def expansions_of_queries(wildcards):
+    """The user's file of what is asked behind the queries of a split; none for most."""
+    name = config.systems[wildcards.system].expanded_queries
+    return expansion_files(name, f"{wildcards.dataset}/{wildcards.split}")
+
+
+def expansion_files(name, texts):
+    """The file of an expansion for some texts; a missing one ends what needs it with a line."""
+    if name is None:
+        return []
+    key = f"expansions.{name}.files"
+    file = config.expansions[name].files.get(texts)
+    if file is None:
+        sys.exit(
+            f"error: config: {key}: expected a file for {texts}, got none. Add it, or leave the system out of "
+            "the table."
+        )
+    if not os.path.isfile(file):
+        sys.exit(
+            f"error: config: {key}.{texts}: expected a file, found none at {file} (relative to where snakemake "
+            "runs). Correct the path."
+        )
+    return [file]
 
 
 def runs_of(wildcards, key, split=None):

@@ -2,8 +2,10 @@
 
     python workflow_scripts/bm25_index.py .snakemake/jobs/bm25_index-0123456789abcdef.json
 
-Reads the collection; writes a Lucene index (a folder) and the manifest. The wildcard `index` names the
-language (`condenser.systems.bm25`): index for English, index-de for German.
+Reads the collection, and where there is one the file of its expansions; writes a Lucene index (a folder) and
+the manifest. The wildcard `index` names the language and the expansion (`condenser.retrieve.bm25`): index for
+English, index-de for German, index.doct5query with the entry `doct5query` of `expansions`. Settings:
+`expansion`.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ def main(job: Job) -> dict[str, Any]:
         job.input.collection,
         job.output.index,
         language=language_of(job.wildcards["index"]),
+        expansions=job.input.expansions[0] if job.input.expansions else None,
+        expansion=job.settings.expansion,
         threads=job.options.threads,
         heap_mb=job.options.heap_mb,
     )

@@ -2,9 +2,9 @@
 
     python workflow_scripts/bm25_run.py .snakemake/jobs/bm25_run-0123456789abcdef.json
 
-Reads the index and the queries; writes a TREC run and the manifest. Finished blocks of queries are kept in
-the work folder until the run is complete. Settings: `system.k1`, `system.b`, `system.language`, `depth`,
-`dataset.split`.
+Reads the index, the queries, and where there is one the file of their expansions; writes a TREC run and the
+manifest. Finished blocks of queries are kept in the work folder until the run is complete. Settings:
+`system.k1`, `system.b`, `system.language`, `expansion`, `depth`, `dataset.split`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ def main(job: Job) -> dict[str, Any]:
         b=system.b,
         depth=job.settings.depth,
         language=system.language,
+        expansions=job.input.expansions[0] if job.input.expansions else None,
+        expansion=job.settings.expansion,
         threads=job.options.threads,
         heap_mb=job.options.heap_mb,
         work_folder=job.work_folder,

@@ -186,6 +186,9 @@ def check_systems(config: Config) -> None:
             named = [(*sources.splits(one), *sources.unjudged(one)) for one in config.datasets.values()]
             known = dict.fromkeys([*config.extracted, *chain.from_iterable(named)])
             check_name(f"{key}.distillation.queries", taught.queries, known)
+        for of in ("expanded_passages", "expanded_queries"):
+            if getattr(system, of, None) is not None:
+                check_name(f"{key}.{of}", getattr(system, of), config.expansions)
         if getattr(system, "first_on", None):
             check_name(f"{key}.first_on", system.first_on, config.datasets)
             if not experiment.fits(config, name, system.first_on):

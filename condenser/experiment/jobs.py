@@ -43,7 +43,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     all), `lengths` of its data set's recipe, also of texts that name none, `similarities` of a recipe for
     sentences, which no training reads, `depth`, the number of hits
     per query in runs of its split, and `query_set`, the entry of `extracted` for its split
-    where that has one. Such queries have runs as deep as those of train queries.
+    where that has one. Such queries have runs as deep as those of train queries. `expansion` is the entry of
+    `expansions` for an index or for a system's queries, without its files, which are inputs; else None.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
@@ -72,6 +73,10 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.system = _without(system, hidden)
         if "dataset" in wildcards and "split" not in wildcards:
             seen.hybrid = hybrid_of(config, wildcards["dataset"], wildcards["system"])
+    name = getattr(system, "expanded_queries", None)
+    if "index" in wildcards:
+        name = wildcards["index"].partition(".")[2]
+    seen.expansion = _without(config.expansions[name], {"files"}) if name else None
     if extracted := config.extracted.get(wildcards.get("split", "")):
         own = config.seed if extracted.seed is None else extracted.seed
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})
@@ -141,13 +146,17 @@ def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | Non
             and set(part.candidates) <= parts.keys()
             for part in late
         )
-        is_plain = is_plain and fusion.weights != "learnt"
+        is_plain = is_plain and fusion.weights != "learnt" and not any(map(_is_expanded, others))
         kinds_of_others = [part.kind for part in others if part not in late]
         if system in parts and kinds_of_others == ["bm25"] and len(late) < 2 and is_plain:
             hits = {part: run_depth(config, dataset, part, purpose="eval") for part in parts}
             shown = [{"name": part, "hits": hits[part], **plain(parts[part])} for part in parts]
             return {"name": name, "system": plain(fusion), "parts": shown}
     return None
+
+
+def _is_expanded(part: Any) -> bool:
+    return bool(getattr(part, "expanded_passages", None) or getattr(part, "expanded_queries", None))
 
 
 def _without(block: BlockType, names: set[str]) -> BlockType:

@@ -75,12 +75,15 @@ def write_known(
         searchers = kinds.load(FOLDER, entry.kind)
         parts = searchers.parts(entry) if hasattr(searchers, "parts") else []
         if hasattr(searchers, "needs"):
-            found["files"] = searchers.needs(
-                entry,
-                dataset=str(results / dataset),
-                variant=str(folder / "{variant}"),
-                shards=experiment.token_shards(config),
-            )
+            try:
+                found["files"] = searchers.needs(
+                    entry,
+                    dataset=str(results / dataset),
+                    variant=str(folder / "{variant}"),
+                    shards=experiment.token_shards(config),
+                )
+            except ValueError as error:
+                return {**found, "variants": {usual: {"error": str(error)}}}
         lengths = getattr(settings["recipe"], "lengths", None)
         if lengths is not None and AUTO in vars(lengths).values() and hasattr(entry, "initial"):
             found["files"]["lengths"] = [lengths_of(dataset, entry.initial)]

@@ -20,11 +20,13 @@ import re
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
+from condenser.data.expansions import expanded
 from condenser.data.records import Query, ScoredDoc, read_passages, read_queries, read_run, write_run
 from condenser.files import NO_ROOM, atomic_folder, atomic_write, count_lines, full_disk_named
 from condenser.program import bound
@@ -165,35 +167,62 @@ def _shown_on(progress: Progress) -> Callable[[str], None]:
     return show
 
 
-def index_name(language: str) -> str:
-    """The folder of the index in a language, which all systems of that language share.
+def index_name(language: str, expansion: str | None = None) -> str:
+    """The folder of the index in a language and of an expansion, which all systems with these share.
 
-    >>> index_name("en"), index_name("de")
-    ('index', 'index-de')
+    >>> index_name("en"), index_name("de"), index_name("en", "doct5query")
+    ('index', 'index-de', 'index.doct5query')
     """
-    return "index" if language == "en" else f"index-{language}"
+    name = "index" if language == "en" else f"index-{language}"
+    return name if expansion is None else f"{name}.{expansion}"
 
 
 def language_of(index: str) -> str:
     """The language of an index, by the name of its folder.
 
-    >>> language_of("index"), language_of("index-de")
-    ('en', 'de')
+    >>> language_of("index"), language_of("index-de"), language_of("index.with-queries")
+    ('en', 'de', 'en')
     """
-    return index.partition("-")[2] or "en"
+    return index.partition(".")[0].partition("-")[2] or "en"
+
+
+def expansion_of(index: str) -> str | None:
+    """The expansion of an index, by the name of its folder.
+
+    >>> expansion_of("index-de"), expansion_of("index.doct5query")
+    (None, 'doct5query')
+    """
+    return index.partition(".")[2] or None
+
+
+class Expansion(Protocol):
+    """An entry of `expansions` (`condenser.data.expansions`)."""
+
+    by: str
+    field: str
+    weights: float | None
 
 
 def index_collection(
-    collection: Path, folder: Path, *, language: str = "en", threads: int, heap_mb: int
+    collection: Path,
+    folder: Path,
+    *,
+    language: str = "en",
+    expansions: Path | None = None,
+    expansion: Expansion | None = None,
+    threads: int,
+    heap_mb: int,
 ) -> dict[str, int]:
     """Index a collection with Anserini's analyser of a language, in one segment.
 
     That of English is its default: Porter's stemmer and its stop words.
 
-    The indexed text is the title, a line feed and the text. More than one thread may change the order of
-    passages inside the index, but never a ranking: `doc_id` breaks ties.
+    The indexed text is the title, a line feed and the text, and what the file `expansions` says of the
+    passage. More than one thread may change the order of passages inside the index, but never a ranking:
+    `doc_id` breaks ties.
 
-    Returns counts: `passages`, `indexed` and `empty` (without text, so that no query finds them).
+    Returns counts: `passages`, `indexed` and `empty` (without text, so that no query finds them), and those
+    of `condenser.data.expansions`.
 
     Raises:
         ValueError: Anserini did not index every passage.
@@ -201,7 +230,13 @@ def index_collection(
     with atomic_folder(folder) as partial:
         texts, index = partial / "texts", partial / "index"
         texts.mkdir()
-        num_passages = _write_texts(collection, texts)
+        of_expansions: Counter[str] = Counter()
+        of_passages = (
+            (one.doc_id, f"{one.title}\n{one.text}" if one.title else one.text)
+            for one in read_passages(collection)
+        )
+        read = _expanded(of_passages, expansions, expansion, of_expansions)
+        num_passages = _write_texts(read, texts, total=count_lines(collection))
         with Progress("BM25 index", total=num_passages, unit="passages") as progress:
             log = run_anserini(
                 "index.IndexCollection",
@@ -231,18 +266,26 @@ def index_collection(
         for file in list(index.iterdir()):
             file.rename(partial / file.name)
         index.rmdir()
-    return {"passages": num_passages, "indexed": indexed, "empty": empty}
+    return {"passages": num_passages, "indexed": indexed, "empty": empty, **of_expansions}
 
 
-def _write_texts(collection: Path, folder: Path) -> int:
-    passages = read_passages(collection)
+def _expanded(
+    texts: Iterator[tuple[str, str]], file: Path | None, expansion: Expansion | None, counts: Counter[str]
+) -> Iterator[tuple[str, str]]:
+    """Texts with their ids, as a file of expansions makes them; as they are without one."""
+    if file is None or expansion is None:
+        return texts
+    by, field, weights = expansion.by, expansion.field, expansion.weights
+    return expanded(texts, file, by=by, field=field, weights=weights, counts=counts)
+
+
+def _write_texts(passages: Iterator[tuple[str, str]], folder: Path, *, total: int) -> int:
     count = 0
-    with Progress("writing texts to index", total=count_lines(collection), unit="passages") as progress:
+    with Progress("writing texts to index", total=total, unit="passages") as progress:
         while block := list(itertools.islice(passages, PASSAGES_PER_FILE)):
             with (folder / f"{count // PASSAGES_PER_FILE:05}.jsonl").open("w", encoding="utf-8") as file:
-                for passage in block:
-                    text = f"{passage.title}\n{passage.text}" if passage.title else passage.text
-                    file.write(json.dumps({"id": passage.doc_id, "contents": text}) + "\n")
+                for doc_id, text in block:
+                    file.write(json.dumps({"id": doc_id, "contents": text}) + "\n")
             count += len(block)
             progress.advance(len(block))
     return count
@@ -257,6 +300,8 @@ def search_bm25(
     b: float,
     depth: int,
     language: str = "en",
+    expansions: Path | None = None,
+    expansion: Expansion | None = None,
     threads: int,
     heap_mb: int,
     work_folder: Path,
@@ -267,20 +312,24 @@ def search_bm25(
 
     Of a collection that is split, a hit is a document, by its best passage (`condenser.data.passages`).
 
-    `language` is that of the index. A query is a bag of words: no character in it is an operator. Scores are
+    `language` is that of the index. A query is a bag of words, with those that the file `expansions` has for
+    it: no character in it is an operator. Scores are
     Anserini's: rounded to four decimals, and lowered by 1e-6 per hit among equal ones, so that every
     evaluation tool keeps the order (score, then `doc_id` as text).
 
     An interrupted search resumes after the last finished block of queries in `work_folder`. The caller
     chooses a folder that belongs to these inputs alone, and removes it.
 
-    Returns counts: `queries`, `queries_without_hits`, `hits`.
+    Returns counts: `queries`, `queries_without_hits`, `hits`, and those of `condenser.data.expansions`.
 
     Raises:
         ValueError: Lucene refuses a query, or the index is incomplete.
     """
     work_folder.mkdir(parents=True, exist_ok=True)
     queries = list(read_queries(queries_file))
+    of_expansions: Counter[str] = Counter()
+    read = _expanded(((one.query_id, one.text) for one in queries), expansions, expansion, of_expansions)
+    queries = [Query(query_id, text) for query_id, text in read]
     per_block = min(MAX_QUERIES_PER_BLOCK, max(1, HITS_PER_BLOCK // depth))
     options = {
         **{"index": index, "language": language, "threads": threads},
@@ -300,7 +349,10 @@ def search_bm25(
             progress.advance(count)
     found: set[str] = set()
     num_hits = write_run(run_file, _read_blocks(blocks, queries, found), system=system)
-    return {"queries": len(queries), "queries_without_hits": len(queries) - len(found), "hits": num_hits}
+    return {
+        **{"queries": len(queries), "queries_without_hits": len(queries) - len(found), "hits": num_hits},
+        **of_expansions,
+    }
 
 
 def _search_block(

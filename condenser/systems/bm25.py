@@ -1,10 +1,10 @@
-"""BM25 by Anserini (`condenser.retrieve.bm25`)."""
+"""BM25 by Anserini (`condenser.retrieve.bm25`), also over expanded passages or queries."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from condenser.settings import NotNegative, Share, System
+from condenser.settings import Name, NotNegative, Share, System
 
 Language = Literal[
     "en", "ar", "bn", "da", "de", "es", "fa", "fi", "fr", "hi", "hu", "id", "it",
@@ -14,11 +14,17 @@ Language = Literal[
 
 
 class Settings(System):
-    """Saturation of term frequencies, normalisation by length, and the language of stemmer and stop words."""
+    """Saturation of term frequencies, normalisation by length, and the language of stemmer and stop words.
+
+    `expanded_passages` and `expanded_queries` are entries of `expansions`: predicted queries, term weights,
+    generated contexts.
+    """
 
     k1: NotNegative
     b: Share
     language: Language = "en"
+    expanded_passages: Name | None = None
+    expanded_queries: Name | None = None
 
 
 def is_trained(settings: Settings) -> bool:
@@ -30,7 +36,7 @@ def made_from_texts(settings: Settings) -> list[str]:
     """The index."""
     from condenser.retrieve.bm25 import index_name
 
-    return [f"bm25/{index_name(settings.language)}"]
+    return [f"bm25/{index_name(settings.language, settings.expanded_passages)}"]
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

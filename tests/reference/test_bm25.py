@@ -6,13 +6,13 @@ import json
 import math
 import os
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import pytest
 from forks import FORKS
 
-from condenser.data.records import Passage, Query, read_run, write_passages, write_queries
+from condenser.data.records import Passage, Query, read_passages, read_run, write_passages, write_queries
 from condenser.retrieve.bm25 import find_java, index_collection, run_anserini, search_bm25
 from condenser.systems.bm25 import Language
 
@@ -57,7 +57,14 @@ def _write_pyserinis_hits(
 
 
 def searched(
-    folder: Path, index: Path, queries: dict[str, str], *, depth: int, threads: int = 1, language: str = "en"
+    folder: Path,
+    index: Path,
+    queries: dict[str, str],
+    *,
+    depth: int,
+    threads: int = 1,
+    language: str = "en",
+    **expansion,
 ):
     folder.mkdir(exist_ok=True)
     write_queries(folder / "queries.jsonl", (Query(query_id, text) for query_id, text in queries.items()))
@@ -73,6 +80,7 @@ def searched(
         heap_mb=200,
         work_folder=folder / "work",
         system="bm25",
+        **expansion,
     )
     return folder / "run.trec", counts
 
@@ -230,3 +238,64 @@ def test_threads_change_no_byte_of_the_run(tmp_path, collection, index, monkeypa
     run_file, _ = searched(tmp_path / "run", index, queries, depth=30)
     assert runs[0] == runs[1] == run_file.read_bytes()
     assert len(runs[0].splitlines()) == 11 * 30
+
+
+class Entry(NamedTuple):
+    """An entry of `expansions`."""
+
+    by: str
+    field: str = "contents"
+    weights: float | None = None
+
+
+def test_expanded_passages_and_queries_rank_as_if_written_out_by_hand(tmp_path, collection):
+    """The index of a collection with predicted queries, and of one that already holds them."""
+    rng = np.random.default_rng(3)
+    passages = list(read_passages(collection))
+    words = [" ".join(rng.choice(WORDS, 3)) for _ in passages]
+    (tmp_path / "predicted.txt").write_text("".join(f"{line}\n" for line in words))
+    by_hand = (
+        Passage(one.doc_id, one.title, f"{one.text} {line}")
+        for one, line in zip(passages, words, strict=True)
+    )
+    write_passages(tmp_path / "by-hand.jsonl", by_hand)
+    queries = {"1": "river", "2": "stone bread", "3": "wool"}
+    asked = {"1": "river mill", "2": "stone bread salt salt", "3": "wool"}
+    (tmp_path / "asked.jsonl").write_text(
+        '{"id": "2", "titles": ["salt", "salt"]}\n{"id": "1", "titles": "mill"}\n'
+    )
+    entry = Entry("row")
+    counts = index_collection(
+        collection, tmp_path / "a", expansions=tmp_path / "predicted.txt", expansion=entry, threads=1,
+        heap_mb=200,
+    )  # fmt: skip
+    assert counts == {"passages": 602, "indexed": 602, "empty": 0, "expanded": 602}
+    index_collection(tmp_path / "by-hand.jsonl", tmp_path / "b", threads=1, heap_mb=200)
+    file, entry = tmp_path / "asked.jsonl", Entry("id", "titles")
+    ours, counts = searched(
+        tmp_path / "ours", tmp_path / "a", queries, depth=40, expansions=file, expansion=entry
+    )
+    assert (counts["expanded"], counts["not_expanded"], counts["unused_expansions"]) == (2, 1, 0)
+    theirs, _ = searched(tmp_path / "theirs", tmp_path / "b", asked, depth=40)
+    assert ours.read_bytes() == theirs.read_bytes() != b""
+    plain, _ = searched(tmp_path / "plain", tmp_path / "b", queries, depth=40)
+    assert plain.read_bytes() != ours.read_bytes()
+
+
+def test_term_weights_are_frequencies_in_the_formula_of_bm25(tmp_path):
+    """DeepCT, eq. 4: round(10 y) of salt is 3 in one passage, 1 in the other; lengths are sums of these."""
+    write_passages(tmp_path / "c.jsonl", [Passage("a", "Sea", "salt"), Passage("b", "", "salt wool")])
+    (tmp_path / "w.tsv").write_text("sea 0.14\tsalt 0.3\nsalt 0.1\twool 0.31\n")
+    index_collection(
+        tmp_path / "c.jsonl", tmp_path / "index", expansions=tmp_path / "w.tsv",
+        expansion=Entry("row", weights=10), threads=1, heap_mb=200,
+    )  # fmt: skip
+    run, _ = searched(tmp_path / "run", tmp_path / "index", {"q": "salt"}, depth=9)
+    expected = {
+        doc_id: math.log(1 + (2 - 2 + 0.5) / (2 + 0.5)) * count / (count + 0.82 * (0.32 + 0.68 * 4 / 4))
+        for doc_id, count in (("a", 3), ("b", 1))
+    }
+    hits = list(read_run(run))
+    assert [hit.doc_id for hit in hits] == ["a", "b"]
+    for hit in hits:
+        assert hit.score == pytest.approx(expected[hit.doc_id], abs=5.1e-5)

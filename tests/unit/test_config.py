@@ -225,7 +225,7 @@ TABLE = "tables.table2"
         ("sources.pydoc.pakages", [], "sources.pydoc.pakages: unknown key. Did you mean packages?"),
         ("systems.bm25.language", "xx", "systems.bm25.language: expected 'en', 'ar', 'bn', "),
         ("models.backbone.prompts", {"document": "a: "}, "models.backbone.prompts.document: unknown key"),
-        ("systems.bm25.k2", 1.0, "systems.bm25.k2: unknown key. Known: kind, label, k1, b, language."),
+        ("systems.bm25.k2", 1.0, "systems.bm25.k2: unknown key. Known: kind, label, k1, b, language, exp"),
         ("recipes.marco.lengths.pasage", 1,
          "recipes.marco.lengths.pasage: unknown key. Did you mean passage?"),
         ("recipes.marco.lengths.passage", "all",

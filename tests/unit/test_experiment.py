@@ -53,7 +53,10 @@ CONFIG: dict[str, Any] = {
         "cocondenser": {"objective": "cocondenser", "initial": "condenser", **MODEL, "seed": 7},
     },
     "systems": {
-        "bm25": {"kind": "bm25", "label": "BM25", "k1": 0.9, "b": 0.4, "language": "en"},
+        "bm25": {
+            **{"kind": "bm25", "label": "BM25", "k1": 0.9, "b": 0.4, "language": "en"},
+            "expanded_passages": None,
+        },
         "zero": {
             **{"kind": "biencoder", "label": None, "initial": "own", "train": False},
             **{"negatives": [], "recipe": {}},

@@ -21,8 +21,14 @@ HEAP_MB = 512  # of Java; a query of some hundred hits needs a few
 
 
 def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -> dict[str, list[str]]:
-    """The index of the collection in the system's language."""
-    return {"index": [f"{dataset}/bm25/{index_name(settings.language)}"]}
+    """The index of the collection in the system's language.
+
+    Raises:
+        ValueError: its queries are expanded, which a new query is not.
+    """
+    if settings.expanded_queries is not None:
+        raise ValueError("systems with expanded_queries answer only the queries of their files.")
+    return {"index": [f"{dataset}/bm25/{index_name(settings.language, settings.expanded_passages)}"]}
 
 
 class Searcher:

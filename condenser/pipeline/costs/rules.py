@@ -60,7 +60,8 @@ query_tokens = tokens
 def bm25_index(job: Job, data: Data) -> Work:
     texts, assumption = data.passages(job), data.tables.assumption
     written = data.text_bytes(texts) * assumption("index_share")
-    return {"rows": texts.count, "bytes_on_disk": written, "memory_bytes": assumption("java_bytes")}
+    work: Work = {"rows": texts.count, "bytes_on_disk": written, "memory_bytes": assumption("java_bytes")}
+    return work | ({"note": "the length of its expansions is not counted"} if job.config.expansion else {})
 
 
 def examples(job: Job, data: Data) -> Work:
