@@ -95,7 +95,7 @@ class FineTuning(Optimiser):
 
     tied: bool
     lengths: Lengths
-    passages_per_query: Annotated[int, Field(ge=2, le=LARGEST)]
+    passages_per_query: Count  # 1: a positive alone, and those of the other queries in the batch
     rows_per_chunk: Count
     scale: Positive | None = None  # of similarities in the loss; `TextVector.scale` by default
 

@@ -21,11 +21,12 @@ def localised_contrastive_loss(
     localised contrastive estimate; "localised" since the negatives come from the retriever's first ranks.
 
     Raises:
-        ValueError: the pairs do not divide evenly among the queries.
+        ValueError: the pairs do not divide evenly among the queries, or a query has one.
 
     >>> localised_contrastive_loss(torch.zeros(4, 1), passages_per_query=2)  # ln 2
     tensor(0.6931)
     """
+    _refuse_one_passage(passages_per_query)
     if len(scores) == 0 or len(scores) % passages_per_query:
         raise ValueError(f"scores: expected {passages_per_query} of each query, got {len(scores)} in all.")
     of_query = at_least_float32(scores).view(-1, passages_per_query)
@@ -47,9 +48,13 @@ def listwise_kl(
     Source: Hinton et al. 2015, "Distilling the Knowledge in a Neural Network", eq. 1; over lists of passages:
     Cao et al. 2007 (ListNet). The standard scores are ours.
 
+    Raises:
+        ValueError: a query has one passage.
+
     >>> listwise_kl(torch.zeros(1, 2), torch.tensor([[5.0, 7.0]]), temperature=1.0)  # softmax(-1, 1)
     tensor(0.3278)
     """
+    _refuse_one_passage(student_scores.shape[1])
     student, teacher = at_least_float32(student_scores), at_least_float32(teacher_scores)
     centred = teacher - teacher.mean(dim=1, keepdim=True)
     deviation = centred.square().mean(dim=1, keepdim=True).sqrt()
@@ -57,3 +62,11 @@ def listwise_kl(
     log_target = functional.log_softmax(standard / temperature, dim=1)
     log_student = functional.log_softmax(student, dim=1)
     return (log_target.exp() * (log_target - log_student)).sum(dim=1).mean()
+
+
+def _refuse_one_passage(passages_per_query: int) -> None:
+    if passages_per_query < 2:
+        raise ValueError(
+            f"passages_per_query: expected at least 2, got {passages_per_query}. A softmax over one passage "
+            "teaches nothing: raise it in the recipe of the system."
+        )

@@ -248,7 +248,7 @@ TABLE = "tables.table2"
         ("seed", True, "seed: expected a valid integer"),
         ("compute.precision", "fp8", "'auto', 'fp32', 'bf16' or 'fp16'"),
         ("encode.block_rows", 20000, "encode.block_rows: expected less than or equal to 16384, got 20000"),
-        ("recipes.marco.passages_per_query", 1,
+        ("recipes.marco.passages_per_query", 0,
          "recipes.marco.passages_per_query: expected greater than or eq"),
         ("audit.near_passages", 0.1, "audit.near_passages: expected greater than or equal to 0.3, got 0.1"),
         ("audit.systems", ["bm52"], "audit.systems: expected one of bm25, "),

@@ -41,6 +41,15 @@ def test_scores_that_do_not_divide_among_queries_are_refused(num_scores: int) ->
         localised_contrastive_loss(torch.zeros(num_scores, 1), passages_per_query=2)
 
 
+def test_one_passage_of_a_query_is_refused_because_it_would_teach_nothing() -> None:
+    for loss in (
+        lambda: localised_contrastive_loss(torch.zeros(3, 1), passages_per_query=1),
+        lambda: listwise_kl(torch.zeros(3, 1), torch.zeros(3, 1), temperature=1.0),
+    ):
+        with pytest.raises(ValueError, match=r"passages_per_query: expected at least 2, got 1\. A softmax"):
+            loss()
+
+
 def test_scores_are_compared_in_float32_also_under_autocast() -> None:
     scores = torch.randn(8, 1, generator=torch.Generator().manual_seed(0)).bfloat16()
     with torch.autocast("cpu", dtype=torch.bfloat16):

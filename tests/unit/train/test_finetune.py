@@ -115,6 +115,16 @@ def test_the_positive_comes_first_and_the_negatives_move_on_each_epoch(tmp_path:
     assert drawn[3][1:] == drawn[0][1:]  # six negatives, two an epoch: round after three epochs
 
 
+def test_one_passage_a_query_is_its_positive_alone(tmp_path: Path) -> None:
+    examples = _rows([_one_example(tmp_path / "a.jsonl", "q2", ("d3", "d4"), ("d1",))])
+    drawn = [
+        draw_passages(examples, np.array([0, 1]), passages_per_query=1, seed=0, epoch=epoch).tolist()
+        for epoch in range(2)
+    ]
+    assert [len(passages) for passages in drawn] == [2, 2]
+    assert [passages[1] for passages in drawn] == [4, 3]
+
+
 def test_a_retriever_learns_to_tell_the_positives_of_a_tiny_collection(tmp_path: Path) -> None:
     files = prepare(tmp_path, dropout=0.0)
     sharpen(files.backbone)
