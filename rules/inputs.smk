@@ -188,19 +188,26 @@ def rankings_to_choose_by(wildcards):
 
 
 def initial_of(wildcards):
-    """The model that a system starts from."""
-    return config.systems[wildcards.system].initial
+    """The model that a system starts from, itself or through other systems."""
+    return experiment.initial_model(config, wildcards.system)
 
 
 def initial_file(wildcards):
     """The weights that a pre-training or the fine-tuning of a system starts from."""
     if wildcards.get("model") is not None:
         model, seed = experiment.model_of(config, wildcards.model)
-        initial = config.models[model].initial
-    else:
-        initial = initial_of(wildcards)
-        _, seed = experiment.parse_variant(wildcards.variant)
-    return model_file(wildcards.dataset, initial, seed=seed)
+        return model_file(wildcards.dataset, config.models[model].initial, seed=seed)
+    return start_of(wildcards.dataset, wildcards.system, wildcards.variant)
+
+
+def start_of(dataset, system, variant):
+    """The weights that a variant of a system starts from: of a model, or of the same variant of a system."""
+    if other := experiment.starts_from(config, system):
+        return encoder_file(
+            dataset, other, experiment.ranking_variant(config, other, variant)
+        )
+    _, seed = experiment.parse_variant(variant)
+    return model_file(dataset, config.systems[system].initial, seed=seed)
 
 
 def examples_of(wildcards):
@@ -267,8 +274,7 @@ def encoder_file(dataset, system, variant):
     """The weights of one variant of a bi-encoder."""
     if experiment.is_trained(config, system):
         return system_file(dataset, system, variant, "model/model.safetensors")
-    _, seed = experiment.parse_variant(variant)
-    return model_file(dataset, config.systems[system].initial, seed=seed)
+    return start_of(dataset, system, variant)
 
 
 def lengths_if_auto(*texts):
@@ -279,7 +285,7 @@ def lengths_if_auto(*texts):
         recipe = experiment.recipe_name(config, wildcards.dataset)
         lengths = experiment.recipe(config, recipe, system).lengths
         if AUTO in [getattr(lengths, text) for text in texts]:
-            return lengths_file(wildcards.dataset, system.initial)
+            return lengths_file(wildcards.dataset, initial_of(wildcards))
         return []
 
     return of

@@ -23,9 +23,9 @@ def check_rows_fit(config: Config) -> None:
     """Refuse a backbone of too few layers or positions for the models and systems that tables use."""
     for name in sorted(experiment.systems_of_tables(config)):
         system = config.systems[name]
-        if not hasattr(system, "initial"):
+        if (initial := experiment.initial_model(config, name)) is None:
             continue
-        chain = experiment.chain(config, system.initial)
+        chain = experiment.chain(config, initial)
         root = config.models[chain[-1]]
         try:
             shape = layers_and_positions(root, f"models.{chain[-1]}")
@@ -69,7 +69,9 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
         ValueError: it does not.
     """
     entry, recipe = config.systems[system], config.datasets[dataset].recipe
-    backbone = experiment.root(config, entry.initial)
+    initial = experiment.initial_model(config, system)
+    assert initial is not None
+    backbone = experiment.root(config, initial)
     root = config.models[backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
         longest_row = kinds.load(SYSTEMS, entry.kind).longest_row

@@ -153,7 +153,8 @@ def _check_candidates(key: str, name: str, config: Config) -> None:
         if system.kind != "biencoder" or (number == 0 and not is_start):
             wanted = "bi-encoders" if number else f"{model.initial} without fine-tuning as the first"
             raise ValueError(f"{key}.of: expected {wanted}, got {candidate}. Name another system.")
-        if (found := experiment.root(config, system.initial)) != experiment.root(config, name):
+        initial = experiment.initial_model(config, candidate)  # None: no model, which the system's check says
+        if initial and (found := experiment.root(config, initial)) != experiment.root(config, name):
             raise ValueError(
                 f"{key}.of: expected models of one checkpoint, got {candidate}, which has {found}."
             )
@@ -175,7 +176,7 @@ def check_systems(config: Config) -> None:
     for name, system in systems.items():
         key = f"systems.{name}"
         if hasattr(system, "initial"):
-            check_name(f"{key}.initial", system.initial, config.models)
+            _check_start(f"{key}.initial", name, config)
         for other in experiment.systems_of(config, name):
             of_key = next(
                 (k for k, value in vars(system).items() if value == other or other in _list(value)),
@@ -214,7 +215,7 @@ def check_systems(config: Config) -> None:
     for name in config.models:
         behind = experiment.systems_behind(config, experiment.choosers(config, name))
         for other in sorted(behind):
-            initial = getattr(systems[other], "initial", None)
+            initial = experiment.initial_model(config, other)
             if initial and name in experiment.chain(config, initial):
                 raise ValueError(
                     f"models.{name}.of: expected candidates that do not start from {name} itself, "
@@ -226,6 +227,25 @@ def check_systems(config: Config) -> None:
                 check(system, systems)
             except ValueError as error:
                 raise ValueError(f"systems.{name}.{error}") from None
+
+
+def _check_start(key: str, name: str, config: Config) -> None:
+    """Refuse a start that is neither a model nor a bi-encoder that is trained as this system is."""
+    system = config.systems[name]
+    if (other := experiment.starts_from(config, name)) is None:
+        return
+    trained = [
+        one
+        for one, entry in config.systems.items()
+        if entry.kind == "biencoder" and entry.train and one != name
+    ]
+    check_name(key, other, [*config.models, *(trained if experiment.ranks(config, name) else [])])
+    ours, theirs = ((one.recipe or {}).get("tied") for one in (system, config.systems[other]))
+    if ours != theirs:
+        raise ValueError(
+            f"{key}: expected a system with as many encoders, got {other}: recipe.tied is {theirs} there and "
+            f"{ours} here. Give both the same."
+        )
 
 
 def check_tables(config: Config) -> None:

@@ -67,6 +67,26 @@ def root(config: Config, model: str) -> str:
     return chain(config, model)[-1]
 
 
+def starts_from(config: Config, system: str) -> str | None:
+    """The system whose weights a system starts from; None where it starts from a model, or has none.
+
+    `initial` names a model; a system only where no model has that name.
+    """
+    initial = getattr(config.systems[system], "initial", None)
+    return None if initial is None or initial in config.models else initial
+
+
+def initial_model(config: Config, system: str) -> str | None:
+    """The model that a system starts from, itself or through other systems; None where it has none."""
+    for _ in config.systems:  # so that a circle ends, before it is refused
+        other = starts_from(config, system)
+        if other not in config.systems:
+            break
+        system = other
+    initial = getattr(config.systems[system], "initial", None)
+    return initial if initial in config.models else None
+
+
 def home(config: Config, model: str, dataset: str) -> str:
     """The data set in whose results a model lies when it is used for `dataset`: the model's corpus.
 
@@ -149,10 +169,12 @@ def ranks(config: Config, system: str) -> bool:
 
 
 def systems_of(config: Config, system: str) -> list[str]:
-    """The systems whose runs or examples a system reads."""
+    """The systems whose runs or examples a system reads, and the one whose weights it starts from."""
     entry = config.systems[system]
     named = getattr(kinds.load(SYSTEMS, entry.kind), "systems_of", None)
-    return named(entry) if named else getattr(entry, "negatives", [])
+    read = named(entry) if named else getattr(entry, "negatives", [])
+    start = starts_from(config, system)
+    return read if start is None else list(dict.fromkeys([*read, start]))
 
 
 def has_sizes(config: Config, system: str) -> bool:
@@ -162,7 +184,7 @@ def has_sizes(config: Config, system: str) -> bool:
 
 def has_seeds(config: Config, system: str) -> bool:
     """Whether the seed matters to a system: it, its model or a system that it reads from is trained by it."""
-    initial = getattr(config.systems[system], "initial", None)
+    initial = initial_model(config, system)
     return (
         is_trained(config, system)
         or (initial is not None and is_seeded(config, initial))
@@ -173,11 +195,11 @@ def has_seeds(config: Config, system: str) -> bool:
 def checkpoints_of(config: Config, dataset: str) -> list[str]:
     """The checkpoints whose tokenizers read the passages of a data set for the systems of all tables."""
     initials = [
-        config.systems[name].initial
+        initial_model(config, name)
         for name in sorted(systems_of_tables(config))
-        if ranks(config, name) and fits(config, name, dataset) and hasattr(config.systems[name], "initial")
+        if ranks(config, name) and fits(config, name, dataset)
     ]
-    return list(dict.fromkeys(root(config, initial) for initial in initials))
+    return list(dict.fromkeys(root(config, initial) for initial in initials if initial is not None))
 
 
 def run_depth(config: Config, dataset: str, system: str, *, purpose: str) -> int:
@@ -220,7 +242,7 @@ def systems_behind(config: Config, systems: Iterable[str]) -> set[str]:
         if name not in found:
             found.add(name)
             waiting.extend(systems_of(config, name))
-            initial = getattr(config.systems[name], "initial", None)
+            initial = initial_model(config, name)
             for model in chain(config, initial) if initial else []:
                 waiting.extend(choosers(config, model))
     return found

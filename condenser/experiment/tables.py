@@ -13,6 +13,7 @@ from condenser.experiment import (
     chain,
     fits,
     has_sizes,
+    initial_model,
     is_chosen,
     is_measured,
     is_seeded,
@@ -20,11 +21,13 @@ from condenser.experiment import (
     learns,
     metrics,
     parse_variant,
+    ranking_variant,
     ranks,
     recipe,
     recipe_name,
     root,
     run_depth,
+    starts_from,
     variant,
 )
 from condenser.files import canonical_json
@@ -124,15 +127,15 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
     texts: dict[str, dict[str, Any]] = {}
     trainings: dict[str, dict[str, Any]] = {}
     for row in table_rows(config, dataset, table):
-        system = config.systems[row["system"]]
-        if not hasattr(system, "initial"):
+        system, initial = config.systems[row["system"]], initial_model(config, row["system"])
+        if initial is None:
             continue
         for of, split in columns.places(places):
             if not (ranks(config, row["system"]) and fits(config, row["system"], of)):
                 continue
             settings = recipe(config, recipe_name(config, of), system)
             about = {
-                **{"dataset": of, "model": root(config, system.initial), "lengths": plain(settings.lengths)},
+                **{"dataset": of, "model": root(config, initial), "lengths": plain(settings.lengths)},
                 "in_one_row": hasattr(kinds.load(SYSTEMS, system.kind), "longest_row"),
             }
             entry = texts.setdefault(canonical_json(about), {**about, "splits": [], "systems": []})
@@ -143,11 +146,17 @@ def table_notes(config: Config, dataset: str, table: str) -> dict[str, list[dict
             _, seed = parse_variant(name)
             made: list[dict[str, Any]] = [
                 {"model": model, "seed": seed if is_seeded(config, model) else None}
-                for model in reversed(chain(config, system.initial)[:-1])
+                for model in reversed(chain(config, initial)[:-1])
                 if not is_chosen(config, model)
             ]
-            if is_trained(config, row["system"]):
-                made.append({"system": row["system"], "variant": name})
+            rounds = [row["system"]]
+            while (other := starts_from(config, rounds[-1])) is not None:
+                rounds.append(other)
+            made += [
+                {"system": one, "variant": ranking_variant(config, one, name)}
+                for one in reversed(rounds)
+                if is_trained(config, one)
+            ]
             trainings |= {canonical_json(one): one for one in made}
     made = list(trainings.values())
     compared = [
@@ -202,13 +211,14 @@ def untouched_start(config: Config, system: str, systems: Iterable[str]) -> str 
     """
 
     def is_start(one: str) -> bool:
-        entry = config.systems[one]
-        is_untrained = hasattr(entry, "initial") and not is_trained(config, one)
-        return is_untrained and root(config, entry.initial) == entry.initial
+        initial = getattr(config.systems[one], "initial", None)
+        if initial is None or starts_from(config, one) is not None or is_trained(config, one):
+            return False
+        return root(config, initial) == initial
 
-    if not hasattr(config.systems[system], "initial") or is_start(system):
+    if (first := initial_model(config, system)) is None or is_start(system):
         return None
-    begins_with = root(config, config.systems[system].initial)
+    begins_with = root(config, first)
     starts = [one for one in systems if is_start(one) and config.systems[one].initial == begins_with]
     return next(iter(starts), None)
 
@@ -258,8 +268,8 @@ def _shown(config: Config, dataset: str, system: str, *, label: str | None = Non
 
     entry = config.systems[system]
     shown: dict[str, Any] = {"method": label or entry.label or system, "batch_size": None, "backbone": None}
-    if hasattr(entry, "initial"):
-        shown["backbone"] = display_name(config.models[root(config, entry.initial)])
+    if (initial := initial_model(config, system)) is not None:
+        shown["backbone"] = display_name(config.models[root(config, initial)])
     if is_measured(config, dataset) and is_trained(config, system):
         settings = recipe(config, config.datasets[dataset].recipe, entry)
         shown["batch_size"] = settings.batch_size * getattr(settings, "passages_per_query", 1)

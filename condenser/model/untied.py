@@ -11,7 +11,7 @@ from condenser.shards import QUERY_FOLDER
 
 
 class UntiedEncoders(nn.Module):
-    """A passage encoder and a query encoder that start from the same weights and share none.
+    """A passage encoder and a query encoder that share no weights.
 
     Source: Karpukhin et al. 2020 (DPR); Condenser, §4.3.
     """
@@ -36,8 +36,9 @@ class UntiedEncoders(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path, *, dropout: float | int | None) -> UntiedEncoders:
-        """Two encoders with the weights of one Hugging Face folder."""
-        return cls(Retriever.load(folder, dropout=dropout), Retriever.load(folder, dropout=dropout))
+        """The two encoders of a folder that has two, else two with the weights of the one."""
+        queries = query_encoder_folder(Path(folder))
+        return cls(Retriever.load(queries, dropout=dropout), Retriever.load(folder, dropout=dropout))
 
 
 def query_encoder_folder(folder: Path) -> Path:

@@ -85,10 +85,11 @@ def write_known(
             except ValueError as error:
                 return {**found, "variants": {usual: {"error": str(error)}}}
         lengths = getattr(settings["recipe"], "lengths", None)
-        if lengths is not None and AUTO in vars(lengths).values() and hasattr(entry, "initial"):
-            found["files"]["lengths"] = [lengths_of(dataset, entry.initial)]
-        if parts and hasattr(entry, "initial"):
-            found["files"]["tokenizer"] = [tokenizer_of(dataset, entry.initial)]
+        initial = experiment.initial_model(config, system)
+        if lengths is not None and AUTO in vars(lengths).values() and initial is not None:
+            found["files"]["lengths"] = [lengths_of(dataset, initial)]
+        if parts and initial is not None:
+            found["files"]["tokenizer"] = [tokenizer_of(dataset, initial)]
         made = [path.name for path in sorted(folder.glob("*")) if re.fullmatch(found["pattern"], path.name)]
         found["variants"] = {}
         for variant in dict.fromkeys([usual, *made]):

@@ -36,6 +36,10 @@ class Distillation(Block):
 class Settings(System):
     """Where it starts, and whose negatives it is fine-tuned on, or which teacher it is distilled from.
 
+    `initial` is a model, or a bi-encoder that is trained: then each variant starts from the weights of its
+    same variant. With that system among the `negatives` it is a round of ANCE (Xiong et al. 2021, §4), which
+    mines negatives with the last weights and trains on from these; rounds replace its refresh while it
+    trains.
     With `train: false` it is the model `initial` as it is. `recipe` replaces keys of the data set's recipe.
     """
 

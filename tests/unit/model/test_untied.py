@@ -88,6 +88,16 @@ def test_both_encoders_are_folders_that_load_without_our_code(folder: Path, tmp_
         assert AutoTokenizer.from_pretrained(place)("abc")["input_ids"]
 
 
+def test_two_encoders_start_from_a_folder_that_has_two(folder: Path, tmp_path: Path) -> None:
+    model = UntiedEncoders.load(folder, dropout=None)
+    with torch.no_grad():
+        for weight in model.queries.parameters():
+            weight.mul_(2.0)
+    model.save(tmp_path / "out", folder)
+    loaded = UntiedEncoders.load(tmp_path / "out", dropout=None).state_dict()
+    assert all(torch.equal(weight, loaded[name]) for name, weight in model.state_dict().items())
+
+
 @pytest.mark.parametrize(
     ("load", "found"), [(UntiedEncoders.load, QUERY_FOLDER), (Retriever.load, ".")], ids=["untied", "tied"]
 )
