@@ -36,7 +36,7 @@ QUESTIONS = {  # stand in for Natural Questions; their recipe is that of the con
 @pytest.fixture(scope="module")
 def papers(load: Load, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Config:
     """The papers' scale with all its overlays, and GloVe's file of vectors."""
-    names = ("qa.yaml", "nli.yaml", "expansions.yaml")
+    names = ("qa.yaml", "nli.yaml", "expansions.yaml", "ance.yaml", "rocketqa.yaml")
     overlay = reduce(merged, (yaml.safe_load((root / "configs" / name).read_text()) for name in names))
     vectors = tmp_path_factory.mktemp("glove") / "glove.txt"
     vectors.touch()
@@ -102,6 +102,15 @@ NOT_PUBLISHED = {  # labels of rows that a table of the papers' scale has beside
     ("full_train", "tqa"): {"Condenser w/o hard negatives"},
     ("full_train", "msmarco_doc"): set(),
     ("expanded", "msmarco"): set(),
+    ("ance", "msmarco"): {
+        *("RoBERTa, warm-up of ANCE", "ANCE, 1 round", "ANCE, 2 rounds", "ANCE, 3 rounds"),
+    },
+    ("ance", "nq"): {"ANCE, 1 round"},
+    ("ance", "tqa"): {"ANCE, 1 round"},
+    ("ance", "msmarco_doc"): {
+        *("RoBERTa, warm-up of ANCE", "ANCE, 1 round", "ANCE, 2 rounds", "ANCE, 3 rounds"),
+    },
+    ("rocketqa", "msmarco"): set(),
 }
 
 
@@ -156,6 +165,11 @@ SUBSTITUTES = {  # rows of which the papers' own model is not made here, and the
     ("condenser_table3", "ICT"): None,
     ("condenser_table5", "ICT"): None,
     ("cocondenser_table3", "coCondenser"): "results/msmarco/table3.tsv",
+    **{
+        (table, f"RocketQA{step}"): None
+        for table in ("cocondenser_table2", "condenser_table7")
+        for step in (", cross-batch negatives", " + hard negatives")
+    },
 }
 
 
