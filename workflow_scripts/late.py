@@ -34,6 +34,8 @@ def main(job: Job) -> dict[str, Any]:
         depth=settings.depth,
         special_tokens=system.special_tokens,
         punctuation=system.punctuation,
+        match=system.match,
+        first_states=system.first_states,
         lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths or None)),
         **vars(settings.encode),
         compute=compute,

@@ -142,6 +142,7 @@ def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | Non
             and not entry.train
             and part.special_tokens
             and part.punctuation
+            and part.match == "all"
             and not part.recipe
             and set(part.candidates) <= parts.keys()
             for part in late

@@ -1,7 +1,16 @@
 """Late interaction: MaxSim of token states, over the hits of other systems.
 
 The score of a query and a passage is the sum over the query's tokens of the largest cosine with a token of
-the passage. Source: Khattab and Zaharia 2020 (ColBERT), §3.3.
+the passage. Source: Khattab and Zaharia 2020 (ColBERT), §3.3. Two others differ in the tokens that meet:
+
+- `exact`: a token of the query meets only equal tokens of the passage, and adds 0 where there is none. With
+  the special tokens [CLS] meets [CLS]. Source: Gao et al. 2021, "COIL: Revisit Exact Lexical Match in
+  Information Retrieval with Contextualized Inverted List", §3.2.
+- `first`: the query's [CLS] meets the passage's first m states. Source: Luan et al. 2021, "Sparse, Dense, and
+  Attentional Representations for Text Retrieval" (ME-BERT), §5.
+
+Both papers train and project their states, and take inner products; here they are cosines of what the model
+has.
 
 The pairs of a query and a passage are scored in the order of the passages: a passage is encoded, and scored
 for all queries that need it. So no states of passages are kept: those of all queries are in memory, in 16
@@ -52,6 +61,8 @@ def rank_by_maxsim(
     depth: int,
     special_tokens: bool,
     punctuation: bool,
+    match: str,
+    first_states: int | None,
     lengths: Mapping[str, int],
     batch_tokens: int,
     block_rows: int,
@@ -72,6 +83,7 @@ def rank_by_maxsim(
     Args:
         subset: ids of the queries that are ranked; None for all of the runs.
         special_tokens, punctuation: which tokens count (`TokenChoice`).
+        match: which of them meet: `all`, `exact` or `first`, of a passage's `first_states` states.
         lengths: tokens a query and a passage are cut to, as a bi-encoder cuts them.
 
     Counts: `queries`, `pairs` (of a query and a passage), `passages` and `tokens` (of these, that count),
@@ -93,7 +105,10 @@ def rank_by_maxsim(
             tokenizer=tokenizer,
             shards=shards,
             role=name,
-            choice=TokenChoice(special_tokens, left_out, tokenizer.sep_id),
+            choice=TokenChoice(
+                *(special_tokens, left_out, tokenizer.sep_id),
+                most=None if match != "first" else first_states if name == "passage" else 1,
+            ),
             max_tokens=lengths[name],
             batch_tokens=batch_tokens,
             compute=compute,
@@ -105,6 +120,7 @@ def rank_by_maxsim(
             encoder("query", texts.queries, texts.query_ids),
             encoder("passage", texts.passages, texts.doc_ids),
             *(query_rows, passage_rows),
+            is_exact=match == "exact",
             block_rows=block_rows,
             device=compute.device,
             folder=work_folder,
@@ -135,13 +151,22 @@ def maxsim(
     queries: Float[Tensor, "query_token dim"],
     counts: Int64[Tensor, " query"],
     passage: Float[Tensor, "token dim"],
+    *,
+    meets: Bool[Tensor, "token query_token"] | None = None,
 ) -> Float[Tensor, " query"]:
     """The score of a passage with each of some queries, whose tokens stand end to end, `counts` of each.
+
+    With `meets` only such tokens meet, and a token of a query that meets none adds 0.
 
     >>> maxsim(torch.eye(2), torch.tensor([1, 1]), torch.tensor([[1.0, 0.0], [0.6, 0.8]]))
     tensor([1.0000, 0.8000])
     """
-    largest = (passage @ queries.T).amax(dim=0)
+    scores = passage @ queries.T
+    if meets is not None:
+        scores = scores.masked_fill(~meets, -torch.inf)
+    largest = scores.amax(dim=0)
+    if meets is not None:
+        largest = largest.where(meets.any(dim=0), 0)
     return torch.segment_reduce(largest, "sum", lengths=counts)
 
 
@@ -160,11 +185,13 @@ class TokenChoice:
         special_tokens: whether [CLS], each [SEP] and the prompt count too.
         left_out: ids that do not count.
         sep_id: of [SEP], which also stands behind a title.
+        most: only so many first tokens of a text count, the special ones among them; None for all.
     """
 
     special_tokens: bool
     left_out: Int[np.ndarray, " id"]
     sep_id: int
+    most: int | None = None
 
     def counted(
         self, ids: Int[np.ndarray, "row place"], whole: Int[np.ndarray, " row"], *, first: int
@@ -180,6 +207,8 @@ class TokenChoice:
         counted = is_token & ~np.isin(ids, self.left_out)
         if not self.special_tokens:
             counted &= (places >= first) & (places < whole[:, None] - 1) & (ids != self.sep_id)
+        if self.most is not None:
+            counted, is_token = counted & (places < self.most), is_token & (places < self.most)
         return np.where(counted.any(axis=1, keepdims=True), counted, is_token)
 
 
@@ -206,14 +235,8 @@ class TokenEncoder:
         Raises:
             ValueError: a state is NaN or infinite.
         """
-        vector, max_tokens = self.retriever.vector, self.max_tokens
-        prompt = self.tokenizer.encode_prompt(vector.prompt(self.role), max_tokens=max_tokens)
-        first = len(prompt) + 1
-        starts, lengths = row_windows(self.shards, rows, max_tokens=max_tokens - len(prompt))
         states = [np.zeros((0, 0), np.float16)] * len(rows)
-        for batch in token_batches(lengths + first + 1, batch_tokens=self.batch_tokens):
-            ids, whole = pack_texts(self.shards, starts[batch], lengths[batch], self.tokenizer, prompt=prompt)
-            counted = self.choice.counted(ids, whole, first=first)
+        for batch, ids, whole, counted in self._batches(rows):
             of_batch = _token_states(self.retriever, ids, whole, counted, compute=self.compute)
             for place, of_text in zip(batch.tolist(), of_batch, strict=True):
                 states[place] = of_text
@@ -224,6 +247,24 @@ class TokenEncoder:
                         "compute.precision to fp32, or train again."
                     )
         return states
+
+    def ids(self, rows: Int64[np.ndarray, " text"]) -> list[Int[np.ndarray, " token"]]:
+        """The ids of the tokens that count, of each of some texts."""
+        found = [np.zeros(0, np.int64)] * len(rows)
+        for batch, ids, _, counted in self._batches(rows):
+            for place, of_text, is_counted in zip(batch.tolist(), ids, counted, strict=True):
+                found[place] = of_text[is_counted].astype(np.int64)
+        return found
+
+    def _batches(self, rows: Int64[np.ndarray, " text"]) -> Iterator[tuple[np.ndarray, ...]]:
+        """Places in `rows`, ids, whole lengths, and which tokens count, of some texts after others."""
+        vector, max_tokens = self.retriever.vector, self.max_tokens
+        prompt = self.tokenizer.encode_prompt(vector.prompt(self.role), max_tokens=max_tokens)
+        first = len(prompt) + 1
+        starts, lengths = row_windows(self.shards, rows, max_tokens=max_tokens - len(prompt))
+        for batch in token_batches(lengths + first + 1, batch_tokens=self.batch_tokens):
+            ids, whole = pack_texts(self.shards, starts[batch], lengths[batch], self.tokenizer, prompt=prompt)
+            yield batch, ids, whole, self.choice.counted(ids, whole, first=first)
 
 
 def _token_states(
@@ -252,6 +293,7 @@ def _scores(
     query_rows: Int64[np.ndarray, " pair"],
     passage_rows: Int64[np.ndarray, " pair"],
     *,
+    is_exact: bool,
     block_rows: int,
     device: torch.device,
     folder: Path,
@@ -265,11 +307,14 @@ def _scores(
     asked = np.unique(query_rows)
     with BlockFile(folder, "scores", num_rows=num_pairs, rows_of_block=pairs_of_block, dim=2) as blocks:
         states: dict[int, States] = {}
+        ids: dict[int, Int[np.ndarray, " token"]] | None = {} if is_exact else None
         if blocks.num_rows_done < num_pairs:
             with Progress("encode query tokens", total=len(asked), unit="rows") as progress:
                 for start in range(0, len(asked), block_rows):
                     rows = asked[start : start + block_rows]
                     states.update(zip(rows.tolist(), queries.states(rows), strict=True))
+                    if ids is not None:
+                        ids.update(zip(rows.tolist(), queries.ids(rows), strict=True))
                     progress.advance(len(rows))
         with Progress("maxsim", total=num_pairs, unit="pairs", start=blocks.num_rows_done) as progress:
             for start in range(blocks.num_rows_done, num_pairs, pairs_of_block):
@@ -278,7 +323,8 @@ def _scores(
                 block = np.concatenate(
                     [
                         _scores_of_passages(
-                            states, passages, query_rows[of_block[part]], passage_rows[of_block[part]], device
+                            *(states, ids, passages),
+                            *(query_rows[of_block[part]], passage_rows[of_block[part]], device),
                         )
                         for part in parts
                     ]
@@ -299,21 +345,27 @@ def _by_passages(passage_rows: Int64[np.ndarray, " pair"], *, most: int) -> list
 
 def _scores_of_passages(
     states: Mapping[int, States],
+    ids: Mapping[int, Int[np.ndarray, " token"]] | None,
     passages: TokenEncoder,
     query_rows: Int64[np.ndarray, " pair"],
     passage_rows: Int64[np.ndarray, " pair"],
     device: torch.device,
 ) -> Float32[np.ndarray, "pair 2"]:
-    """Score and tokens of some pairs, whose passages stand together."""
+    """Score and tokens of some pairs, whose passages stand together; with ids only equal tokens meet."""
     bounds = [*np.flatnonzero(np.diff(passage_rows, prepend=-1)).tolist(), len(passage_rows)]
-    of_passages = passages.states(passage_rows[bounds[:-1]])
+    rows = passage_rows[bounds[:-1]]
+    of_passages, words_of_passages = passages.states(rows), None if ids is None else passages.ids(rows)
     found = np.empty((len(passage_rows), 2), np.float32)
-    for (begin, end), passage in zip(pairwise(bounds), of_passages, strict=True):
+    for place, ((begin, end), passage) in enumerate(zip(pairwise(bounds), of_passages, strict=True)):
         of_queries = [states[row] for row in query_rows[begin:end].tolist()]
         counts = torch.tensor(list(map(len, of_queries)), device=device)
+        meets = None
+        if ids is not None and words_of_passages is not None:
+            asked = np.concatenate([ids[row] for row in query_rows[begin:end].tolist()])
+            meets = torch.from_numpy(words_of_passages[place][:, None] == asked).to(device)
         with torch.inference_mode():
             words = torch.from_numpy(np.concatenate(of_queries)).to(device).float()
-            scores = maxsim(words, counts, torch.from_numpy(passage).to(device).float())
+            scores = maxsim(words, counts, torch.from_numpy(passage).to(device).float(), meets=meets)
         found[begin:end, 0], found[begin:end, 1] = scores.cpu().numpy(), len(passage)
     return found
 

@@ -7,9 +7,9 @@ without a projection, [Q] and [D] markers or [MASK] tokens behind a query. The c
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from condenser.settings import Count, Name, System
 
@@ -23,8 +23,10 @@ class Settings(System):
     """The model, and whose hits it scores: the first `depth` of every system in `candidates`.
 
     Its run has the best `depth` of these. A token counts if it is of the text; so do [CLS], [SEP] and the
-    model's prompt with `special_tokens`, and signs of punctuation in passages with `punctuation`. `recipe`
-    replaces keys of the data set's recipe, of which it reads `lengths`.
+    model's prompt with `special_tokens`, and signs of punctuation in passages with `punctuation`. `match`
+    says which tokens meet: `all` (ColBERT), `exact`, equal ones (COIL), or `first`, the query's [CLS] and the
+    first `first_states` of the passage (ME-BERT). `recipe` replaces keys of the data set's recipe, of which
+    it reads `lengths`.
     """
 
     initial: Name
@@ -32,7 +34,19 @@ class Settings(System):
     depth: Count
     special_tokens: bool = True
     punctuation: bool = True
+    match: Literal["all", "exact", "first"] = "all"
+    first_states: Count | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _first_states_are_counted(self) -> Settings:
+        if (self.match == "first") != (self.first_states is not None):
+            raise ValueError(
+                f"first_states: expected a number with match: first alone, got {self.first_states}"
+            )
+        if self.match == "first" and not self.special_tokens:
+            raise ValueError("special_tokens: expected true with match: first, whose first state is [CLS]")
+        return self
 
 
 def is_trained(settings: Settings) -> bool:

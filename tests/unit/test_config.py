@@ -251,6 +251,8 @@ TABLE = "tables.table2"
         ("recipes.marco.passages_per_query", 0,
          "recipes.marco.passages_per_query: expected greater than or eq"),
         ("audit.near_passages", 0.1, "audit.near_passages: expected greater than or equal to 0.3, got 0.1"),
+        ("systems.late.match", "first", "first_states: expected a number with match: first alone, got None"),
+        ("systems.late.first_states", 8, "first_states: expected a number with match: first alone, got 8"),
         ("audit.systems", ["bm52"], "audit.systems: expected one of bm25, "),
         ("audit.judges", ["rerank"], "audit.judges: expected one of bm25, "),
         ("tables.audit", {"rows": ["bm25"], "measures": ["MRR@10"]}, "tables.audit: expected another name"),

@@ -39,6 +39,8 @@ def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], tex
             hits=hits,
             special_tokens=system["special_tokens"],
             punctuation=system["punctuation"],
+            match=system["match"],
+            first_states=system["first_states"],
             **model.options,
             work_folder=query.folder / "work",
             system="late",

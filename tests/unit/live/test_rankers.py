@@ -31,7 +31,10 @@ SYSTEMS: dict[str, tuple[str, list[str], dict[str, Any]]] = {  # kind, parts, ke
     "other": ("biencoder", [], {"depth": 20}),
     "tokens": (
         "late", ["dense", "other"],
-        {"depth": 15, "hits": HITS, "special_tokens": False, "punctuation": False},
+        {
+            **{"depth": 15, "hits": HITS, "special_tokens": False, "punctuation": False},
+            **{"match": "exact", "first_states": None},
+        },
     ),
     "first": ("crossencoder", ["dense"], {"depth": HITS}),
     "both": ("ensemble", ["first", "first"], {"depth": HITS}),
@@ -89,7 +92,8 @@ class Made:
                 hits = [(query, hit) for query in files.queries for hit in live.run(query.text).hits]
                 write_run(run, (hit._replace(query_id=query.query_id) for query, hit in hits), system=name)
             elif kind == "late":
-                tokens = {key: keys[key] for key in ("hits", "special_tokens", "punctuation")}
+                names = ("hits", "special_tokens", "punctuation", "match", "first_states")
+                tokens = {key: keys[key] for key in names}
                 rank_by_maxsim(
                     *(files.backbone, of_parts, run, files.texts),
                     **tokens, **options, depth=keys["depth"], work_folder=root / name,

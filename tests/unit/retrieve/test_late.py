@@ -70,6 +70,7 @@ def compute(precision: str = "fp32") -> Any:
 def rank(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> dict[str, int]:
     settings = {
         **{"subset": None, "hits": HITS, "depth": DEPTH, "special_tokens": True, "punctuation": True},
+        **{"match": "all", "first_states": None},
         **{"lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
         **{"batch_tokens": 256, "block_rows": 20, "compute": compute()},
         **{"work_folder": folder / "work", "system": "second", "model": files.backbone},
@@ -95,7 +96,8 @@ class Plain:
         self.tokenizer = AutoTokenizer.from_pretrained(files.backbone)
         self.special_tokens, self.punctuation = special_tokens, punctuation
 
-    def states(self, text: str, *, length: int, is_query: bool) -> np.ndarray:
+    def states(self, text: str, *, length: int, is_query: bool) -> tuple[np.ndarray, list[int]]:
+        """The states that count, and the ids of their tokens."""
         ids = self.tokenizer(text, truncation=True, max_length=length)["input_ids"]
         with torch.inference_mode():
             states = self.model(torch.tensor([ids])).last_hidden_state[0].numpy()
@@ -108,13 +110,23 @@ class Plain:
             is_sign = not is_query and token in set(string.punctuation)
             if (self.special_tokens or not is_special) and (self.punctuation or not is_sign):
                 kept.append(place)
-        return states[kept].astype(np.float64)
+        return states[kept].astype(np.float64), [ids[place] for place in kept]
 
-    def score(self, query: str, passage: Passage) -> float:
-        first = self.states(PROMPT + query, length=QUERY_LENGTH, is_query=True)
+    def score(self, query: str, passage: Passage, *, match: str = "all", first_states: int = 0) -> float:
+        first, asked = self.states(PROMPT + query, length=QUERY_LENGTH, is_query=True)
         text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
-        second = self.states(text, length=PASSAGE_LENGTH, is_query=False)
-        return sum(max(float(one @ other) for other in second) for one in first)
+        second, words = self.states(text, length=PASSAGE_LENGTH, is_query=False)
+        if match == "first":
+            return max(float(first[0] @ other) for other in second[:first_states])
+        total = 0.0
+        for one, word in zip(first, asked, strict=True):
+            met = [
+                float(one @ other)
+                for other, theirs in zip(second, words, strict=True)
+                if match == "all" or word == theirs
+            ]
+            total += max(met, default=0.0)
+        return total
 
 
 @pytest.mark.parametrize("special_tokens", [True, False])
@@ -136,6 +148,43 @@ def test_scores_are_those_of_transformers_one_pair_at_a_time(
         expected = [plain.score(query.text, passages[doc_id]) for doc_id in hits]
         assert list(hits.values()) == pytest.approx(expected, abs=2e-3)  # of up to 12 cosines in 16 bits
         assert list(hits.values()) == sorted(hits.values(), reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("match", "first_states", "special_tokens"),
+    [("exact", None, True), ("exact", None, False), ("first", 3, True), ("first", 1, True)],
+)
+def test_other_matches_are_slow_loops_over_the_pairs_that_meet(
+    files: Files,
+    tmp_path: Path,
+    candidates: list[Path],
+    match: str,
+    first_states: int | None,
+    special_tokens: bool,
+) -> None:
+    keys = {"match": match, "first_states": first_states, "special_tokens": special_tokens}
+    found = ranked(files, tmp_path, candidates, depth=2 * HITS, **keys)
+    plain = Plain(files, special_tokens=special_tokens, punctuation=True)
+    passages = {passage.doc_id: passage for passage in files.passages}
+    for query in files.queries[:9]:
+        hits = found.get(query.query_id, {})
+        expected = [
+            plain.score(query.text, passages[doc_id], match=match, first_states=first_states or 0)
+            for doc_id in hits
+        ]
+        assert list(hits.values()) == pytest.approx(expected, abs=2e-3)
+    # most words of a query are in no passage by chance: theirs add 0
+    assert (
+        match != "exact"
+        or special_tokens
+        or 0.0 in {score for hits in found.values() for score in hits.values()}
+    )
+
+
+def test_a_token_that_meets_none_adds_nothing_also_among_negative_cosines() -> None:
+    meets = torch.tensor([[True, False], [False, False]])
+    queries, passage = torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([[-0.6, 0.8], [1.0, 0.0]])
+    assert maxsim(queries, torch.tensor([2]), passage, meets=meets).tolist() == pytest.approx([-0.6])
 
 
 def test_of_the_same_states_scores_are_those_of_sentence_transformers(files: Files, tmp_path: Path) -> None:
@@ -283,6 +332,7 @@ def test_of_a_document_the_best_of_the_passages_that_were_found_counts(files: Fi
         write_run(run, hits, system="first")
     settings = {
         **{"subset": {query}, "hits": 5, "depth": 5, "special_tokens": True, "punctuation": True},
+        **{"match": "all", "first_states": None},
         **{"lengths": {"query": 12, "passage": 40}, "batch_tokens": 256, "block_rows": 20, "system": "s"},
     }
     found = {}
