@@ -87,8 +87,7 @@ def read_judged_hits(
 def learn_weights(judged: Sequence[JudgedHits], *, num_runs: int, least_queries: int) -> LearntWeights:
     """Fit the weights; query i is in fold i modulo `NUM_FOLDS`.
 
-    Of the penalties the largest is taken whose held-out loss is within a standard error of the least one.
-    Fewer than `least_queries` give equal weights.
+    The penalty with the least held-out loss is taken, of equal ones the largest. Fewer than `least_queries` give equal weights.
     """
     if len(judged) < least_queries:
         return LearntWeights([1 / num_runs] * num_runs, [0.0] * num_runs, None, {})
@@ -102,13 +101,7 @@ def learn_weights(judged: Sequence[JudgedHits], *, num_runs: int, least_queries:
         penalty: np.concatenate([_Hits(fold).losses(fit) for fold, fit in zip(folds, of_folds, strict=True)])
         for penalty, of_folds in fits.items()
     }
-    least = min(losses.values(), key=np.mean)
-    error = np.sqrt(len(judged))
-    penalty = max(
-        penalty
-        for penalty, of_queries in losses.items()
-        if (of_queries - least).mean() <= (of_queries - least).std(ddof=1) / error
-    )
+    penalty = min(sorted(losses, reverse=True), key=lambda penalty: losses[penalty].mean())
     equal = np.concatenate(
         [_Hits(fold).losses(_scaled_equal(queries)) for fold, queries in zip(folds, rest, strict=True)]
     )
