@@ -87,7 +87,8 @@ def read_judged_hits(
 def learn_weights(judged: Sequence[JudgedHits], *, num_runs: int, least_queries: int) -> LearntWeights:
     """Fit the weights; query i is in fold i modulo `NUM_FOLDS`.
 
-    The penalty with the least held-out loss is taken, of equal ones the largest. Fewer than `least_queries` give equal weights.
+    The penalty with the least held-out loss is taken, of equal ones the largest. Fewer than `least_queries`
+    give equal weights.
     """
     if len(judged) < least_queries:
         return LearntWeights([1 / num_runs] * num_runs, [0.0] * num_runs, None, {})
