@@ -198,6 +198,7 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
             "updates": None,
             "scale": None,
             "lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
+            "validation": None,
             **OPTIMISER,
         },
         **{
@@ -228,6 +229,7 @@ def test_queries_of_an_untied_system_are_encoded_by_their_own_encoder(start: Sta
         "query_tokens": query_tokens,
         "examples": [files.examples],
         "initial": initial,
+        "held_out": [],
     }
     run("train", "model/model.safetensors", {**texts, **learned}, options=LOOP)
     encoder = {"model": tmp_path / "model" / "model.safetensors", **texts}

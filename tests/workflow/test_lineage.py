@@ -112,6 +112,7 @@ USED_BY: dict[str, set[str]] = {
     "objectives.best_of.*": {"best_of *"},
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt", "table * best"},  # table and compare
+    "expansions": set(),  # no system of the default reads one: test_expansions
     "extraction.*": {"extracted *"},
     "extracted.practice.*": {"extracted * practice"},
     "extracted.held-*": {"extracted * {name}"},
@@ -230,6 +231,8 @@ VALUES: dict[str, Any] = {
     "models.mlm.initial": "condenser",
     "*.gradient_cache": "always",
     "systems.*-zeroshot.recipe": {"lengths": {"query": 24}},
+    "systems.late.match": "exact",
+    "expansions": {"mine": {"files": {"msmarco": "tests/data/tiny/queries.jsonl"}, "by": "id"}},
     "systems.late.recipe": {"lengths": {"query": 24}},
     "systems.*.recipe": {"learning_rate": 1.0e-3},
     "systems.late.initial": "condenser",
@@ -297,7 +300,8 @@ NOT_ALONE = [
     "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
     "datasets.nli.*", "datasets.*.other_eval_splits", "tables.*.by_dataset.stsb.measures",
     "tables.*.by_dataset.wikisection.*", "systems.*-zeroshot.first_on",
-    "recipes.dpr.validation", "systems.hybrid-trained.method", "systems.mixed-*.method",
+    "recipes.dpr.validation", "systems.late.first_states", "systems.*.expanded_*",
+    "systems.hybrid-trained.method", "systems.mixed-*.method",
     "systems.*.train", "systems.*-zeroshot.negatives", "systems.distilled.negatives",
     "systems.*.distillation",
     "systems.backbone-zeroshot.initial",
@@ -429,6 +433,7 @@ BLOCKS = [
     ),
     *(
         "systems",
+        "expansions",
         "shards",
         "encode",
         "metrics",

@@ -22,7 +22,7 @@ FILES_OF_KINDS = {
     for folder in ("objectives", "systems")
     for name in kinds.names(folder)
 }
-FILES_OF_KINDS["bm25"].add("condenser/retrieve/bm25.py")
+FILES_OF_KINDS["bm25"] |= {"condenser/retrieve/bm25.py", "rules/inputs.smk"}  # where its indexes lie
 for name in kinds.names("systems"):
     FILES_OF_KINDS[name].add(f"condenser/live/searchers/{name}.py")
 for name in ("bm25", "late"):  # a card's hybrid is of these kinds
@@ -54,7 +54,7 @@ def test_other_names_make_the_same_jobs(load: Load, config: dict[str, Any]) -> N
     for noun in nouns:
         entries = {names[name]: dict(entry) for name, entry in config[noun].items()}
         for entry in entries.values():
-            for key in ("initial", "negatives", "candidates", "of", "rows"):
+            for key in ("initial", "negatives", "candidates", "of", "rows", "compare_with"):
                 if key in entry:
                     entry[key] = renamed(entry[key], names)
             if "distillation" in entry:

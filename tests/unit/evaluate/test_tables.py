@@ -462,7 +462,7 @@ def test_the_program_makes_the_table_of_its_spec(tmp_path: Path, capsys: pytest.
     expected = official(tmp_path)
     columns = [asdict(column) for column in columns_of(["MRR@10", "R@1000"], source="msmarco")]
     of_table = {"rows": ROWS, "columns": columns, "starts": [None] * 6, "comparisons": [], "left_out": []}
-    of_table["notes"] = {"texts": [], "trainings": []}
+    of_table["notes"] = {"texts": [], "trainings": [], "compared": []}
     config = {"table": of_table, "significance": SIGNIFICANCE, "notes": {"unknown_words": 0.01}}
     (tmp_path / "counts.json").write_text(json.dumps(counts_of(OFFICIAL_PASSAGES, OFFICIAL_DEV_QUERIES)))
     files = [tmp_path / f"{row['system']}.{row['variants'][0]}.json" for row in ROWS]
@@ -472,7 +472,7 @@ def test_the_program_makes_the_table_of_its_spec(tmp_path: Path, capsys: pytest.
         "output": {"table": tmp_path / "t.tsv", "notes": tmp_path / "n.txt", "manifest": tmp_path / "m.json"},
     }
     given = {"counts": [tmp_path / "counts.json"], "published": [published.file("cocondenser_table2")]}
-    given |= {"models": [], "lengths": [], "losses": []}
+    given |= {"models": [], "lengths": [], "losses": [], "validations": []}
     do("table", **job, input={**given, "metrics": files})
     write_table(tmp_path / "expected.tsv", expected)
     assert (tmp_path / "t.tsv").read_bytes() == (tmp_path / "expected.tsv").read_bytes()

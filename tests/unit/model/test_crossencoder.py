@@ -144,7 +144,14 @@ def test_a_trained_folder_loads_without_our_code_and_in_ours(files: Files, tmp_p
 
     train("crossencoder", files, tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {
-        *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json", "losses.jsonl"),
+        *(
+            "config.json",
+            "model.safetensors",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "losses.jsonl",
+            "validation.json",
+        ),
     }  # no vector of a text
     model, loading = AutoModelForSequenceClassification.from_pretrained(
         tmp_path / "out", num_labels=1, output_loading_info=True

@@ -777,7 +777,7 @@ def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     assert 0.3 * longest < reranked["flops"] < longest
     trained = rows["train rerank-backbone seed42"]
     assert trained["tokens"] > 3 * 4 * 16 * 0.5 * 192  # three epochs of four pairs
-    assert rows["ensemble rerank-ensemble seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]
+    assert rows["fusion mixed-both seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]
 
 
 def test_a_plan_counts_the_updates_that_are_asked_for(tiny: list[Job]) -> None:

@@ -147,9 +147,9 @@ def test_a_bm25_run_mixes_no_hits_of_another_index(tmp_path, monkeypatch):
         "bm25_run",
         make=make,
         parts={
-            "settings": {"dataset": {"split": None}, "system": system, "depth": 2},
+            "settings": {"dataset": {"split": None}, "system": system, "depth": 2, "expansion": None},
             "wildcards": {"system": "bm25"},
-            "input": {"index": "index", "queries": "queries.jsonl"},
+            "input": {"index": "index", "queries": "queries.jsonl", "expansions": []},
             "options": {"threads": 1, "heap_mb": 100},
         },
         output={"run": "run.trec"},
