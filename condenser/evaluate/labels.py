@@ -10,8 +10,6 @@ from jaxtyping import Float64
 
 from condenser.evaluate.significance import summaries
 
-BETTER = "better"
-
 
 def label_lines(
     rows: Sequence[Mapping[str, Any]],
@@ -47,7 +45,7 @@ def label_lines(
         ]
         pairs += [(number, best) for number in ordered] if best is not None else []
         _, comparisons = summaries(dict(enumerate(values)), pairs, **significance)
-        is_better = {pair: comparison.verdict == BETTER for pair, comparison in comparisons.items()}
+        is_better = {pair: comparison.verdict == "better" for pair, comparison in comparisons.items()}
         enough = next(
             number
             for place, number in enumerate(ordered)
@@ -55,7 +53,7 @@ def label_lines(
         )
         said = f"more than {_said(rows[enough])} add nothing that these queries show"
         if enough == ordered[-1]:
-            said = f"{_said(rows[enough])}, the most tried, are better than fewer"
+            said = f"{_said(rows[enough])}, the most tried, are not shown to be enough"
         if best is not None:
             first = next((number for number in ordered if is_better[number, best]), None)
             worth = "not shown to be" if first is None else f"from {_said(rows[first])} on"

@@ -84,7 +84,10 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> d
 
 
 def cost(job: Any, data: Any) -> dict[str, Any] | None:
-    """What training takes (`condenser.pipeline.costs.rules`): an item is a query with its passages."""
+    """What training takes (`condenser.pipeline.costs.rules`): an item is a query with its passages.
+
+    The comparison with the start on held-out queries is not counted.
+    """
     if job.rule not in ("train", "distil"):  # an export
         return None
     recipe, model = job.config.recipe, data.shape(job)

@@ -54,7 +54,7 @@ class StartComparison:
 
     def __str__(self) -> str:
         if self.start is None or self.trained is None:
-            return "not compared with the start: no train query was held out"
+            return "not compared with the start: no held-out train query"
         verdict = "better" if self.trained > self.start else "NOT better"
         mean = "" if self.mean is None else f", their mean {self.mean:.3f}"
         return (

@@ -43,7 +43,7 @@ def table(gains: dict[int | str, float], free: float) -> tuple[list[dict[str, An
         (
             {20: 0.1, 1000: 0.3},
             0.41,
-            "1,000 train queries, the most tried, are better than fewer",
+            "1,000 train queries, the most tried, are not shown to be enough",
             "from 20 train queries on",
         ),
         (
