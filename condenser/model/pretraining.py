@@ -39,7 +39,7 @@ CONDENSER_HEAD_FILE = "condenser_head.safetensors"
 class CondenserOutput:
     """What one forward pass gives; logits are in the order of the masked tokens."""
 
-    head_logits: Float[Tensor, "masked vocab"]
+    head_logits: Float[Tensor, "masked vocab"] | None
     late_logits: Float[Tensor, "masked vocab"] | None
     vector: Float[Tensor, "row dim"]
 
@@ -48,9 +48,10 @@ class Condenser(nn.Module):
     """A backbone and a short head that gets late information from the vector of the text alone.
 
     The input of the head is [vector ; early tokens], where early is the output of layer `skip_from` (0:
-    the embeddings). The vector is the late [CLS] in the papers (eq. 8), and what the model says here. The
-    head reads it before it is normalised, at the length of the other states. The head and the last layer
-    both predict the masked words, through one projection that is tied to the word embeddings (eq. 9-11).
+    the embeddings; the last layer: nothing is skipped, for comparison). The vector is the late [CLS] in the
+    papers (eq. 8), and what the model says here. The head reads it before it is normalised, at the length
+    of the other states. The head and the last layer both predict the masked words, through one projection
+    that is tied to the word embeddings (eq. 9-11).
 
     The result is that of luyug/Condenser, for less work: logits, and everything in the last layers
     except attention, are computed at masked positions only.
@@ -70,20 +71,20 @@ class Condenser(nn.Module):
     ) -> None:
         """A Condenser with a new head, drawn from `seed`. `skip_from` None: half of the backbone's layers.
 
+        A head without layers is none: the last layer alone predicts.
+
         Raises:
-            ValueError: `skip_from` is not a layer below the last, or the head has no layer.
+            ValueError: the backbone has no layer `skip_from`.
         """
         super().__init__()
         num_layers = len(backbone.layers)
         if skip_from is None:
             skip_from = num_layers // 2  # Condenser, §4.1: 6 of 12
-        if not 0 <= skip_from < num_layers:
+        if not 0 <= skip_from <= num_layers:
             raise ValueError(
-                f"skip_from: expected a layer below the last, 0 to {num_layers - 1}, got {skip_from}. "
-                "Half of the backbone's layers is the paper's choice."
+                f"skip_from: expected a layer of the backbone, 0 to {num_layers}, got {skip_from}. "
+                "Half of the layers is the paper's choice."
             )
-        if num_head_layers < 1:
-            raise ValueError(f"num_head_layers: expected 1 or more, got {num_head_layers}.")
         self.backbone = backbone
         self.mlm_head = mlm_head
         self.vector, self.projection = vector or TextVector(), projection
@@ -98,30 +99,34 @@ class Condenser(nn.Module):
         early, states = self.backbone.before_last_layer(
             rows, recompute=self.recompute_layers, skip_from=self.skip_from
         )
-        vectors, late_masked = self.vector.pooled(
-            self.backbone.layers[-1], states, rows, masked=masked if self.use_late_mlm else None
-        )
-        head_states = early.index_copy(0, rows.first.tokens, vectors.to(early.dtype))  # eq. 8
-        *layers, last = cast("list[EncoderLayer]", [*self.head])
-        for layer in layers:
-            head_states = layer.at_all(head_states, rows, recompute=self.recompute_layers)
-        head_masked = last(head_states, rows, [masked])
+        has_head = len(self.head) > 0
+        is_without_skip = has_head and self.skip_from == len(self.backbone.layers)
+        wanted = [None] if is_without_skip else [masked] if self.use_late_mlm else []
+        vectors, late = self.vector.pooled(self.backbone.layers[-1], states, rows, wanted)
+        if is_without_skip:
+            (early,) = late
+            late = [early.index_select(0, masked.tokens)] if self.use_late_mlm else []
+        head = []
+        if has_head:
+            head_states = early.index_copy(0, rows.first.tokens, vectors.to(early.dtype))  # eq. 8
+            *layers, last = cast("list[EncoderLayer]", [*self.head])
+            for layer in layers:
+                head_states = layer.at_all(head_states, rows, recompute=self.recompute_layers)
+            head = last(head_states, rows, [masked])
 
         # one product with the vocabulary for both predictions
-        word_embeddings = self.backbone.word_embeddings
-        late = [] if late_masked is None else [late_masked]
-        logits = self.mlm_head(torch.cat([*head_masked, *late]), word_embeddings)
-        head_logits, *late_logits = logits.split(len(masked.tokens)) if len(logits) else (logits, logits)
+        logits = self.mlm_head(torch.cat([*head, *late]), self.backbone.word_embeddings)
+        parts = logits.tensor_split(len(head) + len(late))
         return CondenserOutput(
-            head_logits,
-            late_logits[0] if self.use_late_mlm else None,
+            parts[0] if head else None,
+            parts[-1] if late else None,
             self.vector.finished(vectors, self.projection),
         )
 
     def represent(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vectors alone, without head and logits, with the same dropout as in `forward`."""
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
-        vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows, masked=None)
+        vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows)
         return self.vector.finished(vectors, self.projection)
 
     @property
@@ -134,8 +139,9 @@ class Condenser(nn.Module):
         with atomic_folder(folder) as partial:
             write_backbone(self.backbone, tokenizer_folder, partial, projection=self.projection)
             write_weights(partial / MLM_HEAD_FILE, self.mlm_head, settings=None)
-            settings = {"num_head_layers": len(self.head), "skip_from": self.skip_from}
-            write_weights(partial / CONDENSER_HEAD_FILE, self.head, settings=settings)
+            if len(self.head):
+                settings = {"num_head_layers": len(self.head), "skip_from": self.skip_from}
+                write_weights(partial / CONDENSER_HEAD_FILE, self.head, settings=settings)
 
     @classmethod
     def load(
@@ -153,7 +159,8 @@ class Condenser(nn.Module):
 
         `missing_head` says what happens without a Condenser head: "refuse", or "random" for a new one
         drawn from `seed`. A new head damages a backbone that was trained with another head
-        (luyug/Condenser#11). `dropout` replaces the folder's own probability; None keeps it.
+        (luyug/Condenser#11). With `num_head_layers` 0 the folder's head is left out. `dropout` replaces
+        the folder's own probability; None keeps it.
 
         Raises:
             ValueError: there is no head and `missing_head` is "refuse", or the head has another shape.
@@ -170,6 +177,8 @@ class Condenser(nn.Module):
             projection=folder_projection(Path(folder)),
         )
         path = Path(folder) / CONDENSER_HEAD_FILE
+        if num_head_layers == 0:
+            return model
         if not path.is_file():
             if missing_head != "random":
                 raise ValueError(

@@ -32,7 +32,7 @@ class Retriever(nn.Module):
     def forward(self, rows: Rows) -> Float[Tensor, "row dim"]:
         """The vector of each row."""
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
-        vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows, masked=None)
+        vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows)
         return self.vector.finished(vectors, self.projection)
 
     @property

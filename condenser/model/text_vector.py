@@ -86,21 +86,20 @@ class TextVector:
         last: EncoderLayer,
         states: Float[Tensor, "token dim"],
         rows: Rows,
-        *,
-        masked: Chosen | None,
-    ) -> tuple[Float[Tensor, "row dim"], Float[Tensor, "masked dim"] | None]:
-        """The vectors before they are normalised, and the last layer's states at some tokens.
+        wanted: Sequence[Chosen | None] = (),
+    ) -> tuple[Float[Tensor, "row dim"], list[Float[Tensor, "_ dim"]]]:
+        """The vectors before they are normalised, and the last layer's states at some tokens (None: at all).
 
-        `states` are the inputs of the last layer. With "cls" and "last" it is computed at these tokens alone,
-        else at all tokens. The dropout of the vectors does not depend on `masked`.
+        `states` are the inputs of the last layer. With "cls" and "last" it is computed at these tokens and
+        the wanted ones, else at all tokens. The dropout of the vectors does not depend on `wanted`.
         """
         if self.pooling in ("cls", "last"):
             token = rows.first if self.pooling == "cls" else rows.last()
-            vectors, *others = last(states, rows, [token] if masked is None else [token, masked])
-            return vectors, others[0] if others else None
+            vectors, *others = last(states, rows, [token, *wanted])
+            return vectors, others
         (late,) = last(states, rows, [None])
-        kept = None if masked is None else late.index_select(0, masked.tokens)
-        return _pooled_tokens(_precise(late), rows, self.pooling), kept
+        others = [late if chosen is None else late.index_select(0, chosen.tokens) for chosen in wanted]
+        return _pooled_tokens(_precise(late), rows, self.pooling), others
 
     def finished(
         self, vectors: Float[Tensor, "row dim"], projection: Projection | None

@@ -19,16 +19,21 @@ if TYPE_CHECKING:
 
 
 class NewHead(Block):
-    """The shape of a Condenser head with random weights; `skip_from` null: half of the backbone's layers."""
+    """The shape of a Condenser head with random weights; `skip_from` null: half of the backbone's layers.
+
+    Without layers there is no head: the last layer alone predicts the masked words.
+    """
 
     skip_from: Whole | None = None
-    num_head_layers: Count
+    num_head_layers: Whole
 
 
 class Settings(Pretraining):
     """The spans, the losses, and the memory that a step may use.
 
     `scale` multiplies the similarities in the contrast (`TextVector.scale` by default).
+
+    With `contrastive_weight` 0 the same spans are masked and nothing is contrasted.
 
     The head is that of `initial`. `new_head` asks for a random one where `initial` has none: a backbone
     that was trained with another head is corrupted by it (luyug/Condenser#11).
@@ -48,13 +53,16 @@ class Settings(Pretraining):
     new_head: NewHead | None = None
 
     @model_validator(mode="after")
-    def _spans_fit(self) -> Settings:
+    def _spans_fit_and_something_is_learnt(self) -> Settings:
         shortest, longest = self.span_tokens
         if not self.min_span_tokens <= shortest <= longest <= 510:
             raise ValueError(
                 "expected min_span_tokens <= span_tokens[0] <= span_tokens[1] <= 510, "
                 f"got {self.min_span_tokens}, {shortest}, {longest}"
             )
+        has_head = self.new_head is None or self.new_head.num_head_layers > 0
+        if not (self.contrastive_weight or (self.mlm_weight and (has_head or self.late_mlm_weight))):
+            raise ValueError("expected a loss of weight above 0, got none")
         return self
 
 
@@ -119,10 +127,13 @@ def training(
         counts={"documents": len(documents), "documents_left_out": documents.num_left_out},
         texts=texts,
         mask_probability=settings.mask_probability,
-        loss_weights={"head_mlm": mlm_weight, "late_mlm": mlm_weight * settings.late_mlm_weight},
+        loss_weights={
+            "head_mlm": mlm_weight if len(model.head) else 0.0,
+            "late_mlm": mlm_weight * settings.late_mlm_weight,
+        },
         losses=partial(condenser_losses, model),
         represent=model.represent,
-        contrast=partial(span_contrastive_loss, scale=scale),
+        contrast=partial(span_contrastive_loss, scale=scale) if settings.contrastive_weight else None,
         contrastive_weight=settings.contrastive_weight,
         gradient_cache=settings.gradient_cache,
         memory_gb=settings.memory_gb,
@@ -144,7 +155,7 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
         model,
         [(2, span + 2)],
         num_items=texts.count * len(documents) / len(texts.bodies),
-        num_logits=(1 + (settings.late_mlm_weight > 0)) * settings.mask_probability,
+        num_logits=((model.num_head_layers > 0) + (settings.late_mlm_weight > 0)) * settings.mask_probability,
     )
 
 

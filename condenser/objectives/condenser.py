@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class Settings(mlm.Settings):
-    """The head's shape, and the blocks of text that it learns from; `skip_from` null: half of the layers."""
+    """The head's shape, and the blocks of text that it learns from; `skip_from` null: half of the layers.
+
+    With all layers as `skip_from` the head reads the late states of all tokens: a head without the skip.
+    """
 
     skip_from: Whole | None
     num_head_layers: Count
@@ -33,12 +36,11 @@ def check(settings: Settings, *, num_layers: int) -> None:
     """Refuse early layers that the backbone does not have.
 
     Raises:
-        ValueError: `skip_from` is no layer below the last.
+        ValueError: the backbone has no layer `skip_from`.
     """
-    if settings.skip_from is not None and settings.skip_from >= num_layers:
+    if settings.skip_from is not None and settings.skip_from > num_layers:
         raise ValueError(
-            f"skip_from: expected at most {num_layers - 1} (the backbone's layers less one), "
-            f"got {settings.skip_from}."
+            f"skip_from: expected at most {num_layers} (the backbone's layers), got {settings.skip_from}."
         )
 
 

@@ -162,11 +162,14 @@ def mix_in(model: nn.Module, others: Mapping[str, Tensor], *, share: float) -> N
 
 
 def condenser_losses(model: Condenser, texts: MaskedRows) -> tuple[Tensor, dict[str, Tensor]]:
-    """The vectors of a chunk, and the sums of the Condenser's two MLM losses (eq. 9-11)."""
+    """The vectors of a chunk, and the sums of the Condenser's MLM losses (eq. 9-11) that it has."""
     output = model(texts.rows, texts.masked)
-    losses = {"head_mlm": masked_cross_entropy_sum(output.head_logits, texts.labels)}
-    if output.late_logits is not None:
-        losses["late_mlm"] = masked_cross_entropy_sum(output.late_logits, texts.labels)
+    logits = {"head_mlm": output.head_logits, "late_mlm": output.late_logits}
+    losses = {
+        name: masked_cross_entropy_sum(of_loss, texts.labels)
+        for name, of_loss in logits.items()
+        if of_loss is not None
+    }
     return output.vector, losses
 
 

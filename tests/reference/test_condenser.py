@@ -63,7 +63,7 @@ class Slow(nn.Module):
         return loss(states), loss(late), late[:, 0]
 
 
-@pytest.mark.parametrize("skip_from", [0, 1, 3])
+@pytest.mark.parametrize("skip_from", [0, 1, 3, 4])
 @pytest.mark.parametrize("num_head_layers", [1, 2])
 def test_losses_and_every_gradient_are_those_of_the_equations(skip_from: int, num_head_layers: int) -> None:
     model = small_condenser(skip_from=skip_from, num_head_layers=num_head_layers)

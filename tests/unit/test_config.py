@@ -311,8 +311,8 @@ TABLE = "tables.table2"
          "models.condenser.initial: expected one of backbone, condenser, cocondenser, "),
         ("models.condenser.initial", "cocondenser",
          "expected a chain that ends, got condenser -> cocondenser -> "),
-        ("models.condenser.skip_from", 6,
-         "models.condenser.skip_from: expected at most 5 (the backbone's layers less one), got 6"),
+        ("models.condenser.skip_from", 7,
+         "models.condenser.skip_from: expected at most 6 (the backbone's layers), got 7"),
         ("models.mlm.seed", "all", "models.mlm.seed: expected a whole number or each, got 'all'."),
         ("models.mlm.seed", -1, "models.mlm.seed: expected a whole number or each, got -1."),
         ("models.condenser.seed", "each",
@@ -322,6 +322,8 @@ TABLE = "tables.table2"
          "models.mlm-seed2: expected another name, mlm-seed2 is that of a model"),
         ("objectives.cocondenser.span_tokens", [128, 80],
          "min_span_tokens <= span_tokens[0] <= span_tokens[1]"),
+        ("models.another", {"objective": "cocondenser", "initial": "condenser", "contrastive_weight": 0,
+                            "mlm_weight": 0}, "expected a loss of weight above 0, got none"),
         # systems
         ("systems.condenser-round1.initial", "condensr", "Did you mean condenser?"),
         ("systems.condenser-round1.negatives", ["bm26"],
@@ -574,14 +576,12 @@ def test_the_name_of_a_data_set_may_have_a_dot_within(config: Config, tmp_path: 
         assert "datasets" in refusal({**config, "datasets": {**config["datasets"], name: texts}})
 
 
-def test_the_head_starts_below_the_last_layer_of_any_backbone_that_is_known(
-    config: Config, tmp_path: Path
-) -> None:
+def test_the_head_starts_from_a_layer_of_any_backbone_that_is_known(config: Config, tmp_path: Path) -> None:
     for backbone in (SCRATCH, backbone_folder(tmp_path, num_hidden_layers=4, max_position_embeddings=512)):
         given = changed(config, "models.backbone", backbone)
         assert validated(given)["models"]["condenser"]["skip_from"] is None  # half, whatever the backbone
-        said = refusal(changed(given, "models.condenser.skip_from", 4))
-        assert re.match(r"models.condenser.skip_from: expected at most 3 .*, got 4", said)
+        said = refusal(changed(given, "models.condenser.skip_from", 5))
+        assert re.match(r"models.condenser.skip_from: expected at most 4 .*, got 5", said)
 
 
 def test_the_longest_row_is_padded_and_must_fit_the_positions(config: Config, tmp_path: Path) -> None:

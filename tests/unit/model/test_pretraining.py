@@ -152,9 +152,9 @@ def test_a_quantised_head_is_refused(scratch: Path, tmp_path: Path) -> None:
         load(tmp_path / "condenser")
 
 
-@pytest.mark.parametrize("skip_from", [-1, 4, 6])
-def test_skip_from_must_be_below_the_last_layer(skip_from: int) -> None:
-    with pytest.raises(ValueError, match=f"0 to 3, got {skip_from}"):
+@pytest.mark.parametrize("skip_from", [-1, 5])
+def test_skip_from_must_be_a_layer(skip_from: int) -> None:
+    with pytest.raises(ValueError, match=f"0 to 4, got {skip_from}"):
         small_condenser(skip_from=skip_from)
 
 
@@ -174,9 +174,18 @@ def test_a_head_trained_with_half_of_the_layers_is_read_without_naming_them(
     assert load(tmp_path / "condenser", skip_from=None).skip_from == 2
 
 
-def test_a_head_needs_a_layer() -> None:
-    with pytest.raises(ValueError, match="num_head_layers: expected 1 or more, got 0"):
-        small_condenser(num_head_layers=0)
+def test_without_a_head_the_last_layer_alone_predicts(scratch: Path, tmp_path: Path) -> None:
+    with_head = load(scratch, missing_head="random").eval()
+    with_head.save(tmp_path / "condenser", scratch)
+    model = load(tmp_path / "condenser", num_head_layers=0).eval()
+    rows = full_rows(torch.randint(5, model.backbone.config.vocab_size, (2, 8)))
+    masked = chosen(rows, torch.tensor([1, 9]), width=8)
+    output, expected = model(rows, masked), with_head(rows, masked)
+    assert output.head_logits is None
+    torch.testing.assert_close(output.late_logits, expected.late_logits)
+    assert torch.equal(output.vector, expected.vector)
+    model.save(tmp_path / "without", tmp_path / "condenser")
+    assert not (tmp_path / "without" / "condenser_head.safetensors").exists()
 
 
 def test_head_file_holds_the_head_alone(scratch: Path, tmp_path: Path) -> None:

@@ -140,11 +140,11 @@ def test_without_dropout_the_gradient_is_the_plain_one(
 
 @pytest.mark.parametrize("vector", [TextVector(), TextVector("mean", normalised=True)], ids=str)
 @pytest.mark.parametrize(("dtype", "relative"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
-@pytest.mark.parametrize("rows_per_chunk", [1, 3, NUM_SPANS])
+@pytest.mark.parametrize(("rows_per_chunk", "skip_from"), [(1, 2), (3, 2), (NUM_SPANS, 2), (3, 4)])
 def test_with_dropout_recomputed_chunks_give_the_gradient_of_kept_ones(
-    rows_per_chunk: int, dtype: torch.dtype, relative: float, vector: TextVector
+    rows_per_chunk: int, skip_from: int, dtype: torch.dtype, relative: float, vector: TextVector
 ) -> None:
-    model = small_condenser(dropout=0.1, vector=vector).to(dtype).train()
+    model = small_condenser(skip_from=skip_from, dropout=0.1, vector=vector).to(dtype).train()
     chunks = span_chunks(rows_per_chunk)
     cached_losses, cached = cocondenser_gradient(model, chunks, keep_graphs=False)
     kept_losses, kept = cocondenser_gradient(model, chunks, keep_graphs=True)

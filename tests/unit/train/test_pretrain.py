@@ -146,6 +146,36 @@ def test_a_part_of_weight_zero_is_left_out(files: Files, tmp_path: Path) -> None
     assert all(torch.equal(weight, untrained[name]) for name, weight in head.items())
 
 
+def test_head_and_contrast_are_left_out_one_by_one(files: Files, tmp_path: Path) -> None:
+    no_head = {"new_head": {"skip_from": None, "num_head_layers": 0}}
+    forms = {
+        "mlm": {**no_head, "contrastive_weight": 0.0},
+        "contrast": no_head,
+        "condenser": {"contrastive_weight": 0.0},
+        "cocondenser": {},
+    }
+    parts = {}
+    for name, settings in forms.items():
+        train("cocondenser", files, tmp_path / name, epochs=0.4, **settings)
+        parts[name] = losses(tmp_path / name)[0]
+        assert (tmp_path / name / "condenser_head.safetensors").exists() == (
+            name in ("condenser", "cocondenser")
+        )
+        assert (tmp_path / name / "mlm_head.safetensors").exists()
+    assert {
+        name: sorted({*part} & {"head_mlm", "late_mlm", "contrastive"}) for name, part in parts.items()
+    } == {
+        "mlm": ["late_mlm"],
+        "contrast": ["contrastive", "late_mlm"],
+        "condenser": ["head_mlm", "late_mlm"],
+        "cocondenser": ["contrastive", "head_mlm", "late_mlm"],
+    }
+    # the same spans, masks and first weights in all four
+    first = [part["late_mlm"] for part in parts.values()]
+    assert first == pytest.approx([first[0]] * 4, rel=1e-6)
+    assert parts["contrast"]["contrastive"] == pytest.approx(parts["cocondenser"]["contrastive"], rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("kind", "settings", "groups"),
     [
