@@ -249,6 +249,30 @@ def test_labels_are_drawn_three_times_a_size(load: Load) -> None:
     assert learnt == trained == variants
 
 
+def test_each_ablation_is_pretrained_for_each_seed(load: Load) -> None:
+    graph = load(configfile="configs/ablations.yaml")
+    rows = graph.config["tables"]["ablations"]["rows"]
+    models = {graph.config["systems"][row]["initial"] for row in rows} - {"backbone"}
+    pretrained = {
+        job.split()[2]
+        for job in graph.jobs("results/msmarco/ablations.tests.tsv")
+        if job.startswith("pretrain ")
+    }
+    assert (
+        pretrained == {f"{model}-seed{seed}" for model in models for seed in (1, 2, 3)} and len(models) == 11
+    )
+
+
+def test_the_four_ways_of_the_claim_differ_in_head_and_contrast_alone(load: Load) -> None:
+    texts = {"source": "beir", "path": "tests/data/tiny"}
+    graph = load({"datasets": {"plain": texts, "mine": texts}}, configfile="configs/claim.yaml")
+    jobs = graph.jobs("results/mine/claim.tests.tsv", "results/mine/claim_differences.svg")
+    assert "pretrain plain bert" in jobs and sum(job.startswith("pretrain mine more-") for job in jobs) == 20
+    arms = [dict(graph.config["models"][f"more-{name}"]) for name in ("mlm", "head", "contrast", "both")]
+    parts = [(arm.pop("new_head")["num_head_layers"], arm.pop("contrastive_weight")) for arm in arms]
+    assert parts == [(0, 0), (2, 0), (0, 1), (2, 1)] and all(arm == arms[0] for arm in arms)
+
+
 def test_no_job_but_those_of_all_shards_has_more_inputs_where_there_are_more_shards(load: Load) -> None:
     """n jobs with n inputs each would make a graph of hundreds of shards slow to build."""
     graph = load({"shards": 40})
