@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
+import os
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,21 +19,25 @@ log = logging.getLogger(__name__)
 
 
 class BlockFile:
-    """Rows of finished blocks, float32 [row, dim], in one file, and the SHA-256 of each block in another.
+    """Rows of finished blocks, float32 [row, dim], in an NPY file, and the SHA-256 of each block in another.
 
-    A killed process may have written part of a block: a block is finished if its SHA-256 is there and
+    The NPY file `path` is whole after the last block. A killed process may have written part of a block: a block is finished if its SHA-256 is there and
     correct, and so are those of all earlier blocks.
     """
 
     def __init__(self, folder: Path, name: str, *, num_rows: int, rows_of_block: int, dim: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path, self._digests_path = folder / f"{name}.float32", folder / f"{name}.sha256"
+        self.path, self._digests_path = folder / f"{name}.npy", folder / f"{name}.sha256"
+        header = io.BytesIO()
+        shape = {"descr": "<f4", "fortran_order": False, "shape": (num_rows, dim)}
+        np.lib.format.write_array_header_1_0(header, shape)
+        self._header = header.getvalue()
         self._num_rows, self._rows_of_block, self._dim = num_rows, rows_of_block, dim
         self._count = 0
 
     def __enter__(self) -> BlockFile:
         with ExitStack() as stack:
-            self._data = stack.enter_context(open_no_link(self._path, "a+b"))
+            self._data = stack.enter_context(open_no_link(self.path, "a+b"))
             self._digests = stack.enter_context(open_no_link(self._digests_path, "a+b"))
             self._keep_whole_blocks()
             self._files = stack.pop_all()
@@ -50,14 +56,18 @@ class BlockFile:
         self._data.seek(0)
         self._digests.seek(0)
         told = self._digests.read().splitlines(keepends=True)
+        if self._data.read(len(self._header)) != self._header:
+            self._data.truncate(0)
+            self._data.write(self._header)
+            told = []
         while self.num_rows_done < self._num_rows and self._count < len(told):
             if told[self._count] != _digest_line(self._data.read(block_bytes)):
                 log.warning(
-                    "%s: block %d is damaged or incomplete; resuming from it", self._path, self._count + 1
+                    "%s: block %d is damaged or incomplete; resuming from it", self.path, self._count + 1
                 )
                 break
             self._count += 1
-        self._data.truncate(self.num_rows_done * self._dim * 4)
+        self._data.truncate(len(self._header) + self.num_rows_done * self._dim * 4)
         self._digests.truncate(sum(map(len, told[: self._count])))
 
     def append(self, block: Float32[np.ndarray, "row dim"]) -> None:
@@ -67,15 +77,18 @@ class BlockFile:
             file.flush()
         self._count += 1
 
-    def write_to(self, output: Path) -> None:
-        """Write all blocks as an NPY file; they also stay in the work folder."""
-        shape = (self._num_rows, self._dim)
-        assert self._path.stat().st_size == 4 * self._num_rows * self._dim, "every row is computed once"
-        with atomic_write(output) as file, self._path.open("rb") as data:
-            np.lib.format.write_array_header_1_0(
-                file, {"descr": "<f4", "fortran_order": False, "shape": shape}
-            )
-            shutil.copyfileobj(data, file, 1 << 20)
+    def link_to(self, output: Path) -> None:
+        """Give the whole file another name, which takes no room; a copy where no link is possible."""
+        assert self.num_rows_done == self._num_rows, "every row is computed once"
+        self._data.flush()
+        os.fsync(self._data.fileno())
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.unlink(missing_ok=True)
+        try:
+            os.link(self.path, output)
+        except OSError:  # another file system, or one without links
+            with atomic_write(output) as file, self.path.open("rb") as data:
+                shutil.copyfileobj(data, file, 1 << 20)
 
 
 def _digest_line(block: bytes) -> bytes:

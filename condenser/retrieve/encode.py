@@ -92,7 +92,7 @@ def encode_texts(
                 )
             blocks.append(block)
             progress.advance(len(of_block))
-        blocks.write_to(output)
+        blocks.link_to(output)
     lengths = shards.row_starts[wanted + 1] - shards.row_starts[wanted]
     return {
         "rows": len(wanted),

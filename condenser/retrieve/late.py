@@ -331,9 +331,8 @@ def _scores(
                 )
                 blocks.append(block)
                 progress.advance(len(block))
-        blocks.write_to(folder / "scores.npy")
     found = np.empty((num_pairs, 2), np.float32)
-    found[order] = load_npy(folder / "scores.npy", mapped=False)
+    found[order] = load_npy(blocks.path, mapped=False)
     return found[:, 0], found[:, 1].astype(np.int64)
 
 

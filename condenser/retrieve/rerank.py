@@ -118,8 +118,7 @@ def rerank(
                 )
             blocks.append(block)
             progress.advance(len(of_block))
-        blocks.write_to(work_folder / "scores.npy")
-    scores = load_npy(work_folder / "scores.npy", mapped=False)[:, 0]
+    scores = load_npy(blocks.path, mapped=False)[:, 0]
     bounds = [*np.flatnonzero(np.diff(query_rows, prepend=-1)).tolist(), num_pairs]  # of each query's pairs
 
     def hits() -> Iterator[ScoredDoc]:

@@ -131,7 +131,7 @@ def test_what_is_written_goes_to_no_link_that_waits_under_its_name(
 def test_files_of_known_names_that_are_continued_are_no_links(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.write_text("precious")
-    places = [".snakemake/machines", "b.float32", "b.sha256", "log.jsonl", "claims", "file.bin.part"]
+    places = [".snakemake/machines", "b.npy", "b.sha256", "log.jsonl", "claims", "file.bin.part"]
     for place in places:
         (tmp_path / place).parent.mkdir(exist_ok=True)
         (tmp_path / place).symlink_to(precious)

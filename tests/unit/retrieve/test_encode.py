@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ WORDS = [
     "a", "retriever", "maps", "every", "passage", "to", "one",
     "vector", "and", "finds", "neighbours", "of", "the", "question",
 ]  # fmt: skip
+HEADER = 128  # bytes of an NPY file
 NUM_ROWS = 45
 
 
@@ -100,10 +102,11 @@ def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retrieve
 @pytest.mark.parametrize(
     ("file", "damage", "begins"),
     [
-        ("embeddings.float32", lambda content: content, 48),
-        ("embeddings.float32", lambda content: flipped(content, 3 * 8 * 384 * 4), 24),
-        ("embeddings.float32", lambda content: flipped(content, len(content) - 1), 40),
-        ("embeddings.float32", lambda content: content[: 2 * 8 * 384 * 4 + 5], 16),
+        ("embeddings.npy", lambda content: content, 48),
+        ("embeddings.npy", lambda content: flipped(content, HEADER - 1), 0),
+        ("embeddings.npy", lambda content: flipped(content, HEADER + 3 * 8 * 384 * 4), 24),
+        ("embeddings.npy", lambda content: flipped(content, len(content) - 1), 40),
+        ("embeddings.npy", lambda content: content[: HEADER + 2 * 8 * 384 * 4 + 5], 16),
         ("embeddings.sha256", lambda content: flipped(content, 0), 0),
         ("embeddings.sha256", lambda content: content[:70], 8),
     ],
@@ -163,8 +166,8 @@ def test_of_chosen_rows_the_embeddings_are_theirs_in_that_order(tmp_path, retrie
 def test_chosen_rows_resume_after_their_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
     rows = list(range(1, NUM_ROWS, 2))  # 22: three blocks
     whole = encoded(tmp_path, retriever, tokens, rows=rows)
-    path = tmp_path / "work" / "embeddings.float32"
-    path.write_bytes(path.read_bytes()[: 2 * 8 * 384 * 4])
+    path = tmp_path / "work" / "embeddings.npy"
+    path.write_bytes(path.read_bytes()[: HEADER + 2 * 8 * 384 * 4])
     real, blocks = encode.row_windows, []
 
     def counted(shards, rows, *, max_tokens):
@@ -189,7 +192,7 @@ def test_an_interrupted_encoding_resumes_after_its_saved_blocks(tmp_path, retrie
     monkeypatch.setattr(encode, "row_windows", interrupted)
     with pytest.raises(KeyboardInterrupt):
         encoded(tmp_path, retriever, tokens)
-    with (tmp_path / "work" / "embeddings.float32").open("ab") as file:
+    with (tmp_path / "work" / "embeddings.npy").open("ab") as file:
         file.write(b"half a block")  # written, but not known to be complete
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
     assert blocks == [0, 8, 16, 24, 24, 32, 40]
@@ -204,9 +207,24 @@ def test_a_finished_encoding_whose_file_is_lost_computes_nothing_again(
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
+def test_the_file_is_written_once_and_copied_where_no_link_is_possible(
+    tmp_path, retriever, tokens, monkeypatch
+):
+    whole = encoded(tmp_path, retriever, tokens).tobytes()
+    output, work = tmp_path / "out.npy", tmp_path / "work" / "embeddings.npy"
+    assert output.samefile(work)
+
+    def refused(*_):
+        raise OSError
+
+    monkeypatch.setattr(os, "link", refused)
+    assert encoded(tmp_path, retriever, tokens).tobytes() == whole
+    assert not output.samefile(work) and output.read_bytes() == work.read_bytes()
+
+
 def test_a_work_folder_whose_removal_was_interrupted_is_not_resumed(tmp_path, retriever, tokens):
     whole = encoded(tmp_path, retriever, tokens)
-    (tmp_path / "work" / "embeddings.float32").unlink()  # and embeddings.sha256 still speaks of it
+    (tmp_path / "work" / "embeddings.npy").unlink()  # and embeddings.sha256 still speaks of it
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 

@@ -277,8 +277,9 @@ def test_a_damaged_block_of_scores_is_computed_again(
 ) -> None:
     rank(files, tmp_path / "whole", candidates)
     rank(files, tmp_path, candidates)
-    scores = tmp_path / "work" / "scores.float32"
-    scores.write_bytes(b"\0\0\0\0" + scores.read_bytes()[4:])
+    scores = tmp_path / "work" / "scores.npy"
+    content = scores.read_bytes()
+    scores.write_bytes(content[:128] + b"\0\0\0\0" + content[132:])  # behind the header
     rank(files, tmp_path, candidates)
     assert (tmp_path / "run.trec").read_bytes() == (tmp_path / "whole" / "run.trec").read_bytes()
 
