@@ -21,8 +21,8 @@ log = logging.getLogger(__name__)
 class BlockFile:
     """Rows of finished blocks, float32 [row, dim], in an NPY file, and the SHA-256 of each block in another.
 
-    The NPY file `path` is whole after the last block. A killed process may have written part of a block: a block is finished if its SHA-256 is there and
-    correct, and so are those of all earlier blocks.
+    The NPY file `path` is whole after the last block. A killed process may have written part of a block:
+    a block is finished if its SHA-256 is there and correct, and so are those of all earlier blocks.
     """
 
     def __init__(self, folder: Path, name: str, *, num_rows: int, rows_of_block: int, dim: int) -> None:
