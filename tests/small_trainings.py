@@ -35,6 +35,7 @@ from condenser.train.crossencoder import train_crossencoder
 from condenser.train.distributed import Processes, alone
 from condenser.train.examples import TrainingFiles
 from condenser.train.finetune import distil_retriever, train_retriever
+from condenser.train.late import train_late
 from condenser.train.loop import Run
 from condenser.train.pretrain import pretrain
 from condenser.train.teacher import TaughtFiles
@@ -92,6 +93,8 @@ RETRIEVER = {
     "epochs": 1,
     "updates": None,
 }
+
+LATE = {"dim": None, "special_tokens": True, "punctuation": True}
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ def train(
     processes: Processes | None = None,
     **changes: Any,
 ) -> dict[str, int]:
-    """Run an objective, or the training "retriever", "untied" (two encoders), "distilled", "crossencoder".
+    """Run an objective, or one of "retriever", "untied" (two encoders), "late", "distilled", "crossencoder".
 
     The work folder is beside `output`. `changes` replace settings of the tables above, or arguments.
     """
@@ -225,6 +228,7 @@ def train(
         changes.pop("validation", None),
     )
     keep_graphs = changes.pop("keep_graphs", True)
+    tokens_that_count = {key: changes.pop(key, value) for key, value in LATE.items()}
     settings = OPTIMISER | OBJECTIVES.get(kind, {**RETRIEVER, "tied": kind != "untied"})
     run = run_of(kind, output, settings, processes=processes, **changes)
     if kind in OBJECTIVES:
@@ -236,6 +240,8 @@ def train(
             _teacher_run(files), texts, with_own_passage=True, temperature=0.5, initial_share=0.2
         )
         return distil_retriever(taught, initial, output, run)
+    if kind == "late":
+        return train_late(examples, initial, output, run, **tokens_that_count, keep_graphs=keep_graphs)
     return fine_tune(examples, initial, output, run, keep_graphs=keep_graphs)
 
 

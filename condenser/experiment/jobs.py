@@ -140,6 +140,7 @@ def hybrid_of(config: Config, dataset: str, system: str) -> dict[str, Any] | Non
         is_plain = all(
             part.initial == entry.initial
             and not entry.train
+            and not part.train
             and part.special_tokens
             and part.punctuation
             and part.match == "all"

@@ -57,10 +57,19 @@ def in_batch_loss(
     >>> in_batch_loss(torch.eye(2), torch.eye(2))
     tensor(0.3133)
     """
-    if len(queries) == 0 or len(passages) == 0 or len(passages) % len(queries):
+    return in_batch_cross_entropy(inner_products(queries, passages) * scale)
+
+
+def in_batch_cross_entropy(scores: Float[Tensor, "query passage"]) -> Float[Tensor, ""]:
+    """Mean cross-entropy of each query's scores of all passages; the positive is the first of its group.
+
+    Raises:
+        ValueError: the passages do not divide evenly among the queries.
+    """
+    num_queries, num_passages = scores.shape
+    if num_queries == 0 or num_passages == 0 or num_passages % num_queries:
         raise ValueError(
-            f"passages: expected the same number for each of {len(queries)} queries, got {len(passages)}."
+            f"passages: expected the same number for each of {num_queries} queries, got {num_passages}."
         )
-    group = len(passages) // len(queries)
-    positives = torch.arange(len(queries), device=queries.device) * group
-    return functional.cross_entropy(inner_products(queries, passages) * scale, positives)
+    positives = torch.arange(num_queries, device=scores.device) * (num_passages // num_queries)
+    return functional.cross_entropy(scores, positives)

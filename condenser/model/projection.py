@@ -1,4 +1,4 @@
-"""A linear layer over the pooled vector: the module Dense of sentence-transformers."""
+"""A linear layer over the pooled vector, or over token states: the module Dense of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from condenser.encoders import CONFIG_FILE
 from condenser.files import read_json, write_json
 from condenser.model.checkpoint import read_tensors
 from condenser.model.encoder import Encoder
-from condenser.model.weights import WEIGHTS_FILE, fill, on_meta_device, write_weights
+from condenser.model.weights import WEIGHTS_FILE, fill, initialise, on_meta_device, write_weights
 
 PROJECTION_FOLDER = "2_Dense"
 _ACTIVATIONS = {
@@ -64,6 +64,19 @@ class Projection(nn.Module):
         folder.mkdir(exist_ok=True)
         write_json(folder / CONFIG_FILE, self.settings.model_dump(exclude={"use_residual"}))
         write_weights(folder / WEIGHTS_FILE, self, settings=None)
+
+
+def new_projection(backbone: Encoder, dim: int, *, seed: int) -> Projection:
+    """A new linear layer without bias and activation, as ColBERT's (Khattab and Zaharia 2020, §3.2)."""
+    settings = ProjectionSettings(
+        in_features=backbone.config.hidden_size,
+        out_features=dim,
+        bias=False,
+        activation_function="torch.nn.modules.linear.Identity",
+    )
+    projection = on_meta_device(lambda: Projection(settings))
+    initialise(projection, standard_deviation=backbone.config.initializer_range, seed=seed)
+    return projection
 
 
 def vector_dim(backbone: Encoder, projection: Projection | None) -> int:

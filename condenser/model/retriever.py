@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from condenser.model.backbone_folder import load_backbone, save_backbone
@@ -34,6 +34,15 @@ class Retriever(nn.Module):
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
         vectors, _ = self.vector.pooled(self.backbone.layers[-1], states, rows)
         return self.vector.finished(vectors, self.projection)
+
+    def token_states(
+        self, rows: Rows, tokens: Int[Tensor, " counted"], *, is_projected: bool
+    ) -> Float[Tensor, "counted out"]:
+        """The last layer's states at some tokens, of length 1; projected before that with `is_projected`."""
+        _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
+        (states,) = self.backbone.layers[-1](states, rows, [None])
+        chosen = states.index_select(0, tokens)
+        return TextVector(normalised=True).finished(chosen, self.projection if is_projected else None)
 
     @property
     def dim(self) -> int:

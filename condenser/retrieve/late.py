@@ -10,7 +10,7 @@ the passage. Source: Khattab and Zaharia 2020 (ColBERT), §3.3. Two others diffe
   Attentional Representations for Text Retrieval" (ME-BERT), §5.
 
 Both papers train and project their states, and take inner products; here they are cosines of what the model
-has.
+has. For ColBERT's own MaxSim a model can be trained (`condenser.train.late`).
 
 The pairs of a query and a passage are scored in the order of the passages: a passage is encoded, and scored
 for all queries that need it. So no states of passages are kept: those of all queries are in memory, in 16
@@ -19,7 +19,6 @@ bits, and those of one block of passages. An interrupted job resumes after its l
 
 from __future__ import annotations
 
-import string
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,11 +29,11 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float16, Float32, Int, Int64
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.records import ScoredDoc, write_run
 from condenser.data.text_files import TextFiles, Texts
+from condenser.data.token_choice import TokenChoice, counted_tokens, punctuation_ids
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
@@ -63,6 +62,7 @@ def rank_by_maxsim(
     punctuation: bool,
     match: str,
     first_states: int | None,
+    is_projected: bool,
     lengths: Mapping[str, int],
     batch_tokens: int,
     block_rows: int,
@@ -84,6 +84,7 @@ def rank_by_maxsim(
         subset: ids of the queries that are ranked; None for all of the runs.
         special_tokens, punctuation: which tokens count (`TokenChoice`).
         match: which of them meet: `all`, `exact` or `first`, of a passage's `first_states` states.
+        is_projected: whether the model's Dense module stands between the last layer and the states.
         lengths: tokens a query and a passage are cut to, as a bi-encoder cuts them.
 
     Counts: `queries`, `pairs` (of a query and a passage), `passages` and `tokens` (of these, that count),
@@ -112,6 +113,7 @@ def rank_by_maxsim(
             max_tokens=lengths[name],
             batch_tokens=batch_tokens,
             compute=compute,
+            is_projected=is_projected,
             name_of_row=lambda row: f"{name} {ids[row]}",
         )
 
@@ -170,51 +172,9 @@ def maxsim(
     return torch.segment_reduce(largest, "sum", lengths=counts)
 
 
-def punctuation_ids(tokenizer: Tokenizer) -> Int[np.ndarray, " sign"]:
-    """The tokens of single ASCII signs of punctuation, as ColBERT leaves them out."""
-    ids, lengths = tokenizer.encode_flat(list(string.punctuation))
-    assert len(ids) == lengths.sum()
-    return np.setdiff1d(ids, [tokenizer.unk_id])
-
-
-@dataclass(frozen=True)
-class TokenChoice:
-    """Which tokens of a text count: those of the text, and others.
-
-    Attributes:
-        special_tokens: whether [CLS], each [SEP] and the prompt count too.
-        left_out: ids that do not count.
-        sep_id: of [SEP], which also stands behind a title.
-        most: only so many first tokens of a text count, the special ones among them; None for all.
-    """
-
-    special_tokens: bool
-    left_out: Int[np.ndarray, " id"]
-    sep_id: int
-    most: int | None = None
-
-    def counted(
-        self, ids: Int[np.ndarray, "row place"], whole: Int[np.ndarray, " row"], *, first: int
-    ) -> Bool[np.ndarray, "row place"]:
-        """True at the tokens that count; at all tokens of a text of which none would.
-
-        Args:
-            whole: tokens of each row with the special ones; behind them is padding.
-            first: the place of a text's first token.
-        """
-        places = np.arange(ids.shape[1])
-        is_token = places < whole[:, None]
-        counted = is_token & ~np.isin(ids, self.left_out)
-        if not self.special_tokens:
-            counted &= (places >= first) & (places < whole[:, None] - 1) & (ids != self.sep_id)
-        if self.most is not None:
-            counted, is_token = counted & (places < self.most), is_token & (places < self.most)
-        return np.where(counted.any(axis=1, keepdims=True), counted, is_token)
-
-
 @dataclass(frozen=True, kw_only=True)
 class TokenEncoder:
-    """Gives the states of the tokens that count: the last layer's, of length 1, in 16 bits.
+    """Gives the states of the tokens that count: the last layer's, projected or not, of length 1, in 16 bits.
 
     Texts are cut, batched and prompted as by `condenser.retrieve.encode.encode_texts`.
     """
@@ -227,6 +187,7 @@ class TokenEncoder:
     max_tokens: int
     batch_tokens: int
     compute: Compute
+    is_projected: bool
     name_of_row: Callable[[int], str]
 
     def states(self, rows: Int64[np.ndarray, " text"]) -> list[States]:
@@ -237,8 +198,7 @@ class TokenEncoder:
         """
         states = [np.zeros((0, 0), np.float16)] * len(rows)
         for batch, ids, whole, counted in self._batches(rows):
-            of_batch = _token_states(self.retriever, ids, whole, counted, compute=self.compute)
-            for place, of_text in zip(batch.tolist(), of_batch, strict=True):
+            for place, of_text in zip(batch.tolist(), self._of_batch(ids, whole, counted), strict=True):
                 states[place] = of_text
                 if not np.isfinite(of_text).all():
                     raise ValueError(
@@ -256,6 +216,22 @@ class TokenEncoder:
                 found[place] = of_text[is_counted].astype(np.int64)
         return found
 
+    def _of_batch(
+        self,
+        ids: Int[np.ndarray, "row place"],
+        whole: Int[np.ndarray, " row"],
+        counted: Bool[np.ndarray, "row place"],
+    ) -> list[States]:
+        """The states of each row's tokens that count."""
+        device = self.compute.device
+        with torch.inference_mode(), self.compute.autocast():
+            states = self.retriever.token_states(
+                Rows.of(ids, whole, device=device).to(device),
+                torch.from_numpy(counted_tokens(counted, whole)).to(device),
+                is_projected=self.is_projected,
+            )
+        return np.split(states.half().cpu().numpy(), np.cumsum(counted.sum(axis=1))[:-1])
+
     def _batches(self, rows: Int64[np.ndarray, " text"]) -> Iterator[tuple[np.ndarray, ...]]:
         """Places in `rows`, ids, whole lengths, and which tokens count, of some texts after others."""
         vector, max_tokens = self.retriever.vector, self.max_tokens
@@ -265,26 +241,6 @@ class TokenEncoder:
         for batch in token_batches(lengths + first + 1, batch_tokens=self.batch_tokens):
             ids, whole = pack_texts(self.shards, starts[batch], lengths[batch], self.tokenizer, prompt=prompt)
             yield batch, ids, whole, self.choice.counted(ids, whole, first=first)
-
-
-def _token_states(
-    retriever: Retriever,
-    ids: Int[np.ndarray, "row place"],
-    whole: Int[np.ndarray, " row"],
-    counted: Bool[np.ndarray, "row place"],
-    *,
-    compute: Compute,
-) -> list[States]:
-    """The states of each row's tokens that count."""
-    backbone, device = retriever.backbone, compute.device
-    with torch.inference_mode(), compute.autocast():
-        rows = Rows.of(ids, whole, device=device).to(device)
-        _, states = backbone.before_last_layer(rows, recompute=False)
-        (states,) = backbone.layers[-1](states, rows, [None])
-    is_counted = counted[np.arange(ids.shape[1]) < whole[:, None]]  # of the tokens, end to end
-    chosen = torch.from_numpy(np.flatnonzero(is_counted)).to(device)
-    unit = normalize(states.index_select(0, chosen).float(), dim=1).half().cpu().numpy()
-    return np.split(unit, np.cumsum(counted.sum(axis=1))[:-1])
 
 
 def _scores(

@@ -76,7 +76,7 @@ def systems_of(settings: Settings) -> list[str]:
     return [taught.teacher] if taught else settings.negatives
 
 
-def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
+def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
     """Fine-tune the encoder of `initial` on examples; gives counts. See `train_retriever`."""
     from condenser.train.finetune import train_retriever
 
@@ -84,12 +84,17 @@ def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> d
 
 
 def cost(job: Any, data: Any) -> dict[str, Any] | None:
-    """What training takes (`condenser.pipeline.costs.rules`): an item is a query with its passages.
+    """What training takes (`condenser.pipeline.costs.rules`)."""
+    if job.rule not in ("train", "distil"):  # an export
+        return None
+    return training_cost(job, data, num_encoders=1 if job.config.recipe.tied else 2)
+
+
+def training_cost(job: Any, data: Any, *, num_encoders: int) -> dict[str, Any]:
+    """What training of so many encoders takes: an item is a query with its passages.
 
     The comparison with the start on held-out queries is not counted.
     """
-    if job.rule not in ("train", "distil"):  # an export
-        return None
     recipe, model = job.config.recipe, data.shape(job)
     lengths, room = recipe.lengths, model.max_positions
     taught = data.queries(job, job.config.system.distillation.queries) if job.rule == "distil" else None
@@ -98,5 +103,5 @@ def cost(job: Any, data: Any) -> dict[str, Any] | None:
         (recipe.passages_per_query, data.passages(job).cut(lengths.passage, num_positions=room)),
     ]
     num_items = taught.count if taught else data.num_examples(job)
-    num_encoders = 1 if recipe.tied else 2
-    return data.training(recipe, model, rows, num_items=num_items, num_encoders=num_encoders)
+    work: dict[str, Any] = data.training(recipe, model, rows, num_items=num_items, num_encoders=num_encoders)
+    return work

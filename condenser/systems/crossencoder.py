@@ -54,7 +54,7 @@ def longest_row(recipe: Any) -> int:
     return int(recipe.lengths.query + recipe.lengths.passage - 1)
 
 
-def train(files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
+def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
     """Fine-tune a cross-encoder from `initial` on examples; gives counts. See `train_crossencoder`."""
     from condenser.train.crossencoder import train_crossencoder
 

@@ -1,17 +1,25 @@
 """Late interaction: MaxSim between the token states of a bi-encoder's model, over other systems' hits.
 
-Source: Khattab and Zaharia 2020 (ColBERT), §3.2 and §3.3; here with an encoder that was not trained for it,
-without a projection, [Q] and [D] markers or [MASK] tokens behind a query. The computation is
-`condenser.retrieve.late`.
+Source: Khattab and Zaharia 2020 (ColBERT), §3.2 and §3.3; here without [Q] and [D] markers or [MASK] tokens
+behind a query, and with an encoder that is trained for it or not. The computations are
+`condenser.retrieve.late` and `condenser.train.late`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from condenser.settings import Count, Name, System
+from condenser.systems.biencoder import training_cost
+
+if TYPE_CHECKING:
+    from condenser.train.examples import TrainingFiles
+    from condenser.train.loop import Run
+
+OF_RUNS = ("candidates", "depth")
 
 
 def _as_list(value: Any) -> Any:
@@ -25,8 +33,11 @@ class Settings(System):
     Its run has the best `depth` of these. A token counts if it is of the text; so do [CLS], [SEP] and the
     model's prompt with `special_tokens`, and signs of punctuation in passages with `punctuation`. `match`
     says which tokens meet: `all` (ColBERT), `exact`, equal ones (COIL), or `first`, the query's [CLS] and the
-    first `first_states` of the passage (ME-BERT). `recipe` replaces keys of the data set's recipe, of which
-    it reads `lengths`.
+    first `first_states` of the passage (ME-BERT).
+
+    With `train: true` the model is fine-tuned on the examples of `negatives`, as a bi-encoder is; with `dim`
+    a new projection of the states to so many numbers is trained too. `recipe` replaces keys of the data
+    set's recipe. Scoring reads its `lengths`, training has no use for `tied`.
     """
 
     initial: Name
@@ -36,6 +47,9 @@ class Settings(System):
     punctuation: bool = True
     match: Literal["all", "exact", "first"] = "all"
     first_states: Count | None = None
+    train: bool = False
+    negatives: list[Name] = Field(default_factory=list)
+    dim: Count | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -48,15 +62,26 @@ class Settings(System):
             raise ValueError("special_tokens: expected true with match: first, whose first state is [CLS]")
         return self
 
+    @model_validator(mode="after")
+    def _learns_maxsim_or_nothing(self) -> Settings:
+        if self.train and not self.negatives:
+            raise ValueError("negatives: expected the systems whose negatives it is trained on, got none")
+        if self.train and self.match != "all":
+            raise ValueError(f"match: expected all with train: true, got {self.match}")
+        for key in ("negatives", "dim"):
+            if getattr(self, key) and not self.train:
+                raise ValueError(f"{key}: expected none without train: true, got {getattr(self, key)}")
+        return self
+
 
 def is_trained(settings: Settings) -> bool:
-    """The model is taken as it is."""
-    return False
+    """Whether it is fine-tuned."""
+    return settings.train
 
 
 def systems_of(settings: Settings) -> list[str]:
-    """The systems whose hits it scores."""
-    return list(settings.candidates)
+    """Those whose negatives it learns from, and those whose hits it scores."""
+    return list(dict.fromkeys([*settings.negatives, *settings.candidates]))
 
 
 def reorders(settings: Settings) -> list[str]:
@@ -64,12 +89,22 @@ def reorders(settings: Settings) -> list[str]:
     return list(settings.candidates) if len(settings.candidates) == 1 else []
 
 
-def cost(job: Any, data: Any) -> dict[str, Any]:
-    """What scoring takes (`condenser.pipeline.costs.rules`).
+def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
+    """Fine-tune the encoder of `initial` on examples; gives counts. See `train_late`."""
+    from condenser.train.late import train_late
 
-    Passages are encoded once, at most as many as there are hits; the products of queries and passages are in
-    float32.
+    keys = ("dim", "special_tokens", "punctuation")
+    return train_late(files, initial, output, run, **{key: getattr(settings, key) for key in keys})
+
+
+def cost(job: Any, data: Any) -> dict[str, Any]:
+    """What training and scoring take (`condenser.pipeline.costs.rules`).
+
+    To score, passages are encoded once, at most as many as there are hits; the products of queries and
+    passages are in float32. Those of a training are left out: a hundredth of its work.
     """
+    if job.rule == "train":
+        return training_cost(job, data, num_encoders=1)
     recipe, shape, run = job.config.recipe, data.shape(job), data.run(job)
     passages, room = data.passages(job), shape.max_positions
     query_tokens = data.queries(job).cut(recipe.lengths.query, num_positions=room)

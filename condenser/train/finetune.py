@@ -1,21 +1,26 @@
-"""Training a bi-encoder: to tell the positives of a query from negatives, or to score as a teacher does."""
+"""Training a retriever: to tell the positives of a query from negatives, or to score as a teacher does.
+
+What differs between a bi-encoder and late interaction is in `Vectors`.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from condenser.blocks import FineTuning, Validation
 from condenser.data.batches import length_chunks, pack_texts, row_windows
 from condenser.data.randomness import stream_key
 from condenser.data.text_files import TextFiles
+from condenser.data.token_choice import counted_tokens
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import write_json
 from condenser.loss.contrastive import in_batch_loss
@@ -23,7 +28,7 @@ from condenser.loss.listwise import listwise_kl
 from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
 from condenser.model.retriever import Retriever
-from condenser.model.rows import Rows
+from condenser.model.rows import OnDevice, Rows
 from condenser.model.text_vector import Role
 from condenser.model.untied import UntiedEncoders
 from condenser.train.chunks import Chunk, ChunkedTexts
@@ -47,10 +52,81 @@ log = logging.getLogger(__name__)
 _ROLES: dict[str, Role] = {"queries": "query", "passages": "passage"}  # of groups of texts
 
 
+@dataclass(frozen=True)
+class TextRows(OnDevice):
+    """Some texts, and the tokens that have a vector, among those of all rows."""
+
+    rows: Rows
+    counted: Int[Tensor, " counted"]
+
+
+@dataclass(frozen=True)
+class BatchTexts(ChunkedTexts[TextRows]):
+    """The texts of a step, and the loss of their vectors."""
+
+    loss: Callable[..., Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vectors:
+    """The vectors that a retriever makes of a text, and how those of a query meet those of passages.
+
+    The vectors of several texts stand end to end; `counts` are the number of each.
+
+    Attributes:
+        encoders: of "queries" and of "passages"; they are in `model`.
+        dim: of a vector.
+        scale: what similarities are multiplied by in the loss unless the recipe says otherwise.
+        counted: of a group, padded ids, whole lengths, and the place of a text's first token, True at the
+            tokens that have a vector: bool [row, place].
+        encode: of a group and texts, their vectors [counted, dim].
+        loss: of the counts by group and the scale, the loss of the vectors `queries` and `passages`.
+        scores: of the vectors of one query, those of passages, and the counts of these: [passage].
+        save: writes a Hugging Face folder, with what another one has on tokens and vectors.
+    """
+
+    model: Retriever | UntiedEncoders
+    encoders: Mapping[str, Retriever]
+    dim: int
+    scale: float
+    counted: Callable[[str, np.ndarray, np.ndarray, int], np.ndarray]
+    encode: Callable[[str, TextRows], Tensor]
+    loss: Callable[[Mapping[str, np.ndarray], float], Callable[..., Tensor]]
+    scores: Callable[[Tensor, Tensor, Tensor], Tensor]
+    save: Callable[[Path, Path], None]
+
+
+def one_vector(initial: Path, *, tied: bool) -> Vectors:
+    """A bi-encoder: a text has one vector, which stands at its first token; a score is an inner product."""
+    model: Retriever | UntiedEncoders
+    model = (Retriever if tied else UntiedEncoders).load(initial, dropout=None)
+    encoders = {
+        "queries": model.queries if isinstance(model, UntiedEncoders) else model,
+        "passages": model.passages if isinstance(model, UntiedEncoders) else model,
+    }
+    return Vectors(
+        model=model,
+        encoders=encoders,
+        dim=encoders["queries"].dim,
+        scale=encoders["queries"].vector.scale,
+        counted=lambda group, ids, whole, first: np.broadcast_to(np.arange(ids.shape[1]) == 0, ids.shape),
+        encode=lambda group, texts: encoders[group](texts.rows),
+        loss=lambda counts, scale: partial(in_batch_loss, scale=scale),
+        scores=lambda query, passages, counts: passages @ query[0],
+        save=model.save,
+    )
+
+
 def train_retriever(
-    files: TrainingFiles, initial: Path, output: Path, run: Run[FineTuning], *, keep_graphs: bool = True
+    files: TrainingFiles,
+    initial: Path,
+    output: Path,
+    run: Run[FineTuning],
+    *,
+    vectors: Vectors | None = None,
+    keep_graphs: bool = True,
 ) -> dict[str, int]:
-    """Fine-tune a bi-encoder from the Hugging Face folder `initial` on examples; gives counts.
+    """Fine-tune a retriever from the Hugging Face folder `initial` on examples; gives counts.
 
     Each query must find its positive among all passages of the batch: its own negatives, and the
     passages of the other queries. An epoch ends with a shorter batch if the examples do not
@@ -61,6 +137,7 @@ def train_retriever(
             prompt), `passages_per_query` (the positive and its negatives), `rows_per_chunk` (texts encoded at
             a time, of similar length), `tied` (one encoder for queries and passages; False gives each its
             own, as DPR), `scale` (of the similarities in the loss; None for that of the model's vector).
+        vectors: what is compared; None for a bi-encoder.
         keep_graphs: keep the graphs of the whole batch in memory; False computes each chunk twice
             instead. A training switches to that by itself when memory is full.
     """
@@ -72,12 +149,15 @@ def train_retriever(
             examples, items, passages_per_query=passages_per_query, seed=run.seed, epoch=epoch
         )
 
+    made = vectors or one_vector(initial, tied=run.settings.tied)
+    scale = run.settings.scale or made.scale
     totals = _train(
         files.texts,
         (passages, queries),
         examples.queries,
         draw,
-        lambda items, scale: partial(in_batch_loss, scale=scale),
+        made,
+        lambda items, counts: made.loss(counts, scale),
         initial,
         output,
         run,
@@ -98,8 +178,10 @@ def distil_retriever(
     temperature; the rest is read as by `train_retriever`.
     """
     passages, queries, taught = files.read(passages_per_query=run.settings.passages_per_query)
+    vectors = one_vector(initial, tied=run.settings.tied)
+    scale = run.settings.scale or vectors.scale
 
-    def loss(items: np.ndarray, scale: float) -> Callable[..., Tensor]:
+    def loss(items: np.ndarray, counts: Mapping[str, np.ndarray]) -> Callable[..., Tensor]:
         teacher_scores = torch.from_numpy(taught.scores[items])
 
         def of_batch(queries: Tensor, passages: Tensor) -> Tensor:
@@ -115,6 +197,7 @@ def distil_retriever(
         (passages, queries),
         taught.queries,
         lambda items, epoch: taught.passages[items].ravel(),
+        vectors,
         loss,
         initial,
         output,
@@ -130,7 +213,8 @@ def _train(
     shards: tuple[TokenShards, TokenShards],
     queries: np.ndarray,
     draw: Callable[[np.ndarray, int], np.ndarray],
-    loss: Callable[[np.ndarray, float], Callable[..., Tensor]],
+    vectors: Vectors,
+    loss: Callable[[np.ndarray, Mapping[str, np.ndarray]], Callable[..., Tensor]],
     initial: Path,
     output: Path,
     run: Run[FineTuning],
@@ -140,14 +224,14 @@ def _train(
     held_out: ExampleRows | None = None,
     validation: Validation | None = None,
 ) -> dict[str, int]:
-    """Train a bi-encoder on queries with passages; gives the sums over the log.
+    """Train a retriever on queries with passages; gives the sums over the log.
 
     Args:
         shards: of the passages and of the queries.
         queries: int [item], the row of each item's query.
         draw: the passages of some items in an epoch, int [item x passages_per_query], by row.
-        loss: of some items and the scale of similarities, the loss of their vectors: `queries` [query, dim]
-            and `passages` [passage, dim], float32.
+        loss: of some items, and the number of vectors of each of their texts by group, the loss of these:
+            `queries` and `passages`, float32 [vector, dim].
         initial_share: of the weights of `initial` in the encoder that is written (`mix_in`).
         held_out: examples to compare the model with its start on, as `validation` says; the result is in
             `validation.json` of the folder. None of a training without judgements.
@@ -155,15 +239,10 @@ def _train(
     settings, seed, processes = run.settings, run.seed, run.processes
     tokenizer = Tokenizer(initial)
     passages_shards, queries_shards = shards
-    model: Retriever | UntiedEncoders
-    model = (Retriever if settings.tied else UntiedEncoders).load(initial, dropout=None)
-    encoders = {
-        "queries": model.queries if isinstance(model, UntiedEncoders) else model,
-        "passages": model.passages if isinstance(model, UntiedEncoders) else model,
-    }
+    model = vectors.model
     prompts = {
         group: tokenizer.encode_prompt(
-            encoders[group].vector.prompt(role), max_tokens=getattr(settings.lengths, role)
+            vectors.encoders[group].vector.prompt(role), max_tokens=getattr(settings.lengths, role)
         )
         for group, role in _ROLES.items()
     }
@@ -180,28 +259,35 @@ def _train(
         *,
         step: int,
         numbers: Callable[[int], Iterable[int]] = processes.mine,
-    ) -> tuple[list[Chunk[Rows]], int]:
-        """This process's chunks of a group of texts, and the tokens of all of them."""
+    ) -> tuple[list[Chunk[TextRows]], int, np.ndarray]:
+        """This process's chunks of a group of texts, the tokens of all of them, and the vectors of each."""
         prompt, max_tokens = prompts[group], getattr(settings.lengths, _ROLES[group])
         starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))
+        ids, whole = pack_texts(shards, starts, lengths, tokenizer, prompt=prompt)
+        counted = vectors.counted(group, ids, whole, len(prompt) + 1)
+        vector_places = np.cumsum(counted).reshape(counted.shape) - 1
         cuts = length_chunks(lengths, rows_per_chunk=settings.rows_per_chunk)
         chunks = []
         for number in numbers(len(cuts)):
             places = cuts[number]
-            ids, whole = pack_texts(shards, starts[places], lengths[places], tokenizer, prompt=prompt)
-            rows_of_chunk = Rows.of(ids, whole, device=processes.device)
+            rows_of_chunk = Rows.of(ids[places], whole[places], device=processes.device)
+            tokens = torch.from_numpy(counted_tokens(counted[places], whole[places]))
+            in_batch = torch.from_numpy(vector_places[places][counted[places]])
             dropout_seed = stream_key(seed, f"dropout of {group} of step {step}", number)
-            chunks.append(Chunk(group, torch.from_numpy(places), rows_of_chunk, dropout_seed))
-        return chunks, int(lengths.sum()) + (len(prompt) + 2) * len(lengths)
+            chunks.append(Chunk(group, in_batch, TextRows(rows_of_chunk, tokens), dropout_seed))
+        return chunks, int(whole.sum()), counted.sum(axis=1)
 
-    def prepare(step: int) -> Batch[ChunkedTexts[Rows]]:
+    def prepare(step: int) -> Batch[BatchTexts]:
         epoch, items = run.items_of(step, len(queries), stream="retriever")
         asked, passages = queries[items].astype(np.int64), draw(items, epoch)
-        query_chunks, num_query_tokens = chunks_of("queries", queries_shards, asked, step=step)
-        passage_chunks, num_passage_tokens = chunks_of("passages", passages_shards, passages, step=step)
-        num_rows = {"queries": len(asked), "passages": len(passages)}
+        query_chunks, num_query_tokens, query_counts = chunks_of("queries", queries_shards, asked, step=step)
+        passage_chunks, num_passage_tokens, passage_counts = chunks_of(
+            "passages", passages_shards, passages, step=step
+        )
+        counts = {"queries": query_counts, "passages": passage_counts}
+        num_rows = {group: int(of_texts.sum()) for group, of_texts in counts.items()}
         return Batch(
-            ChunkedTexts(query_chunks + passage_chunks, num_rows),
+            BatchTexts(query_chunks + passage_chunks, num_rows, loss(items, counts)),
             epoch,
             len(items),
             num_query_tokens + num_passage_tokens,
@@ -209,39 +295,41 @@ def _train(
             len(queries),
         )
 
-    def encode(chunk: Chunk[Rows]) -> Tensor:
+    def encode(chunk: Chunk[TextRows]) -> Tensor:
         with autocast(processes.device, run.precision):
-            return encoders[chunk.group](chunk.inputs.to(processes.device))
+            return vectors.encode(chunk.group, chunk.inputs.to(processes.device))
 
-    def backward(batch: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
-        _, items = run.items_of(step, len(queries), stream="retriever")
+    def backward(batch: BatchTexts, step: int, loss_scale: float) -> dict[str, float]:
         losses = contrastive_backward(
             batch.chunks,
             encode,
-            loss(items, settings.scale or encoders["queries"].vector.scale),
+            batch.loss,
             num_rows=batch.num_rows,
-            dim=encoders["queries"].dim,
+            dim=vectors.dim,
             memory=memory,
             processes=processes,
             scale=loss_scale,
         )
         return {"loss": losses["contrastive"]}
 
-    def vectors(group: str, shards: TokenShards, rows: np.ndarray) -> Tensor:
-        """The vectors of some texts, without dropout."""
-        found = torch.empty(len(rows), encoders[group].dim)
-        chunks, _ = chunks_of(group, shards, rows, step=0, numbers=range)
+    def all_vectors(group: str, shards: TokenShards, rows: np.ndarray) -> tuple[Tensor, Tensor]:
+        """The vectors of some texts, without dropout, and their number of each text."""
+        chunks, _, counts = chunks_of(group, shards, rows, step=0, numbers=range)
+        found = torch.empty(int(counts.sum()), vectors.dim)
         for chunk in chunks:
             with torch.inference_mode():
                 found[chunk.rows] = encode(chunk).float().cpu()
-        return found
+        return found, torch.from_numpy(counts)
 
     def measure(ranked: HeldOutQueries) -> np.ndarray:
         model.eval()
-        of_queries = vectors("queries", queries_shards, ranked.queries)
-        of_passages = vectors("passages", passages_shards, ranked.passages)
+        of_queries, query_counts = all_vectors("queries", queries_shards, ranked.queries)
+        of_passages, passage_counts = all_vectors("passages", passages_shards, ranked.passages)
         model.train()
-        return reciprocal_ranks(of_queries, of_passages, ranked.positives)
+        of_each = of_queries.split(query_counts.tolist())
+        return reciprocal_ranks(
+            (vectors.scores(query, of_passages, passage_counts) for query in of_each), ranked.positives
+        )
 
     comparison = None
     if compares and processes.is_first:
@@ -265,7 +353,7 @@ def _train(
         if initial_share:
             mix_in(model, start, share=initial_share)
         compared = comparison() if comparison else NOT_COMPARED
-        model.save(folder, initial)
+        vectors.save(folder, initial)
         if held_out is not None:
             log.info("fine-tuning: %s", compared)
             write_json(folder / VALIDATION_FILE, asdict(compared))

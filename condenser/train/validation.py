@@ -1,4 +1,4 @@
-"""Is a fine-tuned bi-encoder better than its start? And what is kept where it is not.
+"""Is a fine-tuned retriever better than its start? And what is kept where it is not.
 
 No training sees the held-out train queries (`condenser.data.subsets.write_held_out`). Each ranks its
 own positives and some negatives together with those of all other held-out queries. The reciprocal rank of
@@ -7,7 +7,7 @@ the best positive tells the start from what was trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -82,20 +82,16 @@ def held_out_queries(examples: ExampleRows, *, num_negatives: int) -> HeldOutQue
 
 
 def reciprocal_ranks(
-    queries: Float[Tensor, "query dim"],
-    passages: Float[Tensor, "passage dim"],
-    positives: Sequence[Int[np.ndarray, " _"]],
+    scores_of_queries: Iterable[Float[Tensor, " passage"]], positives: Sequence[Int[np.ndarray, " _"]]
 ) -> Float64[np.ndarray, " query"]:
     """1 / rank of each query's best positive, 0 below rank 10. A passage with the same score stands above it.
 
     >>> import torch
-    >>> eye = torch.eye(3)
-    >>> reciprocal_ranks(eye[:2], eye, [np.array([0]), np.array([2])]).tolist()
+    >>> reciprocal_ranks(torch.eye(3)[:2], [np.array([0]), np.array([2])]).tolist()
     [1.0, 0.3333333333333333]
     """
     values = []
-    for query, places in zip(queries, positives, strict=True):
-        scores = passages @ query
+    for scores, places in zip(scores_of_queries, positives, strict=True):
         of_positives = scores[places]
         rank = 1 + int((scores >= of_positives.max()).sum() - (of_positives >= of_positives.max()).sum())
         values.append(1 / rank if rank <= DEPTH else 0.0)

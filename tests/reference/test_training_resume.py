@@ -16,7 +16,7 @@ from small_trainings import Files, contents, losses, prepare, train
 
 from condenser.train.distributed import joined
 
-KINDS = ["condenser", "cocondenser", "retriever", "untied", "distilled", "crossencoder"]
+KINDS = ["condenser", "cocondenser", "retriever", "untied", "late", "distilled", "crossencoder"]
 NUM_EPOCHS = 2
 # weights whose gradients are rounding alone, without and with a passage encoder: see test_training_steps
 ROUNDING = ("key.bias",), ("key.bias", "encoder.layer.2.output.LayerNorm.bias")
@@ -57,6 +57,7 @@ def _kill_after_a_step_beyond(step: int, work_folder: Path, child: BaseProcess) 
         ("cocondenser", 3),
         pytest.param("retriever", 5, marks=pytest.mark.slow),
         ("untied", 5),
+        ("late", 5),
         ("distilled", 5),
         ("crossencoder", 5),
     ],

@@ -213,6 +213,10 @@ def test_a_system_replaces_keys_of_its_data_sets_recipe(config: Config) -> None:
 
 
 TABLE = "tables.table2"
+TRAINED_LATE = {
+    **{"kind": "late", "initial": "backbone", "candidates": ["bm25"], "depth": 9},
+    **{"train": True, "negatives": ["bm25"]},
+}
 
 
 @pytest.mark.parametrize(
@@ -253,6 +257,13 @@ TABLE = "tables.table2"
         ("audit.near_passages", 0.1, "audit.near_passages: expected greater than or equal to 0.3, got 0.1"),
         ("systems.late.match", "first", "first_states: expected a number with match: first alone, got None"),
         ("systems.late.first_states", 8, "first_states: expected a number with match: first alone, got 8"),
+        ("systems.late.train", True, "negatives: expected the systems whose negatives it is trained on, got"),
+        ("systems.late.negatives", ["bm25"], "negatives: expected none without train: true, got ['bm25']"),
+        ("systems.late.dim", 64, "dim: expected none without train: true, got 64"),
+        ("systems.late", {**TRAINED_LATE, "match": "exact"},
+         "systems.late: match: expected all with train: true, got exact"),
+        ("systems.late", {**TRAINED_LATE, "negatives": ["bm52"]},
+         "systems.late.negatives: expected one of bm25, "),
         ("audit.systems", ["bm52"], "audit.systems: expected one of bm25, "),
         ("audit.judges", ["rerank"], "audit.judges: expected one of bm25, "),
         ("tables.audit", {"rows": ["bm25"], "measures": ["MRR@10"]}, "tables.audit: expected another name"),

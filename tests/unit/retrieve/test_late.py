@@ -18,19 +18,14 @@ from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpe
 from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.records import Passage, ScoredDoc, read_run, write_run
+from condenser.data.token_choice import TokenChoice, punctuation_ids
 from condenser.data.tokens import Tokenizer, TokenShards, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.devices import set_up
 from condenser.model.retriever import Retriever
 from condenser.model.text_vector import SIMILARITY_FILE
 from condenser.retrieve import late as module
-from condenser.retrieve.late import (
-    TokenChoice,
-    TokenEncoder,
-    maxsim,
-    punctuation_ids,
-    rank_by_maxsim,
-)
+from condenser.retrieve.late import TokenEncoder, maxsim, rank_by_maxsim
 
 HITS, DEPTH = 5, 7
 PROMPT = "the signal: "
@@ -70,7 +65,7 @@ def compute(precision: str = "fp32") -> Any:
 def rank(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> dict[str, int]:
     settings = {
         **{"subset": None, "hits": HITS, "depth": DEPTH, "special_tokens": True, "punctuation": True},
-        **{"match": "all", "first_states": None},
+        **{"match": "all", "first_states": None, "is_projected": False},
         **{"lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
         **{"batch_tokens": 256, "block_rows": 20, "compute": compute()},
         **{"work_folder": folder / "work", "system": "second", "model": files.backbone},
@@ -199,6 +194,7 @@ def test_of_the_same_states_scores_are_those_of_sentence_transformers(files: Fil
             max_tokens=length,
             batch_tokens=128,
             compute=compute(),
+            is_projected=False,
             name_of_row=str,
         ).states(wanted)
         for role, shards, wanted, length in (
@@ -333,7 +329,7 @@ def test_of_a_document_the_best_of_the_passages_that_were_found_counts(files: Fi
         write_run(run, hits, system="first")
     settings = {
         **{"subset": {query}, "hits": 5, "depth": 5, "special_tokens": True, "punctuation": True},
-        **{"match": "all", "first_states": None},
+        **{"match": "all", "first_states": None, "is_projected": False},
         **{"lengths": {"query": 12, "passage": 40}, "batch_tokens": 256, "block_rows": 20, "system": "s"},
     }
     found = {}

@@ -43,7 +43,9 @@ def _one_example(path: Path, query_id: str, positives: tuple[str, ...], negative
     return path
 
 
-@pytest.mark.parametrize(("kind", "module"), [("retriever", finetune), ("crossencoder", crossencoder)])
+@pytest.mark.parametrize(
+    ("kind", "module"), [("retriever", finetune), ("late", finetune), ("crossencoder", crossencoder)]
+)
 def test_every_chunk_of_a_training_has_a_dropout_of_its_own(
     files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, module: ModuleType
 ) -> None:
@@ -162,7 +164,7 @@ def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files,
     assert "encoder.layer.2.output.dense.weight" not in unmoved
 
 
-@pytest.mark.parametrize("kind", ["retriever", "untied"])
+@pytest.mark.parametrize("kind", ["retriever", "untied", "late"])
 def test_keeping_graphs_or_computing_twice_changes_no_byte(files: Files, tmp_path: Path, kind: str) -> None:
     for keep in (True, False):
         train(kind, files, tmp_path / str(keep), keep_graphs=keep)

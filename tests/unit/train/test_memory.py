@@ -11,6 +11,7 @@ from small_models import full_rows, small_condenser
 from small_trainings import Files, contents, prepare, train
 from torch import nn
 
+from condenser.model.bert import Embeddings
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.retriever import Retriever
 from condenser.train.memory import StepMemory
@@ -47,6 +48,7 @@ def fill_memory(monkeypatch: pytest.MonkeyPatch, kind: type[nn.Module], calls: s
         ("retriever", Retriever, {2}, [NOT_KEPT]),
         ("retriever", Retriever, {2, 4}, [NOT_KEPT, RECOMPUTED]),
         ("untied", Retriever, {2, 4}, [NOT_KEPT, RECOMPUTED]),
+        ("late", Embeddings, {2, 4}, [NOT_KEPT, RECOMPUTED]),
     ],
 )
 def test_a_full_device_changes_no_byte_of_what_is_trained(

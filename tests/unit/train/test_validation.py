@@ -35,12 +35,11 @@ def test_the_best_positive_has_the_rank_that_sorting_by_hand_gives() -> None:
         rank = next(rank for rank, place in enumerate(order, start=1) if place in places)
         expected.append(1 / rank if rank <= 10 else 0.0)
     assert 0.0 in expected and 1.0 in expected
-    assert reciprocal_ranks(queries, passages, positives).tolist() == expected
+    assert reciprocal_ranks((passages @ query for query in queries), positives).tolist() == expected
 
 
 def test_a_passage_with_the_score_of_the_positive_stands_above_it() -> None:
-    passages = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    assert reciprocal_ranks(torch.tensor([[1.0, 0.0]]), passages, [np.array([1])]).tolist() == [0.5]
+    assert reciprocal_ranks(torch.tensor([[1.0, 1.0, 0.0]]), [np.array([1])]).tolist() == [0.5]
 
 
 def test_each_held_out_query_ranks_the_first_negatives_of_all_its_examples() -> None:
@@ -125,8 +124,7 @@ def test_no_held_out_query_is_trained_on_and_the_start_has_the_ranks_that_transf
         ]
     )  # fmt: skip
     ranks = reciprocal_ranks(
-        torch.stack([vector(queries[example.query_id], QUERY_LENGTH) for example in held_out]),
-        of_pool,
+        [of_pool @ vector(queries[example.query_id], QUERY_LENGTH) for example in held_out],
         [np.array([pool.index(one) for one in example.positive_doc_ids]) for example in held_out],
     )
     compared = read_json(tmp_path / "model" / VALIDATION_FILE)

@@ -1,0 +1,64 @@
+"""Which tokens of a text count where texts are compared token by token."""
+
+from __future__ import annotations
+
+import string
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from condenser.data.tokens import Tokenizer
+
+
+def punctuation_ids(tokenizer: Tokenizer) -> Int[np.ndarray, " sign"]:
+    """The tokens of single ASCII signs of punctuation, as ColBERT leaves them out."""
+    ids, lengths = tokenizer.encode_flat(list(string.punctuation))
+    assert len(ids) == lengths.sum()
+    return np.setdiff1d(ids, [tokenizer.unk_id])
+
+
+@dataclass(frozen=True)
+class TokenChoice:
+    """Which tokens of a text count: those of the text, and others.
+
+    Attributes:
+        special_tokens: whether [CLS], each [SEP] and the prompt count too.
+        left_out: ids that do not count.
+        sep_id: of [SEP], which also stands behind a title.
+        most: only so many first tokens of a text count, the special ones among them; None for all.
+    """
+
+    special_tokens: bool
+    left_out: Int[np.ndarray, " id"]
+    sep_id: int
+    most: int | None = None
+
+    def counted(
+        self, ids: Int[np.ndarray, "row place"], whole: Int[np.ndarray, " row"], *, first: int
+    ) -> Bool[np.ndarray, "row place"]:
+        """True at the tokens that count; at all tokens of a text of which none would.
+
+        Args:
+            whole: tokens of each row with the special ones; behind them is padding.
+            first: the place of a text's first token.
+        """
+        places = np.arange(ids.shape[1])
+        is_token = places < whole[:, None]
+        counted = is_token & ~np.isin(ids, self.left_out)
+        if not self.special_tokens:
+            counted &= (places >= first) & (places < whole[:, None] - 1) & (ids != self.sep_id)
+        if self.most is not None:
+            counted, is_token = counted & (places < self.most), is_token & (places < self.most)
+        return np.where(counted.any(axis=1, keepdims=True), counted, is_token)
+
+
+def counted_tokens(
+    counted: Bool[np.ndarray, "row place"], whole: Int[np.ndarray, " row"]
+) -> Int[np.ndarray, " counted"]:
+    """The numbers of the tokens that count among those of all rows, which stand end to end without padding.
+
+    >>> counted_tokens(np.array([[True, False, False], [False, True, True]]), np.array([2, 3]))
+    array([0, 3, 4])
+    """
+    return np.flatnonzero(counted[np.arange(counted.shape[1]) < whole[:, None]])

@@ -1,0 +1,53 @@
+"""The contrast of MaxSim scores: late interaction over the token states of a whole batch."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from condenser.loss.contrastive import in_batch_cross_entropy, inner_products
+
+
+def maxsim_scores(
+    queries: Float[Tensor, "query_token dim"],
+    passages: Float[Tensor, "token dim"],
+    *,
+    query_counts: Int64[Tensor, " query"],
+    passage_counts: Int64[Tensor, " passage"],
+) -> Float[Tensor, "query passage"]:
+    """The sum over a query's tokens of the largest inner product with a token of the passage.
+
+    The tokens of texts stand end to end, without padding: `counts` of each. All products are in memory at
+    once, query_token x token of them.
+    Source: Khattab and Zaharia 2020 (ColBERT), §3.3.
+
+    >>> tokens, counts = torch.tensor([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]), torch.tensor([2, 1])
+    >>> maxsim_scores(tokens, tokens, query_counts=counts, passage_counts=counts)
+    tensor([[2.0000, 0.8000],
+            [0.8000, 1.0000]])
+    """
+    products = inner_products(passages, queries)
+    largest = torch.segment_reduce(products, "max", lengths=passage_counts)
+    return torch.segment_reduce(largest.T.contiguous(), "sum", lengths=query_counts)
+
+
+def maxsim_loss(
+    queries: Float[Tensor, "query_token dim"],
+    passages: Float[Tensor, "token dim"],
+    *,
+    query_counts: Int64[Tensor, " query"],
+    passage_counts: Int64[Tensor, " passage"],
+    scale: float,
+) -> Float[Tensor, ""]:
+    """Mean cross-entropy of each query against every passage of the batch, by their MaxSim.
+
+    The positive of query i is passage i * group, as in `condenser.loss.contrastive.in_batch_loss`. ColBERT
+    (§3.3) contrasts a query with one negative; the passages of other queries are added in ColBERTv2
+    (Santhanam et al. 2022, §3.2).
+
+    Raises:
+        ValueError: the passages do not divide evenly among the queries.
+    """
+    scores = maxsim_scores(queries, passages, query_counts=query_counts, passage_counts=passage_counts)
+    return in_batch_cross_entropy(scores * scale)

@@ -1,0 +1,193 @@
+"""The training of late interaction, against transformers on one text at a time, and what it leaves."""
+
+from __future__ import annotations
+
+import string
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from runs import scores_by_query
+from safetensors.torch import load_file
+from small_trainings import (
+    LATE,
+    PASSAGE_LENGTH,
+    QUERY_LENGTH,
+    RETRIEVER,
+    Files,
+    contents,
+    losses,
+    prepare,
+    sharpen,
+    train,
+)
+from torch import Tensor
+from torch.nn.functional import normalize
+from transformers import AutoModel, AutoTokenizer
+
+from condenser.blocks import Validation
+from condenser.data.batches import step_items
+from condenser.data.records import ScoredDoc, read_examples, write_run
+from condenser.data.tokens import Tokenizer, write_token_shard
+from condenser.files import read_json
+from condenser.model.devices import set_up
+from condenser.model.text_vector import folder_projection, read_text_vector
+from condenser.retrieve.late import rank_by_maxsim
+from condenser.settings import partly
+from condenser.train.examples import draw_passages, read_example_rows
+from condenser.train.validation import VALIDATION_FILE
+
+SEED, GROUP, BATCH_SIZE, DIM = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"], 8
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    files = prepare(tmp_path_factory.mktemp("late"), dropout=0.0)
+    sharpen(files.backbone)
+    return files
+
+
+class Plain:
+    """The token states of a folder by transformers, projected by its Dense weights if it has such."""
+
+    def __init__(self, folder: Path, *, special_tokens: bool = True, punctuation: bool = True) -> None:
+        self.model, self.tokenizer = (
+            AutoModel.from_pretrained(folder).eval(),
+            AutoTokenizer.from_pretrained(folder),
+        )
+        dense = folder / "2_Dense" / "model.safetensors"
+        self.projection = load_file(dense)["linear.weight"] if dense.is_file() else None
+        self.special_tokens, self.punctuation = special_tokens, punctuation
+
+    def states(self, text: str, *, is_query: bool) -> Tensor:
+        length = QUERY_LENGTH if is_query else PASSAGE_LENGTH
+        ids = self.tokenizer(text, truncation=True, max_length=length)["input_ids"]
+        with torch.inference_mode():
+            states = self.model(torch.tensor([ids])).last_hidden_state[0]
+        states = states if self.projection is None else states @ self.projection.T
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        left_out = set() if self.special_tokens else {"[CLS]", "[SEP]"}
+        left_out |= set() if self.punctuation or is_query else set(string.punctuation)
+        return normalize(
+            states[[place for place, token in enumerate(tokens) if token not in left_out]], dim=1
+        )
+
+    def score(self, query: str, passage: Any) -> Tensor:
+        text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
+        cosines = self.states(query, is_query=True) @ self.states(text, is_query=False).T
+        return cosines.max(dim=1).values.sum()
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [{}, {"special_tokens": False, "punctuation": False}, {"dim": DIM}, {"rows_per_chunk": 1}],
+    ids=str,
+)
+def test_the_first_loss_is_that_of_transformers_states_without_padding(
+    files: Files, tmp_path: Path, tokens: dict[str, Any]
+) -> None:
+    """In chunks of one text nothing is padded, and of several the padding is left out."""
+    train("late", files, tmp_path / "out", updates=1, epochs=None, **tokens)
+    examples = read_example_rows(
+        [files.examples],
+        query_rows={query.query_id: row for row, query in enumerate(files.queries)},
+        doc_rows={passage.doc_id: row for row, passage in enumerate(files.passages)},
+        is_wanted=lambda query_id: True,
+    )
+    _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="retriever")
+    drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
+    choice = {
+        key: value for key, value in (LATE | tokens).items() if key in ("special_tokens", "punctuation")
+    }
+    plain = Plain(files.backbone, **choice)
+    if "dim" in tokens:  # as drawn: a training of the smallest rate leaves it where it was
+        train("late", files, tmp_path / "start", updates=1, epochs=None, learning_rate=1e-30, **tokens)
+        plain = Plain(tmp_path / "start")
+        assert plain.projection is not None and plain.projection.shape == (DIM, 32)
+    scores = torch.stack(
+        [
+            torch.stack([plain.score(files.queries[row].text, files.passages[place]) for place in drawn])
+            for row in examples.queries[items]
+        ]
+    )
+    expected = -scores.log_softmax(dim=1)[range(BATCH_SIZE), range(0, len(drawn), GROUP)].mean()
+    assert losses(tmp_path / "out")[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
+
+
+def test_it_learns_to_tell_the_positives_and_reads_all_of_its_weights(files: Files, tmp_path: Path) -> None:
+    train("late", files, tmp_path / "out", epochs=6, dim=DIM)
+    values = [record["loss"] for record in losses(tmp_path / "out")]
+    assert np.mean(values[-5:]) < 0.6 * np.mean(values[:5]), values
+    before, after = (load_file(folder / "model.safetensors") for folder in (files.backbone, tmp_path / "out"))
+    unmoved = {name for name, weight in after.items() if torch.equal(weight, before[name])}
+    assert unmoved == {"pooler.dense.weight", "pooler.dense.bias"}
+
+
+def test_the_number_of_shards_changes_no_byte(files: Files, tmp_path: Path) -> None:
+    texts = [(passage.title, passage.text) for passage in files.passages]
+    write_token_shard(texts, tmp_path / "whole", Tokenizer(files.backbone), batch_size=16, split=True)
+    train("late", files, tmp_path / "two", dim=DIM)
+    train("late", files, tmp_path / "one", dim=DIM, token_prefixes=[tmp_path / "whole"])
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+
+
+@pytest.mark.parametrize("dim", [None, DIM])
+def test_hits_are_scored_by_the_trained_states_and_their_projection(
+    files: Files, tmp_path: Path, dim: int | None
+) -> None:
+    train("late", files, tmp_path / "out", epochs=2, dim=dim)
+    assert read_text_vector(tmp_path / "out") == read_text_vector(files.backbone)
+    assert (folder_projection(tmp_path / "out") is not None) == (dim is not None)
+    hits = [ScoredDoc(query.query_id, passage.doc_id, 1.0) for query in files.queries[:3]
+            for passage in files.passages[:9]]  # fmt: skip
+    write_run(tmp_path / "hits.trec", hits, system="first")
+    ranked = {}
+    for name, model in (("trained", tmp_path / "out"), ("start", files.backbone)):
+        rank_by_maxsim(
+            *(model, [tmp_path / "hits.trec"], tmp_path / f"{name}.trec", files.texts),
+            **{"subset": None, "hits": 9, "depth": 9, "special_tokens": True, "punctuation": True},
+            **{"match": "all", "first_states": None, "batch_tokens": 256, "block_rows": 20, "system": "late"},
+            is_projected=dim is not None and name == "trained",
+            lengths={"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
+            compute=set_up(device="cpu", precision="fp32", threads=1),
+            work_folder=tmp_path / f"{name}-work",
+        )
+        ranked[name] = scores_by_query(tmp_path / f"{name}.trec")
+    plain, passages = Plain(tmp_path / "out"), {passage.doc_id: passage for passage in files.passages}
+    for query in files.queries[:3]:
+        found = ranked["trained"][query.query_id]
+        expected = [plain.score(query.text, passages[doc_id]).item() for doc_id in found]
+        assert list(found.values()) == pytest.approx(expected, abs=5e-3)
+    assert [list(of) for of in ranked["trained"].values()] != [list(of) for of in ranked["start"].values()]
+
+
+@pytest.mark.parametrize("dim", [None, DIM])
+def test_the_held_out_queries_compare_it_with_its_start_by_maxsim(
+    files: Files, tmp_path: Path, dim: int | None
+) -> None:
+    """With the smallest rate both are the same, and their ranks are those of transformers."""
+    examples = list(read_examples(files.examples))[::2]
+    held_out = tmp_path / "held_out.txt"
+    held_out.write_text("".join(f"{example.query_id}\n" for example in examples))
+    validation = partly(Validation, {"negatives": 1, "keep": "better", "initial_share": 0.5})
+    changes = {"held_out": held_out, "validation": validation, "dim": dim}
+    counts = train("late", files, tmp_path / "out", learning_rate=1e-30, **changes)
+    assert counts["examples_held_out"] == len(examples)
+    compared = read_json(tmp_path / "out" / VALIDATION_FILE)
+    assert compared["kept"] == "start" and compared["start"] == compared["trained"]
+    texts, queries = (
+        {passage.doc_id: passage for passage in files.passages},
+        {query.query_id: query.text for query in files.queries},
+    )
+    pool = sorted(
+        {one for example in examples for one in (*example.positive_doc_ids, *example.negative_doc_ids[:1])}
+    )
+    plain, ranks = Plain(tmp_path / "out"), []
+    for example in examples:
+        scores = {doc_id: plain.score(queries[example.query_id], texts[doc_id]).item() for doc_id in pool}
+        best = max(scores[doc_id] for doc_id in example.positive_doc_ids)
+        rank = 1 + sum(score > best for score in scores.values())
+        ranks.append(1 / rank if rank <= 10 else 0.0)
+    assert compared["start"] == pytest.approx(np.mean(ranks), abs=1e-6)
