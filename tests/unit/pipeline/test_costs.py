@@ -780,6 +780,22 @@ def test_reranking_is_planned_by_its_pairs(load: Load, tmp_path: Path) -> None:
     assert rows["fusion mixed-both seed42 dev"]["bytes_on_disk"] == reranked["bytes_on_disk"]
 
 
+def test_training_late_interaction_is_planned_as_training_a_tied_bi_encoder(
+    load: Load, tmp_path: Path
+) -> None:
+    learns = {"initial": "backbone", "negatives": ["bm25"], "recipe": {"tied": False}}
+    late = {"kind": "late", **learns, "train": True, "candidates": ["bm25"], "depth": 9}
+    systems = {"dense": {"kind": "biencoder", **learns, "recipe": {}}, "states": late}
+    tables = {"both": {"rows": ["dense", "states"], "measures": ["MRR@10"]}}
+    graph = load({"systems": systems, "tables": tables}, configfile="configs/tiny.yaml")
+    rows = plan(read_own_jobs(graph.write_plan_of("tiny", "both", tmp_path)))
+    states, dense = rows["train states seed42"], rows["train dense seed42"]
+    assert [states[key] for key in ("flops", "seconds", "memory_bytes", "bytes_on_disk")] == [
+        dense[key] for key in ("flops", "seconds", "memory_bytes", "bytes_on_disk")
+    ]
+    assert states["flops"] > 0 and rows["late states seed42 dev"]["seconds"] > 0
+
+
 def test_a_plan_counts_the_updates_that_are_asked_for(tiny: list[Job]) -> None:
     """Two epochs of the tiny collection, asked for in other ways, and twice as many updates."""
     planned = plan(tiny)["pretrain cocondenser"]
