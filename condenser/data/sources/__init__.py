@@ -4,15 +4,15 @@ A source NAME is the module `condenser.data.sources.NAME`, found by its file nam
 
 - `Settings`: a pydantic class of its keys, made from `JudgedTexts`, from `PartlyJudgedTexts` where a split
   may be null, or from `Texts` for texts without queries (`condenser.settings`);
-- `raw_files(settings) -> list[str]`: the official files that it reads, by their names in
-  `condenser.data.official`; they are downloaded first;
-- `local_files(settings) -> list[Path]`: the user's own files that it reads;
 - `collect(folder, raw, *, ..., **_) -> counts`: writes the canonical files into `folder`; `raw` maps
   each name of `raw_files` to its path; the settings that it uses are keyword-only arguments. A source that
   can make more splits than two has `other_eval_splits` among them, a list of names, empty by default.
 
 It may hold:
 
+- `raw_files(settings) -> list[str]`: the official files that it reads, by their names in
+  `condenser.data.official`; they are downloaded first;
+- `local_files(settings) -> list[Path]`: the user's own files that it reads;
 - `packages(settings) -> list[str]`: installed packages whose versions decide the texts;
 - `expected(settings, split) -> list[Expected]`: for the plan, the passages (`split` None) or the queries of a
   split that there will be; without it, the plan counts the user's own files, else takes official numbers;
@@ -74,24 +74,28 @@ def load(settings: Any) -> ModuleType:
 
 def raw_files(settings: Any) -> list[str]:
     """The names of the official files that a data set is made from."""
-    return load(settings).raw_files(settings)
+    return _named(settings, "raw_files")
 
 
 def local_files(settings: Any) -> list[Path]:
     """The user's own files that a data set is made from."""
-    return load(settings).local_files(settings)
+    return _named(settings, "local_files")
 
 
 def example_files(settings: Any, system: str) -> list[str]:
     """The names of the official files that hold the negatives of a system; none for most."""
-    find = getattr(load(settings), "example_files", None)
-    return find(settings, system) if find else []
+    return _named(settings, "example_files", system)
 
 
 def packages(settings: Any) -> list[str]:
     """The installed packages whose versions decide a data set's texts."""
-    find = getattr(load(settings), "packages", None)
-    return find(settings) if find else []
+    return _named(settings, "packages")
+
+
+def _named(settings: Any, function: str, *further: str) -> list[Any]:
+    """What a function of the source gives; nothing where the source lacks it."""
+    find = getattr(load(settings), function, None)
+    return find(settings, *further) if find else []
 
 
 def package_bytes(settings: Any) -> int:

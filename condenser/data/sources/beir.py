@@ -36,11 +36,6 @@ class Settings(PartlyJudgedTexts):
     path: str
 
 
-def raw_files(settings: Any) -> list[str]:
-    """None: everything is the user's."""
-    return []
-
-
 def local_files(settings: Any) -> list[Path]:
     """The corpus, the queries and the judgements of the splits that it has, in the folder `path`."""
     path, splits = Path(settings.path), given_splits(settings)

@@ -124,11 +124,6 @@ def raw_files(settings: Any) -> list[str]:
     return [PASSAGES, *(FILES[settings.name][split] for split in given_splits(settings))]
 
 
-def local_files(settings: Any) -> list[Path]:
-    """None: everything is downloaded."""
-    return []
-
-
 def example_files(settings: Any, system: str) -> list[str]:
     """The questions of training, or of the mined negatives, for the systems whose negatives they give."""
     split = settings.train_split

@@ -51,11 +51,6 @@ class Settings(Texts):
 NEEDS_NETWORK = True
 
 
-def raw_files(settings: Any) -> list[str]:
-    """None: the hub's client fetches what it reads."""
-    return []
-
-
 def local_files(settings: Any) -> list[Path]:
     """The files of the parts that are folders."""
     return [

@@ -88,11 +88,6 @@ def raw_files(settings: Any) -> list[str]:
     ]
 
 
-def local_files(settings: Any) -> list[Path]:
-    """None: everything is downloaded."""
-    return []
-
-
 def example_files(settings: Any, system: str) -> list[str]:
     """The official triples, for the system whose negatives they give (coC §3.4: BM25)."""
     return [TRIPLES] if settings.triples == system else []

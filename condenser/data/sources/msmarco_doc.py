@@ -57,11 +57,6 @@ def raw_files(settings: Any) -> list[str]:
     return [DOCUMENTS, *(name for split in given_splits(settings) for name in SPLITS[split])]
 
 
-def local_files(settings: Any) -> list[Path]:
-    """None: everything is downloaded."""
-    return []
-
-
 def collect(
     folder: Path,
     raw: Mapping[str, Path],

@@ -34,11 +34,6 @@ def raw_files(settings: Any) -> list[str]:
     return [FILE]
 
 
-def local_files(settings: Any) -> list[Path]:
-    """None: everything is downloaded."""
-    return []
-
-
 def collect(
     folder: Path, raw: Mapping[str, Path], *, train_split: str, bad_rows: str, **_: Any
 ) -> dict[str, Any]:

@@ -71,16 +71,6 @@ def packages(settings: Any) -> list[str]:
     return list(settings.packages)
 
 
-def raw_files(settings: Any) -> list[str]:
-    """None: the packages are installed."""
-    return []
-
-
-def local_files(settings: Any) -> list[Path]:
-    """None: the versions of the packages belong to the environment."""
-    return []
-
-
 def expected(settings: Any, split: str | None) -> list[Expected]:
     """Passages by the bytes of the packages, queries as configured."""
     if split is None:

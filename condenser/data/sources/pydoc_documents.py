@@ -29,7 +29,7 @@ class Settings(Texts):
 
 
 # as there: the texts are those of installed packages
-packages, raw_files, local_files = pydoc.packages, pydoc.raw_files, pydoc.local_files
+packages = pydoc.packages
 
 
 def expected(settings: Any, split: str | None) -> list[Expected]:

@@ -33,11 +33,6 @@ class Settings(PartlyJudgedTexts):
     path: str
 
 
-def raw_files(settings: Any) -> list[str]:
-    """None: everything is the user's."""
-    return []
-
-
 def local_files(settings: Any) -> list[Path]:
     """The collection, and queries and judgements of the splits that it has, in the folder `path`."""
     path, splits = Path(settings.path), given_splits(settings)

@@ -23,11 +23,6 @@ class Settings(JudgedTexts):
     path: str
 
 
-def raw_files(settings: Settings) -> list[str]:
-    """None: everything is the user's."""
-    return []
-
-
 def local_files(settings: Settings) -> list[Path]:
     """The passages, and queries and judgements of the two splits."""
     splits = (settings.train_split, settings.eval_split)
