@@ -192,6 +192,7 @@ class RobertaConfig(EncoderConfig):
         "bias": "lm_head.bias",
     }
     decoder = "lm_head.decoder"
+    head_act: ClassVar[Activation] = "gelu"  # fixed in transformers
 
     vocab_size: Size = 50265
     pad_token_id: Annotated[int, Field(ge=0)] = 1
@@ -200,11 +201,6 @@ class RobertaConfig(EncoderConfig):
     def first_position(self) -> int:
         """The position after that of padding."""
         return self.pad_token_id + 1
-
-    @property
-    def head_act(self) -> Activation:
-        """Fixed in transformers."""
-        return "gelu"
 
 
 class XlmRobertaConfig(RobertaConfig):
@@ -227,6 +223,8 @@ class ElectraConfig(EncoderConfig):
     }
     decoder = "generator_lm_head"
     has_pooler = False
+    head_act: ClassVar[Activation] = "gelu"  # these two are fixed in transformers
+    scorer_act: ClassVar[str] = "gelu"
 
     embedding_size: Size = 128
     hidden_size: Size = 256
@@ -237,16 +235,6 @@ class ElectraConfig(EncoderConfig):
     def word_size(self) -> int:
         """The width of all embeddings; a layer projects them to `hidden_size`."""
         return self.embedding_size
-
-    @property
-    def head_act(self) -> Activation:
-        """Fixed in transformers."""
-        return "gelu"
-
-    @property
-    def scorer_act(self) -> str:
-        """Fixed in transformers."""
-        return "gelu"
 
     @property
     def has_segments(self) -> bool:
@@ -278,6 +266,8 @@ class DistilBertConfig(EncoderConfig):
     decoder = "vocab_projector"
     scorer: ClassVar[Names] = {"dense": "pre_classifier", "out": "classifier"}
     has_pooler = False
+    attention_output_dropout: ClassVar[float] = 0.0
+    scorer_act: ClassVar[str] = "relu"  # fixed in transformers
 
     hidden_size: Size = Field(768, alias="dim")
     num_hidden_layers: Size = Field(6, alias="n_layers")
@@ -289,16 +279,6 @@ class DistilBertConfig(EncoderConfig):
     hidden_dropout_prob: Probability = Field(0.1, alias="dropout")
     attention_probs_dropout_prob: Probability = Field(0.1, alias="attention_dropout")
     seq_classif_dropout: Probability = 0.2
-
-    @property
-    def attention_output_dropout(self) -> float:
-        """DistilBERT has no dropout after attention."""
-        return 0.0
-
-    @property
-    def scorer_act(self) -> str:
-        """Fixed in transformers."""
-        return "relu"
 
     @property
     def scorer_dropouts(self) -> tuple[float, float]:
@@ -320,6 +300,7 @@ class MPNetConfig(EncoderConfig):
     }
     head: ClassVar[Names] = RobertaConfig.head
     decoder = "lm_head.decoder"
+    head_act: ClassVar[Activation] = "gelu"  # fixed in transformers
 
     vocab_size: Size = 30527
     type_vocab_size: Literal[0] = Field(0, exclude=True)
@@ -335,11 +316,6 @@ class MPNetConfig(EncoderConfig):
     def num_buckets(self) -> int:
         """MPNet's number of buckets."""
         return self.relative_attention_num_buckets
-
-    @property
-    def head_act(self) -> Activation:
-        """Fixed in transformers."""
-        return "gelu"
 
 
 class Rotation(BaseModel):
