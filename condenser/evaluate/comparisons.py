@@ -80,9 +80,6 @@ def measure_columns(
         pairs: numbers of the rows that are compared, the reference second.
         metrics: from `read_metrics`.
         significance: further arguments of `summaries`.
-
-    Raises:
-        ValueError: a value is not finite.
     """
     nothing = Measured([Cell(*[math.nan] * 4)] * len(rows), {}, 0)
     by_column: dict[str, Measured] = {}

@@ -119,23 +119,14 @@ def write_index(
 
     `embeddings` are the shards of the collection, in order, and `doc_ids` its ids. The index is exact, holds
     all vectors in memory, and belongs to the exported `model` beside it.
-
-    Raises:
-        ValueError: there are not as many vectors as ids.
     """
     folder.mkdir(parents=True)
     shards = [load_npy(file) for file in embeddings]
     index = faiss.IndexFlatIP(shards[0].shape[1])
     for shard in shards:
         index.add(shard)
-    ids = doc_ids.read_bytes()
-    if ids.count(b"\n") != index.ntotal:
-        raise ValueError(
-            f"{embeddings[0]}: expected a vector for each id in {doc_ids}, got {index.ntotal:,} vectors. "
-            "Encode the collection again."
-        )
     faiss.write_index(index, str(folder / "index"))
-    (folder / "docid").write_bytes(ids)
+    shutil.copyfile(doc_ids, folder / "docid")
     write_tokenizer(query_encoder_folder(model), folder / "tokenizer", max_tokens=query_length)
     lines = (f"{digest}  ../{model.name}/{name}\n" for name, digest in _digests(model).items())
     (folder / DIGESTS_FILE).write_text("".join(lines), encoding="utf-8")

@@ -152,15 +152,6 @@ def test_an_index_names_the_files_of_its_model_as_sha256sum_reads_them(exported:
         file.write_bytes(content)
 
 
-def test_an_index_of_other_passages_is_refused(exported: Path) -> None:
-    (exported / "doc_ids.txt").write_text("d1\nd2\n")
-    with pytest.raises(ValueError, match=r"expected a vector for each id in .*, got 3 vectors"):
-        write_index(
-            exported / "other", exported / "model", [exported / "0.npy", exported / "1.npy"],
-            exported / "doc_ids.txt", query_length=QUERY_LENGTH,
-        )  # fmt: skip
-
-
 def test_a_tokenizer_cuts_by_itself_where_a_library_names_no_length(exported: Path) -> None:
     lengths = {
         exported / "model" / "query": QUERY_LENGTH,
