@@ -364,10 +364,7 @@ class CanonicalFiles:
 
             self._totals["passages"] = write_passages(self._ready / "collection.jsonl", kept())
         if not self._totals["passages"]:
-            raise ValueError(
-                f"{self._names()}: expected passages, got none that can be used. Is it the right file?"
-                f"{self._rejected_advice()}"
-            )
+            raise self._nothing_left("passages, got none that can be used. Is it the right file?")
         if repeated := digests.num_repeated():
             self._totals["repeated_texts"] = repeated
             log.warning(
@@ -404,14 +401,13 @@ class CanonicalFiles:
         for split, rows_of_split in judgements.items():
             kept = list(self._known_queries(split, rows_of_split, written[split]))
             if split in answered and not written[split]:
-                raise ValueError(
-                    f"{self._names()}: expected queries with answers in the split {split!r}, got none."
-                    f" Is it the right file?{self._rejected_advice()}"
+                raise self._nothing_left(
+                    f"queries with answers in the split {split!r}, got none. Is it the right file?"
                 )
             if split not in answered and not kept:
-                raise ValueError(
-                    f"{self._names()}: expected queries with judgements in the split {split!r}, got none. "
-                    f"Do the ids of queries and judgements agree?{self._rejected_advice()}"
+                raise self._nothing_left(
+                    f"queries with judgements in the split {split!r}, got none. "
+                    "Do the ids of queries and judgements agree?"
                 )
             if split not in answered and all(qrel.grade <= 0 for qrel in kept):
                 raise ValueError(
@@ -439,10 +435,7 @@ class CanonicalFiles:
         count = write_queries(self._ready / f"queries.{name}.jsonl", kept())
         self._totals["queries"][name] = count
         if not count:
-            raise ValueError(
-                f"{self._names()}: expected queries, got none that can be used. Is it the right file?"
-                f"{self._rejected_advice()}"
-            )
+            raise self._nothing_left("queries, got none that can be used. Is it the right file?")
 
     def write_items(self, rows: Mapping[str, Iterable[Row[Item]]]) -> None:
         """Write the good items of every split in their order, and the texts of the first split as collection.
@@ -470,9 +463,8 @@ class CanonicalFiles:
         }
         for split, count in self._totals["items"].items():
             if not count:
-                raise ValueError(
-                    f"{self._names()}: expected items in the split {split!r}, got none that can be used. "
-                    f"Is it the right file?{self._rejected_advice()}"
+                raise self._nothing_left(
+                    f"items in the split {split!r}, got none that can be used. Is it the right file?"
                 )
         first, *others = rows
         known = {item.texts for item in read_items(places[first])}
@@ -597,10 +589,10 @@ class CanonicalFiles:
             if shared := len(written[first].keys() & written[second].keys()):
                 self._totals.setdefault("queries_shared_by_splits", {})[f"{first}+{second}"] = shared
 
-    def _rejected_advice(self) -> str:
-        """How to see why nothing is left, if rows were skipped."""
-        rejected = self.counts["rejected"]
-        return f" {rejected:,} rows were rejected: bad_rows: strict shows the first one." if rejected else ""
-
-    def _names(self) -> str:
-        return ", ".join(sorted(self._tallies)) or "the data"
+    def _nothing_left(self, expected: str) -> ValueError:
+        """The error of a result without rows; it says how to see why, if rows were skipped."""
+        files, rejected = ", ".join(sorted(self._tallies)) or "the data", self.counts["rejected"]
+        advice = (
+            f" {rejected:,} rows were rejected: bad_rows: strict shows the first one." if rejected else ""
+        )
+        return ValueError(f"{files}: expected {expected}{advice}")
