@@ -16,8 +16,9 @@ from condenser.job import Job, run_job
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolve_lengths
-    from condenser.data.records import count_doc_ids, read_doc_ids
+    from condenser.data.records import read_doc_ids
     from condenser.data.tokens import shard_rows
+    from condenser.files import count_lines
     from condenser.model.devices import set_up
     from condenser.retrieve.encode import encode_texts
     from condenser.shards import prefix_of
@@ -26,7 +27,7 @@ def main(job: Job) -> dict[str, Any]:
     compute = set_up(**vars(settings.compute))
     job.device = str(compute)
     first_row, _ = shard_rows(
-        count_doc_ids(doc_ids), job.wildcards["shard"], multiple_of=settings.encode.block_rows
+        count_lines(doc_ids), job.wildcards["shard"], multiple_of=settings.encode.block_rows
     )
     return encode_texts(
         job.input.model.parent,

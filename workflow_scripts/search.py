@@ -16,8 +16,9 @@ from condenser.job import Job, run_job
 
 
 def main(job: Job) -> dict[str, Any]:
-    from condenser.data.records import count_doc_ids, read_doc_ids
+    from condenser.data.records import read_doc_ids
     from condenser.data.tokens import shard_rows
+    from condenser.files import count_lines
     from condenser.retrieve.documents import documents_of_rows
     from condenser.retrieve.search import search_device, search_shard
 
@@ -26,7 +27,7 @@ def main(job: Job) -> dict[str, Any]:
     device = search_device(compute.device, threads=compute.threads)
     job.device = f"{device.type} fp32" if device else "cpu"
     first_row, end_row = shard_rows(
-        count_doc_ids(files.doc_ids), job.wildcards["shard"], multiple_of=block_rows
+        count_lines(files.doc_ids), job.wildcards["shard"], multiple_of=block_rows
     )
     documents = None
     if settings.dataset.split:

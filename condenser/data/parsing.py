@@ -428,12 +428,17 @@ def json_query(line: bytes) -> Query:
         Unfit: the line is not such an object.
     """
     record = json_object(line)
-    answers = record.get("answers", [])
-    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        raise Unfit('a list of strings in "answers"', preview(answers), 'For instance ["Paris"].')
+    answers = answers_of(record.get("answers", []))
     return Query(
         text_field(record, "_id", absent=None), text_field(record, "text", absent=None), tuple(answers)
     )
+
+
+def answers_of(value: Any) -> list[str]:
+    """The value of `answers` in a JSON object; raises `Unfit` where it is no list of strings."""
+    if isinstance(value, list) and all(isinstance(answer, str) for answer in value):
+        return value
+    raise Unfit('a list of strings in "answers"', preview(value), 'For instance ["Paris"].')
 
 
 def trec_qrel(line: bytes) -> Qrel:

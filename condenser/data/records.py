@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from condenser.data.runs import run_columns
-from condenser.files import atomic_write, count_lines
+from condenser.files import atomic_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +227,6 @@ def read_run(path: str | Path) -> Iterator[ScoredDoc]:
 def read_doc_ids(path: str | Path) -> list[str]:
     """The ids of a collection in row order, from its file `doc_ids.txt` (one id a line)."""
     return [line.decode() for line in _lines(path)]
-
-
-def count_doc_ids(path: str | Path) -> int:
-    """The number of passages of a collection, from its file `doc_ids.txt`."""
-    return count_lines(path)
 
 
 def passage_id(doc_id: str, number: int) -> str:

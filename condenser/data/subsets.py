@@ -38,9 +38,7 @@ def write_subset(
             f"{queries}: expected at least {count:,} train queries, got {len(ids):,}. "
             "Choose a smaller train_queries in the table, or all."
         )
-    chosen = np.sort(permutation(seed, "train subset", 0, len(ids))[:count])
-    with atomic_write(output) as file:
-        file.writelines(f"{ids[index]}\n".encode() for index in chosen)
+    _write_drawn(ids, output, count=count, seed=seed, stream="train subset")
     counts = {"queries": count, "of": len(ids)}
     return counts if examples is None else counts | {"without_example": num_queries - len(ids)}
 
@@ -67,10 +65,14 @@ def write_held_out(
     count = min(int(share * len(ids)), most)
     if count < least:
         count = 0
-    chosen = np.sort(permutation(seed, "held-out queries", 0, len(ids))[:count])
+    _write_drawn(ids, output, count=count, seed=seed, stream="held-out queries")
+    return {"queries": count, "of": len(ids)}
+
+
+def _write_drawn(ids: list[str], output: str | Path, *, count: int, seed: int, stream: str) -> None:
+    chosen = np.sort(permutation(seed, stream, 0, len(ids))[:count])
     with atomic_write(output) as file:
         file.writelines(f"{ids[index]}\n".encode() for index in chosen)
-    return {"queries": count, "of": len(ids)}
 
 
 def read_subset(path: str | Path) -> frozenset[str]:

@@ -29,7 +29,16 @@ from pydantic import Field, model_validator
 from condenser.data.archives import open_gzip
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
-from condenser.data.parsing import MAX_LINE_BYTES, Row, Unfit, csv_columns, json_array, preview, text_field
+from condenser.data.parsing import (
+    MAX_LINE_BYTES,
+    Row,
+    Unfit,
+    answers_of,
+    csv_columns,
+    json_array,
+    preview,
+    text_field,
+)
 from condenser.data.randomness import permutation
 from condenser.data.records import (
     Passage,
@@ -294,9 +303,7 @@ def _split_of(path: Path) -> str:
 def _question(query_id: str, element: Any) -> Query:
     if not isinstance(element, dict):
         raise Unfit("a JSON object", preview(element), "Is it a file of questions of DPR's?")
-    answers = element.get("answers")
-    if not isinstance(answers, list) or not all(isinstance(answer, str) for answer in answers):
-        raise Unfit('a list of strings in "answers"', preview(answers), 'For instance ["Paris"].')
+    answers = answers_of(element.get("answers"))
     return Query(query_id, text_field(element, "question", absent=None), _distinct(answers))
 
 
