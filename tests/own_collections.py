@@ -35,3 +35,9 @@ def write_beir(folder: Path, **files: str | bytes) -> dict:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     return {"source": "beir", "path": str(folder), "bad_rows": "strict", **SPLITS}
+
+
+def files_of(folder: Path, *without: str) -> dict[str, bytes]:
+    """The files of a collected data set by name, without its counts and those named."""
+    left_out = {"counts.json", *without}
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name not in left_out}

@@ -9,7 +9,7 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from own_collections import SPLITS, write_beir, write_tsv
+from own_collections import SPLITS, files_of, write_beir, write_tsv
 
 from condenser import progress
 from condenser.data.canonical import IdSet
@@ -58,9 +58,7 @@ def test_carriage_returns_at_line_ends_are_no_part_of_texts_ids_or_grades(tmp_pa
             file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
         sources.collect(tmp_path / "from plain", {}, plain)
         counts = sources.collect(tmp_path / "from crlf", {}, crlf)
-        for file in (tmp_path / "from plain").iterdir():
-            if file.name != "counts.json":
-                assert (tmp_path / "from crlf" / file.name).read_bytes() == file.read_bytes()
+        assert files_of(tmp_path / "from crlf") == files_of(tmp_path / "from plain")
         for tally in counts["files"].values():
             assert tally["carriage_returns"] >= tally["rows"]  # BEIR's headers are no rows
 
@@ -84,9 +82,7 @@ def test_gzip_files_are_read_as_plain_ones_whatever_their_names(tmp_path, write,
     )
     sources.collect(tmp_path / "from plain", {}, plain)
     sources.collect(tmp_path / "from gzip", {}, gzipped)
-    for file in (tmp_path / "from plain").iterdir():
-        if file.name != "counts.json":
-            assert (tmp_path / "from gzip" / file.name).read_bytes() == file.read_bytes()
+    assert files_of(tmp_path / "from gzip") == files_of(tmp_path / "from plain")
 
 
 def test_of_a_plain_and_a_gzip_file_the_plain_one_is_read(tmp_path):
@@ -94,15 +90,6 @@ def test_of_a_plain_and_a_gzip_file_the_plain_one_is_read(tmp_path):
     (tmp_path / "in" / "collection.tsv.gz").write_bytes(gzip.compress(b"d1\tan old text\n"))
     counts = sources.collect(tmp_path / "out", {}, settings)
     assert counts["passages"] == 3 and "collection.tsv" in counts["files"]
-
-
-def test_a_shortened_gzip_file_is_an_error_that_names_it(tmp_path):
-    described = write_beir(tmp_path / "in")
-    packed(described, rename=True)
-    file = tmp_path / "in" / "corpus.jsonl.gz"
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(ValueError, match=r"corpus\.jsonl\.gz: expected a complete archive"):
-        sources.collect(tmp_path / "out", {}, described)
 
 
 def test_a_title_that_is_null_is_no_title(tmp_path):
@@ -123,21 +110,6 @@ def test_a_text_under_another_title_is_another_text(tmp_path, caplog):
     rows = "d1\ta\tb c\nd2\ta b\tc\nd3\tA\tb c\n"
     counts = sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv=rows))
     assert "repeated_texts" not in counts and "earlier one" not in caplog.text
-
-
-def test_each_file_of_ones_own_must_be_there_before_anything_runs(tmp_path):
-    for write in (write_tsv, write_beir):
-        settings = write(tmp_path / write.__name__)
-        sources.check_local_files({"mine": settings})
-        for file in sources.local_files(settings):
-            content = file.read_bytes()
-            file.unlink()
-            with pytest.raises(
-                ValueError, match=r"^datasets\.mine\.path: expected the file .*, found none"
-            ) as caught:
-                sources.check_local_files({"mine": settings})
-            assert str(file) in str(caught.value)
-            file.write_bytes(content)
 
 
 def test_a_folder_of_texts_without_files_is_named_by_its_data_set(tmp_path):
@@ -169,23 +141,7 @@ BAD = [
         "collection.tsv:1: expected 2 or 3 tab-separated columns (id, text or id, title, text), got 4",
     ),
     ({"collection_tsv": "d1\ta\rd2\tb\rd3\tc"}, "collection.tsv:1: expected 2 or 3 tab-separated columns"),
-    (
-        {"collection_tsv": b"d1\ta\n\xef\xbb\xbfd2\tb\n"},
-        "collection.tsv:2: expected a passage id without byte order mark, got '\\ufeffd2'",
-    ),
-    (
-        {"collection_tsv": f"d1\ta\n{'x' * 40_000}\tb\n"},
-        "collection.tsv:2: expected a passage id of at most 512 bytes of UTF-8, got 40,000: 'xxx",
-    ),
-    (
-        {"collection_tsv": f"d1\ta\nd2\t{'x' * 20_000_001}\n"},
-        "collection.tsv:2: expected a title and text of at most 20,000,000 characters (UTF-16) together, got",
-    ),
     ({"queries_dev_tsv": "q\x08\ta\n"}, "queries.dev.tsv:1: expected a query id without control characters"),
-    (
-        {"collection_tsv": "d1\ta\n".encode("utf-16")},
-        "collection.tsv:1: expected UTF-8 text, got the byte 0xff",
-    ),
     ({"collection_tsv": b"\x1f\x8b\x08\0\n"}, "collection.tsv: expected a complete archive, got a damaged"),
     ({"collection_tsv": b"\x28\xb5\x2f\xfd\n"}, "collection.tsv:1: expected UTF-8 text, got the byte 0xb5"),
     (
@@ -201,10 +157,6 @@ BAD = [
         {"qrels_train_tsv": "q1 0 d1 1 bm25\n"},
         "qrels.train.tsv:1: expected 4 columns (query_id 0 doc_id grade), got 5",
     ),
-    (
-        {"qrels_train_tsv": "q 1 0 d1 1\n"},
-        "qrels.train.tsv:1: expected 4 columns (query_id 0 doc_id grade), got 5",
-    ),
     ({"qrels_train_tsv": "q1 0 d1 0\nq2 0 d2 0\n"}, "qrels.train.tsv: expected a judgement above grade 0"),
     ({"collection_tsv": "d1\ta\nd2\n"}, "collection.tsv:2: expected 2 tab-separated columns"),
     ({"collection_tsv": "d1\ta\nd1\tb\n"}, "collection.tsv:2: expected unique passage ids, got 'd1' again"),
@@ -216,7 +168,6 @@ BAD = [
     ({"qrels_train_tsv": "q1 0 d9 1\n"}, "qrels.train.tsv:1: expected the id of a passage of the collection"),
     ({"qrels_train_tsv": "q1 0 d1 1\nq9 0 d1 1\n"}, "qrels.train.tsv:2: expected the id of a query"),
     ({"qrels_train_tsv": "q1 0 d1 1\nq1 0 d1 2\n"}, "qrels.train.tsv:2: expected grade 1 as above"),
-    ({"qrels_train_tsv": "q1\td1\t1\n"}, "qrels.train.tsv:1: expected 4 columns"),
     ({"queries_train_tsv": "q1\ta\nq1\tb\n"}, "queries.train.tsv:2: expected unique query ids"),
     ({"queries_train_tsv": "q1\t\n"}, "queries.train.tsv:1: expected a query text that is not empty"),
 ]
@@ -304,7 +255,24 @@ BAD_BEIR = [
         '{"_id": "d1", "text": "one", "text": "OTHER"}\n',
         "1: expected each key once in an object, got 'text' again",
     ),
-    ("corpus.jsonl", '{"_id": "d1", "text": ["a"]}\n', "1: expected a string in \"text\", got ['a']"),
+    (
+        "corpus.jsonl",
+        '{"_id": "d1", "text": ["a"]}\n',
+        "1: expected a string in \"text\", got ['a']. Write it as one text.",
+    ),
+    ("corpus.jsonl", '{"_id": 5, "text": "a"}\n', '1: expected a string in "_id", got 5'),
+    ("corpus.jsonl", '{"id": "5", "text": "a"}\n', '1: expected a field "_id"'),
+    (
+        "corpus.jsonl",
+        '{"_id": "5", "text": null}\n',
+        '1: expected a string in "text", got null. Add a text, or remove the row.',
+    ),
+    (
+        "corpus.jsonl",
+        '{"_id": "5", "title": 7, "text": "a"}\n',
+        '1: expected a string in "title", got 7. Put it in quotation marks.',
+    ),
+    ("corpus.jsonl", '{"_id": "5", "text": "a\\ud800"}\n', "1: expected a passage text in valid Unicode"),
     ("corpus.jsonl", b'{"_id": "d1", "text": "\xe9"}\n', "1: expected UTF-8 text, got the byte 0xe9"),
     ("corpus.jsonl", '{"_id": "d1", "text": "a\\u0000"}\n', "1: expected a passage text without NUL"),
     ("corpus.jsonl", '{"_id": "d1", "text": "a"} {"_id": "d2"}\n', "1: expected one JSON object"),
@@ -316,7 +284,6 @@ BAD_BEIR = [
         '1: expected a list of strings in "answers"',
     ),
     ("qrels/dev.tsv", "", "1: expected the header query-id corpus-id score, tab-separated, got ''"),
-    ("qrels/dev.tsv", "q2\td2\t1\n", "1: expected the header query-id corpus-id score"),
     ("qrels/dev.tsv", "q2 0 d2 1\nq2 d2 1\n", "2: expected 4 columns (query_id 0 doc_id grade), got 3"),
     ("qrels/dev.tsv", "query-id 0 corpus-id score\n", "1: expected the header query-id corpus-id score"),
     (
@@ -359,31 +326,29 @@ def test_a_bad_row_of_a_beir_folder_ends_the_work_in_the_same_way(tmp_path, file
     assert list((tmp_path / "out").iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ('{"_id": 5, "text": "a"}', 'a string in "_id", got 5'),
-        ('{"id": "5", "text": "a"}', 'a field "_id"'),
-        ('{"_id": "5", "text": null}', 'a string in "text", got null. Add a text, or remove the row.'),
-        ('{"_id": "5", "text": ["a"]}', "a string in \"text\", got ['a']. Write it as one text."),
-        ('{"_id": "5", "title": 7, "text": "a"}', 'a string in "title", got 7. Put it in quotation marks.'),
-        ('{"_id": "5", "text": "a\\ud800"}', "in valid Unicode"),
-        ("<html>", "one JSON object"),
-    ],
-)
-def test_a_corpus_row_that_is_not_beirs_says_so(tmp_path, line, message):
-    described = write_beir(tmp_path / "in", **{"corpus.jsonl": line + "\n"})
-    with pytest.raises(ValueError, match=r"corpus\.jsonl:1: ") as caught:
-        sources.collect(tmp_path / "out", {}, described)
-    assert message in str(caught.value)
-
-
 def test_old_files_stay_when_the_new_ones_fail(tmp_path):
     sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in"))
-    before = {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()}
+    before = files_of(tmp_path / "out")
     with pytest.raises(ValueError, match="unique"):
         sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in", collection_tsv="d1\ta\nd1\ta\n"))
-    assert {file.name: file.read_bytes() for file in (tmp_path / "out").iterdir()} == before
+    assert files_of(tmp_path / "out") == before
+
+
+def test_the_files_that_are_read_are_declared_and_each_must_be_there_before_anything_runs(tmp_path):
+    for described in (write_tsv(tmp_path / "tsv"), write_beir(tmp_path / "beir")):
+        for file in sources.local_files(described):
+            kept = file.read_bytes()
+            file.unlink()
+            with pytest.raises(
+                ValueError, match=r"^datasets\.mine\.path: expected the file .*, found none"
+            ) as one:
+                sources.check_local_files({"mine": described})
+            assert str(file) in str(one.value)
+            with pytest.raises(FileNotFoundError, match=file.name):
+                sources.collect(tmp_path / "out", {}, described)
+            file.write_bytes(kept)
+        sources.check_local_files({"mine": described})
+        sources.collect(tmp_path / "out", {}, described)
 
 
 def test_files_that_are_not_the_sources_stay_in_the_folder(tmp_path):
@@ -391,17 +356,6 @@ def test_files_that_are_not_the_sources_stay_in_the_folder(tmp_path):
     (tmp_path / "out" / "notes.txt").write_text("mine")
     sources.collect(tmp_path / "out", {}, write_tsv(tmp_path / "in"))
     assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
-
-
-def test_the_declared_files_are_those_that_are_read(tmp_path):
-    for described in (write_tsv(tmp_path / "tsv"), write_beir(tmp_path / "beir")):
-        for file in sources.local_files(described):
-            kept = file.read_bytes()
-            file.unlink()
-            with pytest.raises(FileNotFoundError, match=file.name):
-                sources.collect(tmp_path / "out", {}, described)
-            file.write_bytes(kept)
-        sources.collect(tmp_path / "out", {}, described)
 
 
 def test_an_unknown_source_or_a_missing_setting_is_told(tmp_path):
@@ -494,9 +448,7 @@ def test_trec_judgements_in_beirs_place_are_read_as_beirs(tmp_path, packing):
     other = write_beir(tmp_path / "trec", **{"qrels/dev.tsv": packing(trec)})
     sources.collect(tmp_path / "from beir", {}, beir)
     counts = sources.collect(tmp_path / "from trec", {}, other)
-    for file in (tmp_path / "from beir").iterdir():
-        if file.name != "counts.json":
-            assert (tmp_path / "from trec" / file.name).read_bytes() == file.read_bytes()
+    assert files_of(tmp_path / "from trec") == files_of(tmp_path / "from beir")
     assert counts["files"]["dev.tsv"] == {"rows": 2, "kept": 2, "rejected": 0}
 
 
