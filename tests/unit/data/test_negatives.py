@@ -22,8 +22,6 @@ from condenser.data.records import (
     write_run,
 )
 
-UNSPLIT = {"split": None}
-
 
 def made(
     folder: Path,
@@ -147,8 +145,10 @@ def test_of_split_documents_examples_have_the_best_passages_by_the_run(tmp_path:
     assert (counts["positives_by_run"], counts["positives_by_first_passage"]) == (1, 1)
 
 
-def do_examples(folder, settings, *, system, **more):
+def do_examples(folder, *, system="bm25", positive_in_run=(), **more):
     """By the program, from a run, queries and judgements in `folder`."""
+    negatives = {"depth": 200, "sample": 30, "positive_in_run": list(positive_in_run), "margin": None}
+    settings = {"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42}
     files = {"run": "run.trec", "queries": "queries.jsonl", "qrels": "qrels.tsv"}
     given = {name: folder / file for name, file in files.items()}
     do(
@@ -167,9 +167,7 @@ def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
     write_passages(
         tmp_path / "collection.jsonl", [Passage(doc_id, "Paris", text) for doc_id, text in texts.items()]
     )
-    negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
-    config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
-    do_examples(tmp_path, config, system="bm25", collection=tmp_path / "collection.jsonl")
+    do_examples(tmp_path, collection=tmp_path / "collection.jsonl")
     assert [one.negative_doc_ids for one in read_examples(tmp_path / "out")] == [("b",)]
     assert "collection.jsonl" in json.loads((tmp_path / "m.json").read_text())["inputs"]
 
@@ -228,26 +226,17 @@ def test_of_wanted_queries_the_examples_are_those_without_the_others(tmp_path):
     assert of_subset == some  # a run of the subset alone
 
 
-def test_wanted_queries_without_an_example_are_an_error(tmp_path):
-    with pytest.raises(ValueError, match=r"got none \(queries 1, without_positives 1\)"):
-        made(tmp_path, {"q": ["a"], "r": ["a"]}, {"r": {"p": 1}}, wanted={"q"})
-
-
 def test_the_program_filters_by_found_positives_the_systems_that_the_recipe_names(tmp_path):
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
-    negatives = {"depth": 200, "sample": 30, "positive_in_run": ["bm25"], "margin": None}
     for system, expected in (("bm25", 1), ("condenser-round1", 2)):
-        config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
-        do_examples(tmp_path, config, system=system)
+        do_examples(tmp_path, system=system, positive_in_run=["bm25"])
         assert json.loads((tmp_path / "m.json").read_text())["counts"]["examples"] == expected
 
 
 def test_the_program_makes_examples_of_a_subset_alone(tmp_path):
     made(tmp_path, {"q": ["a", "p"], "r": ["a", "b"]}, {"q": {"p": 1}, "r": {"p": 1}})
     (tmp_path / "subset.txt").write_text("r\n")
-    negatives = {"depth": 200, "sample": 30, "positive_in_run": [], "margin": None}
-    config = {"dataset": UNSPLIT, "recipe": {"negatives": negatives}, "seed": 42}
-    do_examples(tmp_path, config, system="bm25", subset=tmp_path / "subset.txt")
+    do_examples(tmp_path, subset=tmp_path / "subset.txt")
     assert [example.query_id for example in read_examples(tmp_path / "out")] == ["r"]
     assert "subset.txt" in json.loads((tmp_path / "m.json").read_text())["inputs"]
 

@@ -72,6 +72,14 @@ def row_ids(shards: TokenShards, row: int) -> list[int]:
     ].tolist()
 
 
+def written_collection(folder: Path, num_passages: int) -> tuple[Path, Path]:
+    """Files of passages `number 0`, `number 1`, ... and of their ids."""
+    passages = [Passage(f"d{row}", "", f"number {row}") for row in range(num_passages)]
+    write_passages(folder / "collection.jsonl", passages)
+    (folder / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
+    return folder / "collection.jsonl", folder / "doc_ids.txt"
+
+
 def tiny_vocabulary(folder: Path, pieces: list[str]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *pieces]
@@ -303,10 +311,6 @@ def test_shard_bounds_cover_every_row_once_at_multiples(num_rows, num_shards, mu
     assert all(begin % multiple == 0 or begin == num_rows for begin, _ in bounds)
 
 
-def test_more_shards_than_rows_leave_some_empty():
-    assert sorted(shard_bounds(1, num_shards=3)) == [(0, 0), (0, 0), (0, 1)]
-
-
 @settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 6), min_size=1, max_size=4), max_size=8),
@@ -331,36 +335,12 @@ def test_any_number_of_shards_gives_the_same_answers(tmp_path_factory, lengths, 
         assert shards.read(starts, sizes, width=30, fill=-7).tolist() == expected
 
 
-def test_shards_of_a_collection_hold_every_passage_once(tmp_path, real):
-    passages = [Passage(f"d{row}", "", f"number {row}") for row in range(7)]
-    write_passages(tmp_path / "collection.jsonl", passages)
-    (tmp_path / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
-    prefixes = [tmp_path / f"collection.{shard}-of-3" for shard in range(3)]
-    for shard, prefix in enumerate(prefixes):
-        tokenise_collection(
-            tmp_path / "collection.jsonl",
-            tmp_path / "doc_ids.txt",
-            prefix,
-            real,
-            shard=f"{shard}-of-3",
-            multiple_of=1,
-            leading_separator=False,
-            batch_size=2,
-        )
-    shards = TokenShards(prefixes)
-    assert [row_ids(shards, row) for row in range(shards.num_rows)] == [whole_ids(p.text) for p in passages]
-
-
 @pytest.mark.parametrize(("num_shards", "lengths"), [(1, [11]), (2, [4, 7]), (3, [4, 4, 3])])
 def test_shards_are_cut_at_multiples_and_hold_the_rows_of_the_whole(tmp_path, real, num_shards, lengths):
-    passages = [Passage(f"d{row}", "", f"number {row}") for row in range(11)]
-    write_passages(tmp_path / "collection.jsonl", passages)
-    (tmp_path / "doc_ids.txt").write_text("".join(f"{passage.doc_id}\n" for passage in passages))
-    rows = []
+    files, rows = written_collection(tmp_path, 11), []
     for index, length in enumerate(lengths):
         counts = tokenise_collection(
-            tmp_path / "collection.jsonl",
-            tmp_path / "doc_ids.txt",
+            *files,
             tmp_path / "t",
             real,
             shard=f"{index}-of-{num_shards}",
@@ -371,7 +351,7 @@ def test_shards_are_cut_at_multiples_and_hold_the_rows_of_the_whole(tmp_path, re
         assert counts["rows"] == length
         shard = TokenShards([tmp_path / "t"])
         rows += [row_ids(shard, row) for row in range(shard.num_rows)]
-    assert rows == [whole_ids(passage.text) for passage in passages]
+    assert rows == [whole_ids(f"number {row}") for row in range(11)]
 
 
 def test_a_query_is_one_sentence_whatever_its_marks(tmp_path, real):
@@ -430,12 +410,8 @@ def test_the_program_of_tokens_takes_the_separator_from_the_spec(tmp_path, real)
 
 def test_the_time_left_is_told_by_the_rows_of_the_shard(tmp_path, real, monkeypatch, capsys):
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0.0)
-    passages = [Passage(f"d{row}", "", "word") for row in range(7)]
-    write_passages(tmp_path / "collection.jsonl", passages)
-    (tmp_path / "doc_ids.txt").write_text("".join(f"d{row}\n" for row in range(7)))
     tokenise_collection(
-        tmp_path / "collection.jsonl",
-        tmp_path / "doc_ids.txt",
+        *written_collection(tmp_path, 7),
         tmp_path / "t.1-of-2",
         real,
         shard="1-of-2",
