@@ -158,28 +158,6 @@ def test_the_default_makes_the_updates_that_its_epochs_were_on_the_embedded_coll
         assert num_steps(queries, updates=recipe["updates"], **cut) == num_steps(queries, **cut) == steps
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "line"),
-    [
-        ("objectives.condenser.updates", 0, "objectives.condenser.updates: expected a whole number of at "),
-        ("objectives.condenser.updates", True, "objectives.condenser.updates: expected a whole number"),
-        ("objectives.condenser.updates", {}, "objectives.condenser.updates: expected a whole number"),
-        ("recipes.marco.updates", {"least": 9, "most": 8}, "recipes.marco.updates: expected a whole num"),
-        ("recipes.marco.updates", {"atleast": 9}, "recipes.marco.updates: expected a whole number of at "),
-        ("recipes.marco.updates", [9, 18], "recipes.marco.updates: expected a whole number of at least "),
-        ("objectives.condenser.epochs", 2,
-         "models.condenser: expected either epochs or a number of updates, got epochs 2 and updates 18. G"),
-        ("recipes.marco.epochs", None, "recipes.marco: expected either epochs or a number of updates, "),
-        ("models.condenser", {"objective": "condenser", "initial": "backbone", "updates": None},
-         "models.condenser: expected either epochs or a number of updates, got epochs null and updates null"),
-    ],
-)  # fmt: skip
-def test_a_length_of_training_that_says_nothing_or_two_things_is_refused(
-    config: Config, key: str, value: Any, line: str
-) -> None:
-    assert refusal(changed(config, key, value)).startswith(line)
-
-
 def test_the_papers_form_is_one_overlay_away(root: Path, config: Config) -> None:
     """[CLS] and inner product, the papers' weights of the losses, nothing that they do not have."""
     overlays = {
@@ -267,6 +245,18 @@ TRAINED_LATE = {
         ("audit.systems", ["bm52"], "audit.systems: expected one of bm25, "),
         ("audit.judges", ["rerank"], "audit.judges: expected one of bm25, "),
         ("tables.audit", {"rows": ["bm25"], "measures": ["MRR@10"]}, "tables.audit: expected another name"),
+        # lengths of trainings
+        ("objectives.condenser.updates", 0, "objectives.condenser.updates: expected a whole number of at "),
+        ("objectives.condenser.updates", True, "objectives.condenser.updates: expected a whole number"),
+        ("objectives.condenser.updates", {}, "objectives.condenser.updates: expected a whole number"),
+        ("recipes.marco.updates", {"least": 9, "most": 8}, "recipes.marco.updates: expected a whole num"),
+        ("recipes.marco.updates", {"atleast": 9}, "recipes.marco.updates: expected a whole number of at "),
+        ("recipes.marco.updates", [9, 18], "recipes.marco.updates: expected a whole number of at least "),
+        ("objectives.condenser.epochs", 2,
+         "models.condenser: expected either epochs or a number of updates, got epochs 2 and updates 18. G"),
+        ("recipes.marco.epochs", None, "recipes.marco: expected either epochs or a number of updates, "),
+        ("models.condenser", {"objective": "condenser", "initial": "backbone", "updates": None},
+         "models.condenser: expected either epochs or a number of updates, got epochs null and updates null"),
         # kinds
         ("datasets.mine", {"source": "bier"}, "datasets.mine.source: expected one of beir, "),
         ("datasets.mine", {"path": "x"}, "datasets.mine.source: missing. It names the kind: beir, "),
@@ -798,11 +788,6 @@ def test_every_kind_declares_settings_that_refuse_unknown_keys(folder: str) -> N
         assert model.model_config["extra"] == "forbid" and model.model_config["strict"]
 
 
-def test_a_kind_that_is_not_there_is_said() -> None:
-    with pytest.raises(ValueError, match=r"expected one of beir, .*, got 'bier'\."):
-        kinds.load("data/sources", "bier")
-
-
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -825,9 +810,7 @@ def test_a_kind_that_is_not_there_is_said() -> None:
 def test_a_figure_that_cannot_be_drawn_is_refused(
     config: Config, entry: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
-        validated({**config, "figures": {"mine": entry}})
-    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+    assert refusal({**config, "figures": {"mine": entry}}).startswith(message)
 
 
 @pytest.mark.parametrize("name", ["table2", "data"])

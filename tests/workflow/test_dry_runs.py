@@ -140,22 +140,6 @@ def test_the_papers_scale_is_planned_offline_with_its_official_files(load: Load)
     assert triples in graph.inputs("examples msmarco bm25 seed42")
 
 
-def test_all_tables_are_planned_offline_by_snakemake_itself(root: Path, folder: Path) -> None:
-    tables = ("table1", "table2", "table7", "low_data", "continued", "full_train")
-    targets = [f"results/msmarco/{table}.tsv" for table in tables]
-    (folder / "overlay.yaml").write_text("shards: 1\n")  # the rest is the papers' scale
-    done = snakemake(root, folder, *targets, "--configfile", str(root / PAPER), "overlay.yaml")
-    assert done.returncode == 0, done.stdout
-    counted = jobs(done.stdout)
-    assert counted["table"] == 6 and counted["pretrain"] == 4  # Condenser, continued, coCondenser, ICT
-    for name in ("2019qrels-pass.txt", "collectionandqueries.tar.gz", "msmarco-docs.tsv.gz"):
-        assert f"results/downloads/{name}" in done.stdout
-    assert "results/wikibook/models/condenser/model.safetensors" in done.stdout
-    assert re.search(
-        r"input: results/downloads/qidpidtriples.*\n +output: .*bm25/seed42/examples", done.stdout
-    )
-
-
 def test_the_papers_cocondenser_reads_documents_or_by_one_line_passages(load: Load) -> None:
     documents = load(configfile=PAPER)
     documents.jobs("results/msmarco/table2.tsv")

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from graphs import Load, rerun, rules
 
+from condenser.blocks import Written
 from condenser.experiment import merged
 
 TARGET = "results/msmarco/table2.tsv"
@@ -326,9 +327,6 @@ BY_HAND: list[tuple[dict[str, Any], set[str]]] = [
     ({"seed": 7}, DRAWN | ALL - {"collect", "bm25_index", "bm25_run"}),
     ({"compute": {"threads": 2}}, ALL - ABOVE_TRAINING),
     ({"compute": {"precision": "fp32"}}, ALL - ABOVE_TRAINING),
-    ({"safety": {"checkpoint_every_s": 1}}, set()),
-    ({"safety": {"bad_loss_patience": 5}}, set()),
-    ({"downloads": {"retries": 9}}, set()),
     ({"sources": {"pydoc": {"eval_queries": 400}}}, DRAWN | ALL - {"checkpoint"}),
     ({"sources": {"pydoc": {"packages": ["scipy"]}}}, DRAWN | ALL - {"checkpoint"}),
     ({"datasets": {"msmarco": {"train_split": "other"}}}, DRAWN | ALL - {"checkpoint"}),
@@ -419,39 +417,7 @@ def matching(key: str, patterns: Any) -> str | None:
     return next((pattern for pattern in patterns if fnmatchcase(key, pattern)), None)
 
 
-BLOCKS = [
-    *(
-        "seed",
-        "recipe",
-        "compute",
-        "safety",
-        "downloads",
-        "datasets",
-        "sources",
-        "recipes",
-        "models",
-        "objectives",
-    ),
-    *(
-        "systems",
-        "expansions",
-        "shards",
-        "encode",
-        "metrics",
-        "significance",
-        "notes",
-        "audit",
-        "report",
-        "tables",
-        "figures",
-        "extraction",
-        "extracted",
-        "auto_lengths",
-    ),
-]
-
-
-@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("block", Written.model_fields)
 def test_every_key_reruns_exactly_what_uses_it_and_what_is_below(load: Load, block: str) -> None:
     default = load(ONE_CELL)
     before, unused = default.hashes(*TARGETS), ONE_CELL
@@ -475,7 +441,7 @@ def test_every_key_reruns_exactly_what_uses_it_and_what_is_below(load: Load, blo
 
 def test_what_is_written_down_here_is_the_configuration(load: Load) -> None:
     config = load().config
-    assert set(config) == set(BLOCKS)
+    assert set(config) == set(Written.model_fields)
     keys = leaves(config)
     for patterns in (USED_BY, VALUES, NOT_ALONE):
         assert {matching(key, patterns) for key in keys} - {None} == set(patterns)
