@@ -45,8 +45,13 @@ class Safety(Block):
     bad_loss_patience: Whole
 
 
+HomePath = Annotated[
+    str, AfterValidator(lambda path: str(Path(path).expanduser()) if path[:2] == "~/" else path)
+]
+
+
 class Downloads(Block):
-    mirror: str | None
+    mirror: HomePath | None
     retries: Whole
     timeout_s: Positive
 
@@ -197,11 +202,6 @@ class Extraction(Block):
 
     words: Bounds
     keywords: Bounds
-
-
-HomePath = Annotated[
-    str, AfterValidator(lambda path: str(Path(path).expanduser()) if path[:2] == "~/" else path)
-]
 
 
 class Expansion(Block):

@@ -76,8 +76,6 @@ def validated(config: Mapping[str, Any]) -> Config:
     references.check_audit(checked)
     check_rows_fit(checked)
     mirror = checked.downloads.mirror
-    if mirror is not None:
-        mirror = checked.downloads.mirror = _with_home(mirror)
     if mirror is not None and not Path(mirror).is_dir():
         path = preview(mirror, longest=LONGEST_PATH)
         raise ValueError(f"downloads.mirror: expected a folder, found none at {path}.")
