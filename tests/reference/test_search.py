@@ -151,17 +151,6 @@ def test_the_number_of_shards_changes_no_bit(top, device, tmp_path, monkeypatch,
         assert searched(tmp_path / str(num_shards), num_shards=num_shards) == whole
 
 
-def test_depth_beyond_the_collection_gives_every_passage_once(device, tmp_path):
-    passages, queries = made_up(5, 3, copies=0)
-    hits = run_of(tmp_path / "x", passages, queries, num_shards=2, depth=1000, device=device)
-    assert [hit.query_id for hit in hits] == ["q0"] * 5 + ["q1"] * 5 + ["q2"] * 5
-    for query in range(3):
-        of_query = hits[5 * query : 5 * query + 5]
-        assert {hit.doc_id for hit in of_query} == {f"d{row}" for row in range(5)}
-        sums = queries[query] @ passages.T
-        assert [hit.doc_id for hit in of_query] == [f"d{row}" for row in np.argsort(-sums)]
-
-
 @pytest.mark.parametrize("ascending", [False, True])  # True: every passage is a hit when it comes
 @pytest.mark.parametrize(("depth", "window"), [(7, 16), (40, 3), (5000, 1000)])
 def test_pytorch_finds_the_bytes_of_faiss_where_products_are_exact(monkeypatch, depth, window, ascending):

@@ -102,7 +102,8 @@ def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retrieve
 @pytest.mark.parametrize(
     ("file", "damage", "begins"),
     [
-        ("embeddings.npy", lambda content: content, 48),
+        ("embeddings.npy", lambda content: content, 48),  # killed before its manifest
+        ("embeddings.npy", lambda content: b"", 0),
         ("embeddings.npy", lambda content: flipped(content, HEADER - 1), 0),
         ("embeddings.npy", lambda content: flipped(content, HEADER + 3 * 8 * 384 * 4), 24),
         ("embeddings.npy", lambda content: flipped(content, len(content) - 1), 40),
@@ -111,17 +112,11 @@ def test_embeddings_are_the_last_layers_cls_of_title_sep_text(tmp_path, retrieve
         ("embeddings.sha256", lambda content: content[:70], 8),
     ],
 )
-def test_a_damaged_block_is_encoded_again(tmp_path, retriever, tokens, monkeypatch, file, damage, begins):
+def test_a_damaged_block_is_encoded_again(tmp_path, retriever, tokens, noted, file, damage, begins):
     whole = encoded(tmp_path, retriever, tokens)
     path = tmp_path / "work" / file
     path.write_bytes(damage(path.read_bytes()))
-    real, blocks = encode.row_windows, []
-
-    def counted(shards, rows, *, max_tokens):
-        blocks.append(int(rows[0]))
-        return real(shards, rows, max_tokens=max_tokens)
-
-    monkeypatch.setattr(encode, "row_windows", counted)
+    blocks = noted(encode, "row_windows", lambda shards, rows, **_: int(rows[0]))
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
     assert blocks == list(range(begins, NUM_ROWS, 8))
 
@@ -163,48 +158,25 @@ def test_of_chosen_rows_the_embeddings_are_theirs_in_that_order(tmp_path, retrie
     assert encoded(tmp_path / "none", retriever, tokens, rows=[]).shape == (0, 384)
 
 
-def test_chosen_rows_resume_after_their_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
+def test_chosen_rows_resume_after_their_saved_blocks(tmp_path, retriever, tokens, noted):
     rows = list(range(1, NUM_ROWS, 2))  # 22: three blocks
     whole = encoded(tmp_path, retriever, tokens, rows=rows)
     path = tmp_path / "work" / "embeddings.npy"
     path.write_bytes(path.read_bytes()[: HEADER + 2 * 8 * 384 * 4])
-    real, blocks = encode.row_windows, []
-
-    def counted(shards, rows, *, max_tokens):
-        blocks.append(rows.tolist())
-        return real(shards, rows, max_tokens=max_tokens)
-
-    monkeypatch.setattr(encode, "row_windows", counted)
+    blocks = noted(encode, "row_windows", lambda shards, rows, **_: rows.tolist())
     assert encoded(tmp_path, retriever, tokens, rows=rows).tobytes() == whole.tobytes()
     assert blocks == [rows[16:]]
 
 
-def test_an_interrupted_encoding_resumes_after_its_saved_blocks(tmp_path, retriever, tokens, monkeypatch):
+def test_an_interrupted_encoding_resumes_after_its_saved_blocks(tmp_path, retriever, tokens, noted):
     whole = encoded(tmp_path / "whole", retriever, tokens)
-    real, blocks = encode.row_windows, []
-
-    def interrupted(shards, rows, *, max_tokens):
-        blocks.append(int(rows[0]))
-        if len(blocks) == 4:
-            raise KeyboardInterrupt
-        return real(shards, rows, max_tokens=max_tokens)
-
-    monkeypatch.setattr(encode, "row_windows", interrupted)
+    blocks = noted(encode, "row_windows", lambda shards, rows, **_: int(rows[0]), breaks_at=4)
     with pytest.raises(KeyboardInterrupt):
         encoded(tmp_path, retriever, tokens)
     with (tmp_path / "work" / "embeddings.npy").open("ab") as file:
         file.write(b"half a block")  # written, but not known to be complete
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
     assert blocks == [0, 8, 16, 24, 24, 32, 40]
-
-
-def test_a_finished_encoding_whose_file_is_lost_computes_nothing_again(
-    tmp_path, retriever, tokens, monkeypatch
-):
-    whole = encoded(tmp_path, retriever, tokens)
-    (tmp_path / "out.npy").unlink()  # killed before its manifest, a job's outputs are deleted
-    monkeypatch.setattr(encode, "row_windows", None)
-    assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
 def test_the_file_is_written_once_and_copied_where_no_link_is_possible(
@@ -220,12 +192,6 @@ def test_the_file_is_written_once_and_copied_where_no_link_is_possible(
     monkeypatch.setattr(os, "link", refused)
     assert encoded(tmp_path, retriever, tokens).tobytes() == whole
     assert not output.samefile(work) and output.read_bytes() == work.read_bytes()
-
-
-def test_a_work_folder_whose_removal_was_interrupted_is_not_resumed(tmp_path, retriever, tokens):
-    whole = encoded(tmp_path, retriever, tokens)
-    (tmp_path / "work" / "embeddings.npy").unlink()  # and embeddings.sha256 still speaks of it
-    assert encoded(tmp_path, retriever, tokens).tobytes() == whole.tobytes()
 
 
 def test_an_embedding_with_nan_is_an_error_with_its_id(tmp_path, retriever, tokens):

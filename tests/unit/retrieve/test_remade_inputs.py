@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -19,33 +20,21 @@ from condenser.model.retriever import Retriever
 from condenser.retrieve import bm25, device_search, encode, exact, search
 
 
-def broken_off_then_remade(folder, monkeypatch, rule, *, make, parts, output, step):
+def broken_off_then_remade(folder, monkeypatch, noted, rule, *, make, parts, output, step):
     """The outputs of a job whose inputs were remade after its first step, and of one that saw no others.
 
     `make(folder, version)` makes the inputs; `step` is the module and function that computes a block.
     """
     job = {**parts, "output": {**output, "manifest": "manifest.json"}, "work": "work"}
-    real, calls = getattr(*step), []
-
-    def breaks_off(*args, **kwargs):
-        calls.append(None)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(*args, **kwargs)
-
+    noted(*step, lambda *_, **__: None, breaks_at=2)
     results = []
     for place, versions in (("remade", (1, 2)), ("anew", (2,))):
         (folder / place).mkdir(parents=True)
         monkeypatch.chdir(folder / place)
         for version in versions:
             make(folder / place, version)
-            with monkeypatch.context() as patch:
-                if version == 1:
-                    patch.setattr(*step, breaks_off)
-                    with pytest.raises(KeyboardInterrupt):
-                        do(rule, **job)
-                else:
-                    do(rule, **job)
+            with pytest.raises(KeyboardInterrupt) if version == 1 else nullcontext():
+                do(rule, **job)
         results.append([(folder / place / file).read_bytes() for file in output.values()])
         assert not (folder / place / "work").exists()
     return results
@@ -56,7 +45,7 @@ def broken_off_then_remade(folder, monkeypatch, rule, *, make, parts, output, st
     [(None, (search, "top_passages")), (torch.device("cpu"), (device_search, "top_passages_on"))],
     ids=["faiss", "pytorch"],
 )
-def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, device, step):
+def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, noted, device, step):
     def make(folder, version):
         rng = np.random.default_rng(version)
         save_npy(folder / "passages.npy", rng.standard_normal((30, 8), np.float32))
@@ -71,6 +60,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, devic
     remade, anew = broken_off_then_remade(
         tmp_path,
         monkeypatch,
+        noted,
         "search",
         make=make,
         parts={
@@ -86,7 +76,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, devic
     assert made["device"] == ("cpu" if device is None else "cpu fp32")
 
 
-def test_an_encoding_mixes_no_vectors_of_another_model(tmp_path, monkeypatch):
+def test_an_encoding_mixes_no_vectors_of_another_model(tmp_path, monkeypatch, noted):
     texts = [f"passage number {row} of the sea" for row in range(20)]
 
     def make(folder, version):
@@ -109,6 +99,7 @@ def test_an_encoding_mixes_no_vectors_of_another_model(tmp_path, monkeypatch):
     remade, anew = broken_off_then_remade(
         tmp_path,
         monkeypatch,
+        noted,
         "encode_queries",
         make=make,
         parts={
@@ -127,7 +118,7 @@ def test_an_encoding_mixes_no_vectors_of_another_model(tmp_path, monkeypatch):
     assert remade == anew
 
 
-def test_a_bm25_run_mixes_no_hits_of_another_index(tmp_path, monkeypatch):
+def test_a_bm25_run_mixes_no_hits_of_another_index(tmp_path, monkeypatch, noted):
     def make(folder, version):
         (folder / "index").mkdir(exist_ok=True)
         (folder / "index" / "version").write_text(str(version))
@@ -144,6 +135,7 @@ def test_a_bm25_run_mixes_no_hits_of_another_index(tmp_path, monkeypatch):
     remade, anew = broken_off_then_remade(
         tmp_path,
         monkeypatch,
+        noted,
         "bm25_run",
         make=make,
         parts={

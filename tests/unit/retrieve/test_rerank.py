@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,18 +161,10 @@ def test_counts_say_how_many_queries_had_fewer_hits(
 
 
 def test_an_interrupted_reranking_resumes_after_its_saved_blocks(
-    files: Files, tmp_path: Path, model: Path, candidates: Path, monkeypatch: pytest.MonkeyPatch
+    files: Files, tmp_path: Path, model: Path, candidates: Path, noted: Callable[..., list[int]]
 ) -> None:
     reranked(files, tmp_path / "whole", model, candidates)
-    real, sizes = module.token_batches, []
-
-    def interrupted(lengths, *, batch_tokens):
-        sizes.append(len(lengths))
-        if len(sizes) == 3:
-            raise KeyboardInterrupt
-        return real(lengths, batch_tokens=batch_tokens)
-
-    monkeypatch.setattr(module, "token_batches", interrupted)
+    sizes = noted(module, "token_batches", lambda lengths, **_: len(lengths), breaks_at=3)
     with pytest.raises(KeyboardInterrupt):
         reranked(files, tmp_path, model, candidates)
     assert not (tmp_path / "run.trec").exists()

@@ -27,21 +27,13 @@ def searched(folder, *, first_row=0, depth=5, work="work"):
     )
 
 
-def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, monkeypatch):
+def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, monkeypatch, noted):
     monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     save_npy(tmp_path / "passages.npy", embeddings(30))
     save_npy(tmp_path / "queries.npy", embeddings(10, seed=2))
     searched(tmp_path, first_row=16, work="another")
     whole = [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")]
-    real, done = search.top_passages, []
-
-    def interrupted(passages, queries, **settings):
-        done.append(len(queries))
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        return real(passages, queries, **settings)
-
-    monkeypatch.setattr(search, "top_passages", interrupted)
+    done = noted(search, "top_passages", lambda passages, queries, **_: len(queries), breaks_at=2)
     with pytest.raises(KeyboardInterrupt):
         searched(tmp_path, first_row=16)
     for searches in ([4, 4, 4, 2], [4, 4, 4, 2, 2]):  # the last block goes straight into the results
@@ -52,7 +44,7 @@ def test_an_interrupted_search_resumes_after_its_finished_blocks(tmp_path, monke
 
 @pytest.mark.parametrize("part", ["rows-000000004.npy", "scores-000000004.npy", "hits-000000004.json"])
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
-def test_a_damaged_block_is_searched_again(tmp_path, monkeypatch, part, damage):
+def test_a_damaged_block_is_searched_again(tmp_path, monkeypatch, noted, part, damage):
     monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     save_npy(tmp_path / "passages.npy", embeddings(30))
     save_npy(tmp_path / "queries.npy", embeddings(10, seed=2))
@@ -66,13 +58,7 @@ def test_a_damaged_block_is_searched_again(tmp_path, monkeypatch, part, damage):
         file.write_bytes(
             content[:-3] + (bytes([content[-3] ^ 1]) + content[-2:] if damage == "flip" else b"")
         )
-    real, done = search.top_passages, []
-
-    def counted(passages, queries, **settings):
-        done.append(len(queries))
-        return real(passages, queries, **settings)
-
-    monkeypatch.setattr(search, "top_passages", counted)
+    done = noted(search, "top_passages", lambda passages, queries, **_: len(queries))
     searched(tmp_path)
     assert done == [4, 2]  # the last block is never kept
     assert [(tmp_path / name).read_bytes() for name in ("rows.npy", "scores.npy")] == whole
