@@ -141,12 +141,6 @@ def test_a_title_that_fits_no_passage_is_an_error_and_can_be_skipped(tmp_path, r
     assert json.loads((tmp_path / "out" / "rejected.jsonl").read_text())["line"] == 2
 
 
-def test_deep_learning_2019_keeps_its_grades_and_only_judged_topics(tmp_path, raw):
-    sources.collect(tmp_path / "out", raw, SETTINGS | {"eval_split": "dl19"})
-    assert [q.query_id for q in read_queries(tmp_path / "out" / "queries.dl19.jsonl")] == ["30"]
-    assert [q.grade for q in read_qrels(tmp_path / "out" / "qrels.dl19.tsv")] == [3, 0, 2]
-
-
 def test_another_number_of_rows_than_the_official_one_is_an_error(tmp_path, raw):
     for name in ("collection.tsv", "qrels.dev.small.tsv"):
         with pytest.raises(ValueError, match=f"{name}: expected the official 5 rows, got"):

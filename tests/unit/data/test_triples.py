@@ -115,26 +115,25 @@ def test_examples_have_the_judged_positives_and_no_positive_among_the_negatives(
     }
 
 
-@pytest.mark.parametrize("rows", ["10\t1\t5\n", "99\t1\t1\n", ""], ids=["others", "positives alone", "none"])
-def test_triples_that_give_no_example_are_an_error_and_leave_no_file(tmp_path, rows):
+NO_EXAMPLE = "expected triples of the queries"
+OTHER_NUMBER = r"t\.gz: expected the official {} rows, got 1\. Delete the download"
+
+
+@pytest.mark.parametrize(
+    ("rows", "official_rows", "message"),
+    [
+        ("10\t1\t5\n", 1, NO_EXAMPLE),  # of another query
+        ("99\t1\t1\n", 1, NO_EXAMPLE),  # a positive alone
+        ("", 0, NO_EXAMPLE),
+        ("99\t1\t5\n", 0, OTHER_NUMBER.format(0)),
+        ("99\t1\t5\n", 2, OTHER_NUMBER.format(2)),
+    ],
+)
+def test_other_triples_than_expected_are_an_error_and_leave_no_file(tmp_path, rows, official_rows, message):
     path = write_gzip(tmp_path / "t.gz", rows)
     write_queries(tmp_path / "q", [Query("99", "a")])
     write_qrels(tmp_path / "r", [Qrel("99", "1", 1)])
-    with pytest.raises(ValueError, match="expected triples of the queries"):
-        make_triple_examples(
-            path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
-            sample=30, wanted=None, seed=1, official_rows=len(rows.splitlines()),
-        )  # fmt: skip
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("official_rows", [2, 4])
-def test_another_number_of_rows_than_the_official_one_is_an_error_and_leaves_no_file(tmp_path, official_rows):
-    path = write_gzip(tmp_path / "t.gz", "10\t1\t5\n10\t1\t6\n10\t1\t7\n")
-    write_queries(tmp_path / "q", [Query("10", "a")])
-    write_qrels(tmp_path / "r", [Qrel("10", "1", 1)])
-    expected = rf"t\.gz: expected the official {official_rows} rows, got 3\. Delete the download"
-    with pytest.raises(ValueError, match=expected):
+    with pytest.raises(ValueError, match=message):
         make_triple_examples(
             path, tmp_path / "q", tmp_path / "r", tmp_path / "out",
             sample=30, wanted=None, seed=1, official_rows=official_rows,

@@ -39,23 +39,18 @@ def test_a_relevant_passage_at_rank_eleven_gives_no_reciprocal_rank():
     assert values["q"]["R@100"] == 1.0
 
 
-def test_a_missing_query_counts_zero_and_an_unjudged_one_nothing():
-    values, counts = measured({"a": ["x"], "c": ["x"]}, {"a": {"x": 1}, "b": {"x": 1}})
-    assert means(values)["MRR@10"] == 0.5
-    assert counts == {
-        "queries": 2,
-        "queries_missing": 1,
-        "queries_without_relevant": 0,
-        "queries_unjudged": 1,
-        "hits": 2,
-    }
-
-
-def test_a_query_whose_judgements_are_all_negative_counts_zero_and_is_told():
-    values, counts = measured({"a": ["x"], "b": ["x"]}, {"a": {"x": 1}, "b": {"x": 0}})
-    assert means(values)["MRR@10"] == 0.5
-    assert means(values)["R@1000"] == 0.5
-    assert counts["queries_without_relevant"] == 1
+@pytest.mark.parametrize(
+    ("second", "grade", "counted"),
+    [
+        ("c", 1, {"queries_missing": 1, "queries_without_relevant": 0, "queries_unjudged": 1}),
+        ("b", 0, {"queries_missing": 0, "queries_without_relevant": 1, "queries_unjudged": 0}),
+    ],
+    ids=["missing", "only negative judgements"],
+)
+def test_a_query_without_a_relevant_hit_counts_zero_and_an_unjudged_one_nothing(second, grade, counted):
+    values, counts = measured({"a": ["x"], second: ["x"]}, {"a": {"x": 1}, "b": {"x": grade}})
+    assert means(values)["MRR@10"] == means(values)["R@1000"] == 0.5
+    assert counts == {"queries": 2, "hits": 2, **counted}
 
 
 def test_dl19_counts_grade_one_in_ndcg_alone():

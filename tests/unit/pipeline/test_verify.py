@@ -95,10 +95,6 @@ def reasons(findings: list[Finding]) -> dict[str, str]:
     return {str(finding.path): f"{finding.kind}: {finding.reason}" for finding in findings}
 
 
-def test_results_as_their_rules_wrote_them_give_no_finding(results: Path) -> None:
-    assert check(results) == (3, [])
-
-
 @pytest.mark.parametrize("name", [*OUTPUT.values(), *(f"{name}.manifest.json" for name in MANIFEST.values())])
 def test_any_single_flipped_byte_is_found(results: Path, name: str) -> None:
     file = results / "d" / name
@@ -118,12 +114,6 @@ def test_a_missing_result_is_damaged_and_one_without_manifest_is_of_unknown_orig
     (results / "d" / "table2.tsv").unlink()
     (results / "d" / "stray.npy").write_bytes(b"x")
     assert kinds(check(results)[1]) == {("damaged", "table2.tsv"), ("unknown", "stray.npy")}
-
-
-def test_another_configuration_makes_results_stale_and_names_the_key(results: Path) -> None:
-    _, findings = check(results, collect=2, bm25_index=2, table=2)
-    assert [finding.kind for finding in findings] == ["stale"] * 3
-    assert "setting depth of bm25_index: 1 -> 2" in findings[0].reason
 
 
 @pytest.mark.parametrize(
