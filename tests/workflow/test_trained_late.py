@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from graphs import Load, rerun, rules
-from runs import finished, hits_by_query, scores_by_query, started_rules
+from runs import checkout, finished, hits_by_query, scores_by_query, started_rules
 from safetensors.torch import load_file
 
 from condenser.data.records import read_queries
@@ -74,9 +73,9 @@ def test_a_setting_reruns_what_it_changes(load: Load, entry: dict[str, Any], rer
 
 @pytest.mark.slow
 def test_a_tiny_training_changes_the_ranking_and_answers_new_queries(
-    copy_of_golden: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = copy_of_golden()
+    folder = checkout(root, tmp_path / "checkout")
     (folder / "overlay.yaml").write_text(OVERLAY)
     options = {"overlays": ["configs/tiny.yaml", "overlay.yaml"], "cores": 1}
     said = finished(folder, target="results/tiny/trained.tsv", **options)
