@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 import yaml
 from snakemake.api import DeploymentSettings, ResourceSettings, StorageSettings  # before snakemake.workflow
 from snakemake.common.configfile import _load_configfile
@@ -267,6 +268,15 @@ def _written(job: Job) -> str:
     order = ["dataset", "model", "system", "table", "variant", "split", "shard"]
     names = sorted(wildcards, key=lambda name: order.index(name) if name in order else len(order))
     return " ".join([rule, *(wildcards[name] for name in names)])
+
+
+def refusal(call: Callable[[], Any]) -> str:
+    """The one line in which a configuration or a target is refused."""
+    with pytest.raises(SystemExit) as ended:
+        call()
+    said = str(ended.value.code)
+    assert said.startswith("error: ") and "\n" not in said
+    return said
 
 
 def rules(jobs: Mapping[str, Any] | set[str]) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import shutil
@@ -99,6 +100,12 @@ def scores_by_query(run: Path) -> dict[str, dict[str, float]]:
     """The score of each hit of each query of a run, by doc_id in the order of the run."""
     found = hits_by_query(run).items()
     return {query_id: {hit.doc_id: hit.score for hit in hits} for query_id, hits in found}
+
+
+def rows_of(table: Path) -> list[dict[str, str]]:
+    """The rows of a table, by the names of its columns."""
+    with table.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
 
 
 @contextmanager

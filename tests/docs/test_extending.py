@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytrec_eval
 import yaml
-from runs import copied, digests, edit, finished, started_rules
+from runs import copied, digests, edit, finished, rows_of, started_rules
 
 from condenser.data.records import read_examples, read_passages, read_qrels, read_queries, read_run
 from condenser.evaluate import published
@@ -159,8 +159,7 @@ def check_the_combination(folder: Path) -> None:
 
 
 def check_the_measure_and_the_table(folder: Path) -> None:
-    with (folder / "results/tiny/combined.tsv").open(encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
+    rows = rows_of(folder / "results/tiny/combined.tsv")
     assert [row["method"] for row in rows] == [
         "BM25",
         "SimCSE without fine-tuning",

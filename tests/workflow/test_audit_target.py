@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from graphs import Load, rules
+from graphs import Load, refusal, rules
 from runs import finished, started_rules
 
 from condenser.files import read_json
@@ -40,9 +40,8 @@ def test_without_train_queries_the_collection_and_the_other_queries_are_looked_a
 
 
 def test_sentences_have_no_audit(load: Load) -> None:
-    with pytest.raises(SystemExit) as caught:
-        load().jobs("results/stsb/audit.tsv")
-    assert "results/stsb/audit.tsv: expected a data set of passages, got sentences" in str(caught.value)
+    said = refusal(lambda: load().jobs("results/stsb/audit.tsv"))
+    assert "results/stsb/audit.tsv: expected a data set of passages, got sentences" in said
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from graphs import Graph, Load, rules
-from runs import digests, finished, run, started_rules
+from runs import digests, finished, rows_of, run, started_rules
 
 from condenser.experiment.jobs import unknown_name
 from condenser.files import read_json
@@ -87,11 +86,6 @@ def test_costs_read_the_manifests_of_all_jobs_behind_the_table(graph: Graph) -> 
     assert len(manifests) == len(table) - 1
     assert all(file.endswith(".manifest.json") for file in manifests)
     assert published.endswith("condenser/evaluate/figures/costs.tsv")
-
-
-def rows_of(file: Path) -> list[dict[str, str]]:
-    with file.open() as opened:
-        return list(csv.DictReader(opened, delimiter="\t"))
 
 
 @pytest.mark.slow  # the quick ones: tests/unit/evaluate/test_figures.py

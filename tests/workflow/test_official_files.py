@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
 from official_files import TRIPLES_OF_A_PAIR, accept, write_hub_texts, write_mirror
-from runs import checkout, finished
+from runs import checkout, finished, rows_of
 
 from condenser.data.records import read_examples, read_passages, read_qrels
 from condenser.files import read_json
@@ -54,19 +53,14 @@ def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def table(file: Path) -> list[dict[str, str]]:
-    with file.open() as lines:
-        return list(csv.DictReader(lines, delimiter="\t"))
-
-
 def test_the_tables_have_measured_rows_only_and_say_that_the_files_are_not_the_official_ones(
     made: Path,
 ) -> None:
-    passages = table(made / "results/msmarco/table1.tsv")
+    passages = rows_of(made / "results/msmarco/table1.tsv")
     assert [row["method"] for row in passages] == [
         *("BM25", "Condenser + hard negatives", "coCondenser + hard negatives"),
     ]
-    documents = table(made / "results/msmarco_doc/full_train.tsv")
+    documents = rows_of(made / "results/msmarco_doc/full_train.tsv")
     assert [row["method"] for row in documents] == ["BM25", "Condenser w/o hard negatives"]
     for row in passages + documents:
         assert row["origin"] == "measured" and row["passages"] == "240" and row["queries"] == "48"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import pytest
 from official_files import accept, write_mirror
-from runs import checkout, finished
+from runs import checkout, finished, rows_of
 
 from condenser.data.records import read_examples, read_passages, read_qrels, read_queries
 from condenser.evaluate.answers import has_answer
@@ -46,8 +45,7 @@ def made(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_row_has_hits_between_0_and_1_that_grow_with_depth(made: Path) -> None:
-    with (made / "results/few/qa.tsv").open() as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
+    rows = rows_of(made / "results/few/qa.tsv")
     assert [row["method"] for row in rows] == [
         "BM25",
         "Start, fine-tuned",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shutil
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 from graphs import Load
-from runs import checkout, digests, finished, run, started_rules
+from runs import checkout, digests, finished, rows_of, run, started_rules
 
 from condenser.files import read_json
 
@@ -50,9 +49,8 @@ def test_a_report_shows_what_is_there_and_makes_nothing_else(copy_of_golden: Cal
     }
 
     text = (folder / REPORT).read_text()
-    with (folder / "results/tiny/table2.tsv").open() as file:
-        for row in csv.DictReader(file, delimiter="\t"):
-            assert row["method"] in text and row["MRR@10"] in text and row["R@1000_high"] in text
+    for row in rows_of(folder / "results/tiny/table2.tsv"):
+        assert row["method"] in text and row["MRR@10"] in text and row["R@1000_high"] in text
     command = "snakemake --cores 1 results/tiny/table2.tests.tsv --configfile configs/tiny.yaml"
     assert command in text
     manifest = read_json(folder / f"{REPORT}.manifest.json")

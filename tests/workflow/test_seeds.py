@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from statistics import fmean, stdev
 import pytest
 import yaml
 from graphs import Graph, Load
-from runs import digests, finished, run, started_rules
+from runs import digests, finished, rows_of, run, started_rules
 
 from condenser.experiment.jobs import unknown_name
 from condenser.files import read_json
@@ -120,8 +119,7 @@ def test_two_seeds_give_two_models_and_a_row_of_untrained_systems_a_spread(
         for seed in (1, 2)
     ]
     scores = [value["measures"]["MRR@10"] for value in values]
-    with (folder / TABLE).open() as file:
-        start, untrained, trained = csv.DictReader(file, delimiter="\t")
+    start, untrained, trained = rows_of(folder / TABLE)
     assert (start["seeds"], start["MRR@10_sd"]) == ("", "")
     assert (untrained["seeds"], untrained["train_queries"]) == ("1,2", "all")
     assert untrained["MRR@10"] == f"{fmean(scores):.4f}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from graphs import Graph, Load, rerun, rules
-from runs import digests, finished, run, scores_by_query, started_rules
+from runs import digests, finished, rows_of, run, scores_by_query, started_rules
 
 from condenser import experiment
 from condenser.experiment import tables
@@ -160,8 +159,7 @@ def test_the_table_is_made_and_holds_what_its_runs_are(
         CrossEncoder.load(made[name] / "model")
         counts = read_json(made[name] / "run.dev.trec.manifest.json")["counts"]
         assert (counts["queries"], counts["hits"], counts["queries_of_fewer_hits"]) == (48, 960, 0)
-    with (folder / "results/tiny/table3.tsv").open() as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
+    rows = rows_of(folder / "results/tiny/table3.tsv")
     scores = [read_json(place / "metrics.dev.json")["measures"]["MRR@10"] for place in made.values()]
     assert [row["MRR@10"] for row in rows] == [f"{score:.4f}" for score in scores]
     assert {row["origin"] for row in rows} == {"measured"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 from graphs import Graph, Load, rules
-from runs import TARGET, digests, finished, started_rules
+from runs import TARGET, digests, finished, rows_of, started_rules
 
 from condenser.data.subsets import read_subset
 from condenser.files import read_json
@@ -109,12 +108,10 @@ def test_two_train_sizes_and_two_seeds_are_made_side_by_side(
         for file in tiny.glob("systems/cocondenser-round1/*/model.manifest.json")
     }
     assert len(models) == 5  # of four variants, and of all queries
-    with (folder / TABLE).open() as file:
-        rows = [row for row in csv.DictReader(file, delimiter="\t") if row["origin"] == "measured"]
+    rows = [row for row in rows_of(folder / TABLE) if row["origin"] == "measured"]
     trained = [(row["train_queries"], row["seeds"]) for row in rows if row["seeds"]]
     assert trained == [("30", "42,7"), ("90", "42,7")]
-    with (folder / TESTS).open() as file:
-        lines = list(csv.DictReader(file, delimiter="\t"))
+    lines = rows_of(folder / TESTS)
     first = "coCondenser w/o hard negatives, 30 train queries"
     assert [(line["row"], line["compared_with"], line["row_seeds"]) for line in lines] == [
         ("coCondenser w/o hard negatives, 90 train queries", first, "42,7"),
