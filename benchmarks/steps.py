@@ -43,8 +43,8 @@ from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_queries
 from condenser.settings import Settings, partly, plain
 from condenser.shards import shard_files
-from condenser.systems import biencoder
 from condenser.train.examples import TrainingFiles
+from condenser.train.finetune import train_retriever
 from condenser.train.loop import Run, StepRecord
 from condenser.train.machine import Machine, training_machine
 from condenser.train.masked_texts import MaskedRows
@@ -233,7 +233,7 @@ def _run(
     )  # fmt: skip
     if job == "train":
         texts = TextFiles([tokens], folder / "queries.train", doc_ids, folder / "queries.jsonl")
-        biencoder.train(TrainingFiles([folder / "examples.jsonl"], texts), backbone, work / "model", run)
+        train_retriever(TrainingFiles([folder / "examples.jsonl"], texts), backbone, work / "model", run)
     else:
         objective = kinds.load("objectives", settings["objective"]).training
         pretrain(objective, [tokens], backbone, work / "model", run, title=job, doc_ids=doc_ids)
