@@ -24,6 +24,7 @@ from condenser.model.devices import autocast
 from condenser.model.pretraining import Condenser
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
+from condenser.train.finetune import TextRows
 from condenser.train.masked_texts import MaskedRows
 
 IGNORED = -100
@@ -47,9 +48,9 @@ class PaddedTexts(NamedTuple):
         return [(rows, PaddedTexts(*(part[rows, :width] for part in self))) for rows, width in widths]
 
 
-def rows_of(inputs: MaskedRows | Rows) -> Rows:
-    """The rows of a chunk's inputs, masked or not."""
-    return inputs.rows if isinstance(inputs, MaskedRows) else inputs
+def rows_of(inputs: MaskedRows | TextRows | Rows) -> Rows:
+    """The rows of a chunk's inputs, of a training or of an encoding."""
+    return inputs if isinstance(inputs, Rows) else inputs.rows
 
 
 def padded_texts(chunks: Sequence[Any], *, width: int, device: torch.device) -> PaddedTexts:
@@ -216,7 +217,9 @@ def check_retriever(ours: Retriever, plain: PlainStep, chunks: Sequence[Any], wi
     ours.eval()
     checked.model.eval()
     groups = {name: [chunk for chunk in chunks if chunk.group == name] for name in widths}
-    vectors = (_in_order((chunk.rows, ours(chunk.inputs)) for chunk in group) for group in groups.values())
+    vectors = (
+        _in_order((chunk.rows, ours(rows_of(chunk.inputs))) for chunk in group) for group in groups.values()
+    )
     texts = (padded_texts(group, width=widths[name], device=place) for name, group in groups.items())
     loss, plain_loss = in_batch_loss(*vectors, scale=20.0), checked.finetuning_loss(*texts)
     torch.testing.assert_close(loss, plain_loss, rtol=1e-4, atol=1e-4)
