@@ -143,7 +143,8 @@ class Growth:
         for rows in (2048, NUM_PASSAGES):
             self.tokens(rows)
         write_training(self.form)
-        finetuning = self.training("train", self.folder, settings_of("train", load_config([])))
+        recipe = settings_of("train", load_config([])) | {"epochs": 2}  # of 63 batches; 64 are measured
+        finetuning = self.training("train", self.folder, recipe)
         return [
             ("tokens", "passages", 2048, self.tokens),
             ("mask and batch", "blocks", 1024, self.mask),
