@@ -143,14 +143,14 @@ class Growth:
         for rows in (2048, NUM_PASSAGES):
             self.tokens(rows)
         write_training(self.form)
-        recipe = settings_of("train", load_config([])) | {"epochs": 2}  # of 63 batches; 64 are measured
+        recipe = settings_of("train", load_config([])) | {"batch_size": 8}  # 64 batches of 1,000 queries
         finetuning = self.training("train", self.folder, recipe)
         return [
             ("tokens", "passages", 2048, self.tokens),
             ("mask and batch", "blocks", 1024, self.mask),
             ("pretrain: Condenser", "batches of 8", 1, self.pretraining("condenser")),
             ("pretrain: coCondenser", "batches of 8", 1, self.pretraining("cocondenser")),
-            ("train", "batches of 16", 1, finetuning),
+            ("train", "batches of 8", 1, finetuning),
             ("encode", "passages", 32, self.encode),
             ("search: passages", "passages", 2048, lambda rows: self.search(rows, 256)),
             ("search: queries", "queries", 128, lambda count: self.search(65536, count)),
