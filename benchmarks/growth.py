@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -278,7 +278,7 @@ def draw(ratios: dict[str, list[float]], file: Path) -> None:
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.add_subplot()
-    for (rule, of_rule), marker in zip(ratios.items(), "osD^v<>P*X", strict=False):
+    for (rule, of_rule), marker in zip(ratios.items(), cycle("osD^v<>P*X"), strict=False):
         axes.plot(FACTORS, of_rule, marker=marker, label=rule)
     axes.plot(FACTORS, FACTORS, "k--", label="linear")
     axes.set(xscale="log", yscale="log", xticks=FACTORS, yticks=FACTORS, xlabel="size", ylabel="seconds")
