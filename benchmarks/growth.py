@@ -143,7 +143,9 @@ class Growth:
         for rows in (2048, NUM_PASSAGES):
             self.tokens(rows)
         write_training(self.form)
-        recipe = settings_of("train", load_config([])) | {"batch_size": 8}  # 64 batches of 1,000 queries
+        recipe = settings_of("train", load_config([])) | {
+            "batch_size": 8
+        }  # 1,000 queries are over 64 batches
         finetuning = self.training("train", self.folder, recipe)
         return [
             ("tokens", "passages", 2048, self.tokens),

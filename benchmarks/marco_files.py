@@ -3,7 +3,8 @@
     git clone . ../at-scale
     python benchmarks/marco_files.py --corpus corpus.jsonl.gz --mirror ../marco-made --checkout ../at-scale
     cd ../at-scale && CONDENSER_MIRROR=../marco-made snakemake --cores 2 --configfile configs/paper.yaml \\
-        configs/scale.yaml -- results/msmarco/scale_costs.tsv results/msmarco/scale.plan.tsv
+        configs/scale.yaml -- results/msmarco/scale_costs.tsv results/msmarco/scale.plan.tsv \\
+        results/msmarco/subsets/n10000-seed1.txt results/msmarco/systems/bm25/seed42/examples.jsonl
 
 Writes the official files under their addresses, so that the folder is a mirror (`downloads.mirror`), and puts
 their lengths, digests and numbers of rows in place of the official ones in a checkout of its own. Passages
@@ -19,6 +20,7 @@ import argparse
 import gzip
 import hashlib
 import json
+import re
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -66,10 +68,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 replaced[official.digest] = hashlib.file_digest(file, "md5").hexdigest()
     for file in CODE:
         path = given.checkout / "condenser" / file
-        text = path.read_text()
-        for old, new in replaced.items():
-            text = text.replace(old, new)
-        path.write_text(text)
+        whole = re.compile(r"\b\w+\b")  # numbers and digests
+        path.write_text(whole.sub(lambda word: replaced.get(word[0], word[0]), path.read_text()))
 
 
 class MarcoFiles:
