@@ -37,7 +37,8 @@ class Searcher:
     def __init__(self, files: Mapping[str, Sequence[Path]], settings: Any, *, doc_ids: Lines) -> None:
         (index,) = files["index"]
         _refuse_another_collections(index, doc_ids.path)
-        self._searcher = _java()("io.anserini.search.SimpleSearcher")(str(index))
+        # absolute: Java does not follow a change of the working folder
+        self._searcher = _java()("io.anserini.search.SimpleSearcher")(str(index.absolute()))
         if (language := settings["system"]["language"]) != "en":  # which has no name there
             self._searcher.set_language(language)
         self._searcher.set_bm25(settings["system"]["k1"], settings["system"]["b"])
