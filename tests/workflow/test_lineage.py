@@ -301,7 +301,7 @@ NOT_ALONE = [
     "datasets.*.documents", "datasets.*.path", "datasets.stsb.measures", "datasets.wikisection.measures",
     "datasets.nli.*", "datasets.*.other_eval_splits", "tables.*.by_dataset.stsb.measures",
     "tables.*.by_dataset.wikisection.*", "systems.*-zeroshot.first_on",
-    "recipes.dpr.validation", "systems.*.expanded_*",
+    "recipes.dpr.validation", "systems.*.expanded_*", "recipes.marco.negatives.denoise",
     *(f"systems.late.{key}" for key in ("first_states", "negatives", "dim")),
     "systems.hybrid-trained.method", "systems.mixed-*.method",
     "systems.*.train", "systems.*-zeroshot.negatives", "systems.distilled.negatives",
