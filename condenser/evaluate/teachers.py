@@ -77,16 +77,17 @@ def compare_teacher(
 def _compare(run: Path, candidates: Path, grades: Grades) -> TeacherComparison:
     of_teacher = {ranking.query_id: ranking for ranking in _rankings(run, grades)}
     depths = {query_id: len(ranking.doc_ids) for query_id, ranking in of_teacher.items()}
-    values = [
+    theirs, ours = (
         measure_run(rankings, grades, measures=[MEASURE], relevant_grade=1)[0]
-        for rankings in (of_teacher.values(), _rankings(candidates, grades, depths=depths))
-    ]
-    taught, given = ([of_query[MEASURE] for of_query in of_run.values()] for of_run in values)
+        for rankings in (_rankings(candidates, grades, depths=depths), of_teacher.values())
+    )
+    gains = [ours[query_id][MEASURE] - theirs[query_id][MEASURE] for query_id in grades]
     return TeacherComparison(
-        len(grades),
-        *(means(of_run)[MEASURE] for of_run in values),
-        won=sum(ours > theirs for ours, theirs in zip(taught, given, strict=True)),
-        lost=sum(ours < theirs for ours, theirs in zip(taught, given, strict=True)),
+        queries=len(grades),
+        teacher=means(ours)[MEASURE],
+        candidates=means(theirs)[MEASURE],
+        won=sum(gain > 0 for gain in gains),
+        lost=sum(gain < 0 for gain in gains),
     )
 
 

@@ -155,11 +155,13 @@ def test_the_tiny_run_makes_examples_by_the_scores_of_its_teacher(root: Path, tm
     new = [(f"new-{number}", f"{text} again") for number, (_, text) in enumerate(asked[:40])]
     lines = [f"{query_id}\t{text}\n" for query_id, text in [*new, ("known", asked[0][1].upper())]]
     (folder / "log.tsv").write_text("".join(lines))
-    # a cross-encoder from scratch gives all pairs about the share of positives, 1 of 4
-    taught = merged(SYSTEMS, {
-        "teacher": {"recipe": denoising(negative_below=0.25, positive_above=0.26)},
-        "labeller": {"recipe": denoising(negative_below=0.25, positive_above=0.26)},
-    })  # fmt: skip
+    thresholds = {"negative_below": 0.1, "positive_above": 0.5}
+    longer = {"learning_rate": 3.0e-3, "epochs": 8}  # else all pairs have the same score
+    changes = {
+        "teacher": {"recipe": {**denoising(**thresholds), **longer}},
+        "labeller": {"recipe": denoising(**thresholds)},
+    }
+    taught = merged(SYSTEMS, changes)
     overlay = {
         "datasets": {"tiny": {"queries": {"log": "log.tsv"}}},
         "systems": taught,
@@ -168,10 +170,10 @@ def test_the_tiny_run_makes_examples_by_the_scores_of_its_teacher(root: Path, tm
     (folder / "overlay.yaml").write_text(yaml.safe_dump(overlay))
     options = {"overlays": ["overlay.yaml"], "cores": 1}
     said = finished(folder, target="results/tiny/taught.tsv", **options)
-    assert {"rerank", "pseudo_labels", "queries", "table"} <= started_rules(said)
+    assert {"rerank", "examples", "pseudo_labels", "table"} <= started_rules(said)
 
     systems = folder / "results/tiny/systems"
-    low, high = logit(0.25), logit(0.26)
+    low, high = map(logit, thresholds.values())
     positives = read_positives(folder / "results/tiny/data/qrels.train.tsv")
     for place, run, judged in (
         ("teacher/seed42/examples.jsonl", "teacher/seed42/run.train.trec", positives),
@@ -199,6 +201,20 @@ def test_the_tiny_run_makes_examples_by_the_scores_of_its_teacher(root: Path, tm
         for place in ("teacher/seed42/examples.jsonl", "labeller/seed42/pseudo_labels.log.jsonl")
     )
     assert "Nothing to be done" in finished(folder, "-n", target="results/tiny/taught.tsv", **options)
+
+    held_out = {"share": 0.2, "least": 5, "most": 20}
+    (folder / "held.yaml").write_text(yaml.safe_dump({"recipes": {"marco": {"held_out": held_out}}}))
+    place = "results/tiny/systems/teacher/seed42/examples.jsonl"
+    finished(folder, target=place, overlays=["overlay.yaml", "held.yaml"], cores=1)
+    counts = read_json(folder / f"{place}.manifest.json")["counts"]
+    compared = counts["teacher"]
+    assert compared["queries"] == 20
+    assert compared["is_used"] == (compared["teacher"] > compared["candidates"])
+    assert ("removed_by_score" in counts) == compared["is_used"]
+    assert (
+        "on 20 held-out train queries"
+        in (folder / "results/tiny/logs/examples.teacher.seed42.log").read_text()
+    )
 
 
 def queries_of(folder: Path) -> list[tuple[str, str]]:
