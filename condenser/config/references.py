@@ -221,10 +221,10 @@ def check_systems(config: Config) -> None:
         for other in sorted(behind):
             initial = experiment.initial_model(config, other)
             if initial and name in experiment.chain(config, initial):
-                wanted = "system: expected a system" if is_of_system else "of: expected candidates"
+                expected = "system: expected a system" if is_of_system else "of: expected candidates"
                 does = "does" if is_of_system else "do"
                 raise ValueError(
-                    f"models.{name}.{wanted} that {does} not start from {name} itself, got {other}."
+                    f"models.{name}.{expected} that {does} not start from {name} itself, got {other}."
                 )
     for name, system in systems.items():
         if check := getattr(kinds.load(SYSTEMS, system.kind), "check", None):

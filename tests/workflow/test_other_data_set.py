@@ -139,7 +139,7 @@ def test_the_plan_knows_its_shape(load: Load, tmp_path: Path) -> None:
     ("overlay", "line"),
     [
         (with_model(dataset="msmarko"), "dataset: expected one of mine, msmarco, .* Did you mean msma"),
-        (with_model(system="cocondensr-round2"), "system: expected one of moved-zeroshot, .* Did you mean coc"),
+        (with_model(system="cocondensr-round2"), "system: expected one of moved-zeroshot, .* Did you mean"),
         (with_model(system="bm25"), "system: expected a system that is trained to one encoder on msmarco, "
          "got bm25, which is not trained. Name a model as initial for a model as it is."),
         (with_model(system="hybrid"), "system: expected .* got hybrid, which is not trained"),
