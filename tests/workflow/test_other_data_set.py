@@ -229,7 +229,7 @@ def test_a_retriever_of_one_data_set_ranks_is_trained_on_and_exported_on_another
 
     card = (folder / exported / "model/README.md").read_text()
     assert "| `cocondenser-round1` of tiny | train |" in card and "| `moved-tuned` | train |" in card
-    assert "| Collection | mine (beir), 160 passages |" in card
+    assert "| Collection | mine, 160 passages |" in card
 
     edit = {"systems": {"cocondenser-round1": {"recipe": {"learning_rate": 1.0e-4}}}}
     (folder / "edit.yaml").write_text(yaml.safe_dump(edit))
