@@ -9,6 +9,10 @@ interval of their mean encloses the mean of all. With --against, the scores are 
 Beside the workflow's interval (BCa) is Student's, mean and 2 standard errors, on the same draws. For each
 number of queries a line is printed: the share of intervals that hold the mean, and of those that lie below
 and above it. A share of 95 % has a standard error of .7 % in 1,000 simulations.
+
+Measured with these numbers on the default's dev queries, for 50, 200, 1,000 and 2,000 queries: MRR@10 of
+cocondenser-round1 94.2, 94.9, 95.5 and 95.5 %; its difference to backbone-round1 79.0, 89.6, 93.4 and 94.7 %,
+by Student's interval 98.2, 95.1, 94.4 and 95.4 %.
 """
 
 from __future__ import annotations

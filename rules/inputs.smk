@@ -77,6 +77,16 @@ def vocabulary_texts(wildcards):
     return []
 
 
+def weights_of_system(wildcards):
+    """The weights of a system of any data set, where a checkpoint is its model."""
+    entry = config.models[wildcards.model]
+    if not experiment.is_of_system(config, wildcards.model):
+        return []
+    return encoder_file(
+        entry.dataset, entry.system, entry.variant or f"seed{config.seed}"
+    )
+
+
 def negatives_source(wildcards):
     """The official files that hold a system's negatives, else its run of the train queries."""
     entry = config.datasets[wildcards.dataset]

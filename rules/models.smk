@@ -2,11 +2,13 @@
 # files of their own, under the results of the data set that is its corpus.
 
 
-# Needs: the network for a model of the hub, the collection for a new vocabulary, else nothing.
+# Needs: the network for a model of the hub, the collection for a new vocabulary, a fine-tuned system for a copy
+# of it, else nothing.
 rule checkpoint:
     input:
         collection=vocabulary_texts,
         files=folder_files,
+        system=weights_of_system,
     output:
         model="results/{dataset}/models/{model}/model.safetensors",
         tokenizer="results/{dataset}/models/{model}/tokenizer.json",

@@ -94,7 +94,10 @@ RETRIEVER = {
     "updates": None,
 }
 
-LATE = {"dim": None, "special_tokens": True, "punctuation": True}
+LATE = {
+    **{"dim": None, "special_tokens": True, "punctuation": True},
+    **{"match": "all", "first_states": None},
+}
 
 
 @dataclass(frozen=True)

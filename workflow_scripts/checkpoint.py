@@ -2,9 +2,10 @@
 
     python workflow_scripts/checkpoint.py .snakemake/jobs/checkpoint-0123456789abcdef.json
 
-The settings are the model's entry of the configuration. Reads the checkpoint; reads the collection only to
-learn a vocabulary (source scratch). Writes a Hugging Face folder with `mlm_head.safetensors` beside its
-weights, and the manifest, which says whether pooler and MLM head came from the checkpoint or are new.
+The settings are the model's entry of the configuration. Reads the checkpoint, which may be the model of a
+system (source system); reads the collection only to learn a vocabulary (source scratch). Writes a Hugging
+Face folder with `mlm_head.safetensors` beside its weights, and the manifest, which says whether pooler and
+MLM head came from the checkpoint or are new.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ def main(job: Job) -> dict[str, Any]:
         seed=job.settings.seed,
         mirror=job.options.mirror or os.environ.get("CONDENSER_MIRROR"),
         collection=job.input.collection or None,
+        system=job.input.system.parent if job.input.system else None,
     )
 
 

@@ -36,6 +36,7 @@ def main(job: Job) -> dict[str, Any]:
         punctuation=system.punctuation,
         match=system.match,
         first_states=system.first_states,
+        is_trained=system.train,
         is_projected=system.dim is not None,
         lengths=vars(resolve_lengths(settings.recipe.lengths, files.lengths or None)),
         **vars(settings.encode),

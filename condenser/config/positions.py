@@ -26,9 +26,10 @@ def check_rows_fit(config: Config) -> None:
         if (initial := experiment.initial_model(config, name)) is None:
             continue
         chain = experiment.chain(config, initial)
-        root = config.models[chain[-1]]
+        backbone = experiment.origin(config, initial)
+        root = config.models[backbone]
         try:
-            shape = layers_and_positions(root, f"models.{chain[-1]}")
+            shape = layers_and_positions(root, f"models.{backbone}")
         except ValueError:
             continue  # a folder that cannot be used: the jobs that need it say so, others may run
         if shape is None:
@@ -57,7 +58,7 @@ def check_rows_fit(config: Config) -> None:
         longest = max(rows, key=lambda key: rows[key], default=None)
         if longest is None:
             continue
-        _refuse_long_row(longest, rows[longest], chain[-1], root, num_positions=num_positions)
+        _refuse_long_row(longest, rows[longest], backbone, root, num_positions=num_positions)
 
 
 def check_longest_row(config: Config, dataset: str, system: str) -> None:
@@ -71,7 +72,7 @@ def check_longest_row(config: Config, dataset: str, system: str) -> None:
     entry, recipe = config.systems[system], config.datasets[dataset].recipe
     initial = experiment.initial_model(config, system)
     assert initial is not None
-    backbone = experiment.root(config, initial)
+    backbone = experiment.origin(config, initial)
     root = config.models[backbone]
     if shape := layers_and_positions(root, f"models.{backbone}"):
         longest_row = kinds.load(SYSTEMS, entry.kind).longest_row
@@ -98,7 +99,7 @@ def _refuse_long_row(key: str, tokens: int, backbone: str, root: Any, *, num_pos
 
 
 def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
-    """The number of layers and of positions of a checkpoint; None where it is still on the hub.
+    """The number of layers and of positions of a checkpoint; None of one on the hub or of a system.
 
     Raises:
         ValueError: its folder is missing, cannot be read, or is no encoder.
@@ -107,7 +108,7 @@ def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
         return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
     if model.source == "scratch":
         return model.num_layers, model.max_positions or 512
-    if model.source == "hub":
+    if model.source in ("hub", "system"):
         return None
     file = Path(model.path, "config.json")
     try:

@@ -16,6 +16,7 @@ from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.settings import plain
 from condenser.systems import FOLDER as SYSTEMS
+from condenser.systems import UNTRAINED
 
 
 def check_datasets(config: Config) -> None:
@@ -223,13 +224,17 @@ def check_systems(config: Config) -> None:
             _check_pseudo_labels(f"systems.{name}.pseudo_labels", system.pseudo_labels, config)
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
     for name in config.models:
-        behind = experiment.systems_behind(config, experiment.choosers(config, name))
+        is_of_system = experiment.is_of_system(config, name)
+        if is_of_system:
+            _check_encoder(f"models.{name}", name, config)
+        behind = experiment.systems_behind(config, experiment.made_of(config, name))
         for other in sorted(behind):
             initial = experiment.initial_model(config, other)
             if initial and name in experiment.chain(config, initial):
+                expected = "system: expected a system" if is_of_system else "of: expected candidates"
+                does = "does" if is_of_system else "do"
                 raise ValueError(
-                    f"models.{name}.of: expected candidates that do not start from {name} itself, "
-                    f"got {other}."
+                    f"models.{name}.{expected} that {does} not start from {name} itself, got {other}."
                 )
     for name, system in systems.items():
         if check := getattr(kinds.load(SYSTEMS, system.kind), "check", None):
@@ -277,6 +282,36 @@ def _check_start(key: str, name: str, config: Config) -> None:
         raise ValueError(
             f"{key}: expected a system with as many encoders, got {other}: recipe.tied is {theirs} there and "
             f"{ours} here. Give both the same."
+        )
+
+
+def _check_encoder(key: str, name: str, config: Config) -> None:
+    """Refuse a system, data set or variant of which no checkpoint could be taken."""
+    model = config.models[name]
+    check_name(f"{key}.dataset", model.dataset, config.datasets)
+    check_name(f"{key}.system", model.system, config.systems)
+    system, task = config.systems[model.system], sources.task(config.datasets[model.dataset])
+    recipe = experiment.recipe(config, experiment.recipe_name(config, model.dataset), system)
+    fault = None
+    if not experiment.fits(config, model.system, model.dataset):
+        fault = f"which is not for {'queries' if task is None else 'sentences'}"
+    elif not experiment.is_trained(config, model.system):
+        fault = "which is not trained. Name a model as initial for a model as it is"
+    elif system.kind == "crossencoder":
+        fault = "which reads a query and a passage together. Name a bi-encoder"
+    elif not getattr(recipe, "tied", True):
+        fault = f"which has two. Set systems.{model.system}.recipe.tied to true"
+    if fault:
+        raise ValueError(
+            f"{key}.system: expected a system that is trained to one encoder on {model.dataset}, "
+            f"got {model.system}, {fault}."
+        )
+    asked = model.variant or f"seed{config.seed}"
+    is_known = re.fullmatch(experiment.VARIANT, asked) and asked != UNTRAINED
+    if not is_known or experiment.ranking_variant(config, model.system, asked) != asked:
+        raise ValueError(
+            f"{key}.variant: expected one that {model.system} has, such as seed{config.seed}, "
+            f"got {preview(asked)}. See docs/architecture.md."
         )
 
 

@@ -1,9 +1,10 @@
-"""Which tokens of a text count where texts are compared token by token."""
+"""Which tokens of texts count where these are compared token by token."""
 
 from __future__ import annotations
 
 import string
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -51,6 +52,45 @@ class TokenChoice:
         if self.most is not None:
             counted, is_token = counted & (places < self.most), is_token & (places < self.most)
         return np.where(counted.any(axis=1, keepdims=True), counted, is_token)
+
+
+def token_choices(
+    tokenizer: Tokenizer, *, special_tokens: bool, punctuation: bool, match: str, first_states: int | None
+) -> dict[Literal["query", "passage"], TokenChoice]:
+    """Which tokens of queries and of passages count.
+
+    Args:
+        punctuation: whether signs of punctuation count in passages, too; in queries they do.
+        match: `first` leaves a query its [CLS] alone, and a passage its `first_states` first tokens.
+    """
+    signs, sep_id, is_first = punctuation_ids(tokenizer), tokenizer.sep_id, match == "first"
+    left_out = signs[:0] if punctuation else signs
+    return {
+        "query": TokenChoice(special_tokens, signs[:0], sep_id, most=1 if is_first else None),
+        "passage": TokenChoice(special_tokens, left_out, sep_id, most=first_states if is_first else None),
+    }
+
+
+@dataclass(frozen=True)
+class ChosenTokens:
+    """The tokens that count of some texts, which stand end to end.
+
+    Attributes:
+        counts: of each text.
+        ids: of each token.
+    """
+
+    counts: Int[np.ndarray, " text"]
+    ids: Int[np.ndarray, " token"]
+
+    def of_each_text(self) -> list[ChosenTokens]:
+        """Those of each text alone.
+
+        >>> [one.ids.tolist() for one in ChosenTokens(np.array([1, 2]), np.array([7, 8, 9])).of_each_text()]
+        [[7], [8, 9]]
+        """
+        ids = np.split(self.ids, np.cumsum(self.counts)[:-1])
+        return [ChosenTokens(self.counts[text : text + 1], of_text) for text, of_text in enumerate(ids)]
 
 
 def counted_tokens(

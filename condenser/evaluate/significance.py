@@ -189,8 +189,8 @@ def paired_tests(pairs: Sequence[tuple[Values, Values]], *, num_permutations: in
     Swapping whole seeds cannot reach .05, because three against three have ten splits.
 
     A/A comparisons called significant at .05, in 20,000 simulations of MRR@10 each, 43 to 500 queries:
-    4.8 to 5.1 % for one seed, 4.8 to 5.9 % for three. Two seeds gave 7.3 %: train three. The p-value can
-    be smaller than that over queries alone, where the seeds happen to agree.
+    4.8 to 5.1 % for one seed, 4.8 to 5.9 % for three. Two seeds gave 7.3 %, and three against one 16 %: train
+    three. The p-value can be smaller than that over queries alone, where the seeds happen to agree.
 
     Source: Hillis, A comparison of denominator degrees of freedom methods for multiple observer ROC
     analysis, Statistics in Medicine 2007 (his readers are our seeds, his cases our queries), in the
@@ -351,6 +351,11 @@ def minimal_detectable_difference(of_difference: Variance, *, alpha: float, powe
     over random draws of V, given the estimates, and of R, given V. For many queries without differing seeds
     it is (t_{1 - alpha/2} + t_{power}) times the standard error: 2.80 times, for alpha .05 and power .8.
     Where seeds weigh most, three against three take 4.7 times, because the estimate itself varies so much.
+
+    Simulated tables showed the stated difference in 79 % of repetitions with one seed, in 80 to 85 % with
+    three. With three seeds it is an order of magnitude: nine of ten tables stated figures within a factor of
+    2.6 to 3.7 of each other (one seed: 1.1). At the level alpha / 15 it is 1.35 times that of alpha with one
+    seed, up to 2.1 times with three.
 
     Source: Bloom, Minimum detectable effects, Evaluation Review 1995, who takes V as known.
     """

@@ -67,6 +67,19 @@ def root(config: Config, model: str) -> str:
     return chain(config, model)[-1]
 
 
+def origin(config: Config, model: str) -> str:
+    """The checkpoint at the very beginning of a model, also behind the systems that checkpoints are made of.
+
+    Layers and positions are its.
+    """
+    name = root(config, model)
+    while is_of_system(config, name):
+        initial = initial_model(config, config.models[name].system)
+        assert initial is not None
+        name = root(config, initial)
+    return name
+
+
 def starts_from(config: Config, system: str) -> str | None:
     """The system whose weights a system starts from; None where it starts from a model, or has none.
 
@@ -109,6 +122,11 @@ def is_seeded(config: Config, model: str) -> bool:
 def is_chosen(config: Config, model: str) -> bool:
     """Whether a model is a copy of the best of several candidates."""
     return config.models[model].objective == "best_of"
+
+
+def is_of_system(config: Config, model: str) -> bool:
+    """Whether a model is a checkpoint that a system of some data set is fine-tuned to."""
+    return getattr(config.models[model], "source", None) == "system"
 
 
 def model_name(config: Config, model: str, seed: int | None) -> str:
@@ -234,7 +252,7 @@ def systems_of_tables(config: Config) -> set[str]:
 
 
 def systems_behind(config: Config, systems: Iterable[str]) -> set[str]:
-    """Some systems, those that they read from, and those that their models are chosen by."""
+    """Some systems, those that they read from, and those that their models are made of."""
     found: set[str] = set()
     waiting = list(systems)
     while waiting:
@@ -244,13 +262,16 @@ def systems_behind(config: Config, systems: Iterable[str]) -> set[str]:
             waiting.extend(systems_of(config, name))
             initial = initial_model(config, name)
             for model in chain(config, initial) if initial else []:
-                waiting.extend(choosers(config, model))
+                waiting.extend(made_of(config, model))
     return found
 
 
-def choosers(config: Config, model: str) -> list[str]:
-    """The systems whose rankings choose a model, its candidates; none of a model that is not chosen."""
-    return list(config.models[model].of) if is_chosen(config, model) else []
+def made_of(config: Config, model: str) -> list[str]:
+    """The systems that a model is made of: its candidates, or the one whose encoder it is; none of most."""
+    entry = config.models[model]
+    if is_of_system(config, model):
+        return [entry.system]
+    return list(entry.of) if is_chosen(config, model) else []
 
 
 def variant(config: Config, system: str, *, num_queries: int | str, seed: int) -> str:

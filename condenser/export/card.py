@@ -277,9 +277,14 @@ def model_card(
     vector, is_tied = read_text_vector(folder), folder == model
     quoted = partial(json.dumps, ensure_ascii=False)
     system, split = settings["system"], settings["dataset"]["split"]
-    start, source = _settings_of(rules, "checkpoint", "model"), _settings_of(rules, "collect", "dataset")
+    start, dataset = _settings_of(rules, "checkpoint", "model"), spec["wildcards"]["dataset"]
     num_queries = 0 if metrics is None else metrics["counts"]["queries"]
-    dataset, kind = spec["wildcards"]["dataset"], source.get("source", "unknown")
+    texts_behind = {
+        one.spec["wildcards"]["dataset"]: one.spec["config"]["dataset"]
+        for one in rules
+        if one.spec["rule"] == "collect"
+    }
+    kind = texts_behind.get(dataset, {}).get("source", "unknown")
     collection = EvaluationSet(dataset, kind, counts["passages"], 0, num_queries, 0, 0, 0).name
     learnt = (
         f"fine-tuned with negatives of {', '.join(system['negatives'])}" if system["train"] else "as it is"
@@ -322,10 +327,10 @@ def model_card(
         + ("passages as queries" if metrics is None else "queries"),
         checked_passages=agreement["passages"],
         difference=f"{agreement['required']['largest_difference']:g}",
-        training=_lines(_training(rules)),
+        training=_lines(_training(rules, dataset)),
         notes="".join(f"\n- {note}" for note in _notes(settings, counts, texts)),
         start_licence=_licence_of_start(start),
-        text_licence=_licence_of_texts(source),
+        text_licence="; ".join(dict.fromkeys(map(_licence_of_texts, texts_behind.values()))) or _UNKNOWN,
         provenance=_lines(_provenance(rules[-1], retriever)),
     )
     return (
@@ -432,7 +437,8 @@ def _measures(metrics: Mapping[str, Any] | None, collection: str, significance: 
     )
 
 
-def _training(rules: Sequence[Record]) -> Iterable[Sequence[str]]:
+def _training(rules: Sequence[Record], dataset: str) -> Iterable[Sequence[str]]:
+    """Lines on the trainings behind an export; those on another data set say so."""
     for one in rules:
         names, config = one.spec["wildcards"], one.spec["config"]
         if one.spec["rule"] == "checkpoint":
@@ -443,7 +449,8 @@ def _training(rules: Sequence[Record]) -> Iterable[Sequence[str]]:
             told = ", ".join([*shown, f"{one.counts['steps']:,} steps"])
         else:
             continue
-        yield f"`{names.get('model') or names['system']}`", one.spec["rule"], told, str(config["seed"])
+        of = "" if names["dataset"] == dataset else f" of {names['dataset']}"
+        yield f"`{names.get('model') or names['system']}`{of}", one.spec["rule"], told, str(config["seed"])
 
 
 def _licence_of_start(start: Mapping[str, Any]) -> str:

@@ -36,13 +36,14 @@ class Retriever(nn.Module):
         return self.vector.finished(vectors, self.projection)
 
     def token_states(
-        self, rows: Rows, tokens: Int[Tensor, " counted"], *, is_projected: bool
+        self, rows: Rows, tokens: Int[Tensor, " counted"], *, is_projected: bool, is_normalised: bool
     ) -> Float[Tensor, "counted out"]:
-        """The last layer's states at some tokens, of length 1; projected before that with `is_projected`."""
+        """The last layer's states at some tokens: projected, and then of length 1, if this is asked for."""
         _, states = self.backbone.before_last_layer(rows, recompute=self.recompute_layers)
         (states,) = self.backbone.layers[-1](states, rows, [None])
         chosen = states.index_select(0, tokens)
-        return TextVector(normalised=True).finished(chosen, self.projection if is_projected else None)
+        vector = TextVector(normalised=is_normalised)
+        return vector.finished(chosen, self.projection if is_projected else None)
 
     @property
     def dim(self) -> int:

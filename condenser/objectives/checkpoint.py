@@ -1,4 +1,4 @@
-"""A model that exists already, or a new BERT with random weights: what trainings start from."""
+"""A model that exists already, also one fine-tuned here, or a new BERT: what trainings start from."""
 
 from __future__ import annotations
 
@@ -7,12 +7,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.settings import LARGEST, Block, Count, Model
+from condenser.settings import LARGEST, Block, Count, DatasetName, Model, Name
 
 _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
-_NEEDS: dict[str, tuple[str, ...]] = {"embedded": (), "hub": ("id",), "folder": ("path",), "scratch": _SHAPE}
-_MAY_HAVE: dict[str, tuple[str, ...]] = {"hub": ("revision",), "scratch": ("max_positions",)}
-_OF_ONE_SOURCE = {"id", "revision", "path", "max_positions", *_SHAPE}
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "embedded": (),
+    "hub": ("id",),
+    "folder": ("path",),
+    "scratch": _SHAPE,
+    "system": ("dataset", "system"),
+}
+_MAY_HAVE: dict[str, tuple[str, ...]] = {
+    "hub": ("revision",),
+    "scratch": ("max_positions",),
+    "system": ("variant",),
+}
+_OF_ONE_SOURCE = {key for keys in (*_NEEDS.values(), *_MAY_HAVE.values()) for key in keys}
 
 
 class Prompts(Block):
@@ -25,15 +35,21 @@ class Prompts(Block):
 class Settings(Model):
     """Where the weights come from; `corpus` is what a new vocabulary is learnt from.
 
+    `source: system` takes the encoder that `system` is on `dataset`, by default its variant of all train
+    queries and the configuration's seed.
+
     `pooling`, `normalised` and `prompts` say what the vector of a text is; by default what the checkpoint's
     `modules.json` and `config_sentence_transformers.json` say, else the papers' [CLS] as it is
     (`condenser.model.text_vector`).
     """
 
-    source: Literal["embedded", "hub", "folder", "scratch"]
+    source: Literal["embedded", "hub", "folder", "scratch", "system"]
     id: str | None = None
     revision: str | None = None
     path: str | None = None
+    dataset: DatasetName | None = None
+    system: Name | None = None
+    variant: str | None = None
     vocab_size: Annotated[int, Field(ge=64, le=LARGEST)] | None = None
     hidden_size: Count | None = None
     num_layers: Annotated[int, Field(ge=2, le=LARGEST)] | None = None
@@ -85,22 +101,34 @@ def needs_network(settings: Settings) -> bool:
 
 
 def display_name(settings: Settings) -> str:
-    """The name in tables: the hub id, the folder, or the shape."""
+    """The name in tables: the hub id, the folder, the system and its data set, or the shape."""
     if settings.source == "hub":
         return str(settings.id)
     if settings.source == "folder":
         return Path(str(settings.path)).name
+    if settings.source == "system":
+        return f"{settings.system} of {settings.dataset}"
     if settings.source == "scratch":
         return f"BERT from scratch, {settings.num_layers} x {settings.hidden_size}"
     return "all-MiniLM-L6-v2"
 
 
 def prepare(
-    settings: Settings, output: Path, *, seed: int, mirror: str | None, collection: Path | None
+    settings: Settings,
+    output: Path,
+    *,
+    seed: int,
+    mirror: str | None,
+    collection: Path | None,
+    system: Path | None,
 ) -> dict[str, Any]:
     """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source.
 
     Of a model of the hub also the commit, its `revision`; None where a mirror had it, which does not say.
+
+    Args:
+        collection: what a new vocabulary is learnt from.
+        system: the folder of the model of a system.
 
     Raises:
         ValueError: the model cannot be used here (`backbone_from`), or a prompt (`Tokenizer.encode_prompt`).
@@ -132,6 +160,9 @@ def prepare(
             origin = embedded_folder()
         elif source == "hub":
             origin = hub_folder(str(settings.id), revision=settings.revision or "main", mirror=mirror)
+        elif source == "system":
+            assert system is not None
+            origin = system
         else:
             origin = Path(str(settings.path))
         counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised, **prompts)

@@ -9,8 +9,11 @@ the passage. Source: Khattab and Zaharia 2020 (ColBERT), §3.3. Two others diffe
 - `first`: the query's [CLS] meets the passage's first m states. Source: Luan et al. 2021, "Sparse, Dense, and
   Attentional Representations for Text Retrieval" (ME-BERT), §5.
 
-Both papers train and project their states, and take inner products; here they are cosines of what the model
-has. For ColBERT's own MaxSim a model can be trained (`condenser.train.late`).
+A model can be trained for each (`condenser.train.late`). ColBERT's states have length 1, so scores are of
+cosines. COIL and ME-BERT take inner products, in which the length of a state weighs its token; so do `exact`
+and `first` of a model that is trained for them. Of any other model they take cosines: nothing taught it what
+the lengths of its states should mean. COIL has a larger projection for [CLS] and leaves out [SEP]; ME-BERT
+has a further LayerNorm. Here all tokens share one projection, if any.
 
 The pairs of a query and a passage are scored in the order of the passages: a passage is encoded, and scored
 for all queries that need it. So no states of passages are kept: those of all queries are in memory, in 16
@@ -33,7 +36,7 @@ from torch import Tensor
 from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.records import ScoredDoc, write_run
 from condenser.data.text_files import TextFiles, Texts
-from condenser.data.token_choice import TokenChoice, counted_tokens, punctuation_ids
+from condenser.data.token_choice import TokenChoice, counted_tokens, token_choices
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
@@ -62,6 +65,7 @@ def rank_by_maxsim(
     punctuation: bool,
     match: str,
     first_states: int | None,
+    is_trained: bool,
     is_projected: bool,
     lengths: Mapping[str, int],
     batch_tokens: int,
@@ -82,8 +86,9 @@ def rank_by_maxsim(
 
     Args:
         subset: ids of the queries that are ranked; None for all of the runs.
-        special_tokens, punctuation: which tokens count (`TokenChoice`).
+        special_tokens, punctuation: which tokens count (`token_choices`).
         match: which of them meet: `all`, `exact` or `first`, of a passage's `first_states` states.
+        is_trained: whether the model was trained for this match.
         is_projected: whether the model's Dense module stands between the last layer and the states.
         lengths: tokens a query and a passage are cut to, as a bi-encoder cuts them.
 
@@ -97,23 +102,26 @@ def rank_by_maxsim(
     query_rows, passage_rows = _pairs(candidates, files, texts, subset=subset, hits=hits)
     retriever = Retriever.load(model_folder, dropout=None).to(compute.device).eval()
     tokenizer = Tokenizer(model_folder)
-    signs = punctuation_ids(tokenizer)
+    choices = token_choices(
+        tokenizer,
+        special_tokens=special_tokens,
+        punctuation=punctuation,
+        match=match,
+        first_states=first_states,
+    )
 
     def encoder(name: Role, shards: TokenShards, ids: Sequence[str]) -> TokenEncoder:
-        left_out = signs if name == "passage" and not punctuation else signs[:0]
         return TokenEncoder(
             retriever=retriever,
             tokenizer=tokenizer,
             shards=shards,
             role=name,
-            choice=TokenChoice(
-                *(special_tokens, left_out, tokenizer.sep_id),
-                most=None if match != "first" else first_states if name == "passage" else 1,
-            ),
+            choice=choices[name],
             max_tokens=lengths[name],
             batch_tokens=batch_tokens,
             compute=compute,
             is_projected=is_projected,
+            is_normalised=match == "all" or not is_trained,
             name_of_row=lambda row: f"{name} {ids[row]}",
         )
 
@@ -174,7 +182,7 @@ def maxsim(
 
 @dataclass(frozen=True, kw_only=True)
 class TokenEncoder:
-    """Gives the states of the tokens that count: the last layer's, projected or not, of length 1, in 16 bits.
+    """Gives the last layer's states of the tokens that count, in 16 bits.
 
     Texts are cut, batched and prompted as by `condenser.retrieve.encode.encode_texts`.
     """
@@ -188,6 +196,7 @@ class TokenEncoder:
     batch_tokens: int
     compute: Compute
     is_projected: bool
+    is_normalised: bool
     name_of_row: Callable[[int], str]
 
     def states(self, rows: Int64[np.ndarray, " text"]) -> list[States]:
@@ -229,6 +238,7 @@ class TokenEncoder:
                 Rows.of(ids, whole, device=device).to(device),
                 torch.from_numpy(counted_tokens(counted, whole)).to(device),
                 is_projected=self.is_projected,
+                is_normalised=self.is_normalised,
             )
         return np.split(states.half().cpu().numpy(), np.cumsum(counted.sum(axis=1))[:-1])
 

@@ -35,9 +35,10 @@ class Settings(System):
     says which tokens meet: `all` (ColBERT), `exact`, equal ones (COIL), or `first`, the query's [CLS] and the
     first `first_states` of the passage (ME-BERT).
 
-    With `train: true` the model is fine-tuned on the examples of `negatives`, as a bi-encoder is; with `dim`
-    a new projection of the states to so many numbers is trained too. `recipe` replaces keys of the data
-    set's recipe. Scoring reads its `lengths`, training has no use for `tied`.
+    With `train: true` the model is fine-tuned for this match on the examples of `negatives`, as a bi-encoder
+    is; with `dim` a new projection of the states to so many numbers is trained too. Scores are of cosines;
+    of inner products if the model is trained for `exact` or `first`, as in the papers. `recipe` replaces
+    keys of the data set's recipe. Scoring reads its `lengths`, training has no use for `tied`.
     """
 
     initial: Name
@@ -63,11 +64,9 @@ class Settings(System):
         return self
 
     @model_validator(mode="after")
-    def _learns_maxsim_or_nothing(self) -> Settings:
+    def _learns_from_negatives_or_nothing(self) -> Settings:
         if self.train and not self.negatives:
             raise ValueError("negatives: expected the systems whose negatives it is trained on, got none")
-        if self.train and self.match != "all":
-            raise ValueError(f"match: expected all with train: true, got {self.match}")
         for key in ("negatives", "dim"):
             if getattr(self, key) and not self.train:
                 raise ValueError(f"{key}: expected none without train: true, got {getattr(self, key)}")
@@ -93,7 +92,7 @@ def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run:
     """Fine-tune the encoder of `initial` on examples; gives counts. See `train_late`."""
     from condenser.train.late import train_late
 
-    keys = ("dim", "special_tokens", "punctuation")
+    keys = ("dim", "special_tokens", "punctuation", "match", "first_states")
     return train_late(files, initial, output, run, **{key: getattr(settings, key) for key in keys})
 
 
@@ -105,17 +104,20 @@ def cost(job: Any, data: Any) -> dict[str, Any]:
     """
     if job.rule == "train":
         return training_cost(job, data, num_encoders=1)
-    recipe, shape, run = job.config.recipe, data.shape(job), data.run(job)
-    passages, room = data.passages(job), shape.max_positions
+    system, recipe, run = job.config.system, job.config.recipe, data.run(job)
+    shape, passages = data.shape(job), data.passages(job)
+    room, dim = shape.max_positions, system.dim or shape.dim
     query_tokens = data.queries(job).cut(recipe.lengths.query, num_positions=room)
     passage_tokens = passages.cut(recipe.lengths.passage, num_positions=room)
-    read = run["hits"] * len(job.config.system.candidates)
+    read = run["hits"] * len(system.candidates)
     work = data.inference(job, shape, num_rows=min(passages.count, read), length=passage_tokens)
+    if system.match == "first":
+        query_tokens, passage_tokens = 1, min(system.first_states, passage_tokens)
     states = job.config.encode.block_rows * passage_tokens + data.queries(job).count * query_tokens
     return {
         **work,
         **run,
-        "fp32_flops": 2 * read * query_tokens * passage_tokens * shape.dim,
+        "fp32_flops": 2 * read * query_tokens * passage_tokens * dim,
         "read_hits": read,
-        "memory_bytes": work["memory_bytes"] + 2 * states * shape.dim + 32 * read,  # and rows, order, score
+        "memory_bytes": work["memory_bytes"] + 2 * states * dim + 32 * read,  # and rows, order, score
     }

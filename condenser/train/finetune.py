@@ -20,7 +20,7 @@ from condenser.blocks import FineTuning, Validation
 from condenser.data.batches import length_chunks, pack_texts, row_windows
 from condenser.data.randomness import stream_key
 from condenser.data.text_files import TextFiles
-from condenser.data.token_choice import counted_tokens
+from condenser.data.token_choice import ChosenTokens, counted_tokens
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import write_json
 from condenser.loss.contrastive import in_batch_loss
@@ -71,7 +71,7 @@ class BatchTexts(ChunkedTexts[TextRows]):
 class Vectors:
     """The vectors that a retriever makes of a text, and how those of a query meet those of passages.
 
-    The vectors of several texts stand end to end; `counts` are the number of each.
+    The vectors of several texts stand end to end. `ChosenTokens` says which tokens they are of.
 
     Attributes:
         encoders: of "queries" and of "passages"; they are in `model`.
@@ -80,8 +80,8 @@ class Vectors:
         counted: of a group, padded ids, whole lengths, and the place of a text's first token, True at the
             tokens that have a vector: bool [row, place].
         encode: of a group and texts, their vectors [counted, dim].
-        loss: of the counts by group and the scale, the loss of the vectors `queries` and `passages`.
-        scores: of the vectors of one query, those of passages, and the counts of these: [passage].
+        loss: of the tokens by group and the scale, the loss of the vectors `queries` and `passages`.
+        scores: of the vectors of one query, those of passages, and the tokens of both: [passage].
         save: writes a Hugging Face folder, with what another one has on tokens and vectors.
     """
 
@@ -91,8 +91,8 @@ class Vectors:
     scale: float
     counted: Callable[[str, np.ndarray, np.ndarray, int], np.ndarray]
     encode: Callable[[str, TextRows], Tensor]
-    loss: Callable[[Mapping[str, np.ndarray], float], Callable[..., Tensor]]
-    scores: Callable[[Tensor, Tensor, Tensor], Tensor]
+    loss: Callable[[Mapping[str, ChosenTokens], float], Callable[..., Tensor]]
+    scores: Callable[[Tensor, Tensor, ChosenTokens, ChosenTokens], Tensor]
     save: Callable[[Path, Path], None]
 
 
@@ -111,8 +111,8 @@ def one_vector(initial: Path, *, tied: bool) -> Vectors:
         scale=encoders["queries"].vector.scale,
         counted=lambda group, ids, whole, first: np.broadcast_to(np.arange(ids.shape[1]) == 0, ids.shape),
         encode=lambda group, texts: encoders[group](texts.rows),
-        loss=lambda counts, scale: partial(in_batch_loss, scale=scale),
-        scores=lambda query, passages, counts: passages @ query[0],
+        loss=lambda tokens, scale: partial(in_batch_loss, scale=scale),
+        scores=lambda query, passages, *tokens: passages @ query[0],
         save=model.save,
     )
 
@@ -157,7 +157,7 @@ def train_retriever(
         examples.queries,
         draw,
         made,
-        lambda items, counts: made.loss(counts, scale),
+        lambda items, tokens: made.loss(tokens, scale),
         initial,
         output,
         run,
@@ -181,7 +181,7 @@ def distil_retriever(
     vectors = one_vector(initial, tied=run.settings.tied)
     scale = run.settings.scale or vectors.scale
 
-    def loss(items: np.ndarray, counts: Mapping[str, np.ndarray]) -> Callable[..., Tensor]:
+    def loss(items: np.ndarray, tokens: Mapping[str, ChosenTokens]) -> Callable[..., Tensor]:
         teacher_scores = torch.from_numpy(taught.scores[items])
 
         def of_batch(queries: Tensor, passages: Tensor) -> Tensor:
@@ -214,7 +214,7 @@ def _train(
     queries: np.ndarray,
     draw: Callable[[np.ndarray, int], np.ndarray],
     vectors: Vectors,
-    loss: Callable[[np.ndarray, Mapping[str, np.ndarray]], Callable[..., Tensor]],
+    loss: Callable[[np.ndarray, Mapping[str, ChosenTokens]], Callable[..., Tensor]],
     initial: Path,
     output: Path,
     run: Run[FineTuning],
@@ -230,8 +230,8 @@ def _train(
         shards: of the passages and of the queries.
         queries: int [item], the row of each item's query.
         draw: the passages of some items in an epoch, int [item x passages_per_query], by row.
-        loss: of some items, and the number of vectors of each of their texts by group, the loss of these:
-            `queries` and `passages`, float32 [vector, dim].
+        loss: of some items, and the tokens by group that have a vector, the loss of these vectors: `queries`
+            and `passages`, float32 [vector, dim].
         initial_share: of the weights of `initial` in the encoder that is written (`mix_in`).
         held_out: examples to compare the model with its start on, as `validation` says; the result is in
             `validation.json` of the folder. None of a training without judgements.
@@ -259,8 +259,8 @@ def _train(
         *,
         step: int,
         numbers: Callable[[int], Iterable[int]] = processes.mine,
-    ) -> tuple[list[Chunk[TextRows]], int, np.ndarray]:
-        """This process's chunks of a group of texts, the tokens of all of them, and the vectors of each."""
+    ) -> tuple[list[Chunk[TextRows]], int, ChosenTokens]:
+        """This process's chunks of a group of texts, the tokens of all, and those with a vector."""
         prompt, max_tokens = prompts[group], getattr(settings.lengths, _ROLES[group])
         starts, lengths = row_windows(shards, rows, max_tokens=max_tokens - len(prompt))
         ids, whole = pack_texts(shards, starts, lengths, tokenizer, prompt=prompt)
@@ -275,19 +275,19 @@ def _train(
             in_batch = torch.from_numpy(vector_places[places][counted[places]])
             dropout_seed = stream_key(seed, f"dropout of {group} of step {step}", number)
             chunks.append(Chunk(group, in_batch, TextRows(rows_of_chunk, tokens), dropout_seed))
-        return chunks, int(whole.sum()), counted.sum(axis=1)
+        return chunks, int(whole.sum()), ChosenTokens(counted.sum(axis=1), ids[counted].astype(np.int64))
 
     def prepare(step: int) -> Batch[BatchTexts]:
         epoch, items = run.items_of(step, len(queries), stream="retriever")
         asked, passages = queries[items].astype(np.int64), draw(items, epoch)
-        query_chunks, num_query_tokens, query_counts = chunks_of("queries", queries_shards, asked, step=step)
-        passage_chunks, num_passage_tokens, passage_counts = chunks_of(
+        query_chunks, num_query_tokens, of_queries = chunks_of("queries", queries_shards, asked, step=step)
+        passage_chunks, num_passage_tokens, of_passages = chunks_of(
             "passages", passages_shards, passages, step=step
         )
-        counts = {"queries": query_counts, "passages": passage_counts}
-        num_rows = {group: int(of_texts.sum()) for group, of_texts in counts.items()}
+        tokens = {"queries": of_queries, "passages": of_passages}
+        num_rows = {group: len(of_texts.ids) for group, of_texts in tokens.items()}
         return Batch(
-            BatchTexts(query_chunks + passage_chunks, num_rows, loss(items, counts)),
+            BatchTexts(query_chunks + passage_chunks, num_rows, loss(items, tokens)),
             epoch,
             len(items),
             num_query_tokens + num_passage_tokens,
@@ -312,23 +312,26 @@ def _train(
         )
         return {"loss": losses["contrastive"]}
 
-    def all_vectors(group: str, shards: TokenShards, rows: np.ndarray) -> tuple[Tensor, Tensor]:
-        """The vectors of some texts, without dropout, and their number of each text."""
-        chunks, _, counts = chunks_of(group, shards, rows, step=0, numbers=range)
-        found = torch.empty(int(counts.sum()), vectors.dim)
+    def all_vectors(group: str, shards: TokenShards, rows: np.ndarray) -> tuple[Tensor, ChosenTokens]:
+        """The vectors of some texts, without dropout, and the tokens that they are of."""
+        chunks, _, tokens = chunks_of(group, shards, rows, step=0, numbers=range)
+        found = torch.empty(len(tokens.ids), vectors.dim)
         for chunk in chunks:
             with torch.inference_mode():
                 found[chunk.rows] = encode(chunk).float().cpu()
-        return found, torch.from_numpy(counts)
+        return found, tokens
 
     def measure(ranked: HeldOutQueries) -> np.ndarray:
         model.eval()
-        of_queries, query_counts = all_vectors("queries", queries_shards, ranked.queries)
-        of_passages, passage_counts = all_vectors("passages", passages_shards, ranked.passages)
+        of_queries, query_tokens = all_vectors("queries", queries_shards, ranked.queries)
+        of_passages, passage_tokens = all_vectors("passages", passages_shards, ranked.passages)
         model.train()
-        of_each = of_queries.split(query_counts.tolist())
+        of_each = zip(
+            of_queries.split(query_tokens.counts.tolist()), query_tokens.of_each_text(), strict=True
+        )
         return reciprocal_ranks(
-            (vectors.scores(query, of_passages, passage_counts) for query in of_each), ranked.positives
+            (vectors.scores(query, of_passages, tokens, passage_tokens) for query, tokens in of_each),
+            ranked.positives,
         )
 
     comparison = None

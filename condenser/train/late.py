@@ -1,20 +1,21 @@
 """Fine-tuning for late interaction: to tell the positives of a query from negatives by MaxSim.
 
 Source: Khattab and Zaharia 2020 (ColBERT), §3.2 and §3.3, without [Q] and [D] markers and [MASK] tokens
-behind a query.
+behind a query. For equal tokens (COIL) and first states (ME-BERT) see `condenser.retrieve.late`, whose score
+is learnt here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from condenser.blocks import FineTuning
-from condenser.data.token_choice import TokenChoice, punctuation_ids
+from condenser.data.token_choice import ChosenTokens, token_choices
 from condenser.data.tokens import Tokenizer
 from condenser.loss.late import maxsim_loss, maxsim_scores
 from condenser.model.projection import new_projection, vector_dim
@@ -34,57 +35,78 @@ def train_late(
     dim: int | None,
     special_tokens: bool,
     punctuation: bool,
+    match: str,
+    first_states: int | None,
     keep_graphs: bool = True,
 ) -> dict[str, int]:
     """Fine-tune the encoder of the Hugging Face folder `initial` for MaxSim on examples; gives counts.
 
     As `condenser.train.finetune.train_retriever` does for a bi-encoder, but for two keys of the recipe:
-    queries and passages share one encoder whatever `tied` says, and `scale` is 1 by default, as in ColBERT.
-    All products of a batch's query tokens and passage tokens are in memory at once.
+    queries and passages share one encoder whatever `tied` says, and `scale` is 1 by default, as in ColBERT,
+    COIL and ME-BERT. All products of a batch's query tokens and passage tokens are in memory at once.
 
     Args:
         dim: of a new projection of the token states; None: there is none.
-        special_tokens, punctuation: which tokens count (`condenser.data.token_choice.TokenChoice`).
+        special_tokens, punctuation, match, first_states: which tokens count, and which of them meet
+            (`condenser.data.token_choice.token_choices`).
     """
     vectors = token_vectors(
-        initial, dim=dim, special_tokens=special_tokens, punctuation=punctuation, seed=run.seed
+        initial,
+        dim=dim,
+        special_tokens=special_tokens,
+        punctuation=punctuation,
+        match=match,
+        first_states=first_states,
+        seed=run.seed,
     )
     return train_retriever(files, initial, output, run, vectors=vectors, keep_graphs=keep_graphs)
 
 
 def token_vectors(
-    initial: Path, *, dim: int | None, special_tokens: bool, punctuation: bool, seed: int
+    initial: Path,
+    *,
+    dim: int | None,
+    special_tokens: bool,
+    punctuation: bool,
+    match: str,
+    first_states: int | None,
+    seed: int,
 ) -> Vectors:
-    """Late interaction: each token that counts has a vector of length 1, and a score is MaxSim.
+    """Late interaction: each token that counts has a vector, and a score is MaxSim of those that meet.
 
-    The seed draws the projection.
+    With `match: all` vectors have length 1; those of the others keep theirs. The seed draws the projection.
     """
     model, tokenizer = Retriever.load(initial, dropout=None), Tokenizer(initial)
-    is_projected, signs = dim is not None, punctuation_ids(tokenizer)
+    is_projected = dim is not None
     if dim is not None:
         model.projection = new_projection(model.backbone, dim, seed=seed)
-    choices = {
-        "queries": TokenChoice(special_tokens, signs[:0], tokenizer.sep_id),
-        "passages": TokenChoice(special_tokens, signs[:0] if punctuation else signs, tokenizer.sep_id),
-    }
+    choices = token_choices(
+        tokenizer,
+        special_tokens=special_tokens,
+        punctuation=punctuation,
+        match=match,
+        first_states=first_states,
+    )
+    choice_of = {"queries": choices["query"], "passages": choices["passage"]}
 
-    def loss(counts: Mapping[str, np.ndarray], scale: float) -> Callable[..., Tensor]:
-        of_texts = {group: torch.from_numpy(of_group) for group, of_group in counts.items()}
+    def meeting(queries: ChosenTokens, passages: ChosenTokens, device: torch.device) -> dict[str, Any]:
+        """What `maxsim_scores` needs besides the vectors."""
+        query_ids, passage_ids = (torch.from_numpy(texts.ids).to(device) for texts in (queries, passages))
+        return {
+            "query_counts": torch.from_numpy(queries.counts).to(device),
+            "passage_counts": torch.from_numpy(passages.counts).to(device),
+            "meets": passage_ids[:, None] == query_ids if match == "exact" else None,
+        }
 
+    def loss(tokens: Mapping[str, ChosenTokens], scale: float) -> Callable[..., Tensor]:
         def of_batch(queries: Tensor, passages: Tensor) -> Tensor:
-            given = {group: of_group.to(queries.device) for group, of_group in of_texts.items()}
-            return maxsim_loss(
-                *(queries, passages),
-                query_counts=given["queries"],
-                passage_counts=given["passages"],
-                scale=scale,
-            )
+            given = meeting(tokens["queries"], tokens["passages"], queries.device)
+            return maxsim_loss(queries, passages, **given, scale=scale)
 
         return of_batch
 
-    def scores(query: Tensor, passages: Tensor, counts: Tensor) -> Tensor:
-        number = torch.tensor([len(query)])
-        return maxsim_scores(query, passages, query_counts=number, passage_counts=counts)[0]
+    def scores(query: Tensor, passages: Tensor, asked: ChosenTokens, found: ChosenTokens) -> Tensor:
+        return maxsim_scores(query, passages, **meeting(asked, found, query.device))[0]
 
     def save(folder: Path, origin: Path) -> None:
         model.save(folder, origin)
@@ -98,9 +120,11 @@ def token_vectors(
         model=model,
         encoders={"queries": model, "passages": model},
         dim=vector_dim(model.backbone, model.projection if is_projected else None),
-        scale=1.0,  # ColBERT
-        counted=lambda group, ids, whole, first: choices[group].counted(ids, whole, first=first),
-        encode=lambda _, texts: model.token_states(texts.rows, texts.counted, is_projected=is_projected),
+        scale=1.0,  # ColBERT, COIL and ME-BERT
+        counted=lambda group, ids, whole, first: choice_of[group].counted(ids, whole, first=first),
+        encode=lambda _, texts: model.token_states(
+            texts.rows, texts.counted, is_projected=is_projected, is_normalised=match == "all"
+        ),
         loss=loss,
         scores=scores,
         save=save,

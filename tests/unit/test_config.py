@@ -238,8 +238,6 @@ TRAINED_LATE = {
         ("systems.late.train", True, "negatives: expected the systems whose negatives it is trained on, got"),
         ("systems.late.negatives", ["bm25"], "negatives: expected none without train: true, got ['bm25']"),
         ("systems.late.dim", 64, "dim: expected none without train: true, got 64"),
-        ("systems.late", {**TRAINED_LATE, "match": "exact"},
-         "systems.late: match: expected all with train: true, got exact"),
         ("systems.late", {**TRAINED_LATE, "negatives": ["bm52"]},
          "systems.late.negatives: expected one of bm25, "),
         ("audit.systems", ["bm52"], "audit.systems: expected one of bm25, "),

@@ -35,8 +35,10 @@ systems:
   colbert: &trained
     {kind: late, initial: backbone, candidates: [bm25], depth: 20, train: true, negatives: [bm25]}
   projected: {<<: *trained, dim: 16, special_tokens: false, punctuation: false}
+  exact: {<<: *trained, dim: 16, match: exact}
+  first: {<<: *trained, match: first, first_states: 3}
 tables:
-  trained: {rows: [late, colbert, projected], measures: [MRR@10, R@100]}
+  trained: {rows: [late, colbert, projected, exact, first], measures: [MRR@10, R@100]}
 """
 
 
@@ -62,6 +64,8 @@ def test_each_variant_has_a_training_on_examples_and_a_run_by_its_model(load: Lo
         ({"candidates": ["bm25"]}, {"late", "metrics", "table"}),
         ({"punctuation": False}, {"train", "late", "metrics", "table"}),
         ({"dim": 32}, {"train", "late", "metrics", "table"}),
+        ({"match": "exact"}, {"train", "late", "metrics", "table"}),
+        ({"match": "first", "first_states": 3}, {"train", "late", "metrics", "table"}),
         ({"recipe": {"learning_rate": 1.0e-3}}, {"train", "late", "metrics", "table"}),
     ],
 )
@@ -81,7 +85,7 @@ def test_a_tiny_training_changes_the_ranking_and_answers_new_queries(
     assert {"train", "late", "metrics", "table"} <= started_rules(said)
     systems = folder / "results/tiny/systems"
     start = scores_by_query(systems / "late/untrained/run.dev.trec")
-    for system, dim in (("colbert", 32), ("projected", 16)):
+    for system, dim in (("colbert", 32), ("projected", 16), ("exact", 16), ("first", 32)):
         place = systems / system / "seed42"
         ranked = scores_by_query(place / "run.dev.trec")
         assert ranked.keys() == start.keys()
@@ -95,11 +99,11 @@ def test_a_tiny_training_changes_the_ranking_and_answers_new_queries(
     monkeypatch.chdir(folder)
     known = Known(folder / ".snakemake" / "known.json")
     queries = list(read_queries("results/tiny/data/queries.dev.jsonl"))[:4]
-    for system in ("colbert", "projected"):
+    for system in ("colbert", "projected", "exact", "first"):
         live = LiveSystem(known.asked("tiny", system))
         run = hits_by_query(systems / system / "seed42/run.dev.trec")
         for query in queries:
             answers = live.answer(query.text, 5).hits
             expected = [hit.score for hit in run[query.query_id][:5]]
-            assert [hit.score for hit in answers] == pytest.approx(expected, abs=5e-3)
+            assert [hit.score for hit in answers] == pytest.approx(expected, rel=1e-3, abs=5e-3)
         live.close()

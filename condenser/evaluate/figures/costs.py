@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,28 +106,30 @@ def _hours(records: Sequence[Mapping[str, Any]], key: str) -> str | None:
 
 
 def picture(frame: pd.DataFrame, settings: Any) -> Picture:
-    """A bar of wall time for each rule of each model and system, the ten longest."""
+    """Bars of wall time and of peak memory for each rule of each model and system, the ten longest."""
     from condenser.evaluate.figures._drawing import panels, styles
 
     measured = frame[frame["origin"] == "measured"].copy()
     measured["minutes"] = measured["seconds"].astype(float) / 60
     longest = measured.sort_values("minutes", ascending=False, kind="stable").head(10).iloc[::-1]
-    drawn, (axis,) = panels(
-        [f"the longest of {len(measured)} rules"],
+    drawn, axes = panels(
+        [f"the longest of {len(measured)} rules", "peak memory of one job"],
         title=f"What {settings.table} took, {measured['collection'].iloc[0]}",
         x="minutes, one job after the other",
         y="",
-        share_y=False,
+        share_y=True,
     )
+    axes[1].set_xlabel("GB; of a GPU, where one was used")
     names = [f"{rule} {name}" for rule, name in zip(longest["rule"], longest["name"], strict=True)]
-    bars = axis.barh(names, longest["minutes"], color=styles(1)[0]["color"])
-    axis.bar_label(
-        bars,
-        [
-            f" {minutes:.1f}" + (f" ({jobs} jobs)" if jobs > 1 else "")
-            for minutes, jobs in zip(longest["minutes"], longest["jobs"], strict=True)
-        ],
-    )
-    axis.margins(x=0.3)
-    axis.grid(axis="y", visible=False)
+    memory = longest["peak_gpu_memory_mb"].fillna(longest["peak_memory_mb"]).astype(float) / 1000
+    jobs = [f" ({jobs} jobs)" if jobs > 1 else "" for jobs in longest["jobs"]]
+    minutes = [f" {value:.1f}{note}" for value, note in zip(longest["minutes"], jobs, strict=True)]
+    written = [" not measured" if isnan(value) else f" {value:.1f}" for value in memory]
+    for axis, values, labels in zip(
+        axes, (longest["minutes"], memory.fillna(0)), (minutes, written), strict=True
+    ):
+        bars = axis.barh(names, values, color=styles(1)[0]["color"])
+        axis.bar_label(bars, labels)
+        axis.margins(x=0.3)
+        axis.grid(axis="y", visible=False)
     return drawn

@@ -41,6 +41,7 @@ def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], tex
             punctuation=system["punctuation"],
             match=system["match"],
             first_states=system["first_states"],
+            is_trained=system["train"],
             is_projected=system["dim"] is not None,
             **model.options,
             work_folder=query.folder / "work",

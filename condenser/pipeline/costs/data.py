@@ -119,6 +119,8 @@ class Data:
             settings = getattr(model.config, "model", None)
             with_head = getattr(settings, "new_head", None) or settings
             head = head or getattr(with_head, "num_head_layers", None) or 0
+        while model.rule != "checkpoint" or model.config.model.source == "system":  # which has no head
+            model = _models_above(model)[0]
         shape = checkpoint_shape(model.config.model, self.tables)
         return replace(shape, num_head_layers=head) if job.rule == "pretrain" else shape
 

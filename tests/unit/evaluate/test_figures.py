@@ -223,11 +223,16 @@ def test_quality_is_shown_by_train_size_as_in_the_table(tmp_path: Path) -> None:
     assert of_mrr["train_queries"].tolist() == ["", "10", "100", "all"]
     assert of_mrr["queries"].dropna().tolist() == [10, 100, 150]  # all of the train split
     assert of_mrr["value"].tolist() == [0.2, 0.1, 0.25, 0.3]
+    assert of_mrr["drop"].isna().tolist() == [True, False, False, False]  # BM25 has no sizes
+    assert of_mrr["drop"].dropna().tolist() == pytest.approx([2 / 3, 1 / 6, 0])
     assert of_mrr["sd"].tolist() == [0.01] * 4
     assert (of_mrr["value"] - of_mrr["low"]).tolist() == pytest.approx([0.02] * 4)
     assert (of_mrr["high"] - of_mrr["value"]).tolist() == pytest.approx([0.03] * 4)
     assert table["measure"].tolist() == ["MRR@10"] * 4 + ["R@10"] * 4
     assert table[table["measure"] == "R@10"]["sd"].isna().all()
+    files[0].write_text(files[0].read_text().replace("BERT\t8\t0.3\t", "BERT\t8\t0.0\t"))
+    of_none = table_of(settings, files)
+    assert of_none[of_none["measure"] == "MRR@10"]["drop"].isna().all()  # of nothing there is no share
     only = table_of({**settings, "measures": ["R@10"]}, files)
     assert set(only["measure"]) == {"R@10"} and len(only) == 4
 
@@ -322,6 +327,8 @@ def test_a_manifest_of_an_earlier_version_leaves_cells_empty(tmp_path: Path) -> 
     line = table_of(settings, [first, costs.PUBLISHED]).iloc[0]
     assert float(line["seconds"]) == 3600 and float(line["gpu_hours"]) == 1.0
     assert all(pd.isna(line[key]) for key in ("processor_hours", "peak_memory_mb", "peak_gpu_memory_mb"))
+    drawn = picture_of(settings, table_of(settings, [first, costs.PUBLISHED]))
+    assert "not measured" in written_in(drawn)
 
 
 def test_a_damaged_manifest_is_refused(tmp_path: Path) -> None:
@@ -369,7 +376,7 @@ def test_the_same_numbers_give_the_same_bytes_in_any_style_and_without_a_date(
         ("differences", {"Differences in table2, tiny (beir)", "difference, 95 % interval", "ours", "theirs",
                          "against BERT", "MRR@10", "R@10", "better", "worse", "no difference shown"}),
         ("costs", {"What table2 took, tiny (beir)", "minutes, one job after the other", "pretrain m",
-                   "encode s"}),
+                   "encode s", "120.0 (2 jobs)", "peak memory of one job", "0.9", "0.3"}),
     ],
 )  # fmt: skip
 def test_a_picture_says_what_it_shows_with_units(kind: str, texts: set[str], tmp_path: Path) -> None:

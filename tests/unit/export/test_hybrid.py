@@ -51,6 +51,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
             "punctuation": True,
             "match": "all",
             "first_states": None,
+            "is_trained": False,
             "is_projected": False,
         },
         **{"batch_tokens": 256, "block_rows": 20},

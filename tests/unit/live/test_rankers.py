@@ -33,7 +33,7 @@ SYSTEMS: dict[str, tuple[str, list[str], dict[str, Any]]] = {  # kind, parts, ke
         "late", ["dense", "other"],
         {
             **{"depth": 15, "hits": HITS, "special_tokens": False, "punctuation": False},
-            **{"match": "exact", "first_states": None, "dim": None},
+            **{"match": "exact", "first_states": None, "train": False, "dim": None},
         },
     ),
     "first": ("crossencoder", ["dense"], {"depth": HITS}),
@@ -96,7 +96,8 @@ class Made:
                 tokens = {key: keys[key] for key in names}
                 rank_by_maxsim(
                     *(files.backbone, of_parts, run, files.texts),
-                    **tokens, is_projected=False, **options, depth=keys["depth"], work_folder=root / name,
+                    **tokens, is_trained=False, is_projected=False,
+                    **options, depth=keys["depth"], work_folder=root / name,
                 )  # fmt: skip
             elif kind == "crossencoder":
                 rerank(

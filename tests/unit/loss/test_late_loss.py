@@ -31,12 +31,33 @@ def maxsim_by_loops(query: Tensor, passage: Tensor) -> Tensor:
     return total
 
 
-def loss_by_loops(queries: list[Tensor], passages: list[Tensor]) -> Tensor:
-    group, total = len(passages) // len(queries), torch.zeros((), dtype=torch.float64)
-    for number, query in enumerate(queries):
-        odds = [(SCALE * maxsim_by_loops(query, passage)).exp() for passage in passages]
-        total = total - (odds[number * group] / torch.stack(odds).sum()).log()
-    return total / len(queries)
+def exact_by_loops(query: Tensor, passage: Tensor, asked: list[int], words: list[int]) -> Tensor:
+    """Only equal words meet."""
+    total = torch.zeros((), dtype=torch.float64)
+    for state, word in zip(query, asked, strict=True):
+        met = [other @ state for other, theirs in zip(passage, words, strict=True) if theirs == word]
+        if met:
+            largest = met[0]
+            for product in met[1:]:
+                if product > largest:
+                    largest = product
+            total = total + largest
+    return total
+
+
+def first_by_loops(query: Tensor, passage: Tensor) -> Tensor:
+    """The query's first state and the passage's first two."""
+    products = [passage[0] @ query[0], *(state @ query[0] for state in passage[1:2])]
+    return products[-1] if products[-1] > products[0] else products[0]
+
+
+def loss_by_loops(scores: Tensor) -> Tensor:
+    """Of the scores of each query and each passage."""
+    (num_queries, num_passages), total = scores.shape, torch.zeros((), dtype=torch.float64)
+    for number, of_query in enumerate(scores):
+        odds = (SCALE * of_query).exp()
+        total = total - (odds[number * num_passages // num_queries] / odds.sum()).log()
+    return total / num_queries
 
 
 def counts() -> dict[str, Tensor]:
@@ -49,12 +70,59 @@ def test_scores_loss_and_gradients_are_those_of_loops_over_tokens() -> None:
     together = torch.cat(queries), torch.cat(passages)
     torch.testing.assert_close(maxsim_scores(*together, **counts()), expected)
     loss = maxsim_loss(*together, **counts(), scale=SCALE)
-    by_loops = loss_by_loops(queries, passages)
+    by_loops = loss_by_loops(expected)
     torch.testing.assert_close(loss, by_loops)
     ours = torch.autograd.grad(loss, [*queries, *passages])
     theirs = torch.autograd.grad(by_loops, [*queries, *passages])
     torch.testing.assert_close(ours, theirs)
     assert all(gradient.abs().max() > 0 for gradient in ours[: len(queries)])
+
+
+def test_only_equal_words_meet_and_a_word_that_meets_none_adds_and_learns_nothing() -> None:
+    """The last query has the word 9 of no passage; of lengths other than 1, products below 0 count too."""
+    asked, words = (
+        [[1, 3], [3, 2, 2, 4], [9]],
+        [[1, 2, 1], [3], [4, 2, 3, 3, 1], [2, 2], [5, 1], [1, 1, 1, 3]],
+    )
+    queries, passages = (
+        [(3 * text).detach().requires_grad_(True) for text in texts(of_group, seed=seed)]
+        for of_group, seed in ((QUERIES, 3), (PASSAGES, 4))
+    )
+    expected = torch.stack(
+        [
+            torch.stack([exact_by_loops(q, p, a, w) for p, w in zip(passages, words, strict=True)])
+            for q, a in zip(queries, asked, strict=True)
+        ]
+    )
+    ids, asked_ids = (torch.tensor([word for text in of for word in text]) for of in (words, asked))
+    meets = ids[:, None] == asked_ids
+    together = torch.cat(queries), torch.cat(passages)
+    torch.testing.assert_close(maxsim_scores(*together, **counts(), meets=meets), expected)
+    assert expected.min() < 0 and (expected[2] == 0).all()
+    loss, by_loops = maxsim_loss(*together, **counts(), scale=SCALE, meets=meets), loss_by_loops(expected)
+    torch.testing.assert_close(loss, by_loops)
+    ours = torch.autograd.grad(loss, [*queries, *passages])
+    theirs = torch.autograd.grad(by_loops, [*queries, *passages], allow_unused=True)
+    for gradient, one in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient) if one is None else one)
+    assert not ours[2].any() and all(gradient.any() for gradient in ours[:2])
+
+
+def test_of_one_query_state_and_few_passage_states_it_is_the_contrast_of_first_states() -> None:
+    """The second passage has one state."""
+    queries, passages = texts(QUERIES, seed=5), texts(PASSAGES, seed=6)
+    expected = torch.stack([torch.stack([first_by_loops(q, p) for p in passages]) for q in queries])
+    together = torch.stack([query[0] for query in queries]), torch.cat([passage[:2] for passage in passages])
+    given = {
+        "query_counts": torch.ones(3, dtype=torch.int64),
+        "passage_counts": torch.tensor([2, 1, 2, 2, 2, 2]),
+    }
+    torch.testing.assert_close(maxsim_scores(*together, **given), expected)
+    loss, by_loops = maxsim_loss(*together, **given, scale=SCALE), loss_by_loops(expected)
+    torch.testing.assert_close(loss, by_loops)
+    torch.testing.assert_close(
+        torch.autograd.grad(loss, [*queries, *passages]), torch.autograd.grad(by_loops, [*queries, *passages])
+    )
 
 
 def test_a_best_cosine_below_zero_counts_as_it_is() -> None:

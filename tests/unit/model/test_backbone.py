@@ -64,7 +64,7 @@ def prepare(source: Any, folder: Path, *, mirror: str | None = None, **given: An
         return new_backbone(folder, seed=7, **given)
     given = {name: str(value) for name, value in given.items()}
     settings = checkpoint.Settings(objective="checkpoint", source=source, **given)
-    return checkpoint.prepare(settings, folder, seed=7, mirror=mirror, collection=None)
+    return checkpoint.prepare(settings, folder, seed=7, mirror=mirror, collection=None, system=None)
 
 
 def write_checkpoint(folder: Path, kind: type, *, seed: int = 0) -> Any:

@@ -50,7 +50,7 @@ def folder_with(folder: Path, *, modules: Sequence[str] | None = None, **setting
 def made(origin: Path, folder: Path, **settings: Any) -> Path:
     """The model that the workflow makes of a folder."""
     entry = checkpoint.Settings(objective="checkpoint", source="folder", path=str(origin), **settings)
-    checkpoint.prepare(entry, folder, seed=1, mirror=None, collection=None)
+    checkpoint.prepare(entry, folder, seed=1, mirror=None, collection=None, system=None)
     return folder
 
 

@@ -796,6 +796,27 @@ def test_training_late_interaction_is_planned_as_training_a_tied_bi_encoder(
     assert states["flops"] > 0 and rows["late states seed42 dev"]["seconds"] > 0
 
 
+def test_a_plan_of_late_interaction_counts_the_states_that_meet_and_their_numbers(
+    load: Load, tmp_path: Path
+) -> None:
+    late = {"kind": "late", "initial": "backbone", "candidates": ["bm25"], "depth": 9}
+    learns = {**late, "train": True, "negatives": ["bm25"]}
+    systems = {
+        "whole": late,
+        "first": {**learns, "match": "first", "first_states": 3},
+        "equal": {**learns, "match": "exact", "dim": 8},
+    }
+    table = {"rows": list(systems), "measures": ["MRR@10"]}
+    graph = load({"systems": systems, "tables": {"three": table}}, configfile="configs/tiny.yaml")
+    jobs = read_own_jobs(graph.write_plan_of("tiny", "three", tmp_path))
+    data, cost = Data(jobs, tables, H200), kinds.load("systems", "late").cost
+    work = {name: cost(only(jobs, "late", system=name), data) for name in systems}
+    hits = work["whole"]["hits"]
+    assert work["first"]["fp32_flops"] == 2 * hits * 1 * 3 * 32
+    assert work["equal"]["fp32_flops"] == work["whole"]["fp32_flops"] / 4  # 8 numbers of 32
+    assert work["first"]["memory_bytes"] < work["equal"]["memory_bytes"] < work["whole"]["memory_bytes"]
+
+
 def test_a_plan_counts_the_updates_that_are_asked_for(tiny: list[Job]) -> None:
     """Two epochs of the tiny collection, asked for in other ways, and twice as many updates."""
     planned = plan(tiny)["pretrain cocondenser"]

@@ -65,7 +65,7 @@ def compute(precision: str = "fp32") -> Any:
 def rank(files: Files, folder: Path, runs: Sequence[Path], **changes: Any) -> dict[str, int]:
     settings = {
         **{"subset": None, "hits": HITS, "depth": DEPTH, "special_tokens": True, "punctuation": True},
-        **{"match": "all", "first_states": None, "is_projected": False},
+        **{"match": "all", "first_states": None, "is_trained": False, "is_projected": False},
         **{"lengths": {"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH}},
         **{"batch_tokens": 256, "block_rows": 20, "compute": compute()},
         **{"work_folder": folder / "work", "system": "second", "model": files.backbone},
@@ -195,6 +195,7 @@ def test_of_the_same_states_scores_are_those_of_sentence_transformers(files: Fil
             batch_tokens=128,
             compute=compute(),
             is_projected=False,
+            is_normalised=True,
             name_of_row=str,
         ).states(wanted)
         for role, shards, wanted, length in (
@@ -329,7 +330,7 @@ def test_of_a_document_the_best_of_the_passages_that_were_found_counts(files: Fi
         write_run(run, hits, system="first")
     settings = {
         **{"subset": {query}, "hits": 5, "depth": 5, "special_tokens": True, "punctuation": True},
-        **{"match": "all", "first_states": None, "is_projected": False},
+        **{"match": "all", "first_states": None, "is_trained": False, "is_projected": False},
         **{"lengths": {"query": 12, "passage": 40}, "batch_tokens": 256, "block_rows": 20, "system": "s"},
     }
     found = {}

@@ -181,10 +181,18 @@ def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files,
     assert "encoder.layer.2.output.dense.weight" not in unmoved
 
 
-@pytest.mark.parametrize("kind", ["retriever", "untied", "late"])
-def test_keeping_graphs_or_computing_twice_changes_no_byte(files: Files, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        *[("retriever", {}), ("untied", {}), ("late", {}), ("late", {"match": "exact"})],
+        ("late", {"match": "first", "first_states": 3}),
+    ],
+)
+def test_keeping_graphs_or_computing_twice_changes_no_byte(
+    files: Files, tmp_path: Path, kind: str, changes: dict[str, Any]
+) -> None:
     for keep in (True, False):
-        train(kind, files, tmp_path / str(keep), keep_graphs=keep)
+        train(kind, files, tmp_path / str(keep), keep_graphs=keep, **changes)
     assert contents(tmp_path / "True") == contents(tmp_path / "False")
 
 

@@ -30,16 +30,27 @@ from transformers import AutoModel, AutoTokenizer
 from condenser.blocks import Validation
 from condenser.data.batches import step_items
 from condenser.data.records import ScoredDoc, read_examples, write_run
+from condenser.data.token_choice import ChosenTokens, counted_tokens
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
 from condenser.model.devices import set_up
+from condenser.model.rows import Rows
 from condenser.model.text_vector import folder_projection, read_text_vector
 from condenser.retrieve.late import rank_by_maxsim
 from condenser.settings import partly
+from condenser.train.chunks import Chunk
+from condenser.train.distributed import alone
 from condenser.train.examples import draw_passages, read_example_rows
+from condenser.train.finetune import TextRows
+from condenser.train.gradient_cache import contrastive_backward
+from condenser.train.late import token_vectors
+from condenser.train.memory import StepMemory
 from condenser.train.validation import VALIDATION_FILE
 
 SEED, GROUP, BATCH_SIZE, DIM = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"], 8
+EXACT: dict[str, Any] = {"match": "exact"}
+FIRST: dict[str, Any] = {"match": "first", "first_states": 3}
+MATCHES = [{}, EXACT, FIRST]
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +63,15 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
 class Plain:
     """The token states of a folder by transformers, projected by its Dense weights if it has such."""
 
-    def __init__(self, folder: Path, *, special_tokens: bool = True, punctuation: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        special_tokens: bool = True,
+        punctuation: bool = True,
+        match: str = "all",
+        first_states: int | None = None,
+    ) -> None:
         self.model, self.tokenizer = (
             AutoModel.from_pretrained(folder).eval(),
             AutoTokenizer.from_pretrained(folder),
@@ -60,8 +79,10 @@ class Plain:
         dense = folder / "2_Dense" / "model.safetensors"
         self.projection = load_file(dense)["linear.weight"] if dense.is_file() else None
         self.special_tokens, self.punctuation = special_tokens, punctuation
+        self.match, self.first_states = match, first_states
 
-    def states(self, text: str, *, is_query: bool) -> Tensor:
+    def states(self, text: str, *, is_query: bool) -> tuple[Tensor, list[int]]:
+        """Those that count, and the ids of their tokens."""
         length = QUERY_LENGTH if is_query else PASSAGE_LENGTH
         ids = self.tokenizer(text, truncation=True, max_length=length)["input_ids"]
         with torch.inference_mode():
@@ -70,19 +91,35 @@ class Plain:
         tokens = self.tokenizer.convert_ids_to_tokens(ids)
         left_out = set() if self.special_tokens else {"[CLS]", "[SEP]"}
         left_out |= set() if self.punctuation or is_query else set(string.punctuation)
-        return normalize(
-            states[[place for place, token in enumerate(tokens) if token not in left_out]], dim=1
-        )
+        kept = [place for place, token in enumerate(tokens) if token not in left_out]
+        if self.match == "first":
+            kept = [place for place in kept if place < (1 if is_query else self.first_states)]
+        kept_states = states[kept] if self.match != "all" else normalize(states[kept], dim=1)
+        return kept_states, [ids[place] for place in kept]
 
     def score(self, query: str, passage: Any) -> Tensor:
         text = f"{passage.title} [SEP] {passage.text}" if passage.title else passage.text
-        cosines = self.states(query, is_query=True) @ self.states(text, is_query=False).T
-        return cosines.max(dim=1).values.sum()
+        (asked, words), (found, theirs) = self.states(query, is_query=True), self.states(text, is_query=False)
+        products = asked @ found.T
+        if self.match != "exact":
+            return products.max(dim=1).values.sum()
+        best = [
+            max(
+                (product.item() for product, other in zip(of_word, theirs, strict=True) if other == word),
+                default=0.0,
+            )
+            for of_word, word in zip(products, words, strict=True)
+        ]
+        return torch.tensor(sum(best))
 
 
 @pytest.mark.parametrize(
     "tokens",
-    [{}, {"special_tokens": False, "punctuation": False}, {"dim": DIM}, {"rows_per_chunk": 1}],
+    [
+        *({}, {"special_tokens": False, "punctuation": False}, {"dim": DIM}, {"rows_per_chunk": 1}),
+        *(EXACT, {**EXACT, "special_tokens": False, "punctuation": False}, {**EXACT, "dim": DIM}),
+        *(FIRST, {**FIRST, "dim": DIM, "rows_per_chunk": 1}),
+    ],
     ids=str,
 )
 def test_the_first_loss_is_that_of_transformers_states_without_padding(
@@ -98,13 +135,11 @@ def test_the_first_loss_is_that_of_transformers_states_without_padding(
     )
     _, _, items = step_items(len(examples), batch_size=BATCH_SIZE, step=0, seed=SEED, stream="retriever")
     drawn = draw_passages(examples, items, passages_per_query=GROUP, seed=SEED, epoch=0)
-    choice = {
-        key: value for key, value in (LATE | tokens).items() if key in ("special_tokens", "punctuation")
-    }
+    choice = {key: value for key, value in (LATE | tokens).items() if key in LATE and key != "dim"}
     plain = Plain(files.backbone, **choice)
     if "dim" in tokens:  # as drawn: a training of the smallest rate leaves it where it was
         train("late", files, tmp_path / "start", updates=1, epochs=None, learning_rate=1e-30, **tokens)
-        plain = Plain(tmp_path / "start")
+        plain = Plain(tmp_path / "start", **choice)
         assert plain.projection is not None and plain.projection.shape == (DIM, 32)
     scores = torch.stack(
         [
@@ -114,6 +149,74 @@ def test_the_first_loss_is_that_of_transformers_states_without_padding(
     )
     expected = -scores.log_softmax(dim=1)[range(BATCH_SIZE), range(0, len(drawn), GROUP)].mean()
     assert losses(tmp_path / "out")[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
+
+
+@pytest.mark.parametrize("match", MATCHES, ids=str)
+@pytest.mark.parametrize("keep_graphs", [False, True])
+def test_the_gradient_of_chunks_is_that_of_loops_over_all_texts_at_once(
+    files: Files, match: dict[str, Any], keep_graphs: bool
+) -> None:
+    """In float64; the texts have 2 to 11 tokens with the special ones, in two chunks of each group."""
+    keys = {**LATE, **match, "dim": DIM}
+    vectors = token_vectors(files.backbone, **keys, seed=1)
+    model = vectors.model.double()
+    generator = np.random.default_rng(3)
+    texts = {
+        group: [[2, *generator.integers(5, 12, size=size).tolist(), 3] for size in sizes]
+        for group, sizes in (("queries", [3, 1, 5]), ("passages", [9, 0, 4, 2, 7, 5]))
+    }
+    chunks, tokens = [], {}
+    for group, of_group in texts.items():
+        whole = np.array(list(map(len, of_group)))
+        ids = np.array([text + [0] * (whole.max() - len(text)) for text in of_group])
+        counted = vectors.counted(group, ids, whole, 1)
+        tokens[group] = ChosenTokens(counted.sum(axis=1), ids[counted])
+        places = np.cumsum(counted).reshape(counted.shape) - 1
+        for rows in np.split(np.arange(len(of_group))[::-1], [2]):
+            numbers = torch.from_numpy(counted_tokens(counted[rows], whole[rows]))
+            in_batch = torch.from_numpy(places[rows][counted[rows]])
+            chunks.append(
+                Chunk(group, in_batch, TextRows(Rows.of(ids[rows], whole[rows]), numbers), len(chunks))
+            )
+    contrastive_backward(
+        chunks,
+        lambda chunk: vectors.encode(chunk.group, chunk.inputs),
+        vectors.loss(tokens, 0.7),
+        num_rows={group: len(of_group.ids) for group, of_group in tokens.items()},
+        dim=DIM,
+        memory=StepMemory(model, keeps_graphs=keep_graphs),
+        processes=alone(torch.device("cpu")),
+        scale=1.0,
+        keep_graphs=keep_graphs,
+    )
+    ours = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+    def states(text: list[int]) -> Tensor:
+        rows = Rows.of(np.array([text]), np.array([len(text)]))
+        alone = model.token_states(rows, torch.arange(len(text)), is_projected=True, is_normalised=False)
+        return alone if match else normalize(alone, dim=1)
+
+    def score(query: list[int], passage: list[int]) -> Tensor:
+        products = states(query) @ states(passage).T
+        if match == FIRST:
+            return products[0, :3].max()
+        met = [
+            [value for value, other in zip(of_word, passage, strict=True) if not match or other == word]
+            for of_word, word in zip(products, query, strict=True)
+        ]
+        return torch.stack([torch.stack(of_word).max() for of_word in met if of_word]).sum()
+
+    scores = 0.7 * torch.stack(
+        [torch.stack([score(q, p) for p in texts["passages"]]) for q in texts["queries"]]
+    )
+    expected = -scores.log_softmax(dim=1)[range(3), range(0, 6, 2)].mean()
+    model.zero_grad()
+    expected.backward()
+    theirs = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    assert ours.keys() == theirs.keys() and "projection.linear.weight" in ours
+    for name, gradient in ours.items():
+        torch.testing.assert_close(gradient, theirs[name], rtol=1e-8, atol=1e-10, msg=name)
+    assert ours["projection.linear.weight"].abs().max() > 1e-3
 
 
 def test_it_learns_to_tell_the_positives_and_reads_all_of_its_weights(files: Files, tmp_path: Path) -> None:
@@ -133,11 +236,12 @@ def test_the_number_of_shards_changes_no_byte(files: Files, tmp_path: Path) -> N
     assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
+@pytest.mark.parametrize("match", MATCHES, ids=str)
 @pytest.mark.parametrize("dim", [None, DIM])
 def test_hits_are_scored_by_the_trained_states_and_their_projection(
-    files: Files, tmp_path: Path, dim: int | None
+    files: Files, tmp_path: Path, dim: int | None, match: dict[str, Any]
 ) -> None:
-    train("late", files, tmp_path / "out", epochs=2, dim=dim)
+    train("late", files, tmp_path / "out", epochs=2, dim=dim, **match)
     assert read_text_vector(tmp_path / "out") == read_text_vector(files.backbone)
     assert (folder_projection(tmp_path / "out") is not None) == (dim is not None)
     hits = [ScoredDoc(query.query_id, passage.doc_id, 1.0) for query in files.queries[:3]
@@ -148,31 +252,34 @@ def test_hits_are_scored_by_the_trained_states_and_their_projection(
         rank_by_maxsim(
             *(model, [tmp_path / "hits.trec"], tmp_path / f"{name}.trec", files.texts),
             **{"subset": None, "hits": 9, "depth": 9, "special_tokens": True, "punctuation": True},
-            **{"match": "all", "first_states": None, "batch_tokens": 256, "block_rows": 20, "system": "late"},
+            **({"match": "all", "first_states": None} | match),
+            **{"batch_tokens": 256, "block_rows": 20, "system": "late"},
+            is_trained=name == "trained",
             is_projected=dim is not None and name == "trained",
             lengths={"query": QUERY_LENGTH, "passage": PASSAGE_LENGTH},
             compute=set_up(device="cpu", precision="fp32", threads=1),
             work_folder=tmp_path / f"{name}-work",
         )
         ranked[name] = scores_by_query(tmp_path / f"{name}.trec")
-    plain, passages = Plain(tmp_path / "out"), {passage.doc_id: passage for passage in files.passages}
+    plain = Plain(tmp_path / "out", **match)
+    passages = {passage.doc_id: passage for passage in files.passages}
     for query in files.queries[:3]:
         found = ranked["trained"][query.query_id]
         expected = [plain.score(query.text, passages[doc_id]).item() for doc_id in found]
-        assert list(found.values()) == pytest.approx(expected, abs=5e-3)
+        assert list(found.values()) == pytest.approx(expected, rel=1e-3, abs=5e-3)  # of states in 16 bits
     assert [list(of) for of in ranked["trained"].values()] != [list(of) for of in ranked["start"].values()]
 
 
-@pytest.mark.parametrize("dim", [None, DIM])
+@pytest.mark.parametrize("changed", [{}, {"dim": DIM}, EXACT, FIRST], ids=str)
 def test_the_held_out_queries_compare_it_with_its_start_by_maxsim(
-    files: Files, tmp_path: Path, dim: int | None
+    files: Files, tmp_path: Path, changed: dict[str, Any]
 ) -> None:
     """With the smallest rate both are the same, and their ranks are those of transformers."""
     examples = list(read_examples(files.examples))[::2]
     held_out = tmp_path / "held_out.txt"
     held_out.write_text("".join(f"{example.query_id}\n" for example in examples))
     validation = partly(Validation, {"negatives": 1, "keep": "better", "initial_share": 0.5})
-    changes = {"held_out": held_out, "validation": validation, "dim": dim}
+    changes = {"held_out": held_out, "validation": validation, **changed}
     counts = train("late", files, tmp_path / "out", learning_rate=1e-30, **changes)
     assert counts["examples_held_out"] == len(examples)
     compared = read_json(tmp_path / "out" / VALIDATION_FILE)
@@ -184,7 +291,8 @@ def test_the_held_out_queries_compare_it_with_its_start_by_maxsim(
     pool = sorted(
         {one for example in examples for one in (*example.positive_doc_ids, *example.negative_doc_ids[:1])}
     )
-    plain, ranks = Plain(tmp_path / "out"), []
+    match = {key: value for key, value in changed.items() if key != "dim"}
+    plain, ranks = Plain(tmp_path / "out", **match), []
     for example in examples:
         scores = {doc_id: plain.score(queries[example.query_id], texts[doc_id]).item() for doc_id in pool}
         best = max(scores[doc_id] for doc_id in example.positive_doc_ids)
