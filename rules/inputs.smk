@@ -283,24 +283,23 @@ def queries_of_splits(wildcards):
 def compared_with_candidates(wildcards):
     """The runs of the train queries of a teacher and of its candidates, and the held-out ones, to compare them by.
 
-    None where no query is held out, and of systems that are no teachers. Of a teacher of other queries they are those
-    of the system that was trained as its model.
+    None where no query is held out, and of systems that are no teachers.
     """
     teacher = wildcards.system
     is_teacher = experiment.denoising(config, teacher) is not None
     held_out = held_out_file(wildcards) if is_teacher else []
     if not held_out:
         return dict.fromkeys(("teacher_run", "candidates_run", "held_out"), [])
-    if "split" in wildcards.keys():
-        teacher = experiment.trained_as(config, teacher)
     split = split_of(wildcards.dataset, "train_split")
-    of_train = (
+    teacher_run, candidates_run = (
         run_file(wildcards.dataset, system, wildcards.variant, split)
         for system in (teacher, config.systems[teacher].candidates)
     )
-    return dict(
-        zip(("teacher_run", "candidates_run"), of_train, strict=True), held_out=held_out
-    )
+    return {
+        "teacher_run": teacher_run,
+        "candidates_run": candidates_run,
+        "held_out": held_out,
+    }
 
 
 def taught_queries(name):

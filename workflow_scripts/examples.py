@@ -36,16 +36,22 @@ def main(job: Job) -> dict[str, Any]:
             wanted=wanted,
             seed=settings.seed,
         )
-    run, thresholds, compared = files.run, {}, {}
+    run, by_score, compared = files.run, {}, {}
     if negatives.denoise:
         from condenser.evaluate.teachers import compare_teacher
 
+        held_out = files.held_out or None
         comparison = compare_teacher(
-            *(files.teacher_run or None, files.candidates_run or None, files.qrels),
-            held_out=files.held_out or None,
+            *(files.teacher_run or None, files.candidates_run or None, files.qrels), held_out=held_out
         )
-        run, thresholds = (run, vars(negatives.denoise)) if comparison.is_used else (files.candidates_run, {})
         compared = comparison.counts()
+        if not comparison.is_used:
+            run = files.candidates_run
+        else:
+            by_score = {
+                **vars(negatives.denoise),
+                "held_out": read_subset(held_out) if held_out else frozenset(),
+            }
     answering: set[tuple[str, str]] = set()
     if files.collection:
         from condenser.evaluate.answers import answering_pairs
@@ -64,7 +70,7 @@ def main(job: Job) -> dict[str, Any]:
         seed=settings.seed,
         answering=answering,
         is_split=settings.dataset.split is not None,
-        **thresholds,
+        **by_score,
     )
     return {**counts, **compared}
 

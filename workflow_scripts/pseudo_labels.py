@@ -3,10 +3,10 @@
     python workflow_scripts/pseudo_labels.py .snakemake/jobs/pseudo_labels-0123456789abcdef.json
 
 Reads the teacher's run of these queries, the queries, and those of the data set's splits: a query that one
-of these has is left out and counted as `known_queries`. To compare the teacher with its candidates on the
-held-out queries, it reads the runs of the train queries by the system that was trained as the teacher's model
-and by that one's candidates, and the judgements; where the teacher is not better, the file is empty. Writes
-one example a line and the manifest. Settings: `recipe.negatives`, `seed`, `dataset.split`.
+of these has is left out and counted as `known_queries`. Also reads the runs of the train queries by the
+teacher and by its candidates, and the judgements, to compare them on the held-out queries; where the teacher
+is not better, the file is empty. Writes one example a line and the manifest. Settings: `recipe.negatives`,
+`seed`, `dataset.split`.
 """
 
 from __future__ import annotations

@@ -62,6 +62,7 @@ def make_examples(
     seed: int,
     answering: Collection[tuple[str, str]] = frozenset(),
     is_split: bool = False,
+    held_out: Collection[str] = frozenset(),
     negative_below: float | None = None,
     positive_above: float | None = None,
 ) -> dict[str, int]:
@@ -80,8 +81,9 @@ def make_examples(
     With `negative_below` the scores are logits of probabilities, and only a document whose probability is
     below it is a negative. Documents without a judgement above `positive_above` are positives, too, after the
     judged ones, best first; so a query without judgement can have some (pseudo-labels). What lies between the
-    two, or on one of them, is left out. Source: Qu et al. 2021 (RocketQA), who add such positives only to
-    queries without judgement, the best one to each.
+    two, or on one of them, is left out. The queries `held_out`, by which models are compared, have judged
+    positives alone. Source: Qu et al. 2021 (RocketQA), who add such positives only to queries without
+    judgement, the best one to each.
 
     Of a collection that is split, the texts of an example are passages. The positive of a relevant document
     is its best passage by the run, and its first passage where the run lacks the document: counted as
@@ -115,7 +117,7 @@ def make_examples(
             judged = positives.get(query_id, {})
             by_score = [
                 doc_id
-                for doc_id in (ranked if high < math.inf else ())
+                for doc_id in (ranked if high < math.inf and query_id not in held_out else ())
                 if ranked[doc_id] > high and doc_id not in judged and (query_id, doc_id) not in not_relevant
             ]
             relevant = judged | dict.fromkeys(by_score)

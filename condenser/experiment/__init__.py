@@ -329,13 +329,6 @@ def labels_queries(config: Config, system: str) -> bool:
     return denoise is not None and denoise.positive_above is not None
 
 
-def trained_as(config: Config, system: str) -> str:
-    """The system whose training made the model of a system: itself, or the one that it starts from."""
-    while not is_trained(config, system) and (other := starts_from(config, system)) is not None:
-        system = other
-    return system
-
-
 def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:
     """The measures of an evaluation set, and the least grade that counts as relevant.
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from graphs import Graph, Load, rerun, rules
-from runs import checkout, finished, scores_by_query, started_rules
+from runs import checkout, copied, digests, finished, scores_by_query, started_rules
 
-from condenser.data.negatives import logit
 from condenser.data.records import read_examples, read_positives
 from condenser.experiment import merged
 from condenser.files import read_json
@@ -47,6 +48,8 @@ OVERLAY: dict[str, Any] = {
     "tables": {"taught": {"rows": ["denoised", "augmented"], "measures": ["MRR@10"]}},
 }
 TABLE = "results/msmarco/taught.tsv"
+TINY_TABLE, SYSTEMS_OF_TINY = "results/tiny/taught.tsv", "results/tiny/systems"
+NUM_NEW, TINY_ABOVE = 40, 0.5  # queries of the log that are new; the tiny teacher is not sure
 PLACE = "results/msmarco/systems/{}/seed42/{}"
 
 
@@ -66,24 +69,26 @@ def test_scores_are_made_once_and_shared(graph: Graph) -> None:
     assert sorted(jobs) == [
         *("examples msmarco backbone-round1 seed42", "examples msmarco bm25 seed42"),
         *("examples msmarco teacher seed42", "pseudo_labels msmarco labeller seed42 log"),
-        *("rerank msmarco labeller seed42 log", "rerank msmarco teacher seed42 train"),
+        *("rerank msmarco labeller seed42 log", "rerank msmarco labeller seed42 train"),
+        "rerank msmarco teacher seed42 train",
     ]
     for student in ("denoised", "augmented"):
         assert "examples msmarco teacher seed42" in graph.parents(f"train msmarco {student} seed42")
 
 
 def test_a_teacher_is_compared_with_its_candidates_on_held_out_queries(graph: Graph) -> None:
-    compared = {
+    assert graph.parents("examples msmarco teacher seed42") == {
         *("rerank msmarco teacher seed42 train", "merge msmarco backbone-round1 seed42 train"),
-        "held_out msmarco seed42",
+        *("held_out msmarco seed42", "collect msmarco"),
     }
-    assert graph.parents("examples msmarco teacher seed42") == compared | {"collect msmarco"}
-    labels = graph.parents("pseudo_labels msmarco labeller seed42 log")
-    assert labels == compared | {
-        *("collect msmarco", "rerank msmarco labeller seed42 log", "queries msmarco log"),
+    labels = "pseudo_labels msmarco labeller seed42 log"
+    assert graph.parents(labels) == {
+        *("rerank msmarco labeller seed42 train", "merge msmarco denoised seed42 train"),
+        *("held_out msmarco seed42", "collect msmarco"),
+        *("rerank msmarco labeller seed42 log", "queries msmarco log"),
     }
     splits = [f"results/msmarco/data/queries.{split}.jsonl" for split in ("train", "dev")]
-    assert set(splits) < set(graph.inputs("pseudo_labels msmarco labeller seed42 log"))
+    assert set(splits) < set(graph.inputs(labels))
 
 
 def test_without_held_out_queries_nothing_is_ranked_to_compare(load: Load) -> None:
@@ -148,77 +153,109 @@ def test_the_official_queries_without_judgement_rerun_nothing_else(load: Load) -
     assert "results/downloads/collectionandqueries.tar.gz" in graph.inputs_of_rule("prefetch")
 
 
-@pytest.mark.slow
-def test_the_tiny_run_makes_examples_by_the_scores_of_its_teacher(root: Path, tmp_path: Path) -> None:
-    folder = checkout(root, tmp_path / "checkout")
-    asked = queries_of(folder)
-    new = [(f"new-{number}", f"{text} again") for number, (_, text) in enumerate(asked[:40])]
-    lines = [f"{query_id}\t{text}\n" for query_id, text in [*new, ("known", asked[0][1].upper())]]
-    (folder / "log.tsv").write_text("".join(lines))
-    thresholds = {"negative_below": 0.1, "positive_above": 0.5}
+@pytest.fixture(scope="module")
+def taught(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkout with the tiny run of all of it; one query of the log is a train query in capitals."""
+    folder = checkout(root, tmp_path_factory.mktemp("taught") / "checkout")
+    rows = map(json.loads, (folder / "tests/data/tiny/queries.jsonl").read_text().splitlines())
+    asked = [row["text"] for row in rows]
+    log = [*(f"{text} again" for text in asked[:NUM_NEW]), asked[0].upper()]
+    (folder / "log.tsv").write_text("".join(f"new-{number}\t{text}\n" for number, text in enumerate(log)))
     longer = {"learning_rate": 3.0e-3, "epochs": 8}  # else all pairs have the same score
-    changes = {
-        "teacher": {"recipe": {**denoising(**thresholds), **longer}},
-        "labeller": {"recipe": denoising(**thresholds)},
-    }
-    taught = merged(SYSTEMS, changes)
+    thresholds = denoising(positive_above=TINY_ABOVE)
+    changes = {"teacher": {"recipe": {**thresholds, **longer}}, "labeller": {"recipe": thresholds}}
     overlay = {
         "datasets": {"tiny": {"queries": {"log": "log.tsv"}}},
-        "systems": taught,
+        "systems": merged(SYSTEMS, changes),
         "tables": OVERLAY["tables"],
     }
     (folder / "overlay.yaml").write_text(yaml.safe_dump(overlay))
-    options = {"overlays": ["overlay.yaml"], "cores": 1}
-    said = finished(folder, target="results/tiny/taught.tsv", **options)
+    said = finished(folder, target=TINY_TABLE, overlays=["overlay.yaml"])
     assert {"rerank", "examples", "pseudo_labels", "table"} <= started_rules(said)
+    return folder
 
-    systems = folder / "results/tiny/systems"
-    low, high = map(logit, thresholds.values())
-    positives = read_positives(folder / "results/tiny/data/qrels.train.tsv")
-    for place, run, judged in (
-        ("teacher/seed42/examples.jsonl", "teacher/seed42/run.train.trec", positives),
-        ("labeller/seed42/pseudo_labels.log.jsonl", "labeller/seed42/run.log.trec", {}),
-    ):
-        scores = scores_by_query(systems / run)
-        examples = list(read_examples(systems / place))
-        counts = read_json(systems / f"{place}.manifest.json")["counts"]
-        assert len(examples) == counts["examples"] > 0
-        for example in examples:
-            ranked, relevant = scores[example.query_id], judged.get(example.query_id, {})
-            above = [doc for doc, score in ranked.items() if score > high and doc not in relevant]
-            assert list(example.positive_doc_ids) == [*relevant, *above]
-            below = {doc for doc, score in ranked.items() if score < low and doc not in relevant}
-            assert set(example.negative_doc_ids) <= below
-            assert len(example.negative_doc_ids) == min(10, len(below))
-        assert counts["teacher"] == {
-            **{"queries": 0, "teacher": None, "candidates": None, "won": 0, "lost": 0, "is_used": True},
-        }
-    counts = read_json(systems / "labeller/seed42/pseudo_labels.log.jsonl.manifest.json")["counts"]
-    assert counts["known_queries"] == 1 and counts["queries"] == len(new)
-    trained = read_json(systems / "augmented/seed42/model.manifest.json")["counts"]
-    assert trained["examples"] == sum(
-        read_json(systems / f"{place}.manifest.json")["counts"]["examples"]
-        for place in ("teacher/seed42/examples.jsonl", "labeller/seed42/pseudo_labels.log.jsonl")
+
+def chosen(ranked: dict[str, float], relevant: list[str]) -> tuple[list[str], set[str]]:
+    """Positives and possible negatives of a query by their probabilities, with one `if` for each hit."""
+    positives, negatives = list(relevant), set()
+    for doc_id, score in ranked.items():
+        probability = 1 / (1 + math.exp(-score))
+        if doc_id not in relevant and probability > TINY_ABOVE:
+            positives.append(doc_id)
+        elif doc_id not in relevant and probability < BELOW:
+            negatives.add(doc_id)
+    return positives, negatives
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "split"),
+    [("teacher/seed42/examples.jsonl", "train"), ("labeller/seed42/pseudo_labels.log.jsonl", "log")],
+)
+def test_the_tiny_runs_examples_are_those_of_its_teachers_scores(
+    taught: Path, place: str, split: str
+) -> None:
+    file = taught / SYSTEMS_OF_TINY / place
+    scores = scores_by_query(file.parent / f"run.{split}.trec")
+    judged = read_positives(taught / "results/tiny/data/qrels.train.tsv") if split == "train" else {}
+    examples = {example.query_id: example for example in read_examples(file)}
+    counts = read_json(Path(f"{file}.manifest.json"))["counts"]
+    assert counts["examples"] == len(examples) > 0 and counts["positives_by_score"] > 0
+    for query_id, ranked in scores.items():
+        positives, negatives = chosen(ranked, list(judged.get(query_id, {})))
+        is_known = query_id == f"new-{NUM_NEW}"
+        assert (query_id in examples) == bool(positives and negatives and not is_known)
+        if example := examples.get(query_id):
+            assert list(example.positive_doc_ids) == positives
+            assert set(example.negative_doc_ids) <= negatives
+            assert len(example.negative_doc_ids) == min(10, len(negatives))
+    assert counts["teacher"] == {
+        **{"queries": 0, "teacher": None, "candidates": None, "won": 0, "lost": 0, "is_used": True},
+    }
+    assert counts.get("known_queries") == (1 if split == "log" else None)
+
+
+@pytest.mark.slow
+def test_a_tiny_student_learns_from_both_files_and_a_second_run_has_the_same_bytes(taught: Path) -> None:
+    of_student, *parts = (
+        read_json(taught / SYSTEMS_OF_TINY / place)["counts"]["examples"]
+        for place in (
+            "augmented/seed42/model.manifest.json",
+            "teacher/seed42/examples.jsonl.manifest.json",
+            "labeller/seed42/pseudo_labels.log.jsonl.manifest.json",
+        )
     )
-    assert "Nothing to be done" in finished(folder, "-n", target="results/tiny/taught.tsv", **options)
+    assert of_student == sum(parts)
+    options: dict[str, Any] = {"target": TINY_TABLE, "overlays": ["overlay.yaml"]}
+    assert "Nothing to be done" in finished(taught, "-n", **options)
+    before = digests(taught)
+    for system in ("teacher", "labeller", "augmented"):
+        shutil.rmtree(taught / SYSTEMS_OF_TINY / system)
+    finished(taught, **options)
+    assert digests(taught) == before
 
+
+@pytest.mark.slow
+def test_a_tiny_teacher_that_is_not_better_than_its_candidates_is_not_used(
+    taught: Path, tmp_path: Path
+) -> None:
+    """A teacher of one hit for each query ranks as its candidates, which is not better."""
+    folder = copied(taught, tmp_path / "checkout")
     held_out = {"share": 0.2, "least": 5, "most": 20}
-    (folder / "held.yaml").write_text(yaml.safe_dump({"recipes": {"marco": {"held_out": held_out}}}))
-    place = "results/tiny/systems/teacher/seed42/examples.jsonl"
-    finished(folder, target=place, overlays=["overlay.yaml", "held.yaml"], cores=1)
-    counts = read_json(folder / f"{place}.manifest.json")["counts"]
-    compared = counts["teacher"]
-    assert compared["queries"] == 20
-    assert compared["is_used"] == (compared["teacher"] > compared["candidates"])
-    assert ("removed_by_score" in counts) == compared["is_used"]
-    assert (
-        "on 20 held-out train queries"
-        in (folder / "results/tiny/logs/examples.teacher.seed42.log").read_text()
-    )
-
-
-def queries_of(folder: Path) -> list[tuple[str, str]]:
-    """The queries of the tiny collection before it is collected."""
-
-    rows = (folder / "tests/data/tiny/queries.jsonl").read_text().splitlines()
-    return [(row["_id"], row["text"]) for row in map(json.loads, rows)]
+    one_hit = {"teacher": {"depth": 1}, "labeller": {"depth": 1}}
+    overlay = {"recipes": {"marco": {"held_out": held_out}}, "systems": one_hit}
+    (folder / "held.yaml").write_text(yaml.safe_dump(overlay))
+    finished(folder, target=TINY_TABLE, overlays=["overlay.yaml", "held.yaml"])
+    systems = folder / SYSTEMS_OF_TINY
+    examples = systems / "teacher/seed42/examples.jsonl"
+    assert examples.read_bytes() == (systems / "backbone-round1/seed42/examples.jsonl").read_bytes()
+    labels = systems / "labeller/seed42/pseudo_labels.log.jsonl"
+    assert labels.read_bytes() == b""
+    for file, log in ((examples, "examples.teacher.seed42"), (labels, "pseudo_labels.labeller.seed42.log")):
+        compared = read_json(Path(f"{file}.manifest.json"))["counts"]["teacher"]
+        assert compared["queries"] == 20 and compared["is_used"] is False
+        assert compared["teacher"] == compared["candidates"]
+        line = "teacher: NOT used, NOT better than its candidates on 20 held-out train queries (MRR@10)"
+        assert line in (folder / f"results/tiny/logs/{log}.log").read_text()
+    ours, theirs = (systems / f"{name}/seed42/model/model.safetensors" for name in ("augmented", "denoised"))
+    assert ours.read_bytes() == theirs.read_bytes()
