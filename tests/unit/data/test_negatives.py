@@ -214,6 +214,69 @@ def test_what_is_judged_not_relevant_is_no_positive_whatever_its_score(tmp_path:
     assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 1
 
 
+def selected(
+    hits: dict[str, float], grades: dict[str, int], *, is_held_out: bool, answers: set[str]
+) -> tuple[list[str], set[str]]:
+    """Positives and possible negatives of a query, decided hit by hit on probabilities."""
+    positives = [doc_id for doc_id, grade in grades.items() if grade > 0]
+    negatives = set()
+    for doc_id in sorted(hits, key=lambda doc_id: -hits[doc_id]):
+        if grades.get(doc_id, 0) > 0:
+            continue
+        if hits[doc_id] > THRESHOLDS["positive_above"] and doc_id not in grades and not is_held_out:
+            positives.append(doc_id)
+        if hits[doc_id] < THRESHOLDS["negative_below"] and doc_id not in answers:
+            negatives.add(doc_id)
+    return positives, negatives
+
+
+@pytest.mark.parametrize("has_judgements", [True, False])
+def test_selection_by_score_is_that_of_a_decision_for_each_hit(tmp_path: Path, has_judgements: bool) -> None:
+    """300 queries of 0 to 12 hits; the last hits of a query hold its answers."""
+    random = np.random.default_rng(5)
+    run, judged, answering, held_out = {}, {}, set(), set()
+    for number in range(300):
+        query = f"q{number:03}"
+        docs = [f"d{doc}" for doc in random.permutation(20)[: random.integers(13)]]
+        probabilities = random.beta(0.4, 0.4, len(docs)).clip(1e-9, 1 - 1e-9)
+        run[query] = dict(sorted(zip(docs, probabilities.tolist(), strict=True), key=lambda hit: -hit[1]))
+        answering |= {(query, doc) for doc in docs[10:]}
+        if has_judgements and random.random() < 0.7:
+            grades = random.integers(3, size=3).tolist()
+            judged[query] = {f"d{doc}": grade for doc, grade in enumerate(grades)}
+        if random.random() < 0.3:
+            held_out.add(query)
+    examples, counts = scored(
+        tmp_path,
+        run,
+        judged if has_judgements else None,
+        **{"depth": 20, "sample": 20, "answering": answering, "held_out": held_out, **THRESHOLDS},
+    )
+    expected = []
+    for query, hits in run.items():
+        answers = {doc for asked, doc in answering if asked == query}
+        positives, negatives = selected(
+            hits, judged.get(query, {}), is_held_out=query in held_out, answers=answers
+        )
+        if positives and negatives:
+            in_order = tuple(doc for doc in hits if doc in negatives)
+            expected.append(TrainExample(query, tuple(positives), in_order))
+    assert examples == expected
+    assert counts["queries"] == 300 and counts["examples"] == len(expected) > 60
+    with_score = sum(
+        not any(grade > 0 for grade in judged.get(one.query_id, {}).values()) for one in expected
+    )
+    assert counts["examples_by_score"] == with_score > 20
+
+
+def test_held_out_queries_have_judged_positives_alone(tmp_path: Path) -> None:
+    """What the teacher takes for relevant is no negative of theirs either."""
+    hits = {"a": 0.95, "p": 0.93, "b": 0.5, "c": 0.01}
+    examples, counts = scored(tmp_path, {"q": hits}, {"q": {"p": 1}}, held_out={"q"}, **THRESHOLDS)
+    assert examples == [TrainExample("q", ("p",), ("c",))]
+    assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 2
+
+
 def test_with_thresholds_every_query_and_every_hit_is_accounted_for(tmp_path: Path) -> None:
     """A query for each reason; of the one example, hits of each sort."""
     run = {
