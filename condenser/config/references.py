@@ -245,7 +245,7 @@ def check_systems(config: Config) -> None:
 
 
 def _check_teacher(key: str, name: str, config: Config) -> None:
-    """Refuse thresholds on scores that are no probabilities."""
+    """Refuse thresholds on scores that are no probabilities, and on negatives that no scores give."""
     system = config.systems[name]
     gives = getattr(kinds.load(SYSTEMS, system.kind), "gives_probabilities", None)
     if gives is None or not gives(system, config.systems):
@@ -253,6 +253,12 @@ def _check_teacher(key: str, name: str, config: Config) -> None:
             f"{key}: expected null, as the scores of {name} are no probabilities. Denoise by a cross-encoder "
             "with loss: pointwise."
         )
+    for dataset, entry in config.datasets.items():
+        if sources.example_files(entry, name):
+            raise ValueError(
+                f"{key}: expected null, as official files of datasets.{dataset} give the negatives of {name}."
+                " Denoise by another system."
+            )
 
 
 def _check_pseudo_labels(key: str, labels: Any, config: Config) -> None:

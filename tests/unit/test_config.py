@@ -792,6 +792,13 @@ def test_what_teachers_cannot_be_is_refused(config: Config, key: str, value: Any
     assert line in refusal(changed(config, key, value))
 
 
+def test_negatives_of_official_files_cannot_be_denoised(config: Config) -> None:
+    config = changed(config, "systems.teacher", TEACHER)
+    official = {"source": "msmarco", "triples": "teacher"}
+    line = "systems.teacher.recipe.negatives.denoise: expected null, as official files of datasets.official"
+    assert line in refusal(changed(config, "datasets.official", official))
+
+
 def test_the_embedded_backbone_has_the_layers_and_positions_it_is_held_to() -> None:
     settings = json.loads((embedded_folder() / "config.json").read_text())
     assert settings["num_hidden_layers"] == EMBEDDED_LAYERS

@@ -408,6 +408,42 @@ def test_a_teacher_is_used_where_it_is_better_than_its_candidates_on_held_out_qu
         assert line.levelname == ("INFO" if is_used else "WARNING")
 
 
+@pytest.mark.parametrize("is_better", [True, False])
+def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path, caplog, is_better):
+    """The log has a train query under another id, which is counted and left out."""
+    caplog.set_level("INFO", logger="condenser")
+    judged = [ScoredDoc("t", doc, -float(rank)) for rank, doc in enumerate("ap")]
+    write_run(tmp_path / "candidates.trec", judged, system="candidates")
+    ours = [ScoredDoc("t", doc, -float(rank)) for rank, doc in enumerate("pa" if is_better else "ap")]
+    write_run(tmp_path / "teacher.trec", ours, system="teacher")
+    write_qrels(tmp_path / "qrels.train.tsv", [Qrel("t", "p", 1)])
+    write_queries(tmp_path / "train.jsonl", [Query("t", "what is it?")])
+    (tmp_path / "held.txt").write_text("t\n")
+    probabilities = {"a": 0.99, "b": 0.5, "c": 0.01}
+    scored(tmp_path, {"new": probabilities, "known": probabilities}, None, **THRESHOLDS)
+    write_queries(tmp_path / "queries.jsonl", [Query("new", "and this?"), Query("known", "What is  it?")])
+    negatives = {"depth": 9, "sample": 9, "denoise": THRESHOLDS}
+    do(
+        "pseudo_labels",
+        settings={"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42},
+        wildcards={"system": "teacher"},
+        input={
+            **{"run": tmp_path / "run.trec", "queries": tmp_path / "queries.jsonl"},
+            **{"known": [tmp_path / "train.jsonl"], "qrels": tmp_path / "qrels.train.tsv", "collection": []},
+            **{"teacher_run": tmp_path / "teacher.trec", "candidates_run": tmp_path / "candidates.trec"},
+            "held_out": tmp_path / "held.txt",
+        },
+        output={"examples": tmp_path / "out", "manifest": tmp_path / "m.json"},
+    )
+    counts = json.loads((tmp_path / "m.json").read_text())["counts"]
+    expected = [TrainExample("new", ("a",), ("c",))] if is_better else []
+    assert list(read_examples(tmp_path / "out")) == expected
+    assert counts["examples"] == len(expected) and counts["teacher"]["is_used"] == is_better
+    assert counts.get("known_queries") == (1 if is_better else None)
+    (line,) = [record.message for record in caplog.records if record.message.startswith("teacher: ")]
+    assert line.startswith("teacher: used, better" if is_better else "teacher: NOT used, NOT better")
+
+
 def test_negatives_are_sampled_evenly_without_replacement_in_order_of_rank(tmp_path):
     docs = [f"d{rank:03}" for rank in range(50)]
     run = {f"q{number}": docs for number in range(600)}
