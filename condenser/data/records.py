@@ -181,7 +181,12 @@ def read_examples(path: str | Path) -> Iterator[TrainExample]:
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel]) -> int:
     """Write judgements in TREC form; returns their number."""
-    return _write_lines(path, (f"{qrel.query_id}\t0\t{qrel.doc_id}\t{qrel.grade}" for qrel in qrels))
+    return _write_lines(path, map(qrel_line, qrels))
+
+
+def qrel_line(qrel: Qrel) -> str:
+    """A judgement in TREC form."""
+    return f"{qrel.query_id}\t0\t{qrel.doc_id}\t{qrel.grade}"
 
 
 def read_qrels(path: str | Path) -> Iterator[Qrel]:
