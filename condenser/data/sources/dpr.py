@@ -224,14 +224,14 @@ def _asked_in_order(path: Path, qrels: Path) -> Iterator[tuple[str, list[str], A
     Raises:
         ValueError: the judgements are of another file.
     """
-    judged, none = _judged(qrels), ("", [])
-    query_id, positives = next(judged, none)
+    judged = _judged(qrels)
+    waiting = next(judged, None)
     for number, _, element in _elements(path, "examples"):
-        if query_id == _query_id(_split_of(path), number):
-            yield query_id, positives, element
-            query_id, positives = next(judged, none)
-    if query_id:
-        raise ValueError(f"{path}: expected the question {query_id} of {qrels}. Do they belong together?")
+        if waiting and waiting[0] == _query_id(_split_of(path), number):
+            yield *waiting, element
+            waiting = next(judged, None)
+    if waiting:
+        raise ValueError(f"{path}: expected the question {waiting[0]} of {qrels}. Do they belong together?")
 
 
 def _asked_by_text(
