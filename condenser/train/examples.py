@@ -91,7 +91,7 @@ def read_example_rows(
             f"{files[0]}:1: expected training examples, got none. Are there judged train queries?"
         )
     lists = (queries, rows["positive"], starts["positive"], rows["negative"], starts["negative"])
-    return ExampleRows(*(np.array(numbers, dtype=np.dtype(numbers.typecode)) for numbers in lists))
+    return ExampleRows(*(np.array(numbers, dtype=f"i{numbers.itemsize}") for numbers in lists))
 
 
 @dataclass(frozen=True)
