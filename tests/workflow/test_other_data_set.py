@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from graphs import Load, refusal, rerun
-from runs import finished, rows_of, rules_to_run
+from runs import finished, rows_of, rules_to_run, scores_by_query
 
 from condenser.config.positions import check_longest_row
 from condenser.experiment import merged, origin, root
@@ -257,10 +257,38 @@ def test_a_retriever_of_one_data_set_ranks_is_trained_on_and_exported_on_another
 
     card = (folder / exported / "model/README.md").read_text()
     assert "| `cocondenser-round1` of tiny | train |" in card and "| `moved-tuned` | train |" in card
-    assert "| Collection | mine (beir), 160 passages |" in card
+    assert "| Collection | mine, 160 passages |" in card
 
     edit = {"systems": {"cocondenser-round1": {"recipe": {"learning_rate": 1.0e-4}}}}
     (folder / "edit.yaml").write_text(yaml.safe_dump(edit))
     again = rules_to_run(folder, target=TABLE, overlays=["moved.yaml", "edit.yaml"])
     assert {"train", "checkpoint", "pretrain", "encode", "table"} <= again
     assert not again & {"collect_mine", "collect_tiny", "bm25_index"}
+
+
+@pytest.mark.slow
+@pytest.mark.workflow
+def test_a_model_with_two_encoders_ranks_as_its_system_and_is_trained_on(
+    copy_of_golden: Callable[[], Path],
+) -> None:
+    folder = copy_of_golden()
+    model = {"two": {**SYSTEM, "dataset": "tiny", "system": "condenser-untied"}}
+    (folder / "two.yaml").write_text(yaml.safe_dump({**TWO, "models": model}))
+    system, copy, tuned = (folder / "results/tiny" / path for path in (
+        "systems/condenser-untied/seed42/model", "models/two", "systems/two-tuned/seed42/model"
+    ))  # fmt: skip
+    runs = [
+        f"results/tiny/systems/{name}/run.dev.trec"
+        for name in ("condenser-untied/seed42", "two-zeroshot/untrained")
+    ]
+    weights = str((tuned / "model.safetensors").relative_to(folder))
+    finished(folder, *runs, target=weights, overlays=["two.yaml"])
+    theirs, ours = (scores_by_query(folder / run) for run in runs)
+    assert ours == theirs and len(ours) > 40
+    encoders = ["model.safetensors", "query/model.safetensors"]
+    assert [sha256_file(copy / name) for name in encoders] == [
+        sha256_file(system / name) for name in encoders
+    ]
+    assert len({sha256_file(one / name) for one in (copy, tuned) for name in encoders}) == 4
+    inputs = read_json(folder / "results/tiny/models/two.manifest.json")["inputs"]
+    assert "../systems/condenser-untied/seed42/model/query/model.safetensors" in inputs
