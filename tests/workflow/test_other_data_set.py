@@ -147,7 +147,7 @@ def test_the_plan_knows_its_shape(load: Load, tmp_path: Path) -> None:
         (with_model(system="rerank-backbone"), "system: expected .* which reads a query and a pass"),
         (with_model(system="backbone-sentences"), "system: expected .* backbone-sentences, which is not for "
          "queries"),
-        (with_model(dataset="stsb"), "system: expected .* on stsb, got cocondenser-round2, which is not for "
+        (with_model(dataset="stsb"), "system: expected .* of stsb, got cocondenser-round2, which is not for "
          "sentences"),
         (with_model(variant="untrained"), "variant: expected one that cocondenser-round2 has, such as "
          "seed42, got 'untrained'"),
