@@ -12,11 +12,16 @@ from condenser.shards import QUERY_FOLDER
 
 _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
 _NEEDS: dict[str, tuple[str, ...]] = {
-    **{"embedded": (), "hub": ("id",), "folder": ("path",), "scratch": _SHAPE},
+    "embedded": (),
+    "hub": ("id",),
+    "folder": ("path",),
+    "scratch": _SHAPE,
     "system": ("dataset", "system"),
 }
 _MAY_HAVE: dict[str, tuple[str, ...]] = {
-    **{"hub": ("revision",), "scratch": ("max_positions",), "system": ("variant",)}
+    "hub": ("revision",),
+    "scratch": ("max_positions",),
+    "system": ("variant",),
 }
 _OF_ONE_SOURCE = {key for keys in (*_NEEDS.values(), *_MAY_HAVE.values()) for key in keys}
 

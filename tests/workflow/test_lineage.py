@@ -309,7 +309,8 @@ NOT_ALONE = [
     "systems.backbone-zeroshot.initial",
     *(f"models.adapted.{key}" for key in ("initial", "corpus", "seed")),
     "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
-    *(f"models.backbone.{key}" for key in ("id", "revision", "path", "vocab_size", "hidden_size")),
+    *(f"models.backbone.{key}" for key in ("id", "revision", "path", "dataset", "system", "variant")),
+    *(f"models.backbone.{key}" for key in ("vocab_size", "hidden_size")),
     *(f"models.backbone.{key}" for key in ("num_layers", "num_heads", "intermediate_size", "max_positions")),
 ]  # fmt: skip
 

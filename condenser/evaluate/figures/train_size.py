@@ -26,7 +26,8 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
     """A line for each measure, system and train size, as in the table; `queries` is the size as a number.
 
     `queries` is empty of a system that no train query reaches. `drop` is what the row loses against the same
-    system's row of the most train queries, as a share of that row's value.
+    system's row of the most train queries, as a share of that row's value; empty where
+    that is 0.
 
     Args:
         files: the table, and the counts of the collection.
@@ -81,7 +82,7 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
         frame[column] = pd.to_numeric(frame[column]).astype("Float64")
     of_systems = frame.sort_values("queries").groupby(["measure", "method"], sort=False)
     most = of_systems["value"].transform("last")
-    drop = ((most - frame["value"]) / most).where(frame["queries"].notna())
+    drop = ((most - frame["value"]) / most).where(frame["queries"].notna() & (most > 0))
     frame.insert(frame.columns.tolist().index("sd"), "drop", drop)
     return frame
 

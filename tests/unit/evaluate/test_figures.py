@@ -230,6 +230,9 @@ def test_quality_is_shown_by_train_size_as_in_the_table(tmp_path: Path) -> None:
     assert (of_mrr["high"] - of_mrr["value"]).tolist() == pytest.approx([0.03] * 4)
     assert table["measure"].tolist() == ["MRR@10"] * 4 + ["R@10"] * 4
     assert table[table["measure"] == "R@10"]["sd"].isna().all()
+    files[0].write_text(files[0].read_text().replace("BERT\t8\t0.3\t", "BERT\t8\t0.0\t"))
+    of_none = table_of(settings, files)
+    assert of_none[of_none["measure"] == "MRR@10"]["drop"].isna().all()  # of nothing there is no share
     only = table_of({**settings, "measures": ["R@10"]}, files)
     assert set(only["measure"]) == {"R@10"} and len(only) == 4
 

@@ -32,7 +32,7 @@ def parts(tmp_path: Path, config: dict, collection: Path | None = None) -> dict[
     """Of a job that makes the folder `backbone`."""
     return {
         "settings": {"model": config, "seed": 3},
-        "input": {"collection": collection or []},
+        "input": {"collection": collection or [], "system": []},
         "output": {
             "model": tmp_path / "backbone" / "model.safetensors",
             "manifest": tmp_path / "backbone.manifest.json",

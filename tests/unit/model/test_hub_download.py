@@ -129,7 +129,7 @@ def made(root: Path, tmp_path: Path, hub: Hub) -> tuple[int, str]:
         tmp_path / "job.json",
         "checkpoint",
         settings={"model": {**entry, "prompts": {"query": None, "passage": None}}, "seed": 3},
-        input={"collection": []},
+        input={"collection": [], "system": []},
         output={"model": tmp_path / "ours/model.safetensors", "manifest": tmp_path / "ours.manifest.json"},
         options={"mirror": None},
     )
