@@ -278,11 +278,12 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
             f"{key}.variant: expected one that {model.system} has, such as seed{config.seed}, "
             f"got {preview(asked)}. See docs/architecture.md."
         )
-    if experiment.has_two_encoders(config, name):
-        _refuse_one_encoder(name, f"Set systems.{model.system}.recipe.tied to true", config)
+    recipe = experiment.recipe(config, experiment.recipe_name(config, model.dataset), system)
+    if system.kind == "biencoder" and not recipe.tied:
+        _check_what_starts_from_two(name, f"Set systems.{model.system}.recipe.tied to true", config)
 
 
-def _refuse_one_encoder(name: str, advice: str, config: Config) -> None:
+def _check_what_starts_from_two(name: str, advice: str, config: Config) -> None:
     """Refuse what starts from a model with two encoders, and would read only one of them."""
     for key, entry in {
         **{f"models.{name}": entry for name, entry in config.models.items()},

@@ -169,7 +169,7 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
     return True
 
 
-def _of_no_passage(doc_id: str) -> Unfit:
+def _unknown_passage(doc_id: str) -> Unfit:
     return Unfit(
         "the id of a passage of the collection",
         preview(doc_id),
@@ -442,7 +442,7 @@ class CanonicalFiles:
         def check(row: tuple[Query, list[str]]) -> None:
             check_query(row[0])
             if unknown := [doc_id for doc_id in row[1] if doc_id not in self._doc_ids]:
-                raise _of_no_passage(unknown[0])
+                raise _unknown_passage(unknown[0])
 
         with atomic_write(self._ready / name) as qrels:
 
@@ -551,7 +551,7 @@ class CanonicalFiles:
             check_id("query id", qrel.query_id)
             check_id("passage id", qrel.doc_id)
             if qrel.doc_id not in self._doc_ids:
-                raise _of_no_passage(qrel.doc_id)
+                raise _unknown_passage(qrel.doc_id)
             grade = grades.setdefault((qrel.query_id, qrel.doc_id), qrel.grade)
             if grade != qrel.grade:
                 raise Unfit(

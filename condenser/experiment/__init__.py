@@ -129,14 +129,6 @@ def is_of_system(config: Config, model: str) -> bool:
     return getattr(config.models[model], "source", None) == "system"
 
 
-def has_two_encoders(config: Config, model: str) -> bool:
-    """Whether a model has an encoder of queries and one of passages, as the system that it is made of."""
-    entry = config.models[model]
-    if not is_of_system(config, model) or config.systems[entry.system].kind != "biencoder":
-        return False
-    return not recipe(config, recipe_name(config, entry.dataset), config.systems[entry.system]).tied
-
-
 def model_name(config: Config, model: str, seed: int | None) -> str:
     """The name under which a model lies when it is used with a seed: `condenser-seed1`, or its own.
 

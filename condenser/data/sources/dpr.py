@@ -10,8 +10,8 @@
   that the file of training lacks, so that its questions are found by their text.
 - `PAQ.dpr.train.neg1.jsonl.zip`: PAQ's 65 million generated questions (Lewis et al. 2021) as dpr-scale has
   them, one object of the same form a line, with one hard negative and perhaps without `answers`; a passage
-  may have its id as `id`. That is what dpr-scale's README says of its files: nobody has read this one with
-  this code. No line is kept in memory.
+  may have its id as `id`. That is what dpr-scale's README says of its files (where the id is optional; here
+  it is needed): nobody has read this one with this code. No line is kept in memory.
 - `<set>-<split>.qa.csv`: `question<tab>answers`, quoted as in CSV; the answers are a list as Python
   writes it.
 
@@ -174,8 +174,9 @@ def make_examples(
         ValueError: the file does not fit, or has no negatives of our questions.
     """
     (path,) = raw.values()
+    chosen = (one for one in read_queries(queries) if wanted is None or one.query_id in wanted)
     counts: Counter[str] = Counter(
-        queries=0,
+        queries=sum(1 for _ in chosen),
         without_negatives=0,
         fewer_negatives_than_sample=0,
         negatives_given_as_positives=0,
@@ -189,7 +190,6 @@ def make_examples(
         for query_id, positives, element in asked:
             if wanted is not None and query_id not in wanted:
                 continue
-            counts["queries"] += 1
             given = _passage_ids(element, "hard_negative_ctxs")
             relevant = {*_passage_ids(element, "positive_ctxs"), *positives}
             negatives = [doc_id for doc_id in given if doc_id not in relevant]
@@ -386,10 +386,11 @@ def _passage_ids(element: dict[str, Any], key: str) -> list[str]:
     for passage in passages:
         fields = passage if isinstance(passage, dict) else {}
         doc_id = next((fields[name] for name in _ID_KEYS if name in fields), None)
-        doc_id = str(doc_id) if type(doc_id) is int else doc_id
+        if type(doc_id) is int:
+            doc_id = str(doc_id)
         if not isinstance(doc_id, str) or not doc_id:
             raise Unfit(
-                f'passages with a "{_ID_KEYS[0]}" or "{_ID_KEYS[1]}" in "{key}"',
+                f'passages with one of {", ".join(_ID_KEYS)} in "{key}"',
                 preview(passage),
                 "Give the id of the passage in the file of passages.",
             )

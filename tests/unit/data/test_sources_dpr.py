@@ -132,7 +132,7 @@ BAD = [
      r'\d: expected a list of strings in "ans'),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, 7], ":\\d+: expected a JSON object, got 7"),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, question("q", ["a"], [{"title": "T"}], [])],
-     'expected passages with a "passage_id" or "psg_id" in "positive_ctxs"'),
+     'expected passages with one of passage_id, psg_id, id in "positive_ctxs"'),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, question("q", ["a"], [context("99")], [])],
      r"biencoder-nq-train.json.gz positive_ctxs:\d+: expected the id of a passage .*, got '99'"),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, question(" ", ["a"], [context("1")], [])],
