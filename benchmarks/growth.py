@@ -56,12 +56,14 @@ from condenser.data.records import (
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.evaluate.metrics import evaluate
 from condenser.model.devices import set_up
+from condenser.report.queries import Limits, Ranking, by_query
 from condenser.retrieve.bm25 import index_collection
 from condenser.retrieve.search import merged_run
 from condenser.train.machine import training_machine
 
 FACTORS = (1, 4, 16, 64)
 COLUMNS = ("rule", "base", "unit", *(f"seconds_{factor}x" for factor in FACTORS), "exponent")
+MEASURES = ["MRR@10", "R@1000"]
 REPEATS = 2
 PASSAGE_WORDS = 60
 NUM_PASSAGES = 2048 * FACTORS[-1]
@@ -163,6 +165,8 @@ class Growth:
             ("examples", "queries of 200 hits", 128, self.examples),
             ("metrics", "queries of 1,000 hits", 64, self.metrics),
             ("audit", "passages", 2048, self.audit),
+            ("report: passages", "passages", 2048, lambda rows: self.report(rows, 250)),
+            ("report: queries", "queries of 1,000 hits", 64, lambda count: self.report(NUM_PASSAGES, count)),
             ("dry run", "shards", 1, self.dry_run),
         ]
 
@@ -249,10 +253,24 @@ class Growth:
         nothing: dict[str, Any] = {"train_queries": None, "eval_queries": {}, "qrels": [], "examples": {}}
         audit(collection, **nothing, runs={}, thresholds=thresholds, lengths={}, text_lengths={})
 
-    def metrics(self, count: int) -> None:
-        output, measures = self.folder / "metrics.json", ["MRR@10", "R@1000"]
+    def metrics(self, count: int) -> Path:
+        output = self.folder / f"metrics-{count}.json"
         files = self.run(count, 1000), self.queries(count)[1]
-        evaluate(*files, output, system="made-up", measures=measures, relevant_grade=1)
+        evaluate(*files, output, system="made-up", measures=MEASURES, relevant_grade=1)
+        return output
+
+    def report(self, rows: int, count: int) -> None:
+        """What a report reads of the texts; its other parts read a file for each job."""
+        metrics = self.folder / f"metrics-{count}.json"
+        ranking = Ranking(
+            label="made-up", system="made-up", variant="seed42", seeds="", run=self.run(count, 1000),
+            metrics=metrics if metrics.exists() else self.metrics(count),
+        )  # fmt: skip
+        queries, qrels = self.queries(count)
+        by_query(
+            [ranking], qrels=qrels, queries=queries, collection=self.collection(rows)[0], is_split=False,
+            measures=MEASURES, limits=Limits(**vars(load_config([]).report)),
+        )  # fmt: skip
 
     def dry_run(self, shards: int) -> None:
         command = [str(Path(sys.executable).with_name("snakemake")), "-n", "--quiet", "all", "--cores", "2"]
