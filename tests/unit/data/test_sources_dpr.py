@@ -248,6 +248,7 @@ def test_released_negatives_are_found_by_the_text_of_the_question(tmp_path: Path
         TrainExample("train-0", ("1",), ("2",)),
     ]
     assert (counts["unknown_questions"], counts["examples"]) == (2, 2)  # the last asks again
+    assert counts["queries"] == 3  # also the one that the file lacks
 
 
 def test_a_sample_depends_on_seed_and_question_alone(tmp_path: Path) -> None:
