@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,19 @@ def answers(rows: Iterable[tuple[str, list[str]]]) -> str:
 
 
 def write(folder: Path, files: Mapping[str, str | list[Any]]) -> dict[str, Path]:
-    """Files by their official names, packed where the name says so; a list is written as JSON, indented."""
+    """Files by their official names, packed where the name says so; a list is written as JSON, indented.
+
+    In a zip file each element is a line.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
+        if name.endswith(".zip"):
+            lines = (
+                content if isinstance(content, str) else "".join(f"{json.dumps(one)}\n" for one in content)
+            )
+            with zipfile.ZipFile(folder / name, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(f"folder/{name.removesuffix('.zip')}", lines)
+            continue
         text = content if isinstance(content, str) else json.dumps(content, indent=4)
         data = text.encode()
         (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)

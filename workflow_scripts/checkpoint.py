@@ -18,14 +18,18 @@ from condenser.job import Job, run_job
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.objectives import checkpoint
+    from condenser.shards import QUERY_FOLDER
 
+    system = job.input.system.parent if job.input.system else None
+    if system and (system / QUERY_FOLDER).is_dir():
+        job.reads([system / QUERY_FOLDER])
     return checkpoint.prepare(
         job.settings.model,
         job.output.model.parent,
         seed=job.settings.seed,
         mirror=job.options.mirror or os.environ.get("CONDENSER_MIRROR"),
         collection=job.input.collection or None,
-        system=job.input.system.parent if job.input.system else None,
+        system=system,
     )
 
 

@@ -48,10 +48,10 @@ from condenser.train import loop
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import alone
 from condenser.train.gradient_cache import contrastive_backward
+from condenser.train.loop import linear_factor, num_warmup_steps
 from condenser.train.masked_texts import MaskedRows, MaskedTexts, masked_texts
 from condenser.train.memory import StepMemory
 from condenser.train.pretrain import Training, _backward, condenser_losses
-from condenser.train.schedule import linear_factor, num_warmup_steps
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))

@@ -297,7 +297,6 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
     check_name(f"{key}.dataset", model.dataset, config.datasets)
     check_name(f"{key}.system", model.system, config.systems)
     system, task = config.systems[model.system], sources.task(config.datasets[model.dataset])
-    recipe = experiment.recipe(config, experiment.recipe_name(config, model.dataset), system)
     fault = None
     if not experiment.fits(config, model.system, model.dataset):
         fault = f"which is not for {'queries' if task is None else 'sentences'}"
@@ -305,11 +304,9 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
         fault = "which is not trained. Name a model as initial for a model as it is"
     elif system.kind == "crossencoder":
         fault = "which reads a query and a passage together. Name a bi-encoder"
-    elif not getattr(recipe, "tied", True):
-        fault = f"which has two. Set systems.{model.system}.recipe.tied to true"
     if fault:
         raise ValueError(
-            f"{key}.system: expected a system that is trained to one encoder on {model.dataset}, "
+            f"{key}.system: expected a system that is trained to encode texts of {model.dataset}, "
             f"got {model.system}, {fault}."
         )
     asked = model.variant or f"seed{config.seed}"
@@ -319,6 +316,24 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
             f"{key}.variant: expected one that {model.system} has, such as seed{config.seed}, "
             f"got {preview(asked)}. See docs/architecture.md."
         )
+    recipe = experiment.recipe(config, experiment.recipe_name(config, model.dataset), system)
+    if system.kind == "biencoder" and not recipe.tied:
+        _check_what_starts_from_two(name, f"Set systems.{model.system}.recipe.tied to true", config)
+
+
+def _check_what_starts_from_two(name: str, advice: str, config: Config) -> None:
+    """Refuse what starts from a model with two encoders, and would read only one of them."""
+    for key, entry in {
+        **{f"models.{name}": entry for name, entry in config.models.items()},
+        **{f"systems.{name}": entry for name, entry in config.systems.items()},
+    }.items():
+        is_biencoder = getattr(entry, "kind", None) == "biencoder"
+        reads_both = is_biencoder and (not entry.train or entry.recipe.get("tied") is False)
+        if getattr(entry, "initial", None) == name and not reads_both:
+            raise ValueError(
+                f"{key}.initial: expected a model with one encoder, got {name}, which has two. "
+                f"{advice}{f', or {key}.recipe.tied to false' if is_biencoder else ''}."
+            )
 
 
 def check_tables(config: Config) -> None:

@@ -41,6 +41,7 @@ from condenser.data.records import (
     Passage,
     Qrel,
     Query,
+    qrel_line,
     read_items,
     write_items,
     write_passages,
@@ -51,7 +52,7 @@ from condenser.files import atomic_write
 from condenser.progress import track
 
 Parsed = TypeVar("Parsed")
-Record = TypeVar("Record", Passage, Query, Qrel, Item)
+Record = TypeVar("Record", Passage, Query, Qrel, Item, tuple[Query, list[str]])
 
 log = logging.getLogger("condenser")
 
@@ -166,6 +167,14 @@ def _fits(line: bytes, parse: Callable[[bytes], Any]) -> bool:
     except Unfit:
         return False
     return True
+
+
+def _unknown_passage(doc_id: str) -> Unfit:
+    return Unfit(
+        "the id of a passage of the collection",
+        preview(doc_id),
+        "Do both files belong to the same collection?",
+    )
 
 
 def describe_left_out(counts: Mapping[str, Any]) -> str | None:
@@ -420,6 +429,37 @@ class CanonicalFiles:
             self._totals["qrels"][split] = write_qrels(self._ready / f"qrels.{split}.tsv", kept)
         self._count_shared(written)
 
+    def write_relevant(self, split: str, rows: Iterable[Row[tuple[Query, list[str]]]]) -> None:
+        """Write the good queries of a split, each with the passages that are relevant to it, as they come.
+
+        Unlike `write_splits` it holds no row, for files of many millions. All query ids must differ.
+
+        Raises:
+            ValueError: there are none, or a row is bad and `bad_rows` is "strict".
+        """
+        name, num_judged = f"qrels.{split}.tsv", 0
+
+        def check(row: tuple[Query, list[str]]) -> None:
+            check_query(row[0])
+            if unknown := [doc_id for doc_id in row[1] if doc_id not in self._doc_ids]:
+                raise _unknown_passage(unknown[0])
+
+        with atomic_write(self._ready / name) as qrels:
+
+            def kept() -> Iterator[Query]:
+                nonlocal num_judged
+                for file, _, (query, relevant) in self._fit("queries", rows, check):
+                    self.tally(file)["kept"] += 1
+                    for doc_id in relevant:
+                        qrels.write(f"{qrel_line(Qrel(query.query_id, doc_id, 1))}\n".encode())
+                    num_judged += len(relevant)
+                    yield query
+
+            count = write_queries(self._ready / f"queries.{split}.jsonl", kept())
+        if not count:
+            raise self._nothing_left(f"queries in the split {split!r}, got none that can be used.")
+        self._totals["queries"][split], self._totals["qrels"][split] = count, num_judged
+
     def write_unjudged(self, name: str, rows: Iterable[Row[Query]]) -> None:
         """Write the good queries of a file without judgements, in their order; nothing else is written then.
 
@@ -511,11 +551,7 @@ class CanonicalFiles:
             check_id("query id", qrel.query_id)
             check_id("passage id", qrel.doc_id)
             if qrel.doc_id not in self._doc_ids:
-                raise Unfit(
-                    "the id of a passage of the collection",
-                    preview(qrel.doc_id),
-                    "Do both files belong to the same collection?",
-                )
+                raise _unknown_passage(qrel.doc_id)
             grade = grades.setdefault((qrel.query_id, qrel.doc_id), qrel.grade)
             if grade != qrel.grade:
                 raise Unfit(

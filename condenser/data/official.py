@@ -12,6 +12,7 @@ _MARCO = "https://msmarco.z22.web.core.windows.net/msmarcoranking"
 _SBERT = "https://sbert.net/datasets"
 _TREC = "https://trec.nist.gov/data/deep"
 _DPR = "https://dl.fbaipublicfiles.com/dpr"
+_PAQ = "https://dl.fbaipublicfiles.com/dpr_scale/paq"
 _SQUAD = "https://rajpurkar.github.io/SQuAD-explorer/dataset"
 
 
@@ -59,6 +60,7 @@ OFFICIAL_FILES = {
             4_854_279,
             "95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
         ),
+        OfficialFile(f"{_PAQ}/PAQ.dpr.train.neg1.jsonl.zip", None, None),
         OfficialFile(f"{_SBERT}/stsbenchmark.tsv.gz", None, None),
         OfficialFile(f"{_SBERT}/wikipedia-sections-triplets.zip", None, None),
         OfficialFile(f"{_SBERT}/AllNLI.tsv.gz", None, None),

@@ -19,12 +19,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from condenser.data.runs import run_columns
+import numpy as np
+from jaxtyping import Float64
+
 from condenser.files import atomic_write
+
+if TYPE_CHECKING:
+    import pyarrow
+
+RUN_COLUMNS = ("query_id", "passage_id", "doc_id", "rank", "score", "system")
+_BLOCK_BYTES = 1 << 21  # of a run; fits into a cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +189,12 @@ def read_examples(path: str | Path) -> Iterator[TrainExample]:
 
 def write_qrels(path: str | Path, qrels: Iterable[Qrel]) -> int:
     """Write judgements in TREC form; returns their number."""
-    return _write_lines(path, (f"{qrel.query_id}\t0\t{qrel.doc_id}\t{qrel.grade}" for qrel in qrels))
+    return _write_lines(path, map(qrel_line, qrels))
+
+
+def qrel_line(qrel: Qrel) -> str:
+    """A judgement in TREC form."""
+    return f"{qrel.query_id}\t0\t{qrel.doc_id}\t{qrel.grade}"
 
 
 def read_qrels(path: str | Path) -> Iterator[Qrel]:
@@ -216,12 +229,54 @@ def write_run(path: str | Path, rows: Iterable[ScoredDoc], *, system: str) -> in
 
 
 def read_run(path: str | Path) -> Iterator[ScoredDoc]:
-    """The lines of a TREC run, in file order (`condenser.data.runs.hits_by_query` gives columns)."""
+    """The lines of a TREC run, in file order; of millions of lines `hits_by_query` gives columns."""
     for block in run_columns(path, "query_id", "doc_id", "score", "passage_id"):
         for query_id, doc_id, score, passage_id in zip(
             *(column.to_pylist() for column in block), strict=True
         ):
             yield ScoredDoc(query_id, doc_id, score, passage_id if "#" in passage_id else "")
+
+
+def hits_by_query(path: str | Path) -> Iterator[tuple[str, pyarrow.StringArray, Float64[np.ndarray, " hit"]]]:
+    """query_id, doc_ids and scores of all hits of each query of a run, in file order."""
+    import pyarrow
+    import pyarrow.compute
+
+    current: str | None = None
+    doc_ids: list[pyarrow.StringArray] = []
+    scores: list[np.ndarray] = []
+    for query_ids, of_block, scores_of_block in run_columns(path, "query_id", "doc_id", "score"):
+        changes = np.flatnonzero(pyarrow.compute.not_equal(query_ids[1:], query_ids[:-1])) + 1
+        bounds = [0, *changes.tolist(), len(query_ids)]
+        for start, end in pairwise(bounds):
+            query_id = query_ids[start].as_py()
+            if query_id != current and current is not None:
+                yield current, pyarrow.concat_arrays(doc_ids), np.concatenate(scores)
+                doc_ids, scores = [], []
+            current = query_id
+            doc_ids.append(of_block[start:end])
+            scores.append(scores_of_block[start:end].to_numpy())
+    if current is not None:
+        yield current, pyarrow.concat_arrays(doc_ids), np.concatenate(scores)
+
+
+def run_columns(path: str | Path, *names: str) -> Iterator[list[pyarrow.Array]]:
+    """Some of `RUN_COLUMNS`, of a run in blocks of lines; scores are float64, all others texts."""
+    import pyarrow
+    from pyarrow import csv
+
+    if not Path(path).stat().st_size:  # refused by pyarrow
+        return
+    types = {name: pyarrow.float64() if name == "score" else pyarrow.string() for name in names}
+    with csv.open_csv(
+        path,
+        csv.ReadOptions(column_names=RUN_COLUMNS, use_threads=False, block_size=_BLOCK_BYTES),
+        csv.ParseOptions(delimiter=" ", quote_char=False),
+        csv.ConvertOptions(column_types=types, include_columns=names, null_values=[], check_utf8=False),
+    ) as reader:
+        for block in reader:
+            if len(block):
+                yield block.columns
 
 
 def read_doc_ids(path: str | Path) -> list[str]:

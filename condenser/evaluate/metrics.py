@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from condenser.data.records import Qrel, read_items, read_qrels, read_similarities
-from condenser.data.runs import hits_by_query
+from condenser.data.records import Qrel, hits_by_query, read_items, read_qrels, read_similarities
 from condenser.evaluate.measures import Ranking, parse
 from condenser.files import write_json
 

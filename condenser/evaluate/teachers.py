@@ -11,8 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from condenser.data.records import read_qrels
-from condenser.data.runs import hits_by_query
+from condenser.data.records import hits_by_query, read_qrels
 from condenser.data.subsets import read_subset
 from condenser.evaluate.metrics import Grades, RankedQuery, grades_of, means, measure_run, ranked
 

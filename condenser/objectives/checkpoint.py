@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from condenser.settings import LARGEST, Block, Count, DatasetName, Model, Name
+from condenser.shards import QUERY_FOLDER
 
 _SHAPE = ("vocab_size", "hidden_size", "num_layers", "num_heads", "intermediate_size")
 _NEEDS: dict[str, tuple[str, ...]] = {
@@ -35,8 +36,8 @@ class Prompts(Block):
 class Settings(Model):
     """Where the weights come from; `corpus` is what a new vocabulary is learnt from.
 
-    `source: system` takes the encoder that `system` is on `dataset`, by default its variant of all train
-    queries and the configuration's seed.
+    `source: system` takes the encoder that `system` is on `dataset`, or its two encoders; by default of its
+    variant of all train queries and the configuration's seed.
 
     `pooling`, `normalised` and `prompts` say what the vector of a text is; by default what the checkpoint's
     `modules.json` and `config_sentence_transformers.json` say, else the papers' [CLS] as it is
@@ -141,7 +142,7 @@ def prepare(
     from condenser.model.text_vector import TextVector, read_text_vector
 
     source, pooling, normalised = settings.source, settings.pooling, settings.normalised
-    prompts = {f"{role}_prompt": prompt for role, prompt in vars(settings.prompts).items()}
+    prompts: dict[str, Any] = {f"{role}_prompt": prompt for role, prompt in vars(settings.prompts).items()}
     if source == "scratch":
         if collection is None:
             raise ValueError("expected a collection, got none. Source scratch learns its words there.")
@@ -165,7 +166,10 @@ def prepare(
             origin = system
         else:
             origin = Path(str(settings.path))
-        counts = backbone_from(origin, output, seed=seed, pooling=pooling, normalised=normalised, **prompts)
+        asked = {"pooling": pooling, "normalised": normalised, **prompts}
+        counts = backbone_from(origin, output, seed=seed, **asked)
+        if source == "system" and (origin / QUERY_FOLDER).is_dir():
+            backbone_from(origin / QUERY_FOLDER, output / QUERY_FOLDER, seed=seed, **asked)
         if source == "hub":
             counts["revision"] = revision_of(origin)
     vector, tokenizer = read_text_vector(output), Tokenizer(output)

@@ -12,8 +12,14 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from condenser.data.records import first_passage, read_passages, read_qrels, read_queries, read_run
-from condenser.data.runs import hits_by_query
+from condenser.data.records import (
+    first_passage,
+    hits_by_query,
+    read_passages,
+    read_qrels,
+    read_queries,
+    read_run,
+)
 from condenser.evaluate.metrics import grades_of
 from condenser.files import canonical_json, read_json, sha256_text
 

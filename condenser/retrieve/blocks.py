@@ -1,4 +1,4 @@
-"""Numbers that a long job computes block by block, and keeps so that it resumes after the last block."""
+"""Finished blocks of a long job, so that it resumes after the last one: rows of one file, or files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import io
 import logging
 import os
 import shutil
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float32
 
-from condenser.files import atomic_write, open_no_link
+from condenser.files import atomic_write, open_no_link, read_json, sha256_file, write_json
 
 log = logging.getLogger(__name__)
 
@@ -93,3 +94,21 @@ class BlockFile:
 
 def _digest_line(block: bytes) -> bytes:
     return hashlib.sha256(block).hexdigest().encode() + b"\n"
+
+
+def finish_block(mark: Path, files: Sequence[Path]) -> None:
+    """Record in the file `mark` that these files are complete, with their SHA-256."""
+    write_json(mark, {file.name: sha256_file(file) for file in files})
+
+
+def is_finished(mark: Path, files: Sequence[Path]) -> bool:
+    """Whether the files are complete and have the SHA-256 of their mark; logs it if they are damaged."""
+    if not mark.exists():
+        return False
+    try:
+        is_undamaged = read_json(mark) == {file.name: sha256_file(file) for file in files}
+    except (ValueError, FileNotFoundError):
+        is_undamaged = False
+    if not is_undamaged:
+        log.warning("%s: the files of this block are damaged; computing them again", mark)
+    return is_undamaged

@@ -31,8 +31,8 @@ from condenser.data.records import Query, ScoredDoc, read_passages, read_queries
 from condenser.files import NO_ROOM, atomic_folder, atomic_write, count_lines, full_disk_named
 from condenser.program import bound
 from condenser.progress import Progress, track
+from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.documents import MORE, best_passages
-from condenser.retrieve.finished import finish_block, is_finished
 
 PASSAGES_PER_FILE = 100_000  # each of Anserini's indexing threads takes a file at a time
 HITS_PER_BLOCK = 2_000_000  # in Java's memory at a time, about 250 bytes each

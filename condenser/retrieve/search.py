@@ -19,10 +19,10 @@ from condenser.data.records import ScoredDoc
 from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 from condenser.retrieve import exact
+from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.documents import best_of_documents, best_passages
 from condenser.retrieve.exact import Rows, Scores, best_of, mapped_rows
 from condenser.retrieve.faiss_search import top_passages
-from condenser.retrieve.finished import finish_block, is_finished
 
 if TYPE_CHECKING:
     import torch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -49,9 +50,9 @@ def read_example_rows(
         ValueError: an id is not in queries or collection, or an example lacks positives or negatives,
             or has a passage among both.
     """
-    queries: list[int] = []
-    rows: dict[str, list[np.ndarray]] = {"positive": [], "negative": []}
-    is_empty = True
+    queries, is_empty = array("i"), True
+    rows = {kind: array("i") for kind in ("positive", "negative")}
+    starts = {kind: array("q", [0]) for kind in rows}
     for file in files:
         for line, example in enumerate(read_examples(file), start=1):
             if example.query_id not in query_rows:
@@ -78,29 +79,19 @@ def read_example_rows(
                         "got none. Make the examples again."
                     )
                 try:
-                    rows[kind].append(np.array([doc_rows[doc_id] for doc_id in doc_ids], dtype=np.int32))
+                    rows[kind].extend(doc_rows[doc_id] for doc_id in doc_ids)
                 except KeyError as error:
                     raise ValueError(
                         f"{file}:{line}: expected ids of the collection, got {error.args[0]!r}. "
                         "Were examples and collection made together?"
                     ) from error
+                starts[kind].append(len(rows[kind]))
     if is_empty:
         raise ValueError(
             f"{files[0]}:1: expected training examples, got none. Are there judged train queries?"
         )
-    empty = np.zeros(0, dtype=np.int32)
-    flat = {kind: np.concatenate([empty, *lists]) for kind, lists in rows.items()}
-    starts = {
-        kind: np.concatenate([[0], np.cumsum([len(one) for one in lists], dtype=np.int64)])
-        for kind, lists in rows.items()
-    }
-    return ExampleRows(
-        np.array(queries, dtype=np.int32),
-        flat["positive"],
-        starts["positive"],
-        flat["negative"],
-        starts["negative"],
-    )
+    lists = (queries, rows["positive"], starts["positive"], rows["negative"], starts["negative"])
+    return ExampleRows(*(np.array(numbers, dtype=f"i{numbers.itemsize}") for numbers in lists))
 
 
 @dataclass(frozen=True)

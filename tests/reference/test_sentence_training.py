@@ -32,7 +32,7 @@ from condenser.retrieve.similarities import (
     write_model_similarities,
     write_word_similarities,
 )
-from condenser.train.schedule import linear_factor, num_warmup_steps
+from condenser.train.loop import linear_factor, num_warmup_steps
 from condenser.train.sentences import sentence_loss, train_sentence_encoder
 
 TASKS = {"similarity": 2, "triplets": 3, "inference": 2}

@@ -20,7 +20,7 @@ from condenser.data.batches import num_steps
 from condenser.data.sources import msmarco
 from condenser.experiment import jobs
 from condenser.model.backbone_sources import embedded_folder
-from condenser.train.schedule import num_warmup_steps
+from condenser.train.loop import num_warmup_steps
 from configs import OnPlainValues
 
 experiment, validated = OnPlainValues(real_experiment), OnPlainValues(real_config).validated

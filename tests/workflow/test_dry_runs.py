@@ -61,6 +61,7 @@ OTHER_DATASETS = {  # besides msmarco, what has a target of this name
     "full_train": ["nq", "tqa", "squad", "msmarco_doc"],
     "rocketqa": ["nq"],
     "interaction": ["msmarco_doc"],
+    "paq": ["nq"],
     "train_size": ["nq", "stsb", "wikisection"],
     "loss_curve": ["nq", "stsb", "wikisection"],
     "costs": ["nq", "tqa", "squad", "msmarco_doc", "stsb", "wikisection"],
@@ -76,7 +77,7 @@ def test_every_target_of_the_papers_is_planned_offline_at_their_scale(root: Path
         for name, ending in named
         for dataset in ("msmarco", *OTHER_DATASETS.get(name, []))
     }
-    names = ("paper", "qa", "nli", "ance", "expansions", "rocketqa", "interaction")
+    names = ("paper", "qa", "nli", "ance", "expansions", "rocketqa", "interaction", "paq")
     overlays = [str(root / "configs" / f"{name}.yaml") for name in names]
     (folder.parent / "expansions").mkdir(exist_ok=True)  # a user's files
     for name in re.findall(r"\.\./expansions/([\w.-]+)", (root / "configs/expansions.yaml").read_text()):

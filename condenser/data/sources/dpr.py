@@ -1,4 +1,4 @@
-"""Open-domain question answering in DPR's files: Natural Questions, TriviaQA, and SQuAD in their form.
+"""Open-domain question answering in DPR's files: Natural Questions, TriviaQA, SQuAD and PAQ in their form.
 
 - `psgs_w100.tsv.gz`: the Wikipedia of December 2018 in passages of 100 words, `id<tab>text<tab>title` with
   this header, columns quoted as in CSV, one passage a line.
@@ -8,12 +8,16 @@
   one question at a time is in memory (`condenser.data.parsing.json_array`).
 - `biencoder-nq-adv-hn-train.json.gz`: the same form, with negatives that a first DPR mined. It has questions
   that the file of training lacks, so that its questions are found by their text.
+- `PAQ.dpr.train.neg1.jsonl.zip`: PAQ's 65 million generated questions (Lewis et al. 2021) as dpr-scale has
+  them, one object of the same form a line, with one hard negative and perhaps without `answers`; a passage
+  may have its id as `id`. That is what dpr-scale's README says of its files (where the id is optional; here
+  it is needed): nobody has read this one with this code. No line is kept in memory.
 - `<set>-<split>.qa.csv`: `question<tab>answers`, quoted as in CSV; the answers are a list as Python
   writes it.
 
 A question is used as it is written, in training and in search; DPR's code puts straight apostrophes in some.
 Source: Karpukhin et al. 2020 (DPR) and their `download_data.py`; the numbers of rows: their Table 1. Nobody
-publishes a length, a checksum or a number of rows of their files of SQuAD, so these are not checked.
+publishes a length, a checksum or a number of rows of their files of SQuAD and PAQ, so these are not checked.
 """
 
 from __future__ import annotations
@@ -21,12 +25,14 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from condenser.data.archives import open_gzip
+from condenser.data.archives import open_gzip, open_zip_member
 from condenser.data.canonical import CanonicalFiles
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
@@ -36,8 +42,11 @@ from condenser.data.parsing import (
     answers_of,
     csv_columns,
     json_array,
+    json_object,
+    parse_rows,
     preview,
     text_field,
+    text_lines,
 )
 from condenser.data.randomness import permutation
 from condenser.data.records import (
@@ -45,7 +54,7 @@ from condenser.data.records import (
     Qrel,
     Query,
     TrainExample,
-    read_positives,
+    read_qrels,
     read_queries,
     write_examples,
 )
@@ -72,6 +81,7 @@ FILES = {
         "dev": "biencoder-squad1-dev.json.gz",
         "test": "squad1-test.qa.csv",
     },
+    "paq": {"train": "PAQ.dpr.train.neg1.jsonl.zip"},
 }
 RELEASED = {"nq": "biencoder-nq-adv-hn-train.json.gz"}
 OFFICIAL_ROWS = {
@@ -91,7 +101,8 @@ BY_ANSWERS = ("dev-qa", "test")  # splits without judgements
 AFTER_COLLECTING = ("hard_negatives", "released")
 
 _HEADER = ("id", "text", "title")
-_ID_KEYS = ("passage_id", "psg_id")
+_LINES = ".zip"  # of a file with a question a line
+_ID_KEYS = ("passage_id", "psg_id", "id")
 
 
 class Settings(PartlyJudgedTexts):
@@ -102,7 +113,7 @@ class Settings(PartlyJudgedTexts):
     `released` names systems that take the mined negatives that DPR released for those of their own.
     """
 
-    name: Literal["nq", "tqa", "squad"]
+    name: Literal["nq", "tqa", "squad", "paq"]
     train_split: Literal["train", "dev"] | None = "train"
     eval_split: Literal["dev", "dev-qa", "test"] | None = "test"
     positives: Literal["first", "all"] = "first"
@@ -116,9 +127,10 @@ class Settings(PartlyJudgedTexts):
         if self.released and self.name not in RELEASED:
             raise ValueError(f"released: expected none, DPR released mined negatives of nq, got {self.name}")
         if self.eval_split is not None and self.eval_split not in known:
-            raise ValueError(
-                f"eval_split: expected one of {', '.join(known)} for {self.name}, got {self.eval_split}"
-            )
+            wanted = f"one of {', '.join(known)}" if len(known) > 1 else "null"
+            raise ValueError(f"eval_split: expected {wanted} for {self.name}, got {self.eval_split}")
+        if self.train_split is not None and self.train_split not in known:
+            raise ValueError(f"train_split: expected train for {self.name}, got {self.train_split}")
         others = [name for name in self.measures or [] if not name.startswith("hits@")]
         if self.eval_split in BY_ANSWERS and (others or not self.measures):
             raise ValueError(
@@ -162,30 +174,24 @@ def make_examples(
         ValueError: the file does not fit, or has no negatives of our questions.
     """
     (path,) = raw.values()
-    questions = list(read_queries(queries))
-    id_of_text = {question.text: question.query_id for question in questions}
-    known = {question.query_id for question in questions}
-    is_released = path.name in RELEASED.values()
-    chosen = known if wanted is None else known.intersection(wanted)
-    positives = read_positives(qrels)
+    chosen = (one for one in read_queries(queries) if wanted is None or one.query_id in wanted)
     counts: Counter[str] = Counter(
-        queries=len(chosen),
+        queries=sum(1 for _ in chosen),
         without_negatives=0,
         fewer_negatives_than_sample=0,
         negatives_given_as_positives=0,
     )
 
     def examples() -> Iterator[TrainExample]:
-        for number, _, element in _elements(path, "examples"):
-            if is_released:
-                query_id = id_of_text.pop(text_field(element, "question", absent=None), "")
-                counts["unknown_questions"] += not query_id
-            else:
-                query_id = _query_id(_split_of(path), number)
-            if query_id not in chosen:
+        if path.name in RELEASED.values():
+            asked = _asked_by_text(path, queries, qrels, counts)
+        else:
+            asked = _asked_in_order(path, qrels)
+        for query_id, positives, element in asked:
+            if wanted is not None and query_id not in wanted:
                 continue
             given = _passage_ids(element, "hard_negative_ctxs")
-            relevant = {*_passage_ids(element, "positive_ctxs"), *positives[query_id]}
+            relevant = {*_passage_ids(element, "positive_ctxs"), *positives}
             negatives = [doc_id for doc_id in given if doc_id not in relevant]
             counts["negatives_given_as_positives"] += len(given) - len(negatives)
             if not negatives:
@@ -194,9 +200,7 @@ def make_examples(
             drawn = sorted(permutation(seed, f"negatives of {query_id}", 0, len(negatives))[:sample].tolist())
             counts["fewer_negatives_than_sample"] += len(drawn) < sample
             counts["negatives"] += len(drawn)
-            yield TrainExample(
-                query_id, tuple(positives[query_id]), tuple(negatives[index] for index in drawn)
-            )
+            yield TrainExample(query_id, tuple(positives), tuple(negatives[index] for index in drawn))
 
     counts["examples"] = write_examples(output, examples())
     if not counts["examples"]:
@@ -206,6 +210,41 @@ def make_examples(
             "Do they belong together?"
         )
     return dict(counts)
+
+
+def _judged(qrels: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each judged question and its positives, in the order of the file."""
+    for query_id, of_query in groupby(read_qrels(qrels), key=attrgetter("query_id")):
+        yield query_id, [qrel.doc_id for qrel in of_query if qrel.grade > 0]
+
+
+def _asked_in_order(path: Path, qrels: Path) -> Iterator[tuple[str, list[str], Any]]:
+    """The judged questions of a file that they were collected from: id, positives, and the file's element.
+
+    Raises:
+        ValueError: the judgements are of another file.
+    """
+    judged = _judged(qrels)
+    waiting = next(judged, None)
+    for number, _, element in _elements(path, "examples"):
+        if waiting and waiting[0] == _query_id(_split_of(path), number):
+            yield *waiting, element
+            waiting = next(judged, None)
+    if waiting:
+        raise ValueError(f"{path}: expected the question {waiting[0]} of {qrels}. Do they belong together?")
+
+
+def _asked_by_text(
+    path: Path, queries: Path, qrels: Path, counts: Counter[str]
+) -> Iterator[tuple[str, list[str], Any]]:
+    """The same of a file that has other rows, by the text of the question; counts those that are unknown."""
+    positives = dict(_judged(qrels))
+    id_of_text = {question.text: question.query_id for question in read_queries(queries)}
+    for _, _, element in _elements(path, "examples"):
+        query_id = id_of_text.pop(text_field(element, "question", absent=None), "")
+        counts["unknown_questions"] += not query_id
+        if query_id:
+            yield query_id, positives[query_id], element
 
 
 def collect(
@@ -238,6 +277,9 @@ def collect(
         qrels: dict[str, list[Row[Qrel]]] = {}
         queries = []
         for split, path in paths.items():
+            if path.suffix == _LINES:
+                files.write_relevant(split, _questions(path, split, files, only_first=positives == "first"))
+                continue
             of_split: list[Row[Query]] = []
             qrels[split] = []
             if split in BY_ANSWERS:
@@ -268,26 +310,54 @@ def _read_questions(
     only_first: bool,
 ) -> None:
     """Add the questions of a JSON file, and the judgements that they hold, to the lists."""
-    for number, line, element in _elements(path, split):
-        query_id = _query_id(split, number)
+    for row in _questions(path, split, files, only_first=only_first):
+        if isinstance(row.record, Unfit):
+            queries.append(Row(row.file, row.line, row.record))
+            continue
+        query, relevant = row.record
+        queries.append(Row(row.file, row.line, query))
+        for doc_id in relevant:
+            qrels.append(Row(f"{path} positive_ctxs", row.line, Qrel(query.query_id, doc_id, 1)))
+
+
+def _questions(
+    path: Path, split: str, files: CanonicalFiles, *, only_first: bool
+) -> Iterator[Row[tuple[Query, list[str]]]]:
+    """The questions of a file with the passages that are judged relevant; those without any are counted."""
+    for number, line, element in _elements(path, split, files.tally(path)):
         try:
-            query, relevant = _question(query_id, element), _passage_ids(element, "positive_ctxs")
+            if isinstance(element, Unfit):
+                raise element
+            query = _question(_query_id(split, number), element, has_answers=path.suffix != _LINES)
+            relevant = _passage_ids(element, "positive_ctxs")
         except Unfit as unfit:
-            queries.append(Row(str(path), line, unfit))
+            yield Row(str(path), line, unfit)
             continue
-        if not relevant:
+        if relevant:
+            yield Row(str(path), line, (query, relevant[:1] if only_first else relevant))
+        else:
             files.tally(path).update(rows=1, without_positives=1)
-            continue
-        queries.append(Row(str(path), line, query))
-        for doc_id in relevant[:1] if only_first else relevant:
-            qrels.append(Row(f"{path} positive_ctxs", line, Qrel(query_id, doc_id, 1)))
 
 
-def _elements(path: Path, label: str) -> Iterator[tuple[int, int, Any]]:
-    """Number, line and value of each element of a JSON file."""
+def _elements(
+    path: Path, label: str, tally: Counter[str] | None = None
+) -> Iterator[tuple[int, int | str, Any]]:
+    """Number, line and value of each element of a JSON file, or of a file with one a line.
+
+    A line that is no element gives an `Unfit`. `tally` counts blank lines and the like.
+    """
+    total = OFFICIAL_ROWS.get(path.name)
+    if path.suffix == _LINES:
+        with open_zip_member(path, path.stem) as stream:
+            lines = text_lines(
+                stream, max_line_bytes=MAX_LINE_BYTES, tally=Counter() if tally is None else tally
+            )
+            rows = track(parse_rows(str(path), lines, json_object), label, total=total, unit="questions")
+            yield from ((number, row.line, row.record) for number, row in enumerate(rows))
+        return
     with open_gzip(path) as stream:
         elements = json_array(str(path), stream, max_characters=MAX_LINE_BYTES)
-        counted = track(elements, label, total=OFFICIAL_ROWS.get(path.name), unit="questions")
+        counted = track(elements, label, total=total, unit="questions")
         for number, (line, element) in enumerate(counted):
             yield number, line, element
 
@@ -300,10 +370,10 @@ def _split_of(path: Path) -> str:
     return next(split for files in FILES.values() for split, name in files.items() if name == path.name)
 
 
-def _question(query_id: str, element: Any) -> Query:
+def _question(query_id: str, element: Any, *, has_answers: bool) -> Query:
     if not isinstance(element, dict):
         raise Unfit("a JSON object", preview(element), "Is it a file of questions of DPR's?")
-    answers = answers_of(element.get("answers"))
+    answers = answers_of(element.get("answers", None if has_answers else []))
     return Query(query_id, text_field(element, "question", absent=None), _distinct(answers))
 
 
@@ -316,9 +386,11 @@ def _passage_ids(element: dict[str, Any], key: str) -> list[str]:
     for passage in passages:
         fields = passage if isinstance(passage, dict) else {}
         doc_id = next((fields[name] for name in _ID_KEYS if name in fields), None)
+        if type(doc_id) is int:
+            doc_id = str(doc_id)
         if not isinstance(doc_id, str) or not doc_id:
             raise Unfit(
-                f'passages with a "{_ID_KEYS[0]}" or "{_ID_KEYS[1]}" in "{key}"',
+                f'passages with one of {", ".join(_ID_KEYS)} in "{key}"',
                 preview(passage),
                 "Give the id of the passage in the file of passages.",
             )

@@ -350,7 +350,8 @@ def test_the_official_files_are_those_that_the_sources_need():
     assert without_digest - without_length == {"marco.tar.gz"}
     assert {stsb.FILE, wikisection.ARCHIVE, nli.FILE} < without_length
     of_dpr = without_length - {stsb.FILE, wikisection.ARCHIVE, nli.FILE, *dpr.RELEASED.values()}
-    assert all(".qa.csv" in name or "squad1" in name for name in of_dpr) and len(of_dpr) == 7
+    assert all(".qa.csv" in name or "squad1" in name or "PAQ" in name for name in of_dpr)
+    assert len(of_dpr) == 8
     assert official_file("psgs_w100.tsv.gz").url == (
         "https://dl.fbaipublicfiles.com/dpr/wikipedia_split/psgs_w100.tsv.gz"
     )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from condenser.data.pieces import WordMark
+from condenser.data.tokens import WordMark
 
 
 def test_of_bytes_the_rest_of_a_character_continues_the_word_before_it() -> None:

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from condenser.data import runs
+from condenser.data import records
 from condenser.data.parsing import Unfit, check_id
-from condenser.data.records import ScoredDoc, read_run, write_run
-from condenser.data.runs import hits_by_query
+from condenser.data.records import ScoredDoc, hits_by_query, read_run, write_run
 
 
 def is_id(text: str) -> bool:
@@ -36,7 +35,7 @@ def test_what_was_written_is_read_line_by_line_and_by_query(tmp_path_factory, hi
     path = tmp_path_factory.getbasetemp() / "any.trec"
     write_run(path, hits, system="s")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(runs, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(records, "_BLOCK_BYTES", block_bytes)
         found = list(read_run(path))
         by_query = [(key, ids.to_pylist(), scores.tolist()) for key, ids, scores in hits_by_query(path)]
     assert found == [hit._replace(score=float(f"{hit.score:.9g}")) for hit in hits]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from condenser.data import archives
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import (
     Passage,
@@ -130,7 +132,7 @@ BAD = [
      r'\d: expected a list of strings in "ans'),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, 7], ":\\d+: expected a JSON object, got 7"),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, question("q", ["a"], [{"title": "T"}], [])],
-     'expected passages with a "passage_id" or "psg_id" in "positive_ctxs"'),
+     'expected passages with one of passage_id, psg_id, id in "positive_ctxs"'),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, question("q", ["a"], [context("99")], [])],
      r"biencoder-nq-train.json.gz positive_ctxs:\d+: expected the id of a passage .*, got '99'"),
     ("biencoder-nq-train.json.gz", [*QUESTIONS, question(" ", ["a"], [context("1")], [])],
@@ -246,6 +248,7 @@ def test_released_negatives_are_found_by_the_text_of_the_question(tmp_path: Path
         TrainExample("train-0", ("1",), ("2",)),
     ]
     assert (counts["unknown_questions"], counts["examples"]) == (2, 2)  # the last asks again
+    assert counts["queries"] == 3  # also the one that the file lacks
 
 
 def test_a_sample_depends_on_seed_and_question_alone(tmp_path: Path) -> None:
@@ -271,7 +274,12 @@ def test_questions_without_hard_negatives_make_no_examples(tmp_path: Path) -> No
         ),
         ({"measures": ["hits@20", "MRR@10"]}, "measures: expected measures by answer, .* got MRR@10"),
         ({"measures": None}, "measures: expected measures by answer"),
-        ({"name": "webq"}, "'nq', 'tqa' or 'squad'"),
+        ({"name": "webq"}, "'nq', 'tqa', 'squad' or 'paq'"),
+        ({"name": "paq"}, "eval_split: expected null for paq, got test"),
+        (
+            {"name": "paq", "train_split": "dev", "eval_split": None},
+            "train_split: expected train for paq, got dev",
+        ),
         ({"eval_split": "train"}, "eval_split"),
     ],
 )
@@ -285,10 +293,123 @@ def test_measures_by_judgement_are_for_splits_with_judgements() -> None:
     assert settings()["measures"] == ["hits@5", "hits@20", "hits@100"]
 
 
-def test_official_numbers_of_rows_are_known_for_all_but_squad() -> None:
+def test_official_numbers_of_rows_are_known_for_all_but_squad_and_paq() -> None:
     files = {name for of_set in dpr.FILES.values() for name in of_set.values()}
     assert {dpr.PASSAGES, *files} <= set(OFFICIAL_FILES)
-    assert {name for name in files if name not in dpr.OFFICIAL_ROWS} == set(dpr.FILES["squad"].values())
+    unknown = {name for of_set in ("squad", "paq") for name in dpr.FILES[of_set].values()}
+    assert {name for name in files if name not in dpr.OFFICIAL_ROWS} == unknown
     assert (
         dpr.OFFICIAL_ROWS["nq-test.qa.csv"] == 3_610 and dpr.OFFICIAL_ROWS["psgs_w100.tsv.gz"] == 21_015_324
     )
+
+
+PAQ = "PAQ.dpr.train.neg1.jsonl.zip"
+PAIRS = [
+    question("who is a prophet", ["Aaron"], [context("1", key="id"), context("4", key="id")],
+             [context("5", key="id")]),
+    question("nothing is relevant", ["x"], [], [context("5")]),
+    {key: value for key, value in question("where is paris", [], [{**context("3"), "passage_id": 3}],
+     [context("3"), context("2")]).items() if key != "answers"},
+    question("no negative", ["NA"], [context("2")], []),
+]  # fmt: skip
+
+
+def paq(**others: Any) -> dict[str, Any]:
+    rows = {"psgs_w100.tsv.gz": 5}
+    return settings(name="paq", eval_split=None, rows=rows, **others)
+
+
+def paq_examples(
+    folder: Path, raw: dict[str, Path], **options: Any
+) -> tuple[list[TrainExample], dict[str, int]]:
+    counts = dpr.make_examples(
+        {PAQ: raw[PAQ]}, folder / "out/queries.train.jsonl", folder / "out/qrels.train.tsv",
+        folder / "examples.jsonl", **{"sample": 30, "wanted": None, "seed": 1, **options},
+    )  # fmt: skip
+    return list(read_examples(folder / "examples.jsonl")), counts
+
+
+def test_paq_has_a_question_a_line_with_passages_by_one_of_three_names(tmp_path: Path) -> None:
+    lines = "\n".join(["", *map(json.dumps, PAIRS), ""])
+    raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: lines})
+    given = paq(hard_negatives="bm25")
+    assert sources.raw_files(given) == ["psgs_w100.tsv.gz", PAQ]
+    assert sources.example_files(given, "bm25") == [PAQ]
+    counts = sources.collect(tmp_path / "out", raw, given)
+    assert list(read_queries(tmp_path / "out/queries.train.jsonl")) == [
+        Query("train-0", "who is a prophet", ("Aaron",)),
+        Query("train-2", "where is paris", ()),
+        Query("train-3", "no negative", ("NA",)),
+    ]
+    assert list(read_qrels(tmp_path / "out/qrels.train.tsv")) == [
+        Qrel("train-0", "1", 1), Qrel("train-2", "3", 1), Qrel("train-3", "2", 1),
+    ]  # fmt: skip
+    assert counts["files"][PAQ] == {
+        "rows": 4, "kept": 3, "rejected": 0, "without_positives": 1, "blank_lines": 1,
+    }  # fmt: skip
+    assert (counts["queries"], counts["qrels"]) == ({"train": 3}, {"train": 3})
+    found, counts = paq_examples(tmp_path, raw)
+    assert found == [TrainExample("train-0", ("1",), ("5",)), TrainExample("train-2", ("3",), ("2",))]
+    assert (counts["queries"], counts["without_negatives"], counts["negatives_given_as_positives"]) == (
+        3,
+        1,
+        1,
+    )
+    few, counts = paq_examples(tmp_path, raw, wanted={"train-2"})
+    assert (few, counts["queries"]) == (found[1:], 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"question": "cut', ":2: expected one JSON object, got "),
+        ("7", ":2: expected one JSON object, got '7'"),
+        (json.dumps(question("q", ["a"], [context("99")], [])), ":2: expected the id of a pass"),
+        (json.dumps(question("q", ["a"], [{"title": "T", "text": "t"}], [])), ":2: expected passages with "),
+        (json.dumps(question(" ", ["a"], [context("1")], [])), ":2: expected a query text that is not empty"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_of_paq_is_an_error_or_left_out(tmp_path: Path, line: str, message: str) -> None:
+    lines = "\n".join([json.dumps(PAIRS[0]), line, json.dumps(PAIRS[3])])
+    raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: lines})
+    with pytest.raises(ValueError, match=f"{PAQ}{message}"):
+        sources.collect(tmp_path / "out", raw, paq())
+    counts = sources.collect(tmp_path / "out", raw, paq(bad_rows="skip"))
+    assert [query.query_id for query in read_queries(tmp_path / "out/queries.train.jsonl")] == [
+        "train-0", "train-2",
+    ]  # fmt: skip
+    assert counts["rejected_rows"] == {"queries": 1}
+    assert [example.query_id for example in paq_examples(tmp_path, raw)[0]] == ["train-0"]
+
+
+def test_a_file_that_is_not_paqs_is_refused(tmp_path: Path) -> None:
+    raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: PAIRS})
+    sources.collect(tmp_path / "out", raw, paq())
+    write(tmp_path, {PAQ: PAIRS[:2]})
+    with pytest.raises(ValueError, match=r"expected the question train-2 of .* Do they belong together\?"):
+        paq_examples(tmp_path, raw)
+    write(tmp_path, {PAQ: PAIRS[1:2]})
+    with pytest.raises(ValueError, match="expected queries in the split 'train', got none"):
+        sources.collect(tmp_path / "out", raw, paq())
+    raw[PAQ].write_bytes(raw[PAQ].read_bytes()[:-30])
+    with pytest.raises(ValueError, match="expected a complete archive"):
+        sources.collect(tmp_path / "out", raw, paq())
+
+
+def test_no_line_of_paq_stays_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten times as many questions take no more memory, to collect and to make examples of."""
+    monkeypatch.setattr(archives, "_CHUNK_BYTES", 1 << 14)  # less than the smaller file has
+    peaks = []
+    for number in (200, 2000):
+        pairs = [question(f"question {row}", ["a"], [context("1")], [context("5")]) for row in range(number)]
+        raw = write(tmp_path, {"psgs_w100.tsv.gz": PASSAGES, PAQ: pairs})
+        del pairs
+        tracemalloc.start()
+        sources.collect(tmp_path / "out", raw, paq())
+        dpr.make_examples(
+            {PAQ: raw[PAQ]}, tmp_path / "out/queries.train.jsonl", tmp_path / "out/qrels.train.tsv",
+            tmp_path / "examples.jsonl", sample=1, wanted=None, seed=1,
+        )  # fmt: skip
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 100 * 1800  # bytes: a question alone has more in its objects

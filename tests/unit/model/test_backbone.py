@@ -29,8 +29,10 @@ from condenser.model.backbone import new_backbone
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.checkpoint import read_checkpoint
 from condenser.model.mlm_head import MaskedLanguageHead
+from condenser.model.retriever import Retriever
 from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.tokenizer_files import wordpiece_tokenizer
+from condenser.model.untied import UntiedEncoders
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.objectives import checkpoint
 
@@ -189,6 +191,25 @@ def test_new_head_is_drawn_as_bert_draws_it(tmp_path: Path) -> None:
         assert (head[name] == 0).all()
     deviation = head["transform.dense.weight"].std().item()
     assert 0.16 < deviation < 0.24  # initializer_range 0.2, 144 numbers
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_trained_system_is_taken_byte_for_byte_with_a_new_head(tmp_path: Path, tied: bool) -> None:
+    write_checkpoint(tmp_path / "source", BertForMaskedLM)
+    prepare("folder", tmp_path / "start", path=tmp_path / "source")
+    trained = (Retriever if tied else UntiedEncoders).load(tmp_path / "start", dropout=None)
+    with torch.no_grad():
+        for number, parameter in enumerate(trained.parameters()):
+            parameter.add_(0.1 + number)  # so that two encoders differ
+    trained.save(tmp_path / "trained", tmp_path / "start")
+    settings = checkpoint.Settings(objective="checkpoint", source="system", dataset="a", system="b")
+    options = {"seed": 7, "mirror": None, "collection": None, "system": tmp_path / "trained"}
+    assert checkpoint.prepare(settings, tmp_path / "taken", **options)["mlm_head"] == "new"
+    names = files_in(tmp_path / "trained")
+    assert {"model.safetensors", "tokenizer.json", *VECTOR_FILES} <= names
+    assert ("query/model.safetensors" in names) != tied
+    _, different, missing = filecmp.cmpfiles(tmp_path / "trained", tmp_path / "taken", names, shallow=False)
+    assert not (different or missing)
 
 
 def test_our_own_folder_as_source_keeps_its_head(tmp_path: Path) -> None:

@@ -913,7 +913,8 @@ def test_squad_is_counted_in_its_files_and_one_file_is_shared_by_articles(tmp_pa
 
 def test_the_questions_of_dprs_sets_are_known_by_set_and_split() -> None:
     for name, files in dpr.FILES.items():
-        settings = dpr.Settings(source="dpr", name=name, eval_split="test").model_dump()
+        evaluation = "test" if "test" in files else None
+        settings = dpr.Settings(source="dpr", name=name, eval_split=evaluation).model_dump()
         assert on_plain.assumed_passages(settings, tables).count == dpr.OFFICIAL_ROWS[dpr.PASSAGES]
         for split in files:
             assert on_plain.assumed_queries(settings, split, tables).count > 3000

@@ -27,8 +27,15 @@ from condenser.files import read_json
 from condenser.train import loop
 from condenser.train.checkpoint import LOG_NAME, Checkpoint, load_newest_checkpoint, save_checkpoint
 from condenser.train.distributed import alone
-from condenser.train.loop import BAD_BATCH_NAME, Batch, StepRecord, log_totals, train, weight_groups
-from condenser.train.schedule import linear_factor
+from condenser.train.loop import (
+    BAD_BATCH_NAME,
+    Batch,
+    StepRecord,
+    linear_factor,
+    log_totals,
+    train,
+    weight_groups,
+)
 
 torch.set_num_threads(1)
 _ALONE = alone(torch.device("cpu"))

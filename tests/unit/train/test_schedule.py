@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import get_linear_schedule_with_warmup
 
-from condenser.train.schedule import linear_factor, num_warmup_steps
+from condenser.train.loop import linear_factor, num_warmup_steps
 
 
 @settings(deadline=None)
