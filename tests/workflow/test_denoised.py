@@ -231,6 +231,7 @@ def test_a_tiny_student_learns_from_both_files_and_a_second_run_has_the_same_byt
     before = digests(taught)
     for system in ("teacher", "labeller", "augmented"):
         shutil.rmtree(taught / SYSTEMS_OF_TINY / system)
+    (taught / TINY_TABLE).unlink()
     finished(taught, **options)
     assert digests(taught) == before
 
