@@ -87,12 +87,33 @@ class Depth(Block):
     eval: Count
 
 
+class Denoise(Block):
+    """Thresholds on the probability of relevance that a cross-encoder gives a hit without a judgement.
+
+    Below `negative_below` it is a negative, above `positive_above` a further positive (null: of no query),
+    between them neither.
+    """
+
+    negative_below: Share
+    positive_above: Share | None
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Denoise:
+        if self.positive_above is not None and self.negative_below > self.positive_above:
+            raise ValueError(
+                f"negative_below: expected at most positive_above ({self.positive_above:g}), got "
+                f"{self.negative_below:g}"
+            )
+        return self
+
+
 class Negatives(Block):
     depth: Count
     sample: Count
     positive_in_run: list[Name]
     margin: NotNegative | None = None
     without_answers: bool = False
+    denoise: Denoise | None = None
 
 
 class FineTuning(Optimiser):

@@ -71,6 +71,7 @@ CHECKPOINTS = experiment.checkpoints(config)
 RANKERS = [name for name in config.systems if experiment.ranks(config, name)]
 MODELS = [name for name in RANKERS if experiment.is_trained(config, name)]
 TRAINED = [name for name in MODELS if experiment.learns(config, name)]
+LABELLERS = [name for name in RANKERS if experiment.labels_queries(config, name)]
 DISTILLED = [name for name in MODELS if name not in TRAINED]
 TORCH = ("torch", "transformers", "numpy")  # packages that decide the bytes of a model
 SENTENCE_PACKAGES = (*TORCH, "sentence-transformers")

@@ -107,6 +107,44 @@ for name, entry in config.datasets.items():
                 RUN
 
 
+# Needs: official files. Makes: the same of the queries in them that nobody judged.
+for name, entry in config.datasets.items():
+    if sources.unjudged_files(entry):
+
+        rule:
+            name:
+                f"unjudged_{name}"
+            input:
+                downloads=[
+                    f"results/downloads/{file}"
+                    for file in sources.unjudged_files(entry)
+                ],
+            output:
+                queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
+                rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",
+                counts=f"results/{name}/queries/{{split}}/counts.json",
+                manifest=f"results/{name}/queries/{{split}}.manifest.json",
+            log:
+                f"results/{name}/logs/unjudged.{{split}}.log",
+            wildcard_constraints:
+                split=names([entry.unjudged]),
+            conda:
+                "../envs/data.yaml"
+            resources:
+                mem_mb=growing(4000),
+                runtime=growing(60),
+            params:
+                job=job(
+                    "unjudged",
+                    named=f"unjudged_{name}",
+                    fixed={"dataset": name},
+                    settings=["dataset.source", "dataset.bad_rows"],
+                    modules=source_module,
+                ),
+            shell:
+                RUN
+
+
 # Needs: the collection. Makes: queries from it, as files of the same form as those of a split.
 rule extracted:
     input:

@@ -1,10 +1,12 @@
 # Training examples: train queries with positives, and negatives sampled from a system's run of them, or
-# from official files that hold that system's negatives.
+# from official files that hold that system's negatives. A teacher that denoises them is first compared with its
+# candidates.
 
 
 rule examples:
     input:
         unpack(negatives_source),
+        unpack(compared_with_candidates),
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
         collection=texts_of_negatives,
@@ -25,6 +27,37 @@ rule examples:
             settings=["dataset.source", "dataset.split", "recipe.negatives", "seed"],
             packages=["numpy"],
             modules=source_module,
+        ),
+    shell:
+        RUN
+
+
+# Needs: a teacher's run of queries without judgements. Makes: training examples of these queries.
+rule pseudo_labels:
+    input:
+        unpack(compared_with_candidates),
+        run="results/{dataset}/systems/{system}/{variant}/run.{split}.trec",
+        queries=data("queries.{split}.jsonl"),
+        known=queries_of_splits,
+        collection=texts_of_negatives,
+        qrels=data("qrels.{train}.tsv"),
+    output:
+        examples="results/{dataset}/systems/{system}/{variant}/pseudo_labels.{split}.jsonl",
+        manifest="results/{dataset}/systems/{system}/{variant}/pseudo_labels.{split}.jsonl.manifest.json",
+    log:
+        "results/{dataset}/logs/pseudo_labels.{system}.{variant}.{split}.log",
+    wildcard_constraints:
+        system=names(LABELLERS),
+    conda:
+        "../envs/data.yaml"
+    resources:
+        mem_mb=growing(8000),
+        runtime=growing(480),
+    params:
+        job=job(
+            "pseudo_labels",
+            settings=["dataset.split", "recipe.negatives", "seed"],
+            packages=["numpy"],
         ),
     shell:
         RUN

@@ -43,7 +43,7 @@ def prefetch_inputs(wildcards):
     for dataset, entry in config.datasets.items():
         if sources.task(entry) and dataset not in spoken_of:
             continue
-        raw = [*sources.raw_files(entry)]
+        raw = [*sources.raw_files(entry), *sources.unjudged_files(entry)]
         for system in config.systems:
             raw += sources.example_files(entry, system)
         files.update(f"results/downloads/{name}" for name in raw)
@@ -221,11 +221,30 @@ def start_of(dataset, system, variant):
 
 
 def examples_of(wildcards):
-    """The examples of the systems whose negatives a system learns from, in order."""
+    """The examples of the systems whose negatives a system learns from, in order, then those of pseudo-labels."""
+    entry = config.systems[wildcards.system]
+    files = [(name, "examples.jsonl") for name in entry.negatives]
+    if labels := getattr(entry, "pseudo_labels", None):
+        files.append((labels.teacher, f"pseudo_labels.{labels.queries}.jsonl"))
     return [
-        system_file(wildcards.dataset, system, wildcards.variant, "examples.jsonl")
-        for system in config.systems[wildcards.system].negatives
+        system_file(wildcards.dataset, system, wildcards.variant, file)
+        for system, file in files
     ]
+
+
+def pseudo_labelled(name):
+    """A file of the queries that a system learns from by pseudo-labels, as `data` or `token_file` gives it."""
+
+    def of(wildcards):
+        labels = getattr(config.systems[wildcards.system], "pseudo_labels", None)
+        if labels is None:
+            return []
+        if name == "tokens":
+            initial = initial_of(wildcards)
+            return [token_file(wildcards.dataset, initial, f"queries.{labels.queries}")]
+        return [queries_of_split(wildcards.dataset, labels.queries)]
+
+    return of
 
 
 def held_out_file(wildcards):
@@ -251,6 +270,36 @@ def queries_to_mix_by(wildcards):
         f"error: config: systems.{wildcards.system}: expected train queries that {trained[0]} does not learn from, to "
         f"learn weights. Set recipes.{experiment.recipe_name(config, wildcards.dataset)}.held_out, or take weights: equal."
     )
+
+
+def queries_of_splits(wildcards):
+    """The queries of all splits of a data set."""
+    return [
+        f"results/{wildcards.dataset}/data/queries.{split}.jsonl"
+        for split in sources.splits(config.datasets[wildcards.dataset])
+    ]
+
+
+def compared_with_candidates(wildcards):
+    """The runs of the train queries of a teacher and of its candidates, and the held-out ones, to compare them by.
+
+    None where no query is held out, and of systems that are no teachers.
+    """
+    teacher = wildcards.system
+    is_teacher = experiment.denoising(config, teacher) is not None
+    held_out = held_out_file(wildcards) if is_teacher else []
+    if not held_out:
+        return dict.fromkeys(("teacher_run", "candidates_run", "held_out"), [])
+    split = split_of(wildcards.dataset, "train_split")
+    teacher_run, candidates_run = (
+        run_file(wildcards.dataset, system, wildcards.variant, split)
+        for system in (teacher, config.systems[teacher].candidates)
+    )
+    return {
+        "teacher_run": teacher_run,
+        "candidates_run": candidates_run,
+        "held_out": held_out,
+    }
 
 
 def taught_queries(name):

@@ -39,7 +39,7 @@ def queries_of_split(dataset, split):
 
 def unjudged_of(dataset):
     """The names of the queries without judgements that a data set has: the user's, and what is made from its texts."""
-    return [*sources.unjudged(config.datasets[dataset]), *config.extracted]
+    return [*sources.unjudged_names(config.datasets[dataset]), *config.extracted]
 
 
 def split_of(dataset, key):
@@ -72,11 +72,11 @@ def judged_split(dataset, split):
             f"queries without any. Ask for a run: results/{dataset}/systems/<system>/<variant>/"
             f"run.{split}.trec."
         )
-    if not known and not sources.unjudged(entry):
+    if not known and not sources.unjudged_names(entry):
         split_of(dataset, "eval_split")
     if split not in known:
         sys.exit(
-            f"error: results/{dataset}: expected a split of the data set ({', '.join([*known, *sources.unjudged(entry)])}), "
+            f"error: results/{dataset}: expected a split of the data set ({', '.join([*known, *sources.unjudged_names(entry)])}), "
             f"got {split}. Ask for one of these, or set eval_split."
         )
     return split

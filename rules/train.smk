@@ -21,6 +21,8 @@ rule train:
         queries=data("queries.{train}.jsonl"),
         examples=examples_of,
         held_out=held_out_file,
+        pseudo_tokens=pseudo_labelled("tokens"),
+        pseudo_queries=pseudo_labelled("queries"),
         lengths=lengths_if_auto("query", "passage"),
     output:
         model="results/{dataset}/systems/{system}/{variant}/model/model.safetensors",

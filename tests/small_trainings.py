@@ -222,7 +222,7 @@ def train(
     torch.set_num_threads(1)
     initial = initial or files.backbone
     tokens = changes.pop("token_prefixes", files.tokens)
-    others = {name: changes.pop(name) for name in ("query_tokens", "doc_ids") if name in changes}
+    others = {name: changes.pop(name) for name in TextFiles.__dataclass_fields__ if name in changes}
     texts = replace(files.texts, collection_tokens=tokens, **others)
     examples = TrainingFiles(
         changes.pop("example_files", [files.examples]),
@@ -231,13 +231,13 @@ def train(
         changes.pop("validation", None),
     )
     keep_graphs = changes.pop("keep_graphs", True)
+    of_pairs = {"loss": changes.pop("loss")} if "loss" in changes else {}
     tokens_that_count = {key: changes.pop(key, value) for key, value in LATE.items()}
     settings = OPTIMISER | OBJECTIVES.get(kind, {**RETRIEVER, "tied": kind != "untied"})
     run = run_of(kind, output, settings, processes=processes, **changes)
     if kind in OBJECTIVES:
         objective = kinds.load("objectives", kind).training
         return pretrain(objective, tokens, initial, output, run, title=kind, doc_ids=texts.doc_ids)
-    fine_tune = train_crossencoder if kind == "crossencoder" else train_retriever
     if kind == "distilled":
         taught = TaughtFiles(
             _teacher_run(files), texts, with_own_passage=True, temperature=0.5, initial_share=0.2
@@ -245,7 +245,9 @@ def train(
         return distil_retriever(taught, initial, output, run)
     if kind == "late":
         return train_late(examples, initial, output, run, **tokens_that_count, keep_graphs=keep_graphs)
-    return fine_tune(examples, initial, output, run, keep_graphs=keep_graphs)
+    if kind == "crossencoder":
+        return train_crossencoder(examples, initial, output, run, **of_pairs, keep_graphs=keep_graphs)
+    return train_retriever(examples, initial, output, run, keep_graphs=keep_graphs)
 
 
 def settings_of(kind: str, settings: Mapping[str, Any]) -> Optimiser:

@@ -4,9 +4,11 @@
 
 Reads the run of the train queries (or the official files that contain the system's negatives), the train
 queries and their judgements; also the passages where those with an answer are no negatives
-(`negatives.without_answers`). With a subset only its queries count. Writes one example a line and the
-manifest, which counts the queries without an example by reason. Settings: `recipe.negatives`, `seed`,
-`dataset.source`, `dataset.split`.
+(`negatives.without_answers`). With a subset only its queries count. A teacher that denoises
+(`negatives.denoise`) is compared with its candidates on the held-out queries first; where it is not better,
+the examples are those of the candidates' run, not denoised. Writes one example a line and the manifest, which
+counts the queries without an example by reason. Settings: `recipe.negatives`, `seed`, `dataset.source`,
+`dataset.split`.
 """
 
 from __future__ import annotations
@@ -34,13 +36,29 @@ def main(job: Job) -> dict[str, Any]:
             wanted=wanted,
             seed=settings.seed,
         )
+    run, by_score, compared = files.run, {}, {}
+    if negatives.denoise:
+        from condenser.evaluate.teachers import compare_teacher
+
+        held_out = files.held_out or None
+        comparison = compare_teacher(
+            *(files.teacher_run or None, files.candidates_run or None, files.qrels), held_out=held_out
+        )
+        compared = comparison.counts()
+        if not comparison.is_used:
+            run = files.candidates_run
+        else:
+            by_score = {
+                **vars(negatives.denoise),
+                "held_out": read_subset(held_out) if held_out else frozenset(),
+            }
     answering: set[tuple[str, str]] = set()
     if files.collection:
         from condenser.evaluate.answers import answering_pairs
 
-        answering = answering_pairs(files.run, files.collection, files.queries, depth=None, wanted=wanted)
-    return make_examples(
-        files.run,
+        answering = answering_pairs(run, files.collection, files.queries, depth=None, wanted=wanted)
+    counts = make_examples(
+        run,
         files.queries,
         files.qrels,
         job.output.examples,
@@ -52,7 +70,9 @@ def main(job: Job) -> dict[str, Any]:
         seed=settings.seed,
         answering=answering,
         is_split=settings.dataset.split is not None,
+        **by_score,
     )
+    return {**counts, **compared}
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@
 
 The settings are the system's entry, the data set's recipe, `compute` and `seed`. Reads the model to start
 from, the tokens and ids of the collection and of the train queries, one file of examples for each system
-whose negatives it learns from, and the train queries that are held out. Writes a Hugging Face folder with
-losses.jsonl and validation.json (the model beside its start on held-out queries), and the manifest. SIGTERM
-saves a checkpoint; started again with the same job and inputs, the training resumes. A job with several GPUs
-is as many processes, which share one batch: their number changes the speed and not what is trained.
+whose negatives it learns from, and the train queries that are held out; also queries with pseudo-labels, and
+the examples of these. Writes a Hugging Face folder with losses.jsonl and validation.json (the model beside
+its start on held-out queries), and the manifest. SIGTERM saves a checkpoint; started again with the same job
+and inputs, the training resumes. A job with several GPUs is as many processes, which share one batch: their
+number changes the speed and not what is trained.
 """
 
 from __future__ import annotations

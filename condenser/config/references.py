@@ -50,7 +50,7 @@ def check_datasets(config: Config) -> None:
                 f"{key}.{'triples' if hasattr(dataset, 'triples') else 'hard_negatives'} to null: then a run "
                 "gives the negatives."
             )
-        taken = {*sources.splits(dataset), *sources.unjudged(dataset)}
+        taken = {*sources.splits(dataset), *sources.unjudged_names(dataset)}
         if double := next((one for one in config.extracted if one in taken), None):
             raise ValueError(
                 f"extracted.{double}: expected another name, {double} is that of queries of the data set "
@@ -71,6 +71,11 @@ def check_datasets(config: Config) -> None:
                 )
     for name, recipe in config.recipes.items():
         _check_recipe(f"recipes.{name}", recipe, config)
+        if isinstance(recipe, Recipe) and recipe.negatives.denoise:
+            raise ValueError(
+                f"recipes.{name}.negatives.denoise: expected null, as most systems give no probabilities. "
+                "Set it in systems.<name>.recipe.negatives of a cross-encoder with loss: pointwise."
+            )
 
 
 def _check_recipe_fits(key: str, dataset: Any, config: Config) -> None:
@@ -181,11 +186,11 @@ def check_systems(config: Config) -> None:
         for other in experiment.systems_of(config, name):
             of_key = next(
                 (k for k, value in vars(system).items() if value == other or other in _list(value)),
-                "distillation.teacher",
+                next((f"{k}.teacher" for k, value in vars(system).items() if hasattr(value, "teacher")), ""),
             )
             check_name(f"{key}.{of_key}", other, systems)
         if taught := getattr(system, "distillation", None):
-            named = [(*sources.splits(one), *sources.unjudged(one)) for one in config.datasets.values()]
+            named = [(*sources.splits(one), *sources.unjudged_names(one)) for one in config.datasets.values()]
             known = dict.fromkeys([*config.extracted, *chain.from_iterable(named)])
             check_name(f"{key}.distillation.queries", taught.queries, known)
         for of in ("expanded_passages", "expanded_queries"):
@@ -210,8 +215,13 @@ def check_systems(config: Config) -> None:
                 if not isinstance(recipe, wanted):
                     continue
                 changed = experiment.merged_training(plain(recipe), system.recipe)
-                _check_recipe(f"{key}.recipe", checked_block(wanted, changed, key=f"{key}.recipe"), config)
-    for name in systems:
+                checked = checked_block(wanted, changed, key=f"{key}.recipe")
+                _check_recipe(f"{key}.recipe", checked, config)
+                if isinstance(checked, Recipe) and checked.negatives.denoise:
+                    _check_teacher(f"{key}.recipe.negatives.denoise", name, config)
+    for name, system in systems.items():
+        if getattr(system, "pseudo_labels", None):
+            _check_pseudo_labels(f"systems.{name}.pseudo_labels", system.pseudo_labels, config)
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
     for name in config.models:
         is_of_system = experiment.is_of_system(config, name)
@@ -234,15 +244,43 @@ def check_systems(config: Config) -> None:
                 raise ValueError(f"systems.{name}.{error}") from None
 
 
+def _check_teacher(key: str, name: str, config: Config) -> None:
+    """Refuse thresholds on scores that are no probabilities, and on negatives that no scores give."""
+    system = config.systems[name]
+    gives = getattr(kinds.load(SYSTEMS, system.kind), "gives_probabilities", None)
+    if gives is None or not gives(system, config.systems):
+        raise ValueError(
+            f"{key}: expected null, as the scores of {name} are no probabilities. Denoise by a cross-encoder "
+            "with loss: pointwise."
+        )
+    for dataset, entry in config.datasets.items():
+        if sources.example_files(entry, name):
+            raise ValueError(
+                f"{key}: expected null, as official files of datasets.{dataset} give the negatives of {name}."
+                " Denoise by another system."
+            )
+
+
+def _check_pseudo_labels(key: str, labels: Any, config: Config) -> None:
+    """Refuse a teacher that labels no query, and queries that are no set without judgements."""
+    if not experiment.labels_queries(config, labels.teacher):
+        raise ValueError(
+            f"{key}.teacher: expected a system whose recipe.negatives.denoise has positive_above, got "
+            f"{labels.teacher}. Set it there: it says which hits are positives."
+        )
+    unjudged = [sources.unjudged_names(dataset) for dataset in config.datasets.values()]
+    check_name(f"{key}.queries", labels.queries, dict.fromkeys([*chain(*unjudged), *config.extracted]))
+
+
 def _check_start(key: str, name: str, config: Config) -> None:
-    """Refuse a start that is neither a model nor a bi-encoder that is trained as this system is."""
+    """Refuse a start that is neither a model nor a system of the right kind that is trained as this one."""
     system = config.systems[name]
     if (other := experiment.starts_from(config, name)) is None:
         return
+    kind_of_start = getattr(kinds.load(SYSTEMS, system.kind), "kind_of_start", None)
+    wanted = kind_of_start(system) if kind_of_start else "biencoder"
     trained = [
-        one
-        for one, entry in config.systems.items()
-        if entry.kind == "biencoder" and entry.train and one != name
+        one for one, entry in config.systems.items() if entry.kind == wanted and entry.train and one != name
     ]
     check_name(key, other, [*config.models, *(trained if experiment.ranks(config, name) else [])])
     ours, theirs = ((one.recipe or {}).get("tied") for one in (system, config.systems[other]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator
 from itertools import groupby
 from operator import attrgetter
@@ -15,6 +16,7 @@ from condenser.data.records import (
     TrainExample,
     first_passage,
     read_positives,
+    read_qrels,
     read_queries,
     read_run,
     write_examples,
@@ -38,12 +40,18 @@ COUNTS = (
     "negatives",
 )
 COUNTS_OF_SPLIT = ("positives_by_run", "positives_by_first_passage")
+COUNTS_OF_SCORES = (
+    "without_negatives_by_score",
+    "examples_by_score",
+    "positives_by_score",
+    "removed_by_score",
+)
 
 
 def make_examples(
     run: str | Path,
     queries: str | Path,
-    qrels: str | Path,
+    qrels: str | Path | None,
     output: str | Path,
     *,
     depth: int,
@@ -54,18 +62,28 @@ def make_examples(
     seed: int,
     answering: Collection[tuple[str, str]] = frozenset(),
     is_split: bool = False,
+    held_out: Collection[str] = frozenset(),
+    negative_below: float | None = None,
+    positive_above: float | None = None,
 ) -> dict[str, int]:
     """Write one example for each train query that has positives and negatives; gives the counts.
 
-    Positives are the documents judged above 0, in the order of the judgements. Negatives are
-    `sample` of the first `depth` documents of the query's run that are left without them, drawn
-    by (seed, query_id) and written in order of rank; all of them if there are fewer. With
+    Positives are the documents judged above 0, in the order of the judgements; without `qrels` nothing is
+    judged. Negatives are `sample` of the first `depth` documents of the query's run that are left without
+    them, drawn by (seed, query_id) and written in order of rank; all of them if there are fewer. With
     `positive_in_run`, only queries whose run contains a positive are kept; with `wanted`, only those ids.
     With a `margin`, documents that score above the query's best positive less the margin are no negatives:
     they are likely to be relevant, too. (A run without a positive is kept as it is.) The pairs of query and
     document in `answering` are no negatives: the document holds an answer.
-    Source: texttron/tevatron; the margin: Qu et al. 2021 (RocketQA) and Moreira et al. 2024 (NV-Retriever);
-    answers: Karpukhin et al. 2020 (DPR).
+    Source: texttron/tevatron; the margin: Moreira et al. 2024 (NV-Retriever); answers: Karpukhin et al. 2020
+    (DPR).
+
+    With `negative_below` the scores are logits of probabilities, and only a document whose probability is
+    below it is a negative. Documents without a judgement above `positive_above` are positives, too, after the
+    judged ones, best first; so a query without judgement can have some (pseudo-labels). What lies between the
+    two, or on one of them, is left out. The queries `held_out`, by which models are compared, have judged
+    positives alone. Source: Qu et al. 2021 (RocketQA), who add such positives only to queries without
+    judgement, the best one to each.
 
     Of a collection that is split, the texts of an example are passages. The positive of a relevant document
     is its best passage by the run, and its first passage where the run lacks the document: counted as
@@ -74,13 +92,22 @@ def make_examples(
 
     The run is read once, one query at a time, so it must be in the queries' order.
     `without_hits` counts the queries for which the system found nothing.
-    Of the counts, `queries` is the sum of the seven that follow it; those after `examples` are of examples.
+    Of the counts, `queries` is the sum of `examples` and those `without_` something; the others are of
+    examples. The hits of these are judged positives (`positives_removed`), positives by their score, those
+    removed by answer, score or margin, and those that negatives are drawn from. `examples_by_score` have no
+    judged positive.
 
     Raises:
         ValueError: no query is left.
     """
-    counts = dict.fromkeys((*COUNTS, *(COUNTS_OF_SPLIT if is_split else ())), 0)
-    positives = read_positives(qrels)
+    of_scores = COUNTS_OF_SCORES if negative_below is not None else ()
+    counts = dict.fromkeys((*COUNTS, *(COUNTS_OF_SPLIT if is_split else ()), *of_scores), 0)
+    positives = read_positives(qrels) if qrels is not None else {}
+    low = math.inf if negative_below is None else logit(negative_below)
+    high = math.inf if positive_above is None else logit(positive_above)
+    not_relevant = set[tuple[str, str]]()
+    if qrels is not None and high < math.inf:
+        not_relevant = {(qrel.query_id, qrel.doc_id) for qrel in read_qrels(qrels) if qrel.grade <= 0}
 
     def examples() -> Iterator[TrainExample]:
         for query_id, hits in _runs_by_query(run, queries):
@@ -88,23 +115,32 @@ def make_examples(
             if wanted is not None and query_id not in wanted:
                 continue
             judged = positives.get(query_id, {})
-            unjudged = [doc_id for doc_id in ranked if doc_id not in judged]
+            by_score = [
+                doc_id
+                for doc_id in (ranked if high < math.inf and query_id not in held_out else ())
+                if ranked[doc_id] > high and doc_id not in judged and (query_id, doc_id) not in not_relevant
+            ]
+            relevant = judged | dict.fromkeys(by_score)
+            others = [doc_id for doc_id in ranked if doc_id not in relevant]
             best = max((ranked[doc_id] for doc_id in judged if doc_id in ranked), default=None)
-            unanswering = [doc_id for doc_id in unjudged if (query_id, doc_id) not in answering]
-            negatives = unanswering
+            unanswering = [doc_id for doc_id in others if (query_id, doc_id) not in answering]
+            below = unanswering if low == math.inf else [one for one in unanswering if ranked[one] < low]
+            negatives = below
             if margin is not None and best is not None:
-                negatives = [doc_id for doc_id in unanswering if ranked[doc_id] <= best - margin]
+                negatives = [doc_id for doc_id in below if ranked[doc_id] <= best - margin]
             counts["queries"] += 1
-            if not judged:
+            if not relevant:
                 counts["without_positives"] += 1
             elif not ranked:
                 counts["without_hits"] += 1
             elif positive_in_run and best is None:
                 counts["without_positive_in_run"] += 1
-            elif not unjudged:
+            elif not others:
                 counts["without_negatives"] += 1
             elif not unanswering:
                 counts["without_negatives_by_answer"] += 1
+            elif not below:
+                counts["without_negatives_by_score"] += 1
             elif not negatives:
                 counts["without_negatives_by_margin"] += 1
             else:
@@ -112,22 +148,29 @@ def make_examples(
                 drawn = np.sort(permutation(seed, f"negatives of {query_id}", 0, len(top))[:sample])
                 counts["examples"] += 1
                 counts["fewer_negatives_than_sample"] += len(drawn) < sample
-                counts["positives_removed"] += len(ranked) - len(unjudged)
-                counts["removed_by_answer"] += len(unjudged) - len(unanswering)
-                counts["removed_by_margin"] += len(unanswering) - len(negatives)
+                counts["positives_removed"] += len(ranked) - len(others) - len(by_score)
+                counts["removed_by_answer"] += len(others) - len(unanswering)
+                counts["removed_by_margin"] += len(below) - len(negatives)
                 counts["negatives"] += len(drawn)
-                relevant = tuple(judged)
+                if of_scores:
+                    counts["examples_by_score"] += not judged
+                    counts["positives_by_score"] += len(by_score)
+                    counts["removed_by_score"] += len(unanswering) - len(below)
+                text_ids = tuple(relevant)
                 if is_split:
-                    by_run = [doc_id for doc_id in judged if doc_id in hits]
+                    by_run = [doc_id for doc_id in relevant if doc_id in hits]
                     counts["positives_by_run"] += len(by_run)
-                    counts["positives_by_first_passage"] += len(judged) - len(by_run)
-                    relevant = tuple(
-                        hits[doc_id].text_id if doc_id in hits else first_passage(doc_id) for doc_id in judged
+                    counts["positives_by_first_passage"] += len(relevant) - len(by_run)
+                    text_ids = tuple(
+                        hits[doc_id].text_id if doc_id in hits else first_passage(doc_id)
+                        for doc_id in relevant
                     )
-                yield TrainExample(query_id, relevant, tuple(hits[top[index]].text_id for index in drawn))
+                yield TrainExample(query_id, text_ids, tuple(hits[top[index]].text_id for index in drawn))
         if counts["examples"] == 0:
             reasons = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
             advice = "Do run, queries and judgements belong together?"
+            if of_scores:
+                advice = "Raise negative_below, lower positive_above, or train the teacher more."
             if 0 < counts["without_hits"] == counts["queries"] - counts["without_positives"]:
                 advice = "None of these queries found a passage: do queries and passages share any words?"
             raise ValueError(
@@ -136,6 +179,17 @@ def make_examples(
 
     write_examples(output, examples())
     return counts
+
+
+def logit(probability: float) -> float:
+    """The score whose sigmoid is a probability.
+
+    >>> logit(0.5), logit(0.0), logit(1.0)
+    (0.0, -inf, inf)
+    """
+    if probability in (0.0, 1.0):
+        return math.inf if probability else -math.inf
+    return math.log(probability) - math.log1p(-probability)
 
 
 def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, dict[str, ScoredDoc]]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,27 +33,39 @@ class TextFiles:
         collection_tokens: prefixes of all token shards of the collection, in order.
         query_tokens: the prefix of the queries' shard.
         doc_ids, queries: the ids of their rows.
+        more_query_tokens, more_queries: the same of further queries, whose rows come behind.
     """
 
     collection_tokens: Sequence[Path]
     query_tokens: Path
     doc_ids: Path
     queries: Path
+    more_query_tokens: Sequence[Path] = field(default_factory=list)
+    more_queries: Sequence[Path] = field(default_factory=list)
 
     @classmethod
     def of_inputs(cls, files: Any) -> TextFiles:
-        """The files of a job, whose inputs `tokens` and `query_tokens` are the first file of each shard."""
+        """The files of a job, whose inputs `tokens` and `query_tokens` are the first file of each shard.
+
+        So are `pseudo_tokens`, of `pseudo_queries`, which only a training has.
+        """
         passages = list(map(prefix_of, files.tokens))
-        return cls(passages, prefix_of(files.query_tokens), files.doc_ids, files.queries)
+        more = list(map(prefix_of, getattr(files, "pseudo_tokens", [])))
+        queries = prefix_of(files.query_tokens), files.doc_ids, files.queries
+        return cls(passages, *queries, more, getattr(files, "pseudo_queries", []))
 
     def read(self) -> Texts:
         """The tokens, mapped, and the ids; these are gigabytes at MS MARCO's size."""
         return Texts(
             TokenShards(self.collection_tokens),
-            TokenShards([self.query_tokens]),
+            TokenShards([self.query_tokens, *self.more_query_tokens]),
             read_doc_ids(self.doc_ids),
-            [query.query_id for query in read_queries(self.queries)],
+            self._query_ids(),
         )
+
+    def _query_ids(self) -> list[str]:
+        queries = chain.from_iterable(map(read_queries, [self.queries, *self.more_queries]))
+        return [query.query_id for query in queries]
 
     def batch_ids(
         self, query_rows: Int[np.ndarray, " query"], passage_rows: Int[np.ndarray, " passage"]
@@ -61,8 +74,7 @@ class TextFiles:
 
         They are read from the files again: a training keeps row numbers, not ids.
         """
-        query_ids = [query.query_id for query in read_queries(self.queries)]
-        passage_ids = read_doc_ids(self.doc_ids)
+        query_ids, passage_ids = self._query_ids(), read_doc_ids(self.doc_ids)
         return {
             "queries": [query_ids[row] for row in query_rows.tolist()],
             "passages": [passage_ids[row] for row in passage_rows.tolist()],

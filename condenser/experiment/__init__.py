@@ -12,7 +12,7 @@ from copy import copy
 from typing import Any
 
 from condenser import kinds
-from condenser.blocks import Config, Metrics
+from condenser.blocks import Config, Denoise, Metrics
 from condenser.data import sources
 from condenser.settings import partly, plain
 from condenser.systems import FOLDER as SYSTEMS
@@ -315,6 +315,18 @@ def recipe(config: Config, name: str, system: Any = None) -> Any:
     for length in ("epochs", "updates"):
         vars(made).setdefault(length, None)
     return made
+
+
+def denoising(config: Config, system: str) -> Denoise | None:
+    """The thresholds on a system's scores, which its own recipe has: it denoises its negatives by them."""
+    given = (getattr(config.systems[system], "recipe", None) or {}).get("negatives", {}).get("denoise")
+    return None if given is None else partly(Denoise, given)
+
+
+def labels_queries(config: Config, system: str) -> bool:
+    """Whether a system's scores say which of its hits are positives, also of queries without judgements."""
+    denoise = denoising(config, system)
+    return denoise is not None and denoise.positive_above is not None
 
 
 def metrics(config: Config, dataset: str, split: str | None = None) -> Metrics:

@@ -41,10 +41,10 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     Besides the blocks of the configuration: `dataset` (with `split` None if it has no such key), `recipe`,
     `model`, `system`, `table` and `figure` of the job's wildcards, its `seed` and `train_queries` (None:
     all), `lengths` of its data set's recipe, also of texts that name none, `similarities` of a recipe for
-    sentences, which no training reads, `depth`, the number of hits
-    per query in runs of its split, and `query_set`, the entry of `extracted` for its split
-    where that has one. Such queries have runs as deep as those of train queries. `expansion` is the entry of
-    `expansions` for an index or for a system's queries, without its files, which are inputs; else None.
+    sentences, which no training reads, `depth`, the number of hits per query in runs of its split, and
+    `query_set`, the entry of `extracted` for its split where that has one. Such queries, and official ones
+    without judgement, have runs as deep as those of train queries. `expansion` is the entry of `expansions`
+    for an index or for a system's queries, without its files, which are inputs; else None.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
@@ -97,7 +97,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
         seen.recipe = _without(asked, {"epochs_by_size", "similarities"})
         seen.similarities = getattr(asked, "similarities", None)
         if ranked and "split" in wildcards:
-            of_training = {getattr(dataset, "train_split", None), *config.extracted}
+            of_training = {*(getattr(dataset, key, None) for key in ("train_split", "unjudged"))}
+            of_training |= config.extracted.keys()
             purpose = "train" if wildcards["split"] in of_training else "eval"
             seen.depth = (
                 getattr(asked.depth, purpose)

@@ -17,6 +17,9 @@ It may hold:
   has variants, and variants of the seed alone if its `initial` is pre-trained for each seed.
 - `reorders(settings) -> list[str]`: the systems whose hits it sorts anew, so that its runs are no deeper
   than theirs, nor than its own key `depth` if it has one.
+- `kind_of_start(settings) -> str`: the kind of the systems that it may start from; without it bi-encoders.
+- `gives_probabilities(settings, systems) -> bool`: whether the sigmoid of a score of its runs is the
+  probability that the passage is relevant, so that negatives may be denoised by it.
 - `OF_RUNS: tuple[str, ...]`: keys that only its runs depend on. Jobs without a split, such as its training,
   do not see them, and do not rerun when they change.
 - `longest_row(recipe) -> int`: tokens of the longest row that its model reads, specials included, if that is

@@ -33,6 +33,17 @@ class Distillation(Block):
     initial_share: Annotated[float, Field(ge=0.0, lt=1.0)]
 
 
+class PseudoLabels(Block):
+    """Further examples: of queries without judgements, by the scores of a teacher.
+
+    `queries` is a set of `extracted` or a name of `queries` of the data set; the teacher's own recipe says
+    which of its hits are positives and which negatives (`condenser.blocks.Denoise`).
+    """
+
+    teacher: Name
+    queries: Name
+
+
 class Settings(System):
     """Where it starts, and whose negatives it is fine-tuned on, or which teacher it is distilled from.
 
@@ -47,6 +58,7 @@ class Settings(System):
     train: bool = True
     negatives: list[Name] = Field(default_factory=list)
     distillation: Distillation | None = None
+    pseudo_labels: PseudoLabels | None = None
     recipe: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -57,6 +69,8 @@ class Settings(System):
             raise ValueError("negatives: expected none with train: false")
         if self.distillation and (self.negatives or not self.train):
             raise ValueError("distillation: expected none with negatives or with train: false")
+        if self.pseudo_labels and not self.negatives:
+            raise ValueError("pseudo_labels: expected none without negatives, whose examples they add to")
         return self
 
 
@@ -71,9 +85,10 @@ def learns_from_judgements(settings: Settings) -> bool:
 
 
 def systems_of(settings: Settings) -> list[str]:
-    """Those whose negatives it learns from, or its teacher."""
-    taught = getattr(settings, "distillation", None)
-    return [taught.teacher] if taught else settings.negatives
+    """Those whose negatives it learns from, and its teacher."""
+    teachers = (getattr(settings, key, None) for key in ("distillation", "pseudo_labels"))
+    named = [*settings.negatives, *(one.teacher for one in teachers if one)]
+    return list(dict.fromkeys(named))
 
 
 def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:

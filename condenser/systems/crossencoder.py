@@ -6,10 +6,11 @@ BERT Rerankers in Multi-Rule Retrieval Pipeline").
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from condenser.settings import Count, Name, System
 
@@ -24,19 +25,36 @@ class Settings(System):
     """Where it starts, whose negatives it learns from, and whose hits it reranks.
 
     The first `depth` hits of the system `candidates` are reranked for each query. `recipe` replaces keys of
-    the data set's recipe; it has no use for `tied` and `scale` of these.
+    the data set's recipe; it has no use for `tied` and `scale` of these. With the loss `pointwise` a score is
+    the logit of a probability, which `denoise` of the recipe's `negatives` needs.
+
+    With `train: false` it is the cross-encoder `initial` over other candidates.
     """
 
     initial: Name
-    negatives: Annotated[list[Name], Field(min_length=1)]
+    train: bool = True
+    negatives: list[Name] = Field(default_factory=list)
     candidates: Name
     depth: Count
+    loss: Literal["localised", "pointwise"] = "localised"
     recipe: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _learns_from_negatives_or_nothing(self) -> Settings:
+        if self.train and not self.negatives:
+            raise ValueError("negatives: expected the systems whose negatives it is trained on, got none")
+        if not self.train and self.negatives:
+            raise ValueError("negatives: expected none with train: false")
+        if not self.train and self.loss != "localised":
+            raise ValueError(
+                "loss: expected none with train: false, where the model has been trained by another"
+            )
+        return self
 
 
 def is_trained(settings: Settings) -> bool:
-    """Always: no pre-trained model has the layer for its scores."""
-    return True
+    """Whether it is fine-tuned; else another cross-encoder is its model."""
+    return settings.train
 
 
 def systems_of(settings: Settings) -> list[str]:
@@ -49,6 +67,31 @@ def reorders(settings: Settings) -> list[str]:
     return [settings.candidates]
 
 
+def kind_of_start(settings: Settings) -> str:
+    """A cross-encoder where it is not trained: no other model has the layer for its scores."""
+    return "biencoder" if settings.train else "crossencoder"
+
+
+def check(settings: Settings, systems: Mapping[str, Any]) -> None:
+    """See that without training it has the model of a cross-encoder.
+
+    Raises:
+        ValueError: its `initial` is a model, which has no layer for scores.
+    """
+    if not settings.train and settings.initial not in systems:
+        trained = [name for name, one in systems.items() if one.kind == settings.kind and one.train]
+        raise ValueError(
+            f"initial: expected a trained cross-encoder ({', '.join(trained) or 'there is none'}) with "
+            f"train: false, got {settings.initial}, which has no layer for scores. Name one, or train it."
+        )
+
+
+def gives_probabilities(settings: Settings, systems: Mapping[str, Any]) -> bool:
+    """Whether the sigmoid of its scores is a probability, by the loss of its model."""
+    model = settings if settings.train else systems.get(settings.initial)
+    return getattr(model, "loss", None) == "pointwise"
+
+
 def longest_row(recipe: Any) -> int:
     """A query and a passage, which share one [CLS]."""
     return int(recipe.lengths.query + recipe.lengths.passage - 1)
@@ -58,7 +101,7 @@ def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run:
     """Fine-tune a cross-encoder from `initial` on examples; gives counts. See `train_crossencoder`."""
     from condenser.train.crossencoder import train_crossencoder
 
-    return train_crossencoder(files, initial, output, run)
+    return train_crossencoder(files, initial, output, run, loss=settings.loss)
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from condenser.data.randomness import stream_key
 from condenser.data.tokens import Tokenizer
 from condenser.files import write_json
 from condenser.loss.listwise import localised_contrastive_loss
+from condenser.loss.pointwise import pointwise_loss
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import autocast
 from condenser.model.rows import Rows
@@ -26,14 +28,23 @@ from condenser.train.loop import Batch, Run, train
 from condenser.train.memory import StepMemory
 from condenser.train.validation import NOT_COMPARED, VALIDATION_FILE
 
+LOSSES = {"localised": localised_contrastive_loss, "pointwise": pointwise_loss}
+
 
 def train_crossencoder(
-    files: TrainingFiles, initial: Path, output: Path, run: Run[FineTuning], *, keep_graphs: bool = True
+    files: TrainingFiles,
+    initial: Path,
+    output: Path,
+    run: Run[FineTuning],
+    *,
+    loss: Literal["localised", "pointwise"] = "localised",
+    keep_graphs: bool = True,
 ) -> dict[str, int]:
     """Fine-tune a cross-encoder from the Hugging Face folder `initial` on examples; gives counts.
 
-    Items, positives and negatives are drawn as for a bi-encoder. Each query must find its positive among
-    its own passages (`condenser.loss.listwise`).
+    Items, positives and negatives are drawn as for a bi-encoder. With the loss `localised` each query must
+    find its positive among its own passages (`condenser.loss.listwise`), with `pointwise` each pair is
+    relevant or not (`condenser.loss.pointwise`).
 
     Args:
         run: its settings are the recipe, read as for a bi-encoder, but for `tied` and `scale`;
@@ -98,7 +109,7 @@ def train_crossencoder(
         losses = contrastive_backward(
             pairs.chunks,
             score,
-            partial(localised_contrastive_loss, passages_per_query=passages_per_query),
+            partial(LOSSES[loss], passages_per_query=passages_per_query),
             num_rows=pairs.num_rows,
             dim=1,
             memory=memory,

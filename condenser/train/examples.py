@@ -118,7 +118,9 @@ class TrainingFiles:
         """
         texts = self.texts.read()
         # nothing holds the ids after this function
-        query_rows = {query_id: row for row, query_id in enumerate(texts.query_ids)}
+        query_rows: dict[str, int] = {}
+        for row, query_id in enumerate(texts.query_ids):
+            query_rows.setdefault(query_id, row)  # further queries of a known id have no example
         doc_rows = {doc_id: row for row, doc_id in enumerate(texts.doc_ids)}
         held_out = read_subset(self.held_out) if self.held_out else frozenset()
         read = partial(read_example_rows, self.examples, query_rows=query_rows, doc_rows=doc_rows)

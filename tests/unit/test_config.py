@@ -668,14 +668,19 @@ def test_auto_fits_any_backbone_that_has_room_for_the_query(config: Config) -> N
     [
         ("candidates", "bm26", "systems.one.candidates: expected one of bm25, condenser-round1"),
         ("candidates", "both", "expected a chain that ends, got "),
-        ("negatives", [], "systems.one.negatives: expected at least 1, got 0."),
+        (
+            "negatives",
+            [],
+            "systems.one: negatives: expected the systems whose negatives it is trained on, got none.",
+        ),
         ("depth", 0, "systems.one.depth: expected greater than or equal to 1, got 0."),
         (
             "depth",
             7,
             "systems.both.of: expected systems that rerank the same hits, got one with the first 7 of ",
         ),
-        ("train", False, "systems.one.train: unknown key."),
+        ("train", False, "systems.one: negatives: expected none with train: false."),
+        ("loss", "pairwise", "systems.one.loss: expected 'localised' or 'pointwise', got 'pairwise'."),
     ],
 )
 def test_what_rerankers_cannot_be_is_refused(config: Config, key: str, value: Any, line: str) -> None:
@@ -693,6 +698,105 @@ def test_what_rerankers_cannot_be_is_refused(config: Config, key: str, value: An
         "systems.both.of: expected systems that rerank the same hits, got condenser-round1 "
     )
     assert said.endswith("Name rerankers (kind: crossencoder) with the same candidates and depth.")
+
+
+TEACHER = {
+    **RERANKER,
+    "loss": "pointwise",
+    "recipe": {"negatives": {"denoise": {"negative_below": 0.1, "positive_above": 0.9}}},
+}
+OVER = {**RERANKER, "initial": "teacher", "train": False, "negatives": [], "candidates": "condenser-round1"}
+AGAIN = {**OVER, "recipe": TEACHER["recipe"]}
+STUDENT = {
+    **{"kind": "biencoder", "initial": "backbone", "negatives": ["teacher"]},
+    "pseudo_labels": {"teacher": "again", "queries": "practice"},
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        (
+            "systems.teacher.loss",
+            "localised",
+            "systems.teacher.recipe.negatives.denoise: expected null, as the scores of teacher are no ",
+        ),
+        (
+            "systems.again.initial",
+            "unsure",
+            "systems.again.recipe.negatives.denoise: expected null, as the scores of again are no ",
+        ),
+        (
+            "systems.student.recipe",
+            TEACHER["recipe"],
+            "systems.student.recipe.negatives.denoise: expected null, as the scores of student are no ",
+        ),
+        (
+            "recipes.marco.negatives.denoise",
+            {"negative_below": 0.1, "positive_above": None},
+            "recipes.marco.negatives.denoise: expected null, as most systems give no probabilities. Set",
+        ),
+        (
+            "systems.teacher.recipe.negatives.denoise.negative_below",
+            0.95,
+            "systems.teacher.recipe.negatives.denoise: negative_below: expected at most positive_above (",
+        ),
+        (
+            "systems.teacher.recipe.negatives.denoise.positive_above",
+            1.5,
+            "systems.teacher.recipe.negatives.denoise.positive_above: expected less than or equal to 1",
+        ),
+        (
+            "systems.over.initial",
+            "backbone",
+            "systems.over.initial: expected a trained cross-encoder (rer",
+        ),
+        (
+            "systems.again.initial",
+            "condenser-round1",
+            "systems.again.initial: expected one of backbone, cond",
+        ),
+        ("systems.teacher.initial", "unsure", "systems.teacher.initial: expected one of backbone, condenser"),
+        (
+            "systems.again.loss",
+            "pointwise",
+            "systems.again: loss: expected none with train: false, where the",
+        ),
+        (
+            "systems.student.pseudo_labels.teacher",
+            "bm26",
+            "systems.student.pseudo_labels.teacher: expected one of bm25, condenser-round1",
+        ),
+        (
+            "systems.student.pseudo_labels.teacher",
+            "unsure",
+            "systems.student.pseudo_labels.teacher: expected a system whose recipe.negatives.denoise ",
+        ),
+        (
+            "systems.student.pseudo_labels.queries",
+            "train",
+            "systems.student.pseudo_labels.queries: expected one of practice, held-titles",
+        ),
+        (
+            "systems.student.negatives",
+            [],
+            "systems.student: negatives: expected the systems whose negatives ",
+        ),
+    ],
+)
+def test_what_teachers_cannot_be_is_refused(config: Config, key: str, value: Any, line: str) -> None:
+    systems = {"unsure": RERANKER, "teacher": TEACHER, "over": OVER, "again": AGAIN, "student": STUDENT}
+    for name, entry in systems.items():
+        config = changed(config, f"systems.{name}", entry)
+    validated(config)
+    assert line in refusal(changed(config, key, value))
+
+
+def test_negatives_of_official_files_cannot_be_denoised(config: Config) -> None:
+    config = changed(config, "systems.teacher", TEACHER)
+    official = {"source": "msmarco", "triples": "teacher"}
+    line = "systems.teacher.recipe.negatives.denoise: expected null, as official files of datasets.official"
+    assert line in refusal(changed(config, "datasets.official", official))
 
 
 def test_the_embedded_backbone_has_the_layers_and_positions_it_is_held_to() -> None:

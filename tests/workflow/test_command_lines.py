@@ -22,8 +22,13 @@ OVERLAY = """
 tables:
   table2: {train_queries: [20, all]}
   low_data: {by_dataset: {stsb: {train_queries: [20], seeds: [1]}}}
-datasets: {tiny: {queries: {log: log.tsv}}}
+datasets:
+  tiny: {queries: {log: log.tsv}}
+  official: {source: msmarco, unjudged: rest}
 systems:
+  teacher:
+    {kind: crossencoder, initial: backbone, negatives: [bm25], candidates: bm25, depth: 9, loss: pointwise,
+     recipe: {negatives: {denoise: {negative_below: 0.1, positive_above: 0.9}}}}
   glove: {kind: word_vectors, path: overlay.yaml}
   learnt: {kind: fusion, of: [backbone-zeroshot, bm25], method: convex, weights: learnt, depth: 9}
 """
@@ -36,6 +41,8 @@ TARGETS = [
     "results/tiny/systems/rerank-ensemble/seed42/run.dev.trec",
     "results/tiny/table2.crate.zip", "results/tiny/systems/learnt/seed42/run.dev.trec",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
+    "results/tiny/systems/teacher/seed42/pseudo_labels.log.jsonl",
+    "results/official/queries/rest/counts.json",
 ]  # fmt: skip
 
 

@@ -59,6 +59,7 @@ def test_the_default_target_is_table_2_of_msmarco(root: Path, folder: Path, load
 OTHER_DATASETS = {  # besides msmarco, what has a target of this name
     "low_data": ["nq", "tqa", "squad", "stsb", "wikisection"],
     "full_train": ["nq", "tqa", "squad", "msmarco_doc"],
+    "rocketqa": ["nq"],
     "interaction": ["msmarco_doc"],
     "paq": ["nq"],
     "train_size": ["nq", "stsb", "wikisection"],

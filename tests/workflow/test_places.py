@@ -27,6 +27,8 @@ TARGETS = [
     "results/msmarco/systems/hybrid/untrained/run.practice.trec",
     "results/msmarco/systems/condenser-round1/seed42/export/agreement.json",
     "results/msmarco/systems/learnt/seed42/run.dev.trec",
+    "results/msmarco/systems/teacher/seed42/pseudo_labels.log.jsonl",
+    "results/official/queries/rest/counts.json",
 ]
 GLOVE = {
     "systems": {
@@ -38,8 +40,16 @@ GLOVE = {
             "weights": "learnt",
             "depth": 9,
         },
+        "teacher": {
+            **{"kind": "crossencoder", "initial": "backbone", "negatives": ["bm25"], "candidates": "bm25"},
+            **{"depth": 9, "loss": "pointwise"},
+            "recipe": {"negatives": {"denoise": {"negative_below": 0.1, "positive_above": 0.9}}},
+        },
     },
-    "datasets": {"msmarco": {"queries": {"log": "tests/data/tiny/queries.jsonl"}}},
+    "datasets": {
+        "msmarco": {"queries": {"log": "tests/data/tiny/queries.jsonl"}},
+        "official": {"source": "msmarco", "unjudged": "rest"},
+    },
 }
 
 

@@ -19,6 +19,9 @@ It may hold:
 - `NEEDS_NETWORK`: `collect` itself fetches texts;
 - `example_files(settings, system)` and `make_examples(raw, queries, qrels, output, *, sample, wanted,
   seed)`: official files that hold the negatives of a system, and the training examples made from them;
+- `unjudged_files(settings)` and `collect_unjudged(folder, raw, *, name, bad_rows) -> counts`: official files
+  that hold queries without judgements, whose name is the key `unjudged` of the settings, and what makes of
+  them the files that `condenser.data.unjudged` makes of a user's;
 - `LEAST_GRADES`: by split, the least grade that its judges call relevant;
 - `AFTER_COLLECTING`: keys of the settings that `collect` does not use;
 - `TASK`: what sentences are judged by, where it gives pairs or triplets of sentences and no queries, with
@@ -98,6 +101,11 @@ def _named(settings: Any, function: str, *further: str) -> list[Any]:
     return find(settings, *further) if find else []
 
 
+def unjudged_files(settings: Any) -> list[str]:
+    """The names of the official files that hold queries without judgements; none for most."""
+    return _named(settings, "unjudged_files")
+
+
 def package_bytes(settings: Any) -> int:
     """Bytes of the Python files of these packages without their tests, by their installer's list."""
     files = (
@@ -122,6 +130,11 @@ def unjudged(settings: Any) -> dict[str, Path]:
     """The user's files of queries without judgements, by name."""
     named = getattr(settings, "queries", None) or {}
     return {name: plain_or_packed(Path(file).expanduser()) for name, file in named.items()}
+
+
+def unjudged_names(settings: Any) -> list[str]:
+    """The names of the sets of queries without judgements, the user's and the official one."""
+    return [*unjudged(settings), *([settings.unjudged] if unjudged_files(settings) else [])]
 
 
 def has_more_splits(settings: Any) -> bool:

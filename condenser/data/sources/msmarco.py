@@ -1,8 +1,9 @@
 """MS MARCO passage ranking from its official files, with RocketQA's titles where wanted.
 
 Splits: `train` (queries.train.tsv, qrels.train.tsv), `dev` (the 6,980 queries of dev.small) and
-`dl19` (TREC Deep Learning 2019; graded 0-3, of 200 topics 43 are judged). Source of the counts:
-microsoft.github.io/msmarco and the files' owners.
+`dl19` (TREC Deep Learning 2019; graded 0-3, of 200 topics 43 are judged). Of the 808,731 train queries
+502,939 are judged; the others, of which nobody found an answer in the passages that were shown, can be a set
+of queries without judgements. Source of the counts: microsoft.github.io/msmarco and the files' owners.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
 from condenser.data.archives import extract_tar_members, tar_members
-from condenser.data.canonical import CanonicalFiles
+from condenser.data.canonical import CanonicalFiles, IdSet
 from condenser.data.official import check_official_rows
 from condenser.data.parsing import (
     MAX_LINE_BYTES,
@@ -27,10 +28,11 @@ from condenser.data.parsing import (
     trec_qrel,
     tsv_query,
 )
-from condenser.data.records import Passage
+from condenser.data.records import Passage, Qrel, Query
 from condenser.data.sources import splits as given_splits
 from condenser.data.triples import OFFICIAL_ROWS as NUM_TRIPLES
 from condenser.data.triples import make_triple_examples
+from condenser.files import write_json
 from condenser.settings import JudgedTexts, Name
 
 ARCHIVE = "collectionandqueries.tar.gz"
@@ -59,17 +61,21 @@ _CANONICAL_NUMBER = re.compile(r"0|[1-9][0-9]{0,7}")  # "007" is another id than
 
 
 Split = Literal["train", "dev", "dl19"]
-AFTER_COLLECTING = ("triples",)
+AFTER_COLLECTING = ("triples", "unjudged")
 LEAST_GRADES = {"dl19": 2}  # TREC DL 2019: binary measures count a passage from this grade on
 
 
 class Settings(JudgedTexts):
-    """MS MARCO; `triples` names the system whose negatives the official triples give."""
+    """MS MARCO; `triples` names the system whose negatives the official triples give.
+
+    `unjudged` is the name of the set of the official train queries without a judgement.
+    """
 
     train_split: Split = "train"
     eval_split: Split = "dev"
     titles: Literal["rocketqa", "none"] = "rocketqa"
     triples: Name | None = None
+    unjudged: Name | None = None
 
     @field_validator("other_eval_splits")
     @classmethod
@@ -77,6 +83,12 @@ class Settings(JudgedTexts):
         if unknown := [split for split in given or {} if split not in SPLITS]:
             raise ValueError(f"expected splits out of {', '.join(SPLITS)}, got {preview(unknown[0])}")
         return given
+
+    @model_validator(mode="after")
+    def _unjudged_is_a_new_name(self) -> Settings:
+        if self.unjudged in (*SPLITS, *(self.queries or ())):
+            raise ValueError(f"unjudged: {self.unjudged!r} names a split or queries already: name another")
+        return self
 
 
 def raw_files(settings: Any) -> list[str]:
@@ -137,6 +149,47 @@ def collect(
         )
         counts |= files.counts
         check_official_rows(counts["files"], [member, *names], official_rows)
+    return counts
+
+
+def unjudged_files(settings: Any) -> list[str]:
+    """The official archive, where `unjudged` names the train queries without a judgement."""
+    return [ARCHIVE] if settings.unjudged else []
+
+
+def collect_unjudged(
+    folder: Path,
+    raw: Mapping[str, Path],
+    *,
+    name: str,
+    bad_rows: str,
+    official_rows: Mapping[str, int] = OFFICIAL_ROWS,
+) -> dict[str, Any]:
+    """Write the train queries without a judgement into `folder`, as `condenser.data.unjudged` does.
+
+    Raises:
+        ValueError: as `collect`.
+    """
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        paths = extract_tar_members(raw[ARCHIVE], SPLITS["train"], files.scratch)
+        of_queries, of_qrels = SPLITS["train"]
+        judged = IdSet()
+        for row in files.rows(paths[of_qrels], trec_qrel):
+            files.tally(row.file)["rows"] += 1
+            if isinstance(row.record, Qrel):
+                judged.add(row.record.query_id)
+
+        def unjudged() -> Iterator[Row[Query]]:
+            for row in files.rows(paths[of_queries], tsv_query):
+                if isinstance(row.record, Query) and row.record.query_id in judged:
+                    files.tally(row.file).update(rows=1, judged=1)
+                else:
+                    yield row
+
+        files.write_unjudged(name, unjudged())
+        counts = {key: files.counts[key] for key in ("files", "rejected", "queries")}
+        check_official_rows(counts["files"], SPLITS["train"], official_rows)
+    write_json(folder / "counts.json", counts)
     return counts
 
 

@@ -41,7 +41,7 @@ class Data:
         self._unjudged = {
             (job.wildcards["dataset"], job.wildcards["split"]): job
             for job in jobs
-            if job.rule in ("queries", "extracted")
+            if job.rule in ("queries", "unjudged", "extracted")
         }
         self._tokens = [job for job in jobs if job.rule in ("tokens", "query_tokens") and job.manifest]
         self._auto = next((job.config.auto_lengths for job in jobs if job.rule == "lengths"), None)
@@ -69,12 +69,18 @@ class Data:
         return texts
 
     def num_examples(self, job: Job) -> float:
-        """Examples with negatives that a job of rule `examples` makes, or that a training reads."""
-        if job.rule != "examples":
-            made = sum(self.num_examples(need) for need in job.needs if need.rule == "examples")
-            return made * (1 - self._share_held_out(job))
+        """Examples that a job of rule `examples` or `pseudo_labels` makes, or that a training reads."""
+        if job.rule not in ("examples", "pseudo_labels"):
+            made = {
+                rule: sum(self.num_examples(need) for need in job.needs if need.rule == rule)
+                for rule in ("examples", "pseudo_labels")
+            }
+            return made["examples"] * (1 - self._share_held_out(job)) + made["pseudo_labels"]
         if job.counts:
             return job.counts["examples"]
+        if job.rule == "pseudo_labels":
+            self.assumptions.append("each query without judgement gets a pseudo-label")
+            return self.queries(job).count
         system, share = job.wildcards["system"], 1.0  # negatives are drawn whether a positive is found or not
         with_example = any(need.rule == "examples" for subset in job.needs for need in subset.needs)
         if with_example:  # the subset was drawn from these queries

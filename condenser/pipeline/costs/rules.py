@@ -73,6 +73,15 @@ def examples(job: Job, data: Data) -> Work:
     return {**read, "bytes_on_disk": data.num_examples(job) * an_example}
 
 
+pseudo_labels = examples
+
+
+def unjudged(job: Job, data: Data) -> Work:
+    queries = data.queries(job)
+    written = data.text_bytes(queries) + queries.count * (queries.id_bytes + _JSON_BYTES)
+    return {"rows": queries.count, "bytes_on_disk": written}
+
+
 def encode(job: Job, data: Data) -> Work:
     shape, texts = data.shape(job), data.texts(job)
     key = "passage" if "shard" in job.wildcards else "query"

@@ -143,7 +143,10 @@ def assumed_queries(settings: Any, split: str, tables: Tables) -> Texts:
 
 
 def assumed_unjudged(tables: Tables, settings: Any) -> Texts:
-    """The queries that a job makes of a collection, or of a user's own file, before they are counted."""
+    """The queries that a job makes of a collection, or of a file, before they are counted."""
+    if source := getattr(getattr(settings, "dataset", None), "source", None):
+        row = tables.row("collections", f"{source}/unjudged")
+        return assumed_texts(row, float(row["rows"]), why="official queries without judgement")
     row = tables.row("collections", "own/queries")
     if hasattr(settings, "query_set"):
         return assumed_texts(row, settings.query_set.count, why="as many queries as asked for")

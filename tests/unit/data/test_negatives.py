@@ -8,7 +8,7 @@ import pytest
 from job_files import do
 
 from condenser import progress
-from condenser.data.negatives import make_examples
+from condenser.data.negatives import COUNTS, logit, make_examples
 from condenser.data.records import (
     Passage,
     Qrel,
@@ -145,9 +145,218 @@ def test_of_split_documents_examples_have_the_best_passages_by_the_run(tmp_path:
     assert (counts["positives_by_run"], counts["positives_by_first_passage"]) == (1, 1)
 
 
-def do_examples(folder, *, system="bm25", positive_in_run=(), **more):
+def scored(
+    folder: Path, run: dict[str, dict[str, float]], judged: dict[str, dict[str, int]] | None, **options
+):
+    """Examples by query, and the counts, of a teacher's run of probabilities; without judgements if None."""
+    hits = [
+        ScoredDoc(query, doc, logit(probability))
+        for query, of in run.items()
+        for doc, probability in of.items()
+    ]
+    write_run(folder / "run.trec", hits, system="teacher")
+    write_queries(folder / "queries.jsonl", [Query(query, "text") for query in run])
+    grades = [(query, doc, grade) for query, of in (judged or {}).items() for doc, grade in of.items()]
+    write_qrels(folder / "qrels.tsv", [Qrel(*one) for one in grades])
+    counts = make_examples(
+        folder / "run.trec",
+        folder / "queries.jsonl",
+        None if judged is None else folder / "qrels.tsv",
+        folder / "examples.jsonl",
+        **{
+            "depth": 9,
+            "sample": 9,
+            "positive_in_run": False,
+            "margin": None,
+            "wanted": None,
+            "seed": 1,
+            **options,
+        },
+    )
+    return list(read_examples(folder / "examples.jsonl")), counts
+
+
+THRESHOLDS = {"negative_below": 0.1, "positive_above": 0.9}
+
+
+def test_below_is_a_negative_above_a_positive_and_between_is_left_out(tmp_path: Path) -> None:
+    hits = {"a": 0.95, "p": 0.93, "b": 0.91, "c": 0.5, "d": 0.2, "e": 0.09, "f": 0.01}
+    examples, counts = scored(tmp_path, {"q": hits}, {"q": {"p": 1}}, **THRESHOLDS)
+    assert examples == [TrainExample("q", ("p", "a", "b"), ("e", "f"))]
+    assert counts["positives_by_score"] == 2 and counts["removed_by_score"] == 2
+    only_negatives = {**THRESHOLDS, "positive_above": None}
+    examples, counts = scored(tmp_path, {"q": hits}, {"q": {"p": 1}}, **only_negatives)
+    assert examples == [TrainExample("q", ("p",), ("e", "f"))]  # RocketQA's step 3
+    assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 4
+
+
+def test_a_score_on_a_threshold_is_neither_negative_nor_positive(tmp_path: Path) -> None:
+    run = {"q": {"a": 0.75, "b": 0.5, "c": 0.25, "d": 0.2, "p": 0.1}}  # of these, .5 has an exact logit
+    examples, counts = scored(tmp_path, run, {"q": {"p": 1}}, negative_below=0.5, positive_above=0.5)
+    assert examples == [TrainExample("q", ("p", "a"), ("c", "d"))]
+    assert counts["removed_by_score"] == 1
+    examples, counts = scored(tmp_path, run, {"q": {"p": 1}}, negative_below=1.0, positive_above=None)
+    assert examples == [TrainExample("q", ("p",), ("a", "b", "c", "d"))]  # every probability is below 1
+    assert counts["removed_by_score"] == 0
+
+
+def test_a_query_without_judgement_has_positives_by_score_alone(tmp_path: Path) -> None:
+    run = {"q": {"a": 0.99, "b": 0.95, "c": 0.5, "d": 0.05}, "unsure": {"a": 0.6, "b": 0.02}}
+    for judged in (None, {"other": {"a": 1}}):
+        examples, counts = scored(tmp_path, run, judged, **THRESHOLDS)
+        assert examples == [TrainExample("q", ("a", "b"), ("d",))]
+        assert counts["examples_by_score"] == counts["without_positives"] == 1
+
+
+def test_what_is_judged_not_relevant_is_no_positive_whatever_its_score(tmp_path: Path) -> None:
+    examples, counts = scored(tmp_path, {"q": {"a": 0.99, "b": 0.01}}, {"q": {"p": 1, "a": 0}}, **THRESHOLDS)
+    assert examples == [TrainExample("q", ("p",), ("b",))]
+    assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 1
+
+
+def selected(
+    hits: dict[str, float], grades: dict[str, int], *, is_held_out: bool, answers: set[str]
+) -> tuple[list[str], set[str]]:
+    """Positives and possible negatives of a query, decided hit by hit on probabilities."""
+    positives = [doc_id for doc_id, grade in grades.items() if grade > 0]
+    negatives = set()
+    for doc_id in sorted(hits, key=lambda doc_id: -hits[doc_id]):
+        if grades.get(doc_id, 0) > 0:
+            continue
+        if hits[doc_id] > THRESHOLDS["positive_above"] and doc_id not in grades and not is_held_out:
+            positives.append(doc_id)
+        if hits[doc_id] < THRESHOLDS["negative_below"] and doc_id not in answers:
+            negatives.add(doc_id)
+    return positives, negatives
+
+
+@pytest.mark.parametrize("has_judgements", [True, False])
+def test_selection_by_score_is_that_of_a_decision_for_each_hit(tmp_path: Path, has_judgements: bool) -> None:
+    """300 queries of 0 to 12 hits; the last hits of a query hold its answers."""
+    random = np.random.default_rng(5)
+    run, judged, answering, held_out = {}, {}, set(), set()
+    for number in range(300):
+        query = f"q{number:03}"
+        docs = [f"d{doc}" for doc in random.permutation(20)[: random.integers(13)]]
+        probabilities = random.beta(0.4, 0.4, len(docs)).clip(1e-9, 1 - 1e-9)
+        run[query] = dict(sorted(zip(docs, probabilities.tolist(), strict=True), key=lambda hit: -hit[1]))
+        answering |= {(query, doc) for doc in docs[10:]}
+        if has_judgements and random.random() < 0.7:
+            grades = random.integers(3, size=3).tolist()
+            judged[query] = {f"d{doc}": grade for doc, grade in enumerate(grades)}
+        if random.random() < 0.3:
+            held_out.add(query)
+    examples, counts = scored(
+        tmp_path,
+        run,
+        judged if has_judgements else None,
+        **{"depth": 20, "sample": 20, "answering": answering, "held_out": held_out, **THRESHOLDS},
+    )
+    expected = []
+    for query, hits in run.items():
+        answers = {doc for asked, doc in answering if asked == query}
+        positives, negatives = selected(
+            hits, judged.get(query, {}), is_held_out=query in held_out, answers=answers
+        )
+        if positives and negatives:
+            in_order = tuple(doc for doc in hits if doc in negatives)
+            expected.append(TrainExample(query, tuple(positives), in_order))
+    assert examples == expected
+    assert counts["queries"] == 300 and counts["examples"] == len(expected) > 60
+    with_score = sum(
+        not any(grade > 0 for grade in judged.get(one.query_id, {}).values()) for one in expected
+    )
+    assert counts["examples_by_score"] == with_score > 20
+
+
+def test_held_out_queries_have_judged_positives_alone(tmp_path: Path) -> None:
+    """What the teacher takes for relevant is no negative of theirs either."""
+    hits = {"a": 0.95, "p": 0.93, "b": 0.5, "c": 0.01}
+    examples, counts = scored(tmp_path, {"q": hits}, {"q": {"p": 1}}, held_out={"q"}, **THRESHOLDS)
+    assert examples == [TrainExample("q", ("p",), ("c",))]
+    assert counts["positives_by_score"] == 0 and counts["removed_by_score"] == 2
+
+
+def test_with_thresholds_every_query_and_every_hit_is_accounted_for(tmp_path: Path) -> None:
+    """A query for each reason; of the one example, hits of each sort."""
+    run = {
+        "ok": {"p": 0.99, "new": 0.95, "between": 0.5, "answer": 0.08, "near": 0.07, "n1": 0.03, "n2": 0.02},
+        "between": {"a": 0.5, "b": 0.3},
+        "positives": {"a": 0.95, "b": 0.91},
+        "unjudged": {"a": 0.5, "b": 0.01},
+        "answered": {"a": 0.05},
+        "near": {"p": 0.05, "a": 0.04},
+    }
+    judged = {query: {"p": 1} for query in run if query != "unjudged"}
+    judged["ok"]["low"] = 1  # not found
+    answering = {("ok", "answer"), ("answered", "a")}
+    # the margin is counted from the lowest score above which nothing is a negative: that of the best positive
+    margin = logit(0.99) - logit(0.06)
+    examples, counts = scored(
+        tmp_path, run, judged, answering=answering, margin=margin, sample=1, **THRESHOLDS
+    )
+    (example,) = examples
+    assert example.positive_doc_ids == ("p", "low", "new") and example.negative_doc_ids[0] in ("n1", "n2")
+    reasons = [name for name in counts if name.startswith("without_")]
+    assert counts["queries"] == len(run) == counts["examples"] + sum(counts[name] for name in reasons)
+    assert {name: counts[name] for name in reasons if counts[name]} == {
+        "without_positives": 1,  # unjudged
+        "without_negatives": 1,  # positives
+        "without_negatives_by_answer": 1,
+        "without_negatives_by_score": 1,  # between
+        "without_negatives_by_margin": 1,  # near
+    }
+    sorts = [
+        "positives_removed",
+        "positives_by_score",
+        "removed_by_answer",
+        "removed_by_score",
+        "removed_by_margin",
+    ]
+    assert [counts[name] for name in sorts] == [1] * 5
+    assert len(run["ok"]) == sum(counts[name] for name in sorts) + 2  # n1 and n2, of which one is drawn
+    assert counts["negatives"] == 1
+
+
+def test_without_thresholds_no_score_is_counted(tmp_path: Path) -> None:
+    _, counts = made(tmp_path, {"q": ["a", "b"]}, {"q": {"p": 1}})
+    assert list(counts) == list(COUNTS)
+
+
+def test_of_split_documents_a_positive_by_score_is_the_passage_that_was_scored(tmp_path: Path) -> None:
+    write_queries(tmp_path / "queries.jsonl", [Query("q", "?"), Query("r", "?")])
+    write_qrels(tmp_path / "qrels.tsv", [Qrel("q", "a", 1)])
+    hits = [("b", "b#3", 0.95), ("c", "c#2", 0.05), ("d", "d#1", 0.01)]
+    run = [
+        ScoredDoc(query, doc_id, logit(probability), passage_id)
+        for query in "qr"
+        for doc_id, passage_id, probability in hits
+    ]
+    write_run(tmp_path / "run.trec", run, system="teacher")
+    counts = make_examples(
+        *(tmp_path / name for name in ("run.trec", "queries.jsonl", "qrels.tsv", "examples.jsonl")),
+        **{"depth": 2, "sample": 5, "positive_in_run": False, "margin": None, "wanted": None, "seed": 1},
+        is_split=True,
+        **THRESHOLDS,
+    )
+    assert list(read_examples(tmp_path / "examples.jsonl")) == [
+        TrainExample("q", ("a#1", "b#3"), ("c#2", "d#1")),
+        TrainExample("r", ("b#3",), ("c#2", "d#1")),
+    ]
+    assert (counts["positives_by_run"], counts["positives_by_first_passage"]) == (2, 1)
+
+
+def test_thresholds_that_leave_no_example_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(
+        ValueError, match=r"\(queries 1, without_positives 1\)\. Raise negative_below, lower pos"
+    ):
+        scored(tmp_path, {"q": {"a": 0.6, "b": 0.4}}, None, **THRESHOLDS)
+
+
+def do_examples(folder, *, system="bm25", positive_in_run=(), denoise=None, **more):
     """By the program, from a run, queries and judgements in `folder`."""
     negatives = {"depth": 200, "sample": 30, "positive_in_run": list(positive_in_run), "margin": None}
+    negatives["denoise"] = denoise
     settings = {"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42}
     files = {"run": "run.trec", "queries": "queries.jsonl", "qrels": "qrels.tsv"}
     given = {name: folder / file for name, file in files.items()}
@@ -170,6 +379,69 @@ def test_the_program_leaves_out_answers_where_it_has_the_passages(tmp_path):
     do_examples(tmp_path, collection=tmp_path / "collection.jsonl")
     assert [one.negative_doc_ids for one in read_examples(tmp_path / "out")] == [("b",)]
     assert "collection.jsonl" in json.loads((tmp_path / "m.json").read_text())["inputs"]
+
+
+def test_a_teacher_is_used_where_it_is_better_than_its_candidates_on_held_out_queries(tmp_path, caplog):
+    """Its positive is second by the candidates: the better teacher puts it first, the worse one last."""
+    caplog.set_level("INFO", logger="condenser")
+    order = {"a": 3.0, "p": 2.0, "b": 1.0}
+    candidates = [ScoredDoc("q", doc, score) for doc, score in order.items()]
+    write_run(tmp_path / "candidates.trec", candidates, system="candidates")
+    (tmp_path / "held.txt").write_text("q\n")
+    compared = {"held_out": tmp_path / "held.txt", "candidates_run": tmp_path / "candidates.trec"}
+    for probabilities, held, expected in (
+        ({"p": 0.99, "a": 0.5, "b": 0.01}, compared, ("b",)),
+        ({"a": 0.5, "b": 0.01, "p": 0.001}, compared, ("a", "b")),  # the candidates' own, not denoised
+        ({"a": 0.5, "b": 0.01, "p": 0.001}, {name: [] for name in compared}, ("b",)),
+    ):
+        scored(tmp_path, {"q": probabilities}, {"q": {"p": 1}}, **THRESHOLDS)
+        caplog.clear()
+        teacher_run = tmp_path / "run.trec" if held is compared else []
+        do_examples(tmp_path, system="teacher", denoise=THRESHOLDS, teacher_run=teacher_run, **held)
+        assert [one.negative_doc_ids for one in read_examples(tmp_path / "out")] == [expected]
+        counts = json.loads((tmp_path / "m.json").read_text())["counts"]
+        is_compared = held is compared
+        is_used = expected == ("b",)
+        assert counts["teacher"]["is_used"] == is_used and counts["teacher"]["queries"] == is_compared
+        assert ("removed_by_score" in counts) == is_used
+        (line,) = [record for record in caplog.records if record.message.startswith("teacher: ")]
+        assert line.levelname == ("INFO" if is_used else "WARNING")
+
+
+@pytest.mark.parametrize("is_better", [True, False])
+def test_pseudo_labels_are_of_new_queries_and_of_a_better_teacher_alone(tmp_path, caplog, is_better):
+    """The log has a train query under another id, which is counted and left out."""
+    caplog.set_level("INFO", logger="condenser")
+    judged = [ScoredDoc("t", doc, -float(rank)) for rank, doc in enumerate("ap")]
+    write_run(tmp_path / "candidates.trec", judged, system="candidates")
+    ours = [ScoredDoc("t", doc, -float(rank)) for rank, doc in enumerate("pa" if is_better else "ap")]
+    write_run(tmp_path / "teacher.trec", ours, system="teacher")
+    write_qrels(tmp_path / "qrels.train.tsv", [Qrel("t", "p", 1)])
+    write_queries(tmp_path / "train.jsonl", [Query("t", "what is it?")])
+    (tmp_path / "held.txt").write_text("t\n")
+    probabilities = {"a": 0.99, "b": 0.5, "c": 0.01}
+    scored(tmp_path, {"new": probabilities, "known": probabilities}, None, **THRESHOLDS)
+    write_queries(tmp_path / "queries.jsonl", [Query("new", "and this?"), Query("known", "What is  it?")])
+    negatives = {"depth": 9, "sample": 9, "denoise": THRESHOLDS}
+    do(
+        "pseudo_labels",
+        settings={"dataset": {"split": None}, "recipe": {"negatives": negatives}, "seed": 42},
+        wildcards={"system": "teacher"},
+        input={
+            **{"run": tmp_path / "run.trec", "queries": tmp_path / "queries.jsonl"},
+            **{"known": [tmp_path / "train.jsonl"], "qrels": tmp_path / "qrels.train.tsv", "collection": []},
+            **{"teacher_run": tmp_path / "teacher.trec", "candidates_run": tmp_path / "candidates.trec"},
+            "held_out": tmp_path / "held.txt",
+        },
+        output={"examples": tmp_path / "out", "manifest": tmp_path / "m.json"},
+    )
+    counts = json.loads((tmp_path / "m.json").read_text())["counts"]
+    expected = [TrainExample("new", ("a",), ("c",))] if is_better else []
+    assert list(read_examples(tmp_path / "out")) == expected
+    assert counts["examples"] == len(expected) and counts["teacher"]["is_used"] == is_better
+    assert counts.get("known_queries") == (1 if is_better else None)
+    (line,) = [record.message for record in caplog.records if record.message.startswith("teacher: ")]
+    assert line.startswith("teacher: used, better" if is_better else "teacher: NOT used, NOT better")
 
 
 def test_negatives_are_sampled_evenly_without_replacement_in_order_of_rank(tmp_path):

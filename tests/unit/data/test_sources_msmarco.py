@@ -12,6 +12,7 @@ from official_files import write_tar
 from condenser import progress
 from condenser.data.official import OFFICIAL_FILES
 from condenser.data.records import Passage, Qrel, Query, read_doc_ids, read_passages, read_qrels, read_queries
+from condenser.data.sources import msmarco
 from configs import sources
 
 COLLECTION = '0\tThe first passage.\n1\tNA\n2\tIt\u2028goes "on.\n3\tLast.\n'
@@ -95,6 +96,22 @@ def test_the_official_archive_gives_the_collection_and_the_judged_queries(tmp_pa
         "without_judgement": 1,
     }
     assert sorted(file.name for file in out.iterdir() if file.name.startswith(".")) == []
+
+
+def test_the_train_queries_that_nobody_judged_are_a_set_of_their_own(tmp_path: Path, raw: dict) -> None:
+    more = {"queries.train.tsv": "10\tjudged\n11\tnever judged\n9\tnor this\n"}
+    write_tar(raw["collectionandqueries.tar.gz"], IN_ARCHIVE | more)
+    rows = ROWS | {"queries.train.tsv": 3}
+    counts = msmarco.collect_unjudged(
+        tmp_path / "out", raw, name="rest", bad_rows="strict", official_rows=rows
+    )
+    queries = list(read_queries(tmp_path / "out" / "queries.rest.jsonl"))
+    assert queries == [Query("11", "never judged"), Query("9", "nor this")]
+    assert counts["queries"] == {"rest": 2} and counts["rejected"] == 0
+    assert counts["files"]["queries.train.tsv"] == {"rows": 3, "kept": 2, "rejected": 0, "judged": 1}
+    assert json.loads((tmp_path / "out" / "counts.json").read_text()) == counts
+    with pytest.raises(ValueError, match=r"queries\.train\.tsv: expected the official 808,731 rows, got 3"):
+        msmarco.collect_unjudged(tmp_path / "other", raw, name="rest", bad_rows="strict")
 
 
 def test_rocketqas_titles_are_joined_by_id_and_the_missing_ones_counted(tmp_path, raw):

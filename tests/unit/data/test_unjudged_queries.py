@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from condenser.data.records import Query, read_queries
-from condenser.data.unjudged import collect_unjudged
+from condenser.data.records import Query, read_queries, write_queries
+from condenser.data.unjudged import collect_unjudged, new_queries
 from configs import sources
 
 JSON_LINES = '{"_id": "q1", "text": "first?"}\n{"_id": "q2", "text": "second?", "metadata": {}}\n'
@@ -86,3 +86,19 @@ def test_a_file_of_queries_must_be_there_before_anything_runs(tmp_path: Path) ->
     (tmp_path / "log.tsv.gz").write_bytes(gzip.compress(TABLE.encode(), mtime=0))
     sources.check_local_files({"mine": settings})
     assert sources.unjudged(settings) == {"log": tmp_path / "log.tsv.gz"}
+
+
+def test_a_query_of_a_split_is_not_new_by_its_id_nor_by_its_text(tmp_path: Path) -> None:
+    of_files = {
+        "train": [Query("1", "What is a matrix?")],
+        "dev": [Query("2", "who wrote  it")],
+        "log": [
+            *(Query("1", "another text"), Query("a", "what is a\tmatrix?"), Query("b", "Who wrote it")),
+            *(Query("c", "who wrote it?"), Query("d", "who wrote it?")),
+        ],
+    }
+    files = {name: tmp_path / f"{name}.jsonl" for name in of_files}
+    for name, queries in of_files.items():
+        write_queries(files[name], queries)
+    assert new_queries(files["log"], [files["train"], files["dev"]]) == {"c", "d"}
+    assert len(new_queries(files["log"], [])) == 5

@@ -535,6 +535,8 @@ def test_every_rule_has_a_cost_and_every_rate_a_rule(tiny: list[Job], paper: lis
         "fusion_weights",
         "best_of",
         "extracted",
+        "pseudo_labels",
+        "unjudged",
         "sentence_metrics",
         "similarities",
     }  # not in table2

@@ -151,6 +151,23 @@ def test_two_files_of_examples_are_trained_on_together(files: Files, tmp_path: P
     assert counts["examples"] == counts["items_seen"] == 36
 
 
+def test_queries_of_two_files_are_trained_on_as_those_of_one(files: Files, tmp_path: Path) -> None:
+    """The second file repeats an id with another text, whose examples are those of the first."""
+    queries, tokenizer = files.queries, Tokenizer(files.backbone)
+    parts = {"first": queries[:12], "more": [*queries[12:], Query(queries[0].query_id, "another text")]}
+    for name, part in parts.items():
+        write_queries(tmp_path / f"{name}.jsonl", part)
+        texts = [("", query.text) for query in part]
+        write_token_shard(texts, tmp_path / name, tokenizer, batch_size=16, split=False)
+    train("retriever", files, tmp_path / "one")
+    train(
+        *("retriever", files, tmp_path / "two"),
+        **{"query_tokens": tmp_path / "first", "queries": tmp_path / "first.jsonl"},
+        **{"more_query_tokens": [tmp_path / "more"], "more_queries": [tmp_path / "more.jsonl"]},
+    )
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+
+
 def test_the_retriever_loads_without_our_code_and_keeps_its_pooler(files: Files, tmp_path: Path) -> None:
     train("retriever", files, tmp_path / "out")
     assert {"config.json", "model.safetensors", "tokenizer.json", "losses.jsonl"} <= set(

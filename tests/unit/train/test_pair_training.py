@@ -17,12 +17,13 @@ from condenser.train.examples import draw_passages, read_example_rows
 SEED, GROUP, BATCH_SIZE = 42, RETRIEVER["passages_per_query"], RETRIEVER["batch_size"]
 
 
-def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loss", ["localised", "pointwise"])
+def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Path, loss: str) -> None:
     files = prepare(tmp_path, dropout=0.0)
     sharpen(files.backbone)
     config = read_json(files.backbone / "config.json")
     write_json(files.backbone / "config.json", {**config, "initializer_range": 1.0})  # of the scores' layer
-    train("crossencoder", files, tmp_path / "out", updates=1, seed=SEED)
+    train("crossencoder", files, tmp_path / "out", updates=1, seed=SEED, loss=loss)
     examples = read_example_rows(
         [files.examples],
         query_rows={query.query_id: row for row, query in enumerate(files.queries)},
@@ -45,5 +46,10 @@ def test_the_first_loss_is_that_of_the_pairs_with_their_token_types(tmp_path: Pa
         with torch.inference_mode():
             scores.append(model(torch.tensor([first + second]), token_type_ids=types).logits.item())
     of_queries = torch.tensor(scores).view(-1, GROUP)
-    expected = -of_queries.log_softmax(dim=1)[:, 0].mean()
+    if loss == "localised":
+        expected = -of_queries.log_softmax(dim=1)[:, 0].mean()
+    else:
+        positives = torch.zeros_like(of_queries)
+        positives[:, 0] = 1
+        expected = torch.nn.BCELoss()(of_queries.sigmoid(), positives)
     assert losses(tmp_path / "out")[0]["loss"] == pytest.approx(expected.item(), rel=1e-4)
