@@ -93,7 +93,7 @@ def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
             "lengths": {"passage": 128},
             "negatives": {
                 **{"depth": 30, "sample": 30, "positive_in_run": ["bm25"]},
-                **{"margin": None, "without_answers": False},
+                **{"margin": None, "without_answers": False, "denoise": None},
             },
         },
         "encode": {"block_rows": 1024},
