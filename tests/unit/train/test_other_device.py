@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from small_trainings import losses, prepare, sharpen, train
+from small_trainings import Files, contents, losses, prepare, sharpen, train
 
+from condenser.model.devices import make_deterministic
 from condenser.train.distributed import alone
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="trains on a GPU: PyTorch finds none")
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="compares a GPU with the CPU: PyTorch finds no GPU")
-@pytest.mark.parametrize("kind", ["condenser", "cocondenser", "retriever", "untied"])
+
+@pytest.fixture(autouse=True)
+def kernels_are_deterministic() -> None:
+    make_deterministic(threads=1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return prepare(tmp_path_factory.mktemp("gpu"), dropout=0.1)
+
+
+@pytest.mark.parametrize(
+    "kind", ["condenser", "cocondenser", "retriever", "untied", "late", "distilled", "crossencoder"]
+)
 def test_a_gpu_has_the_losses_of_the_cpu_to_a_thousandth(tmp_path: Path, kind: str) -> None:
     files = prepare(tmp_path, dropout=0.0)  # devices draw dropout differently from one seed
     sharpen(files.backbone)
@@ -28,3 +43,29 @@ def test_a_gpu_has_the_losses_of_the_cpu_to_a_thousandth(tmp_path: Path, kind: s
         assert [ours[name] for name in ("step", "epoch")] == [theirs[name] for name in ("step", "epoch")]
         for name in {"loss", "head_mlm", "late_mlm", "contrastive"} & ours.keys():
             assert theirs[name] == pytest.approx(ours[name], rel=1e-3), (ours["step"], name)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize(
+    ("kind", "kept", "recomputed"),
+    [
+        ("cocondenser", {"gradient_cache": "never"}, {"gradient_cache": "always"}),
+        ("retriever", {"keep_graphs": True}, {"keep_graphs": False}),
+        ("untied", {"keep_graphs": True}, {"keep_graphs": False}),
+        ("late", {"keep_graphs": True}, {"keep_graphs": False}),
+        ("crossencoder", {"keep_graphs": True}, {"keep_graphs": False}),
+    ],
+)
+def test_on_a_gpu_the_gradient_cache_gives_the_same_bytes(
+    files: Files, tmp_path: Path, kind: str, kept: dict[str, Any], recomputed: dict[str, Any], precision: str
+) -> None:
+    for name, changes in {"kept": kept, "recomputed": recomputed}.items():
+        train(kind, files, tmp_path / name, processes=alone(GPU), precision=precision, **changes)
+    assert contents(tmp_path / "kept") == contents(tmp_path / "recomputed")
+
+
+@pytest.mark.parametrize("kind", ["condenser", "retriever"])
+def test_on_a_gpu_a_training_repeats_to_the_byte(files: Files, tmp_path: Path, kind: str) -> None:
+    for name in ("first", "second"):
+        train(kind, files, tmp_path / name, processes=alone(GPU), precision="bf16")
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
