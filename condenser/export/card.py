@@ -23,6 +23,7 @@ from condenser.evaluate.notes import unknown_lines
 from condenser.evaluate.significance import bootstrap_interval
 from condenser.evaluate.tables import EvaluationSet
 from condenser.export.hybrid import hybrid_section
+from condenser.export.mteb_task import mteb_section
 from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
 from condenser.model.projection import Projection
@@ -151,7 +152,7 @@ Each of its vectors was within $difference of that of the workflow's own encoder
 length, and it ranked these passages alike for every query, but for scores that are equal up to rounding. The
 code for other libraries and the ONNX files were not run with this model.
 
-## How it was made
+${mteb}## How it was made
 
 | model | rule | settings | seed |
 |---|---|---|---|
@@ -254,6 +255,7 @@ def model_card(
     *,
     counts: Mapping[str, Any],
     metrics: Mapping[str, Any] | None,
+    eval_split: str | None,
     small_vectors: str,
     texts: TextLengths,
     lengths: Mapping[str, int],
@@ -265,6 +267,7 @@ def model_card(
         agreement: from `condenser.export.agreement.check_agreement`.
         counts: `counts.json` of the data set.
         metrics: `metrics.<split>.json`, where queries are judged.
+        eval_split: the split of these queries.
         small_vectors: what vectors of fewer bits cost (`condenser.export.quantised`).
         texts: how long the texts are.
         lengths: tokens of a query and of a passage.
@@ -320,6 +323,9 @@ def model_card(
         scaled="torch.nn.functional.normalize(vectors, dim=-1)" if vector.normalised else "vectors",
         pyserini=_pyserini(vector, projection, query="model" if is_tied else "model/query"),
         measures=_measures(metrics, collection, settings["significance"]),
+        mteb=mteb_section(dataset, eval_split, always_separated=settings["encode"]["separator"] == "always")
+        if eval_split and not split  # else documents are judged, and their passages have the vectors
+        else "",
         small_vectors=f"\n{small_vectors}\n" if small_vectors else "",
         library=agreement["library"],
         version=agreement["version"],

@@ -67,6 +67,7 @@ def export_retriever(
             *(spec, retriever, model, agreement),
             counts=counts,
             metrics=metrics,
+            eval_split=queries.name.split(".")[1] if queries and metrics else None,
             small_vectors=_small_vectors(embeddings, query_embeddings, doc_ids, queries, qrels, metrics),
             texts=texts,
             lengths=lengths,

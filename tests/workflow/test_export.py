@@ -293,6 +293,19 @@ def test_a_model_without_queries_is_checked_on_passages(exported: Path, tmp_path
     assert "no judged queries" in card and "was given 50 passages as queries and 50 passages" in card
 
 
+def test_mteb_measures_what_the_workflow_measured(exported: Path, tmp_path: Path) -> None:
+    pytest.importorskip("mteb", reason="compares with mteb, which is not among the pinned packages")
+    export, data = exported / SYSTEM / "export", exported / "results/tiny/data"
+    shutil.copytree(export / "model", tmp_path / "model")
+    shutil.copytree(data, tmp_path / "data")
+    (code,) = (block for block in blocks_of_the_card(export) if "import mteb" in block)
+    measures = printed_by(tmp_path, f"{code}\nprint(json.dumps(measures))")
+    ours = read_json(exported / SYSTEM / "metrics.dev.json")["measures"]
+    one_tie = (1 / 3 - 1 / 4) / 48  # two passages have one score at ranks 3 and 4, in either order
+    assert measures["mrr_at_10"] == pytest.approx(ours["MRR@10"], abs=one_tie + 1e-5)
+    assert measures["recall_at_100"] == pytest.approx(ours["R@100"], abs=1e-5)
+
+
 HYBRID = """
   late: {initial: encoder, candidates: [encoder-zeroshot, bm25], depth: 30}
   hybrid: {of: [encoder-zeroshot, bm25, late], depth: 40}
