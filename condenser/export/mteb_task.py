@@ -1,4 +1,4 @@
-"""What a model's card says of comparing it with others on its collection by mteb: the collection as a task."""
+"""What a card says of comparing the model with others on its collection: the collection as a task of mteb."""
 
 from __future__ import annotations
 
