@@ -17,6 +17,7 @@
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
 #   make bench                          how fast each job is, against what people would run instead; LONG=1 on a GPU
+#   make gpu                            on a machine with a GPU: its tests, and the rates of the plan
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
 
 SHELL := /bin/bash
@@ -37,11 +38,11 @@ unexport CONFIG
 export OVERLAYS := $(value CONFIG)
 SNAKEMAKE := set -f; python -m condenser.pipeline.command_line $(if $(strip $(OVERLAYS)),--configfile $$OVERLAYS)
 
-.PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm bench parity FORCE
+.PHONY: help setup test test-slow test-all lint report verify search serve browser faults slurm bench gpu parity FORCE
 .DEFAULT_GOAL := help
 
 help:
-	@sed -n '3,21s/^# \{0,3\}//p' Makefile
+	@sed -n '3,22s/^# \{0,3\}//p' Makefile
 
 setup: $(READY)
 
@@ -125,6 +126,10 @@ slurm: $(READY)
 bench: $(READY)
 	@python benchmarks/bench.py --threads $(or $(THREADS),$(if $(LONG),$(CORES),2)) --clock $(or $(CLOCK),wall) \
 	  --device $(if $(LONG),auto,cpu) $(if $(LONG),--long) --output results/bench.tsv
+
+gpu: $(READY)
+	@python benchmarks/gpu.py --output results/gpu.tsv
+	@python -m pytest tests/unit/train/test_other_device.py tests/reference/test_search.py
 
 parity: $(READY)
 	@python benchmarks/parity/parity.py --authors "$(AUTHORS)" --environment .venv-parity --work build/parity
