@@ -174,7 +174,8 @@ def render_comparisons(frame: pd.DataFrame) -> str:
             **{"p (Holm)": lines["holm_p_value"], "verdict": lines["verdict"]},
         }
         blocks.append("\n".join(align_columns({header: [*cells] for header, cells in columns.items()})))
-    of_tests = frame[["verdict", "difference_low", "difference_high"]].fillna(math.nan)
+    limits_of_all = dict.fromkeys(["difference_low", "difference_high"], "float64")  # NaN where there is none
+    of_tests = frame[["verdict", *limits_of_all]].astype(limits_of_all)
     blocks += holm_note(of_tests.itertuples(index=False, name=None))
     return "\n\n".join(blocks) or "Nothing to compare."
 

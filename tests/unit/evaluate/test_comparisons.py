@@ -145,6 +145,13 @@ def test_the_terminal_shows_a_block_for_each_reference_in_at_most_120_columns(tm
     assert max(map(len, lines)) <= 120
 
 
+def test_two_rows_with_the_same_scores_have_no_interval_and_are_shown(tmp_path: Path) -> None:
+    frame = make_comparisons(ROWS, found(tmp_path))
+    frame.loc[0, ["difference", "difference_low", "difference_high"]] = 0.0, pd.NA, pd.NA
+    frame.loc[0, "verdict"] = "no difference shown"
+    assert f"{0.0:+.4f} " in render_comparisons(frame)
+
+
 def test_an_interval_ends_where_measures_end(tmp_path: Path) -> None:
     files = metrics_files(tmp_path)
     for seed, value in ((1, 0.0), (2, 0.02), (3, 0.3)):  # seeds that differ more than queries
