@@ -17,7 +17,7 @@
 #   make faults                         kill and break running workflows, the long form
 #   make slurm                          the workflow through a real SLURM of one node (Debian, root)
 #   make bench                          how fast each job is, against what people would run instead; LONG=1 on a GPU
-#   make gpu                            on a machine with a GPU: its tests, and the rates of the plan
+#   make gpu                            on a machine with a GPU: the rates of the plan, then its tests
 #   make parity AUTHORS=<folder>        compare with the authors' code, of which the folder has clones
 
 SHELL := /bin/bash

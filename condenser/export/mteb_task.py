@@ -8,8 +8,8 @@ _SECTION = Template("""\
 ## Compare it with other models
 
 The collection is a task of mteb (2.26 or newer), with its judged queries. Copy the folder
-`results/$dataset/data` beside `model/` as `data/`; put any model that sentence-transformers loads in place of
-`"model"`:
+`results/$dataset/data` beside `model/` as `data/`. Any model that sentence-transformers loads can replace
+`"model"`. If the texts are not English, change `eval_langs`:
 
 ```python
 import json
@@ -50,7 +50,7 @@ class Collection(AbsTaskRetrieval):
         self.data_loaded = True
 
     @staticmethod
-    def passage(doc_id, title, text, **others):  # as this model takes it; for another, also `title` as it is
+    def passage(doc_id, title, text, **others):  # as this model reads it; others may differ
         start = f"{title} [SEP] " if title.strip() else "$bare"
         return {"id": doc_id, "title": "", "text": start + text}
 
