@@ -176,7 +176,7 @@ def test_scores_of_pytorch_are_those_of_faiss_to_the_rounding_of_float32():
     rows, scores = top_passages(passages, queries, depth=100, block_rows=1024, threads=1)
     ours, our_scores = top_passages_on(torch.device("cpu"), passages, queries, depth=100, block_rows=1024)
     np.testing.assert_array_equal(ours, rows)
-    np.testing.assert_allclose(our_scores, scores, rtol=1e-6, atol=1e-5)
+    np.testing.assert_allclose(our_scores, scores, rtol=4e-6, atol=1e-5)
 
 
 def test_queries_are_held_in_whole_products_at_least_one():
@@ -186,7 +186,7 @@ def test_queries_are_held_in_whole_products_at_least_one():
 
 def test_only_a_gpu_that_is_asked_for_must_be_there(monkeypatch):
     assert search_device("cpu", threads=1) is None
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert search_device("auto", threads=1) is None
     with pytest.raises(ValueError, match=r"compute\.device: expected a GPU, PyTorch finds none"):
         search_device("cuda", threads=1)
