@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import os
 import sys
 import time
@@ -132,7 +133,7 @@ class Bench:
     ) -> None:
         self.place, self.peaks, self.product, self.sizes = place, peaks, product, sizes
         self.threads, self.output = threads, output
-        # (rule, unit) -> share of a layer's rate, for rates.tsv
+        # (rule, unit) -> rate, for rates.tsv
         self.rates: dict[tuple[str, str], float] = {}
         self.rows: list[dict[str, Any]] = []
         print("\t".join(COLUMNS), flush=True)
@@ -155,6 +156,8 @@ class Bench:
             settings["train"] |= TINY_RECIPE | {"negatives": negatives}
             settings["encode"] |= {"batch_tokens": 512, "block_rows": 20}
         steps.write_inputs(folder, config, settings, counts)
+        shape = steps.shape_of(folder, settings["condenser"])
+        layers = shape.num_layers + shape.num_head_layers
         cases = [("condenser", {"rows_per_chunk": rows}) for rows in self.sizes["chunks"]]
         cases += [("cocondenser", {"gradient_cache": "always"}), ("train", {}), ("encode", {})]
         precision, peak = self.peaks.precision, self.product
@@ -167,8 +170,12 @@ class Bench:
             except steps.DoesNotFit as error:
                 rates = {"note": str(error)}
             if "tflops" in rates:
-                rule = "pretrain" if job in config.models else job
-                self.rates[rule, "flops"] = 1e12 * rates["tflops"] / self.peaks.flops_per_s
+                key = ("encode" if job == "encode" else "*"), "flops"
+                share = 1e12 * rates["tflops"] / self.peaks.flops_per_s
+                self.rates[key] = max(share, self.rates.get(key, 0.0))
+                if job == "condenser":  # first in the smallest chunks, which wait for the processor
+                    passes = 3 * layers * math.ceil(chosen["batch_size"] / chosen["rows_per_chunk"])
+                    self.rates.setdefault(("*", "launches"), passes / rates["seconds"])
             setting = chosen["batch_tokens" if job == "encode" else "rows_per_chunk"]
             self.add(what=job, setting=setting, precision=precision, **rates)
         lengths = np.diff(TokenShards([folder / "encode.0-of-1"]).row_starts)[: self.sizes["texts"]]

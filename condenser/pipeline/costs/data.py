@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -156,17 +157,21 @@ class Data:
         num_weights, longest = num_encoders * shape.num_weights, max(length for _, length in rows)
         logits = {"length": longest, "num_logits": num_logits}
         graphs = shape.graph_bytes(cut["batch_size"] * item_tokens, **logits)
+        chunks = sum(math.ceil(cut["batch_size"] * count / settings.rows_per_chunk) for count, _ in rows)
         chunk = min(graphs, shape.graph_bytes(settings.rows_per_chunk * longest, **logits))
         cache = getattr(settings, "gradient_cache", "never") if keeps_batch else "never"
         is_cached = cache == "always" or (
             cache == "auto" and graphs > self._graph_memory(settings, num_weights)
         )
+        passes = 3 * (shape.num_layers + shape.num_head_layers)
         if is_cached:  # a pass more of the encoder, without graphs
+            passes += shape.num_layers
             encoder = replace(shape, num_head_layers=0)
             item_flops += sum(count * length * encoder.token_flops(length) for count, length in rows) / 3
         return {
             "tokens": items_seen * item_tokens,
             "flops": 3 * items_seen * item_flops,  # two products of the backward pass for each of the forward
+            "launches": steps * passes * chunks,
             "bytes_on_disk": 4 * num_weights + steps * _LOG_LINE_BYTES,
             # weights, gradients and two moments
             "memory_bytes": 16 * num_weights + (graphs if keeps_batch and not is_cached else chunk),

@@ -16,7 +16,7 @@ Rate = tuple[str, str]  # basis (measured, scaled or stated), then rule, kind an
 # Columns of the key, which come first.
 _NUM_KEYS = {"devices": 1, "backbones": 1, "collections": 1, "assumptions": 1, "rates": 3, "spreads": 1}
 _PEAKS = {"flops": "flops_per_s", "fp32_flops": "fp32_flops_per_s"}
-_TIMELESS = ("tokens", "bytes_on_disk", "memory_bytes", "note")  # of most rules
+_TIMELESS = ("tokens", "launches", "bytes_on_disk", "memory_bytes", "note")  # of most rules
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,7 @@ class Tables:
 
         A row of the rule wins over a row of all rules (`*`). Of `flops` and `fp32_flops` the row has
         the share of the device's rate. Other rates grow with the threads they were measured with, if not 0.
+        A processor launches a layer's kernels (`launches`) while a GPU computes (`flops`): the slower counts.
 
         Raises:
             ValueError: rates.tsv has no rate for a kind of work.
@@ -113,6 +114,9 @@ class Tables:
                     f"rates.tsv: expected a rate of {unit} of rule {rule} on a {device.kind}, got none. "
                     "Add it."
                 )
+        at_once = [rate for rate in seconds if rate[1].endswith((" flops", " launches"))]
+        for rate in sorted(at_once, key=seconds.__getitem__)[:-1]:
+            del seconds[rate]
         return seconds
 
 

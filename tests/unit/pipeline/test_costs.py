@@ -507,10 +507,27 @@ def test_the_plan_says_which_of_its_numbers_nobody_has_measured(paper: list[Job]
         )
         assert float(cells["total"][end]) == pytest.approx(parts, rel=1e-4)
     first, second, third = rendered(rows).splitlines()[:3]
-    assert re.match(r"H200: [\d.]+ h, between [\d.]+ h and \d+ h, .* Rates: measured 9\d%, scaled \d%\.", first)
+    assert re.match(r"H200: [\d.]+ h, between [\d.]+ h and [\d.]+ h, .*: measured 9\d%, scaled \d%\.", first)
     assert re.match(r"Nobody has measured .*: \d rates below 1% each\.$", second)
     num_assumed = sum(line["basis"] == "assumed" for name, line in cells.items() if name != "total")
     assert f"assumed in {num_assumed} of {len(lines) - 1} rows" in third
+
+
+def test_of_a_training_on_a_gpu_the_slower_of_launching_and_computing_counts() -> None:
+    """As measured on an H200, seconds an update: Condenser in chunks of 64, 128 and 256, and fine-tuning."""
+    for launches, tflop, measured in (
+        (16 * 3 * 14, 44.4, 0.9925),
+        (8 * 3 * 14, 44.4, 0.4777),
+        (4 * 3 * 14, 44.4, 0.2461),
+        (2 * 3 * 12, 2.725, 0.0919),
+    ):
+        work = {"flops": 1e12 * tflop, "launches": launches}
+        seconds = tables.seconds_by_rate("pretrain", work, H200, threads=1)
+        del seconds["measured", "* gpu jobs"]
+        assert len(seconds) == 1
+        assert sum(seconds.values()) == pytest.approx(measured, rel=0.15)
+    on_cpu = tables.seconds_by_rate("pretrain", work, THAT_MACHINE, threads=1)
+    assert [unit for _, unit in on_cpu] == ["* cpu jobs", "* cpu flops"]
 
 
 def test_each_rate_says_where_it_was_measured_or_that_it_is_stated() -> None:
