@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from measuring import ROOT, Form, Operators, best_size, lines, load_config, seconds_of
 from plain import PlainCondenser, PlainStep, check_condenser, padded_texts
-from steps import TABLES, Update, flops_of, run_updates, settings_of, shape_of, write_random_texts
+from steps import TABLES, Update, as_read, flops_of, run_updates, settings_of, shape_of, write_random_texts
 
 from condenser import kinds
 from condenser.model.pretraining import Condenser
@@ -67,7 +67,7 @@ def lines_of_steps(
     sizes = ROWS_PER_CHUNK[form.long]
     folder = write_step_inputs(form, job, collection, num_rows=4 * (count + 2) * settings["batch_size"])
     shape, head = shape_of(folder, settings), settings.get("new_head") or settings
-    width = kinds.load("objectives", job).longest_row(settings)[1] + 2
+    width = kinds.load("objectives", job).longest_row(as_read(settings))[1] + 2
     model = Condenser.load(
         folder / "backbone", num_head_layers=head["num_head_layers"], skip_from=head["skip_from"],
         use_late_mlm=True, missing_head="random", seed=0, dropout=None,
