@@ -18,7 +18,7 @@ import transformers
 from growth import read_corpus
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-KINDS = ("roberta", "mpnet", "modernbert")
+KINDS = ("roberta", "modernbert")
 SEED = 42
 SPECIALS = {"cls": "<s>", "pad": "<pad>", "sep": "</s>", "unk": "<unk>", "mask": "<mask>"}
 SHAPE = {

@@ -5,6 +5,7 @@ A rule has the function of its name, `(job, data) -> work`, as a kind has its `c
 - `tokens`, `bytes_on_disk` and `memory_bytes` (besides the process itself) are columns of the plan;
 - `flops` (in the device's precision), `fp32_flops` and anything else, such as `hits` or `pairs`, take time
   at the rates of rates.tsv;
+- `launches`, passes of a layer through a chunk, take time on a GPU where they are slower than its `flops`;
 - `note` is a remark for the plan's last column.
 """
 
