@@ -22,7 +22,7 @@ def test_the_source_reads_what_is_made_and_the_checkout_has_its_numbers(
     marco_files = importlib.import_module("marco_files")
     words = " ".join(f"word{number % 997}" for number in range(1000))
     (tmp_path / "corpus.jsonl").write_text(json.dumps({"_id": "a", "text": words}) + "\n")
-    for file in marco_files.CODE:
+    for file in (*marco_files.CODE, marco_files.ENCODER):
         copy = tmp_path / "checkout/condenser" / file
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(root / "condenser" / file, copy)
@@ -42,3 +42,5 @@ def test_the_source_reads_what_is_made_and_the_checkout_has_its_numbers(
     official = (tmp_path / "checkout/condenser/data/official.py").read_text()
     assert f"{archive.stat().st_size:_}" in official
     assert OFFICIAL_FILES[msmarco.ARCHIVE].digest not in official
+    encoder = (tmp_path / "checkout/condenser" / marco_files.ENCODER).read_text()
+    assert "dim = 768" in encoder and "retriever(Rows" not in encoder
