@@ -154,6 +154,20 @@ def test_operations_and_tokens_are_those_that_the_rule_computes(
     assert sum(told) == pytest.approx(products.get_total_flops(), rel=0.001 if rule == "encode" else 0.02)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("job", "cache"), [("condenser", ""), ("cocondenser", "always")])
+def test_steps_are_timed_in_turn_with_peers_that_compute_the_same(
+    made: Prepared, tmp_path: Path, job: str, cache: str
+) -> None:
+    measuring, stepping = (importlib.import_module(name) for name in ("measuring", "stepping"))
+    (tmp_path / "cls").symlink_to(made.folder / "backbone")
+    form = measuring.Form(tmp_path, tmp_path, threads=1, long=False, device="cpu", cpu_time=True)
+    settings = made.settings(job, cache)
+    lines = stepping.lines_of_steps(form, "a step", job, "msmarco", settings, count=1, goal=1.0)
+    assert [(line["goal"] or "-")[0] for line in lines] == ["-", "1"]
+    assert all(line["ours"] > 0 and line["ratio"] > 0 for line in lines)
+
+
 def test_operations_that_the_plan_does_not_count_are_not_made_up(prepared: Prepared) -> None:
     settings = prepared.settings("mlm", "")
     shape = prepared.steps.shape_of(prepared.folder, settings)
