@@ -257,6 +257,7 @@ class Significance(Block):
     resamples: Annotated[int, Field(ge=1000, le=10_000_000)]
     permutations: Annotated[int, Field(ge=1000, le=10_000_000)]
     seed: Whole
+    pair_seeds: bool
 
 
 class Report(Block):

@@ -22,7 +22,6 @@ from condenser.evaluate.measures import parse
 from condenser.evaluate.significance import Cell, Comparison, summaries
 from condenser.files import read_json
 
-_TESTS = {False: "randomisation over queries", True: "t test over seeds and queries"}
 _COLUMNS = {  # of `<table>.tests.tsv`; docs/using.md explains them
     **{"row": "str", "compared_with": "str", "measure": "str"},
     **{"row_mean": "Float64", "compared_with_mean": "Float64"},
@@ -139,7 +138,7 @@ def make_comparisons(rows: Sequence[Mapping[str, Any]], by_column: Mapping[str, 
             "holm_p_value": written_p_value(comparison.holm_p_value),
             "verdict": comparison.verdict,
             "smallest_detectable_difference": comparison.detectable_difference,
-            "test": _TESTS[comparison.over_seeds],
+            "test": comparison.test,
             "row_seeds": seeds_of(rows[number]),
             "compared_with_seeds": seeds_of(rows[reference]),
             "queries": of_measure.num_queries,

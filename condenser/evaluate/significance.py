@@ -46,8 +46,8 @@ class Comparison:
     """One system compared with another; NaN where a number is not defined.
 
     `low` and `high` bound the interval of the difference of the means (`bootstrap_interval`), not corrected
-    for the number of comparisons. `over_seeds` says which of the two tests of `paired_tests` gave the
-    p-value. `verdict` is "better" or "worse" where `holm_p_value` is at most alpha, else "no difference
+    for the number of comparisons. `test` says which of the two tests of `paired_tests` gave the p-value, and
+    over what. `verdict` is "better" or "worse" where `holm_p_value` is at most alpha, else "no difference
     shown". `detectable_difference` has the level alpha divided by the number of comparisons, Holm's first and
     strictest: whoever passes it has the verdict, whatever the other comparisons say.
     """
@@ -59,7 +59,7 @@ class Comparison:
     holm_p_value: float
     verdict: str
     detectable_difference: float
-    over_seeds: bool
+    test: str
 
 
 def summaries(
@@ -71,6 +71,7 @@ def summaries(
     resamples: int,
     permutations: int,
     seed: int,
+    pair_seeds: bool = False,
 ) -> tuple[dict[Name, Cell], dict[tuple[Name, Name], Comparison]]:
     """Means and intervals of all systems of a table, and comparisons of pairs, the reference second.
 
@@ -80,6 +81,9 @@ def summaries(
     Args:
         confidence: that intervals cover; tests have the level alpha = 1 - confidence.
         seed: of the bootstrap and of the permutations; no seed of a training.
+        pair_seeds: row s of two systems with as many seeds is of the same seed, with the same draws in both.
+            Then their difference is taken seed by seed, and its variance over seeds is that of these
+            differences, with S - 1 degrees of freedom: less, if a seed moves both systems alike.
 
     Raises:
         ValueError: values are of different numbers of queries.
@@ -94,6 +98,11 @@ def summaries(
                 f"got {values.shape[1]}."
             )
     of_pairs = [(systems[first], systems[second]) for first, second in pairs]
+    are_paired = [pair_seeds and len(first) == len(second) > 1 for first, second in of_pairs]
+    of_pairs = [
+        _paired_by_seed(*values) if is_paired else values
+        for values, is_paired in zip(of_pairs, are_paired, strict=True)
+    ]
     differences = [_differences(first, second) for first, second in of_pairs]
     intervals = _intervals(
         [
@@ -110,8 +119,10 @@ def summaries(
     }
     p_values = paired_tests(of_pairs, num_permutations=permutations, seed=seed)
     comparisons: dict[tuple[Name, Name], Comparison] = {}
-    for pair, values, of_queries, (low, high), p_value, holm_p_value in zip(
-        pairs, of_pairs, differences, intervals[len(systems) :], p_values, holm(p_values), strict=True
+    for pair, values, is_paired, of_queries, (low, high), p_value, holm_p_value in zip(
+        *(pairs, of_pairs, are_paired, differences),
+        *(intervals[len(systems) :], p_values, holm(p_values)),
+        strict=True,
     ):
         difference = float(of_queries.mean())
         of_difference = variance(of_queries, values)
@@ -123,9 +134,23 @@ def summaries(
             holm_p_value,
             verdict(difference, holm_p_value, alpha=alpha),
             minimal_detectable_difference(of_difference, alpha=alpha / len(pairs), power=power, seed=seed),
-            of_difference.seeds_differ,
+            _test_of(of_difference, is_paired=is_paired),
         )
     return cells, comparisons
+
+
+def _paired_by_seed(first: Values, second: Values) -> tuple[Values, Values]:
+    """The difference of each seed, and 0 as the system that it is compared with.
+
+    Source: Hillis 2007 (see `paired_tests`), in the form where each reader reads for both systems.
+    """
+    return first - second, np.zeros_like(second[:1])
+
+
+def _test_of(of_difference: Variance, *, is_paired: bool) -> str:
+    if not of_difference.seeds_differ:
+        return "randomisation over queries"
+    return f"t test over {'pairs of ' if is_paired else ''}seeds and queries"
 
 
 def verdict(difference: float, p_value: float, *, alpha: float) -> str:

@@ -232,6 +232,52 @@ def test_1000_comparisons_of_a_system_with_itself_give_4_to_6_percent_false_alar
     assert 0.04 <= share_of_false_alarms(paired_test, 1000, **case) <= 0.06
 
 
+# --- seeds that two systems share ---------------------------------------------------------------
+
+
+def compared(first, second, **changed):
+    return summaries({"first": first, "second": second}, [("first", "second")], **SETTINGS | changed)[1][
+        "first", "second"
+    ]
+
+
+def test_where_only_paired_seeds_matter_the_test_is_students_for_pairs():
+    queries = np.linspace(0, 1, 30)
+    of_first, of_second = np.array([0.1, 0.3, 0.25, 0.2]), np.array([0.4, 0.5, 0.55, 0.35])
+    comparison = compared(of_first[:, None] + queries, of_second[:, None] + queries, pair_seeds=True)
+    students = stats.ttest_rel(of_first, of_second)
+    assert comparison.p_value == pytest.approx(students.pvalue)
+    assert comparison.difference == pytest.approx((of_first - of_second).mean())
+    assert comparison.test == "t test over pairs of seeds and queries"
+
+
+def test_a_seed_that_moves_both_systems_alike_is_no_uncertainty_of_their_difference():
+    generator = np.random.default_rng(8)
+    first, second = generator.random((2, 3, 50))
+    moved = np.array([[0.0], [5.0], [-3.0]])
+    alone, both = (compared(first + move, second + move, pair_seeds=True) for move in (0 * moved, moved))
+    assert (both.p_value, both.low) == pytest.approx((alone.p_value, alone.low))
+    assert compared(first + moved, second + moved).p_value > 0.9
+
+
+def test_systems_with_other_numbers_of_seeds_are_not_paired():
+    first, second = np.random.default_rng(9).random((2, 3, 50))
+    for other in (second[:1], second[:2]):
+        assert compared(first, other, pair_seeds=True) == compared(first, other)
+
+
+# In 4,000 simulations .045 and .053 (not paired: .0005 and .016); three seeds .060 and .060.
+@pytest.mark.parametrize("own_sd", [0.05, 0.2])
+def test_systems_that_share_their_seeds_give_5_percent_false_alarms_if_paired(own_sd):
+    generator, false_alarms = np.random.default_rng(20), 0
+    for _ in range(500):
+        shared = generator.normal(1, 2, size=200) + 0.2 * generator.normal(size=(5, 1))
+        own = own_sd * generator.normal(size=(2, 5, 1)) + 0.5 * generator.normal(size=(2, 5, 200))
+        pair = significance._paired_by_seed(*reciprocal_ranks(shared + own))
+        false_alarms += paired_tests([pair], num_permutations=1, seed=1)[0] <= ALPHA
+    assert 0.025 <= false_alarms / 500 <= 0.08
+
+
 def test_randomisation_over_queries_alone_takes_differences_of_seeds_for_differences_of_methods():
     case = {"num_seeds": 3, "seed_sd": 0.1}
     assert share_of_false_alarms(over_queries_alone, 300, **case) > 0.2
@@ -453,7 +499,8 @@ def test_each_number_of_the_table_is_that_of_the_system_or_pair_alone():
         assert comparison.detectable_difference == minimal_detectable_difference(
             of_difference, alpha=ALPHA / len(PAIRS), power=0.8, seed=5
         )
-        assert comparison.over_seeds == bool({one, other} & {"condenser", "cocondenser"})
+        over_seeds = bool({one, other} & {"condenser", "cocondenser"})
+        assert comparison.test == f"{'t test over seeds and' if over_seeds else 'randomisation over'} queries"
 
 
 def test_a_verdict_is_better_or_worse_only_where_the_corrected_p_value_is_at_most_the_level():
