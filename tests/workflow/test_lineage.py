@@ -178,6 +178,7 @@ USED_BY: dict[str, set[str]] = {
     "report.*": {"report *"},
     "significance.power": {"table *", "compare *", "figure *", "best_of *"},
     "significance.permutations": {"table *", "compare *", "figure *", "best_of *"},
+    "significance.pair_seeds": {"table *", "compare *", "figure *", "best_of *"},
     "significance.*": {"table *", "compare *", "figure *", "best_of *", "export *"},
     "tables.adapt.train_queries": set(),  # no row of it is trained
     "tables.table2.labels": {"* msmarco table2", "figure * loss_curve"},
