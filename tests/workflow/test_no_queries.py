@@ -11,8 +11,6 @@ import yaml
 from graphs import Graph, Load, refusal, rules
 from runs import checkout, finished, rows_of, run
 
-from condenser.data.records import read_run
-
 pytestmark = pytest.mark.workflow
 
 TINY = {"source": "beir", "path": "tests/data/tiny", "train_split": None}
@@ -94,16 +92,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
     (folder / "texts").mkdir()
     shutil.copy(folder / "tests/data/tiny/corpus.jsonl", folder / "texts")
     (folder / "tests/data/tiny/qrels/train.tsv").unlink()
-    shutil.copy(folder / "tests/data/tiny/queries.jsonl", folder / "log.jsonl")
-    overlay = {
-        "datasets": {
-            **DATASETS,
-            "texts": {**DATASETS["texts"], "queries": {"log": "log.jsonl"}},
-            "tiny": TINY,
-        },
-        "models": {"adapted": {"unjudged": ["log"], "least_queries": 20}},
-        "tables": TABLES,
-    }
+    overlay = {"datasets": {**DATASETS, "tiny": TINY}, "tables": TABLES}
     (folder / "overlay.yaml").write_text(yaml.safe_dump(overlay))
     options = {"overlays": ["overlay.yaml"], "target": "results/texts/adapt.tsv"}
     said = finished(folder, "results/judged/brief.tsv", **options)
@@ -120,10 +109,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
     assert f'{search} CONFIG="configs/tiny.yaml overlay.yaml"' in said
     for name in ("backbone", "mlm", "ict", "condenser", "cocondenser"):
         assert (texts / "models" / name / "model.safetensors").is_file()
-    assert (texts / "bm25/index").is_dir()
-    compared = {row["queries"]: row["count"] for row in rows_of(texts / "models/adapted.tsv")}
-    log = {hit.query_id for hit in read_run(texts / "systems/bm25/untrained/run.log.trec")}
-    assert compared["log"] == str(len(log)) and int(compared["all queries"]) > len(log)
+    assert (texts / "bm25/index").is_dir() and (texts / "models/adapted.tsv").is_file()
     bm25, start = rows_of(folder / "results/judged/brief.tsv")
     assert float(bm25["MRR@10"]) > 0 and start["origin"] == "measured" and start["queries"] == "48"
 
