@@ -58,7 +58,9 @@ def main() -> None:
                 variants = [experiment.ranking_variant(config, one, f"seed{seed}") for one in systems]
                 return [folder / "systems" / one / of for one, of in zip(systems, variants, strict=True)]
 
-            systems, made, unjudged = places(gate.of), {}, {}
+            systems = places(gate.of)
+            made: dict[str, np.ndarray] = {}
+            unjudged: dict[str, np.ndarray] = {}
             for name in gate.queries:
                 items = known_items(folder / "queries" / name / f"queries.{name}.jsonl", is_split=False)
                 runs = [system / f"run.{name}.trec" for system in systems]

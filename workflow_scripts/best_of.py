@@ -28,7 +28,8 @@ def main(job: Job) -> dict[str, Any]:
 
     settings, files, output = job.settings.model, job.input, job.output
     significance = vars(job.settings.significance)
-    values, num_made = {}, len(settings.queries)
+    values: dict[str, Any] = {}
+    num_made = len(settings.queries)
     for place, name in enumerate([*settings.queries, *settings.unjudged]):
         queries = files.queries[place]
         if place < num_made:

@@ -277,7 +277,7 @@ def families(config: Config, system: str) -> set[str]:
     vars(entry)["negatives"] = []
     named, start = getattr(kinds.load(SYSTEMS, entry.kind), "systems_of", None), starts_from(config, system)
     parts = {*(named(entry) if named else []), *([] if start is None else [start])}
-    found = set() if initial is None else {origin(config, initial)}
+    found: set[str] = set() if initial is None else {origin(config, initial)}
     for model in chain(config, initial) if initial else []:
         parts.update(made_of(config, model))
     return found.union(*(families(config, part) for part in parts)) or {entry.kind}
