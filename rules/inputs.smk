@@ -2,7 +2,6 @@
 
 import os
 import sys
-from types import SimpleNamespace
 
 from condenser import experiment
 from condenser.config.positions import check_longest_row, layers_and_positions
@@ -181,19 +180,21 @@ def candidates_of(wildcards):
 
 
 def rankings_to_choose_by(wildcards):
-    """For one set of queries after another: its queries, and the candidates' runs."""
+    """For one set of queries after another: its queries, the candidates' runs, and those of voters where these judge."""
     entry, dataset = config.models[wildcards.model], wildcards.dataset
-    asked = f"seed{config.seed}"
-    return {
-        "queries": [
-            queries_of(SimpleNamespace(dataset=dataset, split=split))
-            for split in entry.queries
-        ],
-        "runs": [
+    sets, asked = [*entry.queries, *entry.unjudged], f"seed{config.seed}"
+
+    def runs(splits, systems):
+        return [
             run_file(dataset, system, asked, split)
-            for split in entry.queries
-            for system in entry.of
-        ],
+            for split in splits
+            for system in systems
+        ]
+
+    return {
+        "queries": [queries_of_split(dataset, split) for split in sets],
+        "runs": runs(sets, entry.of),
+        "votes": runs(entry.unjudged, entry.voters),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
+from itertools import chain, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -159,11 +159,6 @@ def _check_candidates(key: str, name: str, config: Config) -> None:
         if system.kind != "biencoder" or (number == 0 and not is_start):
             wanted = "bi-encoders" if number else f"{model.initial} without fine-tuning as the first"
             raise ValueError(f"{key}.of: expected {wanted}, got {candidate}. Name another system.")
-        initial = experiment.initial_model(config, candidate)  # None: no model, which the system's check says
-        if initial and (found := experiment.root(config, initial)) != experiment.root(config, name):
-            raise ValueError(
-                f"{key}.of: expected models of one checkpoint, got {candidate}, which has {found}."
-            )
     for queries in model.queries:
         check_name(f"{key}.queries", queries, config.extracted)
     _check_measures(f"{key}.measure", [model.measure], task=None)
@@ -175,6 +170,51 @@ def _check_candidates(key: str, name: str, config: Config) -> None:
                 f"{key}.{key_of}: expected none, a model is chosen for each data set, of candidates that "
                 f"have seeds of their own, got {getattr(model, key_of)}. Leave the key out."
             )
+
+
+def _check_families(key: str, name: str, config: Config) -> None:
+    """Refuse candidates with other tokens than the start, or that learnt the queries, and kin that vote."""
+    model, start = config.models[name], experiment.root(config, name)
+    is_learnt = config.models[start].source == "scratch" and config.models[start].corpus == experiment.OWN
+    for candidate in model.of:
+        initial = experiment.initial_model(config, candidate)
+        assert initial is not None
+        roots = experiment.roots(config, initial)
+        moved = [config.models[one] for one in takewhile(lambda one: one != start, roots)]
+        fault = ""
+        if start not in roots:
+            fault = f"which has {roots[0]}"
+        elif moved and is_learnt:
+            fault = "whose vocabulary is of another data set"
+        elif any(prompt is not None for one in moved for prompt in vars(one.prompts).values()):
+            fault = "which has prompts of its own"
+        elif any(_has_two_encoders(one, config) for one in moved):
+            fault = "which has two encoders"
+        if fault:
+            raise ValueError(f"{key}.of: expected models of one checkpoint, got {candidate}, {fault}.")
+    for system in sorted(experiment.systems_behind(config, model.of)):
+        entry = config.systems[system]
+        for learnt in (getattr(entry, of, None) for of in ("distillation", "pseudo_labels")):
+            if learnt and learnt.queries in [*model.queries, *model.unjudged]:
+                raise ValueError(
+                    f"{key}.of: expected candidates that do not learn from {learnt.queries}, which compares "
+                    f"them, got {system}. Name other queries or candidates."
+                )
+    if not model.unjudged:
+        return
+    unjudged = [sources.unjudged_names(dataset) for dataset in config.datasets.values()]
+    for queries in model.unjudged:
+        check_name(f"{key}.unjudged", queries, dict.fromkeys(chain.from_iterable(unjudged)))
+    kin = {family: one for one in model.of for family in experiment.families(config, one)}
+    for voter in model.voters:
+        check_name(f"{key}.voters", voter, [one for one in config.systems if experiment.ranks(config, one)])
+        for family in sorted(experiment.families(config, voter)):
+            if family in kin:
+                raise ValueError(
+                    f"{key}.voters: expected one system of each family, and none of a candidate's, got "
+                    f"{voter}, which shares {family} with {kin[family]}. Leave it out, or fuse kin that vote."
+                )
+            kin[family] = voter
 
 
 def check_systems(config: Config) -> None:
@@ -236,6 +276,9 @@ def check_systems(config: Config) -> None:
                 raise ValueError(
                     f"models.{name}.{expected} that {does} not start from {name} itself, got {other}."
                 )
+    for name in config.models:
+        if experiment.is_chosen(config, name):
+            _check_families(f"models.{name}", name, config)
     for name, system in systems.items():
         if check := getattr(kinds.load(SYSTEMS, system.kind), "check", None):
             try:
@@ -316,9 +359,15 @@ def _check_encoder(key: str, name: str, config: Config) -> None:
             f"{key}.variant: expected one that {model.system} has, such as seed{config.seed}, "
             f"got {preview(asked)}. See docs/architecture.md."
         )
-    recipe = experiment.recipe(config, experiment.recipe_name(config, model.dataset), system)
-    if system.kind == "biencoder" and not recipe.tied:
+    if _has_two_encoders(model, config):
         _check_what_starts_from_two(name, f"Set systems.{model.system}.recipe.tied to true", config)
+
+
+def _has_two_encoders(model: Any, config: Config) -> bool:
+    """Whether the system that a checkpoint is made of has one for queries and one for passages."""
+    system = config.systems[model.system]
+    recipe = experiment.recipe(config, experiment.recipe_name(config, model.dataset), system)
+    return system.kind == "biencoder" and not recipe.tied
 
 
 def _check_what_starts_from_two(name: str, advice: str, config: Config) -> None:

@@ -6,7 +6,8 @@ taken where its gain over all queries is shown and large enough, and no set of q
 the start is kept: small gains on such queries can be losses on those that people ask.
 
 Source of known items: Azzopardi, de Rijke and Balog, Building simulated queries for known-item topics, SIGIR
-2007. How often the answer is right: docs/results.md.
+2007. Queries of people have none: for them other systems vote (`condenser.retrieve.votes`). How often the
+answer is right: docs/results.md.
 """
 
 from __future__ import annotations

@@ -67,17 +67,19 @@ def root(config: Config, model: str) -> str:
     return chain(config, model)[-1]
 
 
-def origin(config: Config, model: str) -> str:
-    """The checkpoint at the very beginning of a model, also behind the systems that checkpoints are made of.
-
-    Layers and positions are its.
-    """
-    name = root(config, model)
-    while is_of_system(config, name):
-        initial = initial_model(config, config.models[name].system)
+def roots(config: Config, model: str) -> list[str]:
+    """The checkpoint at the end of a model's chain, then those behind the systems that they are made of."""
+    names = [root(config, model)]
+    while is_of_system(config, names[-1]):
+        initial = initial_model(config, config.models[names[-1]].system)
         assert initial is not None
-        name = root(config, initial)
-    return name
+        names.append(root(config, initial))
+    return names
+
+
+def origin(config: Config, model: str) -> str:
+    """The last of `roots`, at the very beginning of a model; layers and positions are its."""
+    return roots(config, model)[-1]
 
 
 def starts_from(config: Config, system: str) -> str | None:
@@ -264,6 +266,21 @@ def systems_behind(config: Config, systems: Iterable[str]) -> set[str]:
             for model in chain(config, initial) if initial else []:
                 waiting.extend(made_of(config, model))
     return found
+
+
+def families(config: Config, system: str) -> set[str]:
+    """What a system owes its ranking to: the checkpoints of it, its parts and teachers; or else its kind.
+
+    Systems with one in common err alike. Those that give negatives do not count: their hits are avoided.
+    """
+    entry, initial = copy(config.systems[system]), initial_model(config, system)
+    vars(entry)["negatives"] = []
+    named, start = getattr(kinds.load(SYSTEMS, entry.kind), "systems_of", None), starts_from(config, system)
+    parts = {*(named(entry) if named else []), *([] if start is None else [start])}
+    found: set[str] = set() if initial is None else {origin(config, initial)}
+    for model in chain(config, initial) if initial else []:
+        parts.update(made_of(config, model))
+    return found.union(*(families(config, part) for part in parts)) or {entry.kind}
 
 
 def made_of(config: Config, model: str) -> list[str]:

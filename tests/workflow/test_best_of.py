@@ -9,6 +9,10 @@ from graphs import Load, refusal, rerun, rules
 
 MODEL = "results/msmarco/models/adapted/model.safetensors"
 SETS = ["held-titles", "held-sentences", "held-keywords"]
+LOG: dict[str, Any] = {
+    "datasets": {"msmarco": {"queries": {"log": "tests/data/tiny/queries.jsonl"}}},
+    "models": {"adapted": {"unjudged": ["log"]}},
+}
 
 
 def test_a_choice_needs_runs_of_made_queries_and_no_judgements(load: Load) -> None:
@@ -21,6 +25,16 @@ def test_a_choice_needs_runs_of_made_queries_and_no_judgements(load: Load) -> No
     models = {f"pretrain msmarco {model}" for model in ("mlm", "ict", "condenser", "cocondenser")}
     made = {f"extracted msmarco {name}" for name in SETS}
     assert graph.parents("best_of msmarco adapted") == runs | models | made | {"checkpoint msmarco backbone"}
+
+
+def test_with_a_log_it_needs_the_runs_of_candidates_and_voters_for_it_and_no_judgements(load: Load) -> None:
+    before, graph = load(), load(LOG)
+    jobs = graph.jobs(MODEL)
+    assert not rules(set(jobs)) & {"metrics", "train", "examples"}
+    runs = {f"merge msmarco {system} untrained log" for system in graph.settings.models["adapted"].of}
+    before.jobs(MODEL)
+    added = graph.parents("best_of msmarco adapted") - before.parents("best_of msmarco adapted")
+    assert added == runs | {"bm25_run msmarco bm25 untrained log", "queries msmarco log"}
 
 
 def test_another_candidate_or_margin_changes_the_choice_alone(load: Load) -> None:
@@ -58,6 +72,15 @@ def test_it_lies_with_the_data_set_that_it_is_chosen_for(load: Load) -> None:
         ({"of": ["backbone-zeroshot", "nothing"]}, "of: expected one of "),
         ({"queries": ["dev"]}, "queries: expected one of practice, held-"),
         ({"measure": "hits@20"}, "measure: expected one that needs no answers, got hits@20"),
+        ({"queries": ["practice"], "of": ["backbone-zeroshot", "distilled"]},
+         "of: expected candidates that do not learn from practice, which compares them, got distilled."),
+        ({"unjudged": ["dev"]}, "unjudged: expected one of log, got 'dev'"),
+        ({"unjudged": ["log"], "voters": ["late"]}, "voters: expected one system of each family, and none of "
+         "a candidate's, got late, which shares backbone with cocondenser-zeroshot."),
+        ({"unjudged": ["log"], "voters": ["bm25", "other"]}, "voters: expected one system of each family, "
+         "and none of a candidate's, got other, which shares bm25 with bm25."),
+        ({"unjudged": ["log"], "of": ["backbone-zeroshot", "distilled"]}, "voters: expected one system of "
+         "each family, and none of a candidate's, got bm25, which shares bm25 with distilled."),
         ({"corpus": "msmarco"}, "corpus: expected none, a model is chosen for each data set"),
         ({"seed": 3}, "seed: expected none, a model is chosen for each data set"),
     ],
@@ -65,5 +88,6 @@ def test_it_lies_with_the_data_set_that_it_is_chosen_for(load: Load) -> None:
 def test_what_cannot_be_chosen_from_is_refused_in_one_line(
     load: Load, model: dict[str, Any], line: str
 ) -> None:
-    said = refusal(lambda: load({"models": {"adapted": model}}))
+    other = {"kind": "bm25", "k1": 0.9, "b": 0.4, "language": "en"}
+    said = refusal(lambda: load({**LOG, "models": {"adapted": model}, "systems": {"other": other}}))
     assert said.startswith(f"error: config: models.adapted.{line}")

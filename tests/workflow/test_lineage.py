@@ -222,6 +222,7 @@ VALUES: dict[str, Any] = {
     "models.adapted.of": ["backbone-zeroshot", "ict-zeroshot"],
     "*.best_of.queries": ["held-titles"],
     "models.adapted.queries": ["held-titles"],
+    "*.voters": ["hybrid"],  # of no effect without `unjudged`
     "*.measure": "nDCG@10",
     "models.*.corpus": "msmarco",
     "models.*.seed": 7,
@@ -308,7 +309,7 @@ NOT_ALONE = [
     "systems.hybrid-trained.method", "systems.mixed-*.method",
     "systems.*.train", "systems.*-zeroshot.negatives", "systems.distilled.negatives",
     "systems.*.distillation", "systems.*.pseudo_labels",
-    "systems.backbone-zeroshot.initial",
+    "systems.backbone-zeroshot.initial", "*.unjudged",
     *(f"models.adapted.{key}" for key in ("initial", "corpus", "seed")),
     "systems.rerank-*.candidates", "systems.rerank-*.depth",  # of an ensemble alike: test_table3
     *(f"models.backbone.{key}" for key in ("id", "revision", "path", "dataset", "system", "variant")),

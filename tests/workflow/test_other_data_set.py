@@ -205,12 +205,37 @@ def test_one_with_two_encoders_starts_only_what_reads_both(
     assert refusal(lambda: load(merged(merged(MOVED, TWO), edit))).startswith(f"error: config: {line}")
 
 
-def test_it_cannot_be_chosen_over_the_start_whose_tokens_are_others(load: Load) -> None:
-    of = {"models": {"adapted": {"of": ["backbone-zeroshot", "moved-zeroshot"]}}}
-    said = refusal(lambda: load(merged(MOVED, of)))
-    assert (
-        "models.adapted.of: expected models of one checkpoint, got moved-zeroshot, which has moved." in said
-    )
+SCRATCH = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2,
+           "intermediate_size": 64, "max_positions": 136}  # fmt: skip
+CHOSEN = merged(MOVED, {"models": {"adapted": {"of": ["backbone-zeroshot", "moved-zeroshot"]}}})
+
+
+def test_it_can_be_chosen_over_the_start_that_it_began_with(load: Load) -> None:
+    graph = load(CHOSEN)
+    graph.jobs("results/mine/models/adapted/model.safetensors")
+    assert graph.parents("best_of mine adapted") > {"checkpoint mine moved", "checkpoint mine backbone"}
+
+
+@pytest.mark.parametrize(
+    ("models", "fault"),
+    [
+        ({"moved": {"prompts": {"query": "q: "}}}, "moved-zeroshot, which has prompts of its own."),
+        ({"adapted": {"of": ["backbone-zeroshot", "two-zeroshot"]}},
+         "two-zeroshot, which has two encoders."),
+        ({"backbone": SCRATCH}, "moved-zeroshot, whose vocabulary is of another data set."),
+        ({"adapted": {"of": ["backbone-zeroshot", "other-zeroshot"]}}, "other-zeroshot, which has other."),
+    ],
+)  # fmt: skip
+def test_it_cannot_be_chosen_where_it_reads_other_tokens(
+    load: Load, models: dict[str, Any], fault: str
+) -> None:
+    other = {
+        "models": {"other": {"objective": "checkpoint", "source": "embedded"}},
+        "systems": {"other-zeroshot": {"kind": "biencoder", "initial": "other", "train": False}},
+    }
+    overlay = merged(merged(CHOSEN, TWO), merged(other, {"models": models}))
+    said = refusal(lambda: load(overlay))
+    assert f"models.adapted.of: expected models of one checkpoint, got {fault}" in said
 
 
 @pytest.mark.slow
