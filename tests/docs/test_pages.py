@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from condenser.config import validated
-from condenser.experiment import merged
+from condenser.settings import merged
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = "benchmarks|condenser|configs|docs|envs|profiles|rules|tests|workflow_scripts"

@@ -11,8 +11,9 @@ import yaml
 from condenser import config as real_config
 from condenser import experiment as real_experiment
 from condenser.config import positions
-from condenser.experiment import jobs, merged
+from condenser.experiment import jobs
 from condenser.experiment import tables as real_tables
+from condenser.settings import merged
 from configs import OnPlainValues
 
 experiment, tables = OnPlainValues(real_experiment), OnPlainValues(real_tables)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from condenser import experiment as real_experiment
 from condenser import kinds
 from condenser.blocks import Extracted
-from condenser.experiment import jobs, merged, parse_variant
+from condenser.experiment import jobs, parse_variant
 from condenser.experiment import tables as real_tables
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
-from condenser.settings import Settings
+from condenser.settings import Settings, merged
 from condenser.systems import FOLDER as SYSTEMS
 from configs import OnPlainValues
 

@@ -14,8 +14,8 @@ import pytest
 import yaml
 from graphs import Graph, Load, refusal
 
-from condenser import experiment
 from condenser.experiment.jobs import unknown_name
+from condenser.settings import merged
 
 pytestmark = pytest.mark.workflow
 
@@ -182,7 +182,7 @@ def test_question_answering_is_planned_offline_with_dprs_files(load: Load, datas
         assert ("results/downloads/biencoder-nq-adv-hn-train.json.gz" in mined) is is_released
         # passages with an answer are no negatives
         assert (f"results/{dataset}/data/collection.jsonl" in mined) is not is_released
-    own = load(experiment.merged(QA, {"datasets": {dataset: {"hard_negatives": None}}}), configfile=PAPER)
+    own = load(merged(QA, {"datasets": {dataset: {"hard_negatives": None}}}), configfile=PAPER)
     assert f"bm25_run {dataset} bm25 untrained train" in own.jobs(f"results/{dataset}/full_train.tsv")
     assert graph.jobs(f"results/{dataset}/full_train.plan.H200.tsv")
 
