@@ -1,6 +1,6 @@
 """Exhaustive search by inner product with PyTorch, on a GPU or any other device.
 
-The hits are those of FAISS on the processor (`condenser.retrieve.faiss_search`): scores agree to the rounding
+The hits are those of FAISS on the processor (`condenser.retrieve.exact`): scores agree to the rounding
 of float32, a tie goes to the lower row, and neither shards nor reads change a bit. For that, every product is
 of `QUERIES_PER_PRODUCT` queries and `block_rows` passages here too, in float32 without TF32.
 
@@ -67,7 +67,7 @@ def top_passages_on(
     block_rows: int,
     on_read: Callable[[int], None] | None = None,
 ) -> tuple[Rows, Scores]:
-    """As `condenser.retrieve.faiss_search.top_passages`, on a device.
+    """As `condenser.retrieve.exact.top_passages`, on a device.
 
     The device holds all these queries and their hits (`queries_at_once`), the passages of one read, and a
     product of `QUERIES_PER_PRODUCT` times `block_rows` scores.

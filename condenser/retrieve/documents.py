@@ -8,12 +8,15 @@ ranking is that over all passages.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Int64
 
 from condenser.data.records import ScoredDoc, document_of
-from condenser.retrieve.exact import Rows, Scores
+
+if TYPE_CHECKING:  # the programs that only rerank need no FAISS
+    from condenser.retrieve.exact import Rows, Scores
 
 MORE = 4
 """Passages that are searched for each document that is wanted; how much deeper a search goes at a time."""

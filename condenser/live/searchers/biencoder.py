@@ -62,7 +62,7 @@ class Searcher:
 
     def search(self, query: str, depth: int) -> Found:
         """The `depth` best passages: score descending, row ascending."""
-        from condenser.retrieve.faiss_search import top_of_shards
+        from condenser.retrieve.exact import top_of_shards
 
         began = perf_counter()
         vector, notes = self._encoded(query)
