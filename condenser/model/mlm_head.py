@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from condenser.encoders import EncoderConfig
 from condenser.model.encoder import ACTIVATIONS
-from condenser.model.products import linear, product
+from condenser.model.operations import linear, product
 from condenser.model.weights import fill, read_weights
 
 MLM_HEAD_FILE = "mlm_head.safetensors"

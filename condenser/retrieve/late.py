@@ -40,7 +40,7 @@ from condenser.data.token_choice import TokenChoice, counted_tokens, token_choic
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
-from condenser.model.products import weights_unchanged
+from condenser.model.operations import weights_unchanged
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import Role

@@ -23,7 +23,7 @@ from condenser.data.tokens import Tokenizer
 from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Compute
-from condenser.model.products import weights_unchanged
+from condenser.model.operations import weights_unchanged
 from condenser.model.rows import Rows
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile

@@ -29,7 +29,7 @@ from condenser.data.batches import num_steps, step_items, steps_per_epoch
 from condenser.files import atomic_folder, full_disk_named, write_json
 from condenser.job import Job
 from condenser.model.devices import set_up
-from condenser.model.products import weights_unchanged
+from condenser.model.operations import weights_unchanged
 from condenser.progress import Progress
 from condenser.settings import Optimiser
 from condenser.train.checkpoint import (
