@@ -80,19 +80,8 @@ def summaries(
     Args:
         confidence: that intervals cover; tests have the level alpha = 1 - confidence.
         seed: of the bootstrap and of the permutations; no seed of a training.
-
-    Raises:
-        ValueError: values are of different numbers of queries.
     """
     alpha, pairs = round(1 - confidence, 12), list(pairs)  # 1 - 0.95 is 0.050000000000000044
-    first_name = next(iter(systems))
-    num_queries = systems[first_name].shape[1]
-    for name, values in systems.items():
-        if values.shape[1] != num_queries:
-            raise ValueError(
-                f"{name}: expected values of {num_queries} queries, as for {first_name}, "
-                f"got {values.shape[1]}."
-            )
     of_pairs = [(systems[first], systems[second]) for first, second in pairs]
     differences = [_differences(first, second) for first, second in of_pairs]
     intervals = _intervals(

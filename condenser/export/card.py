@@ -222,11 +222,7 @@ _UNKNOWN = "not known to the workflow: state it before you share the model"
 
 
 def _rules_behind(weights: Path) -> list[Record]:
-    """The records of all rules behind some weights, each once: the first rule first, their own last.
-
-    Raises:
-        ValueError: the weights have no sound manifest.
-    """
+    """The records of all rules behind some weights, each once: the first rule first, their own last."""
     read = cache(sound_record)
     found: dict[str, Record] = {}
 
@@ -238,11 +234,8 @@ def _rules_behind(weights: Path) -> list[Record]:
                     visit(above)
             found[key] = record
 
-    if (own := record_of(weights, read)) is None:
-        raise ValueError(
-            f"{weights}: expected a model with its manifest beside its folder, found none. "
-            "Give the folder where the workflow wrote it."
-        )
+    own = record_of(weights, read)
+    assert own is not None, "the job's input was checked by it"
     visit(own)
     return list(found.values())
 

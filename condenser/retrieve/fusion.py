@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from math import fsum, sqrt
-from operator import attrgetter
 from pathlib import Path
 
-from condenser.data.records import ScoredDoc, read_queries, read_run
+from condenser.data.records import ScoredDoc, read_runs
 from condenser.files import read_json
 
 
@@ -31,9 +30,6 @@ def fused_run(
         queries: the queries of the runs; those that no run has are left out.
         subset: ids of the queries that are fused; None for all.
         weights: of the runs; None for equal ones.
-
-    Raises:
-        ValueError: a run has another query, or its queries in another order.
     """
     weights = weights or [1.0] * len(runs)
     for query_id, found in read_together(runs, queries, subset=subset):
@@ -120,29 +116,7 @@ def rank_scores(
 def read_together(
     runs: Sequence[Path], queries: Path, *, subset: Collection[str] | None
 ) -> Iterator[tuple[str, list[list[ScoredDoc]]]]:
-    """Each query that some run has, with its hits in every run; none where a run lacks it.
-
-    Holds one query at a time: the queries of every run are in the order of the file `queries`.
-
-    Raises:
-        ValueError: a run has another query, or its queries in another order.
-    """
-    readers = [groupby(read_run(run), key=attrgetter("query_id")) for run in runs]
-    waiting = [next(reader, None) for reader in readers]
-    for query in read_queries(queries):
-        found: list[list[ScoredDoc]] = []
-        for place, reader in enumerate(readers):
-            group = waiting[place]
-            if group is not None and group[0] == query.query_id:
-                found.append(list(group[1]))
-                waiting[place] = next(reader, None)
-            else:
-                found.append([])
-        if any(found) and (subset is None or query.query_id in subset):
-            yield query.query_id, found
-    for run, group in zip(runs, waiting, strict=True):
-        if group is not None:
-            raise ValueError(
-                f"{run}: expected the queries of {queries} in their order, got {group[0]!r} among others. "
-                "Make the run again."
-            )
+    """Each query that some run has, with its hits in every run (`read_runs`)."""
+    for query_id, found in read_runs(runs, queries):
+        if any(found) and (subset is None or query_id in subset):
+            yield query_id, found

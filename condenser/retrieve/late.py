@@ -96,7 +96,7 @@ def rank_by_maxsim(
     `hits`.
 
     Raises:
-        ValueError: a run has a query or passage that is not of the data set, or a state is NaN or infinite.
+        ValueError: a state is NaN or infinite.
     """
     texts = files.read()
     query_rows, passage_rows = _pairs(candidates, files, texts, subset=subset, hits=hits)
@@ -344,11 +344,6 @@ def _pairs(
     queries, passages = array("q"), array("q")
     for query_id, found in read_together(candidates, files.queries, subset=subset):
         for text_id in dict.fromkeys(hit.text_id for of_run in found for hit in islice(of_run, hits)):
-            if text_id not in doc_row:
-                raise ValueError(
-                    f"{', '.join(map(str, candidates))}: expected passages of this data set, got {text_id!r} "
-                    f"for query {query_id}. Were run and collection made together?"
-                )
             queries.append(query_row[query_id])
             passages.append(doc_row[text_id])
     return np.array(queries, dtype=np.int64), np.array(passages, dtype=np.int64)
