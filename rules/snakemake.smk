@@ -15,7 +15,6 @@ from snakemake.jobs import Job
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from condenser.experiment import jobs
 from condenser.pipeline import freshness
 
 
@@ -148,7 +147,7 @@ def last_error(log):
 
 def why_no_rule(file):
     """Which name of a file the configuration lacks."""
-    return jobs.unknown_name(config, file) or (
+    return specs.unknown_name(config, file) or (
         "expected a file that a rule makes, got another. docs/architecture.md lists them under Places."
     )
 

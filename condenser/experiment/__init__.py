@@ -1,7 +1,7 @@
 """What the names in a validated configuration refer to: chains of models, places, variants, recipes.
 
 Data sets, models, systems and tables refer to each other by name. The rules resolve the names with these
-functions. `tables` has what tables and figures show, `jobs` the settings of one job.
+functions. `tables` has what tables and figures show.
 """
 
 from __future__ import annotations

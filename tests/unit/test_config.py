@@ -18,14 +18,14 @@ from condenser.config import positions as real_positions
 from condenser.config.positions import EMBEDDED_LAYERS, EMBEDDED_POSITIONS
 from condenser.data.batches import num_steps
 from condenser.data.sources import msmarco
-from condenser.experiment import jobs
 from condenser.model.backbone_sources import embedded_folder
+from condenser.pipeline import specs
 from condenser.settings import merged
 from condenser.train.loop import num_warmup_steps
 from configs import OnPlainValues
 
 experiment, validated = OnPlainValues(real_experiment), OnPlainValues(real_config).validated
-job_settings = OnPlainValues(jobs).job_settings
+job_settings = OnPlainValues(specs).job_settings
 check_longest_row = OnPlainValues(real_positions).check_longest_row
 layers_and_positions = OnPlainValues(real_positions).layers_and_positions
 

@@ -11,13 +11,13 @@ import yaml
 from condenser import config as real_config
 from condenser import experiment as real_experiment
 from condenser.config import positions
-from condenser.experiment import jobs
 from condenser.experiment import tables as real_tables
+from condenser.pipeline import specs
 from condenser.settings import merged
 from configs import OnPlainValues
 
 experiment, tables = OnPlainValues(real_experiment), OnPlainValues(real_tables)
-validated, job_settings = OnPlainValues(real_config).validated, OnPlainValues(jobs).job_settings
+validated, job_settings = OnPlainValues(real_config).validated, OnPlainValues(specs).job_settings
 check_longest_row, table_rows = OnPlainValues(positions).check_longest_row, tables.table_rows
 
 Config = dict[str, Any]

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from graphs import Graph, Load, refusal
 
-from condenser.experiment.jobs import unknown_name
+from condenser.pipeline.specs import unknown_name
 from condenser.settings import merged
 
 pytestmark = pytest.mark.workflow

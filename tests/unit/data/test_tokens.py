@@ -17,13 +17,14 @@ from transformers import PreTrainedTokenizerFast
 from condenser import progress
 from condenser.data.blocks import pack_blocks
 from condenser.data.records import Passage, Query, write_passages, write_queries
-from condenser.data.sentences import _ends_word, split_sentences
 from condenser.data.tokens import (
     Tokenizer,
     TokenShards,
+    _ends_word,
     load_counts,
     packed_counts,
     shard_bounds,
+    split_sentences,
     tokenise_collection,
     tokenise_queries,
     write_token_shard,
