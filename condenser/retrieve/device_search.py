@@ -20,7 +20,7 @@ from torch import Tensor
 
 from condenser.model.devices import choose_device, claim_visible_gpus, make_deterministic
 from condenser.retrieve import exact
-from condenser.retrieve.exact import Rows, Scores
+from condenser.retrieve.documents import Rows, Scores
 
 HELD_BYTES = 1 << 31  # of queries and their hits on the device; so many queries share a read of the passages
 _HIT_BYTES = 8 + 4

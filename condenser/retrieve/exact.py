@@ -12,15 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 
 import faiss
 import numpy as np
-from jaxtyping import Float32, Int64
+from jaxtyping import Float32
+
+from condenser.retrieve.documents import Rows, Scores
 
 QUERIES_PER_PRODUCT = 4096
 SPARE_HITS = 64
 WINDOW = 1024  # passages at a time where many may become hits
 READ_BYTES = 1 << 29  # passages of one read; with depth 1000 a search stays under 1 GB
-
-Rows = Int64[np.ndarray, "query rank"]
-Scores = Float32[np.ndarray, "query rank"]
 
 
 def pieces(

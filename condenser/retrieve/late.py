@@ -34,7 +34,7 @@ from jaxtyping import Bool, Float, Float16, Float32, Int, Int64
 from torch import Tensor
 
 from condenser.data.batches import pack_texts, row_windows, token_batches
-from condenser.data.records import ScoredDoc, write_run
+from condenser.data.records import write_run
 from condenser.data.text_files import TextFiles, Texts
 from condenser.data.token_choice import TokenChoice, counted_tokens, token_choices
 from condenser.data.tokens import Tokenizer, TokenShards
@@ -46,7 +46,7 @@ from condenser.model.rows import Rows
 from condenser.model.text_vector import Role
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
-from condenser.retrieve.documents import best_passages
+from condenser.retrieve.documents import ranked_pairs
 from condenser.retrieve.fusion import read_together
 
 States = Float16[np.ndarray, "token dim"]
@@ -136,24 +136,15 @@ def rank_by_maxsim(
             folder=work_folder,
         )
     _, first_pairs = np.unique(passage_rows, return_index=True)
-    bounds = [*np.flatnonzero(np.diff(query_rows, prepend=-1)).tolist(), len(query_rows)]
-
-    def best() -> Iterator[ScoredDoc]:
-        for begin, end in pairwise(bounds):
-            order = begin + np.lexsort((passage_rows[begin:end], -scores[begin:end]))
-            query_id = texts.query_ids[query_rows[begin]]
-            found = [(texts.doc_ids[passage_rows[pair]], float(scores[pair])) for pair in order.tolist()]
-            if is_split:
-                yield from best_passages(query_id, *zip(*found, strict=True), depth=depth)
-            else:
-                yield from (ScoredDoc(query_id, *hit) for hit in found[:depth])
-
+    best = ranked_pairs(
+        *(texts.query_ids, texts.doc_ids, query_rows, passage_rows, scores), depth=depth, is_split=is_split
+    )
     return {
-        "queries": len(bounds) - 1,
+        "queries": len(np.unique(query_rows)),
         "pairs": len(query_rows),
         "passages": len(first_pairs),
         "tokens": int(tokens[first_pairs].sum()),
-        "hits": write_run(output, best(), system=system),
+        "hits": write_run(output, best, system=system),
     }
 
 

@@ -20,8 +20,8 @@ from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 from condenser.retrieve import exact
 from condenser.retrieve.blocks import finish_block, is_finished
-from condenser.retrieve.documents import best_of_documents, best_passages
-from condenser.retrieve.exact import Rows, Scores, best_of, mapped_rows, top_passages
+from condenser.retrieve.documents import Rows, Scores, best_of_documents, best_passages
+from condenser.retrieve.exact import best_of, mapped_rows, top_passages
 
 if TYPE_CHECKING:
     import torch
