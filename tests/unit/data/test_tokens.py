@@ -20,6 +20,7 @@ from condenser.data.records import Passage, Query, write_passages, write_queries
 from condenser.data.tokens import (
     Tokenizer,
     TokenShards,
+    WordMark,
     _ends_word,
     load_counts,
     packed_counts,
@@ -420,3 +421,10 @@ def test_the_time_left_is_told_by_the_rows_of_the_shard(tmp_path, real, monkeypa
     write_queries(tmp_path / "queries.jsonl", [Query(f"q{row}", "word") for row in range(3)])
     tokenise_queries(tmp_path / "queries.jsonl", tmp_path / "q", real, batch_size=2)
     assert capsys.readouterr().err.startswith("tokens q: 2 of 3 rows (67 %)")
+
+
+def test_of_bytes_the_rest_of_a_character_continues_the_word_before_it():
+    """In UTF-8 "é" is the bytes C3 A9, which byte-level BPE writes "Ã" and "©"."""
+    mark = WordMark("Ġ", is_of_first=True, is_bytes=True)
+    continues = {"Ġcaf": False, "Ã": True, "©": True, "Ã©": True, "x": True, ".": False, "Ġ.": False}
+    assert {piece: mark.continues_word(piece) for piece in continues} == continues
