@@ -264,9 +264,6 @@ def model_card(
         small_vectors: what vectors of fewer bits cost (`condenser.export.quantised`).
         texts: how long the texts are.
         lengths: tokens of a query and of a passage.
-
-    Raises:
-        ValueError: the weights have no sound manifest.
     """
     settings, rules = spec["config"], _rules_behind(retriever / WEIGHTS_FILE)
     folder = query_encoder_folder(model)

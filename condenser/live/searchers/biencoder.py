@@ -51,14 +51,6 @@ class Searcher:
         self._prompt = self._tokenizer.encode_prompt(prompt, max_tokens=self._max_tokens)
         self._space = self._tokenizer.leading_space(prompt)
         self._shards = [load_npy(file) for file in files["embeddings"]]
-        num_rows = sum(map(len, self._shards))
-        shapes = {(shard.ndim, shard.shape[-1], str(shard.dtype)) for shard in self._shards}
-        dim = self._retriever.dim
-        if num_rows != len(doc_ids) or shapes != {(2, dim, "float32")}:
-            raise ValueError(
-                f"{files['embeddings'][0].parent}: expected float32 [{len(doc_ids)}, {dim}], "
-                f"got {num_rows} rows in arrays of {sorted(shapes)}."
-            )
 
     def search(self, query: str, depth: int) -> Found:
         """The `depth` best passages: score descending, row ascending."""
