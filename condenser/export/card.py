@@ -27,6 +27,7 @@ from condenser.export.mteb_task import mteb_section
 from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
 from condenser.model.projection import Projection
+from condenser.model.retriever import query_encoder_folder
 from condenser.model.text_vector import (
     TextVector,
     assumptions,
@@ -34,7 +35,6 @@ from condenser.model.text_vector import (
     read_text_vector,
     vector_length,
 )
-from condenser.model.untied import query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
 from condenser.shards import QUERY_FOLDER
 

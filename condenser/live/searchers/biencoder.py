@@ -38,8 +38,7 @@ class Searcher:
         _refuse_another_models(files["embeddings"], weights.parent, digests, doc_ids.path)
 
         from condenser.data.tokens import Tokenizer
-        from condenser.model.retriever import Retriever
-        from condenser.model.untied import query_encoder_folder
+        from condenser.model.retriever import Retriever, query_encoder_folder
 
         encoder = query_encoder_folder(weights.parent)
         self._threads, self._block_rows = settings["compute"]["threads"], settings["encode"]["block_rows"]

@@ -29,10 +29,9 @@ from condenser.model.backbone import new_backbone
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.checkpoint import read_checkpoint
 from condenser.model.mlm_head import MaskedLanguageHead
-from condenser.model.retriever import Retriever
+from condenser.model.retriever import Retriever, UntiedEncoders
 from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.tokenizer_files import wordpiece_tokenizer
-from condenser.model.untied import UntiedEncoders
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.objectives import checkpoint
 

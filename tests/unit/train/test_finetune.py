@@ -17,8 +17,8 @@ from condenser.data.batches import step_items
 from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
+from condenser.model.retriever import query_encoder_folder
 from condenser.model.rows import Rows
-from condenser.model.untied import query_encoder_folder
 from condenser.train import crossencoder, finetune
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.chunks import Chunk
