@@ -190,18 +190,18 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
 
 
 def run_training(
-    job: Job, settings: Trained, train: Callable[[Run[Trained]], dict[str, int]]
+    job: Job, settings: Trained, training: Callable[[Run[Trained]], dict[str, int]]
 ) -> dict[str, int]:
     """Do a training job on this machine; gives its counts.
 
     Args:
         settings: the recipe, or the model's entry.
-        train: trains, writes the model and gives counts.
+        training: trains, writes the model and gives counts.
     """
     options = job.options
     with training_machine(**vars(job.settings.compute)) as machine:
         job.device = machine.device_name
-        return train(
+        return training(
             Run(
                 settings,
                 job.settings.seed,
