@@ -78,6 +78,8 @@ class Tokenizer:
         from tokenizers import Tokenizer as Backend
 
         file = Path(folder) / "tokenizer.json"
+        if not file.is_file():  # a job may be written by hand
+            raise ValueError(f"{folder}: expected a folder with tokenizer.json, found none.")
         self._backend = Backend.from_file(str(file))
         self._backend.no_truncation()
         self._backend.no_padding()

@@ -298,6 +298,8 @@ def test_a_tokenizer_of_another_kind_is_refused_in_one_line(tmp_path):
         ValueError, match=r"^.*expected a tokenizer of WordPiece, byte-level BPE or SentencePiece.*$"
     ):
         Tokenizer(tmp_path)
+    with pytest.raises(ValueError, match="found none"):
+        Tokenizer(tmp_path / "nothing")
 
 
 @given(st.integers(0, 500), st.integers(1, 9), st.integers(1, 40))
