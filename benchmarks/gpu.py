@@ -47,7 +47,7 @@ from condenser.model.devices import choose_device, choose_precision, claim_visib
 from condenser.pipeline.costs import measure
 from condenser.pipeline.costs.tables import Device
 from condenser.retrieve.device_search import top_passages_on
-from condenser.retrieve.faiss_search import top_passages
+from condenser.retrieve.exact import top_passages
 
 SEED = 42
 COLUMNS = (

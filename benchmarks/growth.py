@@ -59,7 +59,7 @@ from condenser.model.devices import set_up
 from condenser.report.queries import Limits, Ranking, by_query
 from condenser.retrieve.bm25 import index_collection
 from condenser.retrieve.search import merged_run
-from condenser.train.machine import training_machine
+from condenser.train.loop import training_machine
 
 FACTORS = (1, 4, 16, 64)
 COLUMNS = ("rule", "base", "unit", *(f"seconds_{factor}x" for factor in FACTORS), "exponent")

@@ -12,8 +12,8 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from condenser.data.batches import token_batches
+from condenser.model.rows import TOKENS_MULTIPLE, padded_count, row_widths
 from condenser.pipeline.costs.shape import Shape
-from condenser.widths import TOKENS_MULTIPLE, padded_count, row_widths
 
 TRAINING_PASSES = 3
 """A forward pass, and a backward pass of twice its products: one for the inputs, one for the weights."""
@@ -24,8 +24,8 @@ class Chunk:
     """Rows computed together.
 
     Attributes:
-        tokens: that are computed, as many as `condenser.widths` says.
-        places: of all rows, as attention lays them out (`condenser.widths`).
+        tokens: that are computed, as many as `condenser.model.rows` says.
+        places: of all rows, as attention lays them out (`condenser.model.rows`).
         squares: places of each row with each other.
         masked: how many tokens are masked.
     """

@@ -19,8 +19,7 @@ from condenser.model.pretraining import Condenser
 from condenser.pipeline.costs.measure import product_rate
 from condenser.pipeline.costs.tables import Tables
 from condenser.pipeline.costs.texts import Texts, assumed_texts
-from condenser.train.loop import StepRecord
-from condenser.train.machine import training_machine
+from condenser.train.loop import StepRecord, training_machine
 
 CAREFUL = "a careful loop"
 ROWS_PER_CHUNK = {False: (16, 32, 64), True: (64, 128, 256)}  # in the short form, in the long one

@@ -45,8 +45,7 @@ from condenser.settings import Settings, partly, plain
 from condenser.shards import shard_files
 from condenser.train.examples import TrainingFiles
 from condenser.train.finetune import train_retriever
-from condenser.train.loop import Run, StepRecord
-from condenser.train.machine import Machine, training_machine
+from condenser.train.loop import Machine, Run, StepRecord, training_machine
 from condenser.train.masked_texts import MaskedRows
 from condenser.train.pretrain import pretrain
 

@@ -110,6 +110,29 @@ def plain(value: Any) -> Any:
     return [plain(inner) for inner in value] if isinstance(value, list) else value
 
 
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two blocks merged: `above` wins where both have a key, and nested blocks are merged alike."""
+    result = dict(below)
+    for key, value in above.items():
+        is_block = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
+        result[key] = merged(below[key], value) if is_block else value
+    return result
+
+
+def merged_training(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Two blocks of a training merged; `above` replaces the whole length of the training that is below it.
+
+    So `epochs` above also replace `updates` and `epochs_by_size` below, and a number of updates replaces
+    `epochs`. Bounds of the updates leave the epochs that they bound.
+    """
+    replaced: set[str] = set()
+    if above.get("epochs") is not None:
+        replaced = {"updates", "epochs_by_size"}
+    elif isinstance(above.get("updates"), int):
+        replaced = {"epochs", "epochs_by_size"}
+    return merged({key: value for key, value in below.items() if key not in replaced}, above)
+
+
 class Optimiser(Block):
     """The keys of every training.
 

@@ -35,9 +35,7 @@ def name_this_run():
 
 # held open until Snakemake ends
 try:
-    FOLDER_LOCK = (
-        locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
-    )
+    FOLDER_LOCK = locks.join_folder(Path(".snakemake")) if workflow.is_main_process else None
 except OSError as error:
     sys.exit(
         f"error: {error.filename}: {error.strerror}. Snakemake itself writes there, also in a dry run: "

@@ -6,9 +6,7 @@
 rule crate:
     input:
         table="results/{dataset}/{table}.tsv",
-        manifests=lambda wildcards: [
-            manifest_of(*job) for job in SPECS.jobs_behind("table", dict(wildcards))
-        ],
+        manifests=lambda wildcards: [manifest_of(*job) for job in SPECS.jobs_behind("table", dict(wildcards))],
         # relative, so that a moved checkout has the same inputs
         workflow=os.path.relpath(ROOT / "Snakefile"),
     output:

@@ -35,12 +35,7 @@ for name, entry in config.datasets.items():
             files=[
                 f"results/{name}/data/{file}"
                 for file in (
-                    *(
-                        "collection.jsonl",
-                        "doc_ids.txt",
-                        "rejected.jsonl",
-                        "counts.json",
-                    ),
+                    *("collection.jsonl", "doc_ids.txt", "rejected.jsonl", "counts.json"),
                     *sources.split_files(entry),
                 )
             ],
@@ -60,10 +55,7 @@ for name, entry in config.datasets.items():
                 named=f"collect_{name}",
                 fixed={"dataset": name},
                 settings=["dataset"],
-                packages=lambda settings: [
-                    "datasets",
-                    *sources.packages(settings.dataset),
-                ],
+                packages=lambda settings: ["datasets", *sources.packages(settings.dataset)],
                 modules=source_module,
             ),
         shell:
@@ -79,9 +71,7 @@ for name, entry in config.datasets.items():
             name:
                 f"queries_{name}"
             input:
-                file=lambda wildcards, entry=entry: str(
-                    sources.unjudged(entry)[wildcards.split]
-                ),
+                file=lambda wildcards, entry=entry: str(sources.unjudged(entry)[wildcards.split]),
             output:
                 queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
                 rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",
@@ -115,10 +105,7 @@ for name, entry in config.datasets.items():
             name:
                 f"unjudged_{name}"
             input:
-                downloads=[
-                    f"results/downloads/{file}"
-                    for file in sources.unjudged_files(entry)
-                ],
+                downloads=[f"results/downloads/{file}" for file in sources.unjudged_files(entry)],
             output:
                 queries=f"results/{name}/queries/{{split}}/queries.{{split}}.jsonl",
                 rejected=f"results/{name}/queries/{{split}}/rejected.jsonl",
@@ -163,11 +150,7 @@ rule extracted:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=job(
-            "extracted",
-            settings=["query_set", "extraction", "dataset.split"],
-            packages=["sentencex"],
-        ),
+        job=job("extracted", settings=["query_set", "extraction", "dataset.split"], packages=["sentencex"]),
     shell:
         RUN
 
@@ -177,9 +160,7 @@ rule tokens:
     input:
         collection=data("collection.jsonl"),
         doc_ids=data("doc_ids.txt"),
-        tokenizer=lambda wildcards: model_file(
-            wildcards.dataset, wildcards.model, "tokenizer.json"
-        ),
+        tokenizer=lambda wildcards: model_file(wildcards.dataset, wildcards.model, "tokenizer.json"),
     output:
         tokens="results/{dataset}/tokens/{model}/collection.{shard}.tokens.npy",
         counts="results/{dataset}/tokens/{model}/collection.{shard}.counts.json",
@@ -207,9 +188,7 @@ rule tokens:
 rule query_tokens:
     input:
         queries=data("queries.{split}.jsonl"),
-        tokenizer=lambda wildcards: model_file(
-            wildcards.dataset, wildcards.model, "tokenizer.json"
-        ),
+        tokenizer=lambda wildcards: model_file(wildcards.dataset, wildcards.model, "tokenizer.json"),
     output:
         tokens="results/{dataset}/tokens/{model}/queries.{split}.tokens.npy",
         counts="results/{dataset}/tokens/{model}/queries.{split}.counts.json",
@@ -232,10 +211,7 @@ rule query_tokens:
 rule lengths:
     input:
         model=lambda wildcards: model_file(wildcards.dataset, wildcards.model),
-        passages=[
-            f"results/{{dataset}}/tokens/{{model}}/collection.{shard}.counts.json"
-            for shard in SHARDS
-        ],
+        passages=[f"results/{{dataset}}/tokens/{{model}}/collection.{shard}.counts.json" for shard in SHARDS],
         queries=lambda wildcards: [
             f"results/{wildcards.dataset}/tokens/{wildcards.model}/queries.{split}.counts.json"
             for split in sources.splits(config.datasets[wildcards.dataset])

@@ -54,10 +54,6 @@ rule pseudo_labels:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        job=job(
-            "pseudo_labels",
-            settings=["dataset.split", "recipe.negatives", "seed"],
-            packages=["numpy"],
-        ),
+        job=job("pseudo_labels", settings=["dataset.split", "recipe.negatives", "seed"], packages=["numpy"]),
     shell:
         RUN

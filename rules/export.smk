@@ -47,14 +47,7 @@ rule export:
                 "significance.seed",
                 "notes",
             ],
-            packages=[
-                *TORCH,
-                "faiss-cpu",
-                "onnx",
-                "onnxruntime",
-                "onnxscript",
-                "sentence-transformers",
-            ],
+            packages=[*TORCH, "faiss-cpu", "onnx", "onnxruntime", "onnxscript", "sentence-transformers"],
         ),
     shell:
         RUN

@@ -5,9 +5,7 @@
 rule attention_entropy:
     input:
         model=encoder_of,
-        tokens=lambda wildcards: collection_tokens(
-            wildcards.dataset, initial_of(wildcards)
-        ),
+        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
         doc_ids=data("doc_ids.txt"),
         lengths=lengths_if_auto("passage"),
     output:
@@ -31,12 +29,7 @@ rule attention_entropy:
     params:
         job=job(
             "attention_entropy",
-            settings=[
-                "recipe.lengths.passage",
-                "encode.batch_tokens",
-                "compute.threads",
-                "compute.device",
-            ],
+            settings=["recipe.lengths.passage", "encode.batch_tokens", "compute.threads", "compute.device"],
             packages=TORCH,
         ),
     shell:
@@ -69,9 +62,7 @@ rule figure:
             "figure",
             settings=["figure", "significance"],
             packages=["matplotlib", "numpy", "pandas", "scipy"],
-            modules=lambda settings: [
-                kinds.module_name(figures.FOLDER, settings.figure.kind)
-            ],
+            modules=lambda settings: [kinds.module_name(figures.FOLDER, settings.figure.kind)],
         ),
     shell:
         RUN

@@ -62,9 +62,7 @@ SPECS = specs.Specs(
 RUN = "{params.job} 2>&1 | tee {log:q}"  # the shell line of every rule
 
 
-def job(
-    rule_name, *, named=None, fixed=None, options=None, processes=False, **declared
-):
+def job(rule_name, *, named=None, fixed=None, options=None, processes=False, **declared):
     """A param: the program of a rule and its job, a file; declares what the results of the rule depend on.
 
     `options` change no result: values by name, or a function of wildcards, threads and resources. With
@@ -79,20 +77,12 @@ def job(
             spec = SPECS.spec(rule_name, names, inputs=list(input))
         except (LookupError, ValueError) as error:
             sys.exit(f"error: {rule_name}: {error}")
-        given = (
-            options(wildcards, threads, resources)
-            if callable(options)
-            else dict(options or {})
-        )
+        given = options(wildcards, threads, resources) if callable(options) else dict(options or {})
         if processes:
             given["processes"] = max(1, resources.gpu)
         return command_of(
             rule_name,
-            **{
-                "settings" if key == "config" else key: spec[key]
-                for key in spec
-                if key != "rule"
-            },
+            **{"settings" if key == "config" else key: spec[key] for key in spec if key != "rule"},
             input=by_name(input),
             output=by_name(output),
             work=f"{WORK}/{rule_name}-{SPECS.hash(rule_name, names)[:16]}",
@@ -111,10 +101,7 @@ def command_of(rule, **written):
 
 def by_name(files):
     """The files of a job by name, one or a list."""
-    return {
-        name: given if isinstance(given, str) else list(given)
-        for name, given in files.items()
-    }
+    return {name: given if isinstance(given, str) else list(given) for name, given in files.items()}
 
 
 def growing(first):
@@ -133,17 +120,10 @@ def behind_of(target):
         job = owner_of(target)
         jobs = SPECS.jobs_behind(*job) if job else []
         return {
-            manifest_of(*job): {
-                "rule": job[0],
-                "after": [manifest_of(*other) for other in SPECS.needs(*job)],
-            }
+            manifest_of(*job): {"rule": job[0], "after": [manifest_of(*other) for other in SPECS.needs(*job)]}
             for job in jobs
         }
-    except (
-        LookupError,
-        ValueError,
-        SystemExit,
-    ):  # today's configuration has no such job
+    except (LookupError, ValueError, SystemExit):  # today's configuration has no such job
         return {}
 
 
@@ -169,8 +149,7 @@ def could_be_made(dataset):
             found.append(
                 {
                     "target": target,
-                    "command": command
-                    + (f" --configfile {overlays}" if overlays else ""),
+                    "command": command + (f" --configfile {overlays}" if overlays else ""),
                     "reason": reason,
                 }
             )
@@ -185,9 +164,7 @@ def java_options(wildcards, threads, resources):
 @functools.lru_cache(1)
 def _counted(dataset, table, on):
     behind, folder = planned_table(dataset, table)
-    return planned.write_jobs(
-        behind, folder, specs=SPECS, is_counted=True, is_timed=not on
-    )
+    return planned.write_jobs(behind, folder, specs=SPECS, is_counted=True, is_timed=not on)
 
 
 def counted_jobs(wildcards):

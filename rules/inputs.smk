@@ -81,9 +81,7 @@ def weights_of_system(wildcards):
     entry = config.models[wildcards.model]
     if not experiment.is_of_system(config, wildcards.model):
         return []
-    return encoder_file(
-        entry.dataset, entry.system, entry.variant or f"seed{config.seed}"
-    )
+    return encoder_file(entry.dataset, entry.system, entry.variant or f"seed{config.seed}")
 
 
 def negatives_source(wildcards):
@@ -95,10 +93,7 @@ def negatives_source(wildcards):
     return {
         "raw": [],
         "run": run_file(
-            wildcards.dataset,
-            wildcards.system,
-            wildcards.variant,
-            split_of(wildcards.dataset, "train_split"),
+            wildcards.dataset, wildcards.system, wildcards.variant, split_of(wildcards.dataset, "train_split")
         ),
     }
 
@@ -165,9 +160,7 @@ def weights_if_learnt(wildcards):
     """The weights of a fusion that learns them."""
     if not experiment.learns(config, wildcards.system):
         return []
-    return system_file(
-        wildcards.dataset, wildcards.system, wildcards.variant, "weights.json"
-    )
+    return system_file(wildcards.dataset, wildcards.system, wildcards.variant, "weights.json")
 
 
 def candidates_of(wildcards):
@@ -180,16 +173,12 @@ def candidates_of(wildcards):
 
 
 def rankings_to_choose_by(wildcards):
-    """For one set of queries after another: its queries, the candidates' runs, and those of voters where these judge."""
+    """For one set of queries after another: its queries, the candidates' runs, and the voters' where they judge."""
     entry, dataset = config.models[wildcards.model], wildcards.dataset
     sets, asked = [*entry.queries, *entry.unjudged], f"seed{config.seed}"
 
     def runs(splits, systems):
-        return [
-            run_file(dataset, system, asked, split)
-            for split in splits
-            for system in systems
-        ]
+        return [run_file(dataset, system, asked, split) for split in splits for system in systems]
 
     return {
         "queries": [queries_of_split(dataset, split) for split in sets],
@@ -214,9 +203,7 @@ def initial_file(wildcards):
 def start_of(dataset, system, variant):
     """The weights that a variant of a system starts from: of a model, or of the same variant of a system."""
     if other := experiment.starts_from(config, system):
-        return encoder_file(
-            dataset, other, experiment.ranking_variant(config, other, variant)
-        )
+        return encoder_file(dataset, other, experiment.ranking_variant(config, other, variant))
     _, seed = experiment.parse_variant(variant)
     return model_file(dataset, config.systems[system].initial, seed=seed)
 
@@ -227,10 +214,7 @@ def examples_of(wildcards):
     files = [(name, "examples.jsonl") for name in entry.negatives]
     if labels := getattr(entry, "pseudo_labels", None):
         files.append((labels.teacher, f"pseudo_labels.{labels.queries}.jsonl"))
-    return [
-        system_file(wildcards.dataset, system, wildcards.variant, file)
-        for system, file in files
-    ]
+    return [system_file(wildcards.dataset, system, wildcards.variant, file) for system, file in files]
 
 
 def pseudo_labelled(name):
@@ -258,11 +242,7 @@ def held_out_file(wildcards):
 
 def queries_to_mix_by(wildcards):
     """The train queries that the weights of a fusion are learnt from: held-out ones, if a part learnt from others."""
-    trained = [
-        part
-        for part in config.systems[wildcards.system].of
-        if experiment.has_sizes(config, part)
-    ]
+    trained = [part for part in config.systems[wildcards.system].of if experiment.has_sizes(config, part)]
     if not trained:
         return subset_file(wildcards)
     if file := held_out_file(wildcards):
@@ -296,11 +276,7 @@ def compared_with_candidates(wildcards):
         run_file(wildcards.dataset, system, wildcards.variant, split)
         for system in (teacher, config.systems[teacher].candidates)
     )
-    return {
-        "teacher_run": teacher_run,
-        "candidates_run": candidates_run,
-        "held_out": held_out,
-    }
+    return {"teacher_run": teacher_run, "candidates_run": candidates_run, "held_out": held_out}
 
 
 def taught_queries(name):
@@ -309,9 +285,7 @@ def taught_queries(name):
     def of(wildcards):
         split = config.systems[wildcards.system].distillation.queries
         if name == "tokens":
-            return token_file(
-                wildcards.dataset, initial_of(wildcards), f"queries.{split}"
-            )
+            return token_file(wildcards.dataset, initial_of(wildcards), f"queries.{split}")
         return queries_of_split(wildcards.dataset, split)
 
     return of
@@ -320,9 +294,7 @@ def taught_queries(name):
 def teacher_run(wildcards):
     """The run of a system's teacher for the queries of its distillation."""
     taught = config.systems[wildcards.system].distillation
-    return run_file(
-        wildcards.dataset, taught.teacher, wildcards.variant, taught.queries
-    )
+    return run_file(wildcards.dataset, taught.teacher, wildcards.variant, taught.queries)
 
 
 def encoder_of(wildcards):
@@ -383,16 +355,10 @@ def evaluation_files(wildcards):
         "queries": f"results/{wildcards.dataset}/data/queries.{split}.jsonl",
         "qrels": f"results/{wildcards.dataset}/data/qrels.{split}.tsv",
         "query_embeddings": system_file(
-            wildcards.dataset,
-            wildcards.system,
-            wildcards.variant,
-            f"embeddings/queries.{split}.npy",
+            wildcards.dataset, wildcards.system, wildcards.variant, f"embeddings/queries.{split}.npy"
         ),
         "metrics": system_file(
-            wildcards.dataset,
-            wildcards.system,
-            wildcards.variant,
-            f"metrics.{split}.json",
+            wildcards.dataset, wildcards.system, wildcards.variant, f"metrics.{split}.json"
         ),
     }
 
@@ -429,9 +395,7 @@ def texts_of_negatives(wildcards):
     """The passages, where those of a run that hold an answer are no negatives."""
     dataset = config.datasets[wildcards.dataset]
     recipe = experiment.recipe(config, dataset.recipe, config.systems[wildcards.system])
-    if not recipe.negatives.without_answers or sources.example_files(
-        dataset, wildcards.system
-    ):
+    if not recipe.negatives.without_answers or sources.example_files(dataset, wildcards.system):
         return []
     return f"results/{wildcards.dataset}/data/collection.jsonl"
 
@@ -465,9 +429,7 @@ def noted_of_table(wildcards):
         (
             model_file(dataset, one["model"], "losses.jsonl", seed=one["seed"])
             if "model" in one
-            else system_file(
-                dataset, one["system"], one["variant"], "model/losses.jsonl"
-            )
+            else system_file(dataset, one["system"], one["variant"], "model/losses.jsonl")
         )
         for one in noted["trainings"]
     ]
@@ -475,20 +437,13 @@ def noted_of_table(wildcards):
         system_file(dataset, one["system"], one["variant"], "model/validation.json")
         for one in noted["compared"]
     ]
-    return {
-        "lengths": list(dict.fromkeys(of_texts)),
-        "losses": losses,
-        "validations": validations,
-    }
+    return {"lengths": list(dict.fromkeys(of_texts)), "losses": losses, "validations": validations}
 
 
 def counts_of_table(wildcards):
     """The counts of a table's own data set, then of the others that its columns are measured on."""
     others = [dataset for dataset, _ in places_of_table(wildcards)]
-    return [
-        f"results/{dataset}/data/counts.json"
-        for dataset in dict.fromkeys([wildcards.dataset, *others])
-    ]
+    return [f"results/{dataset}/data/counts.json" for dataset in dict.fromkeys([wildcards.dataset, *others])]
 
 
 def rows_of_table(wildcards):
@@ -540,23 +495,15 @@ def audited_files(wildcards):
     files = {
         "eval_queries": [f"{folder}/queries.{split}.jsonl" for split in evaluation],
         "qrels": [f"{folder}/qrels.{split}.tsv" for split in sources.splits(entry)],
-        "lengths": [
-            lengths_file(dataset, model)
-            for model in experiment.checkpoints_of(config, dataset)
-        ],
+        "lengths": [lengths_file(dataset, model) for model in experiment.checkpoints_of(config, dataset)],
         **{name: [] for name in ("train_queries", "examples", "runs")},
     }
     if train := getattr(entry, "train_split", None):
         variant = f"seed{config.seed}"
         files |= {
             "train_queries": f"{folder}/queries.{train}.jsonl",
-            "examples": [
-                system_file(dataset, system, variant, "examples.jsonl")
-                for system in audit.systems
-            ],
-            "runs": [
-                run_file(dataset, judge, variant, train) for judge in audit.judges
-            ],
+            "examples": [system_file(dataset, system, variant, "examples.jsonl") for system in audit.systems],
+            "runs": [run_file(dataset, judge, variant, train) for judge in audit.judges],
         }
     return files
 

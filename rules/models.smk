@@ -70,9 +70,7 @@ rule pretrain:
             "pretrain",
             settings=["model", "compute", "seed"],
             packages=TORCH,
-            modules=lambda settings: [
-                kinds.module_name("objectives", settings.model.objective)
-            ],
+            modules=lambda settings: [kinds.module_name("objectives", settings.model.objective)],
             options=vars(config.safety),
             processes=True,
         ),

@@ -16,11 +16,7 @@ def data(name):
         return queries_of
     return lambda wildcards: place.format(
         dataset=wildcards.dataset,
-        split=(
-            judged_split(wildcards.dataset, wildcards.split)
-            if "{split}" in name
-            else None
-        ),
+        split=(judged_split(wildcards.dataset, wildcards.split) if "{split}" in name else None),
         train=split_of(wildcards.dataset, "train_split") if "{train}" in name else None,
     )
 
@@ -46,10 +42,7 @@ def split_of(dataset, key):
     """The `train_split` or `eval_split` of a data set."""
     split = getattr(config.datasets[dataset], key, None)
     if split is None:
-        targets = [
-            f"results/{dataset}/{name}.tsv"
-            for name in tables.untrained_tables(config, dataset)
-        ]
+        targets = [f"results/{dataset}/{name}.tsv" for name in tables.untrained_tables(config, dataset)]
         advice = (
             f"Ask for {' or '.join(targets)}, whose systems need no train query."
             if targets
@@ -93,9 +86,7 @@ def model_file(dataset, model, name="model.safetensors", *, seed=None):
 
 def token_file(dataset, model, part):
     """The tokens of a data set by the tokenizer of a model; `part` is `collection.0-of-2`, `queries.dev`."""
-    return (
-        f"results/{dataset}/tokens/{experiment.root(config, model)}/{part}.tokens.npy"
-    )
+    return f"results/{dataset}/tokens/{experiment.root(config, model)}/{part}.tokens.npy"
 
 
 def collection_tokens(dataset, model):
@@ -134,6 +125,4 @@ def subset_file(wildcards):
 def train_items(wildcards):
     """What a data set trains on: queries, or sentences."""
     of_sentences = sources.task(config.datasets[wildcards.dataset])
-    return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(
-        wildcards
-    )
+    return data("items.{train}.jsonl" if of_sentences else "queries.{train}.jsonl")(wildcards)

@@ -67,9 +67,7 @@ class Progress(logging.Handler):
         except Exception:
             # a fault of what is shown must not end a run of days
             self.handleError(record)
-        if record.levelno < logging.WARNING and (
-            event in HIDDEN_EVENTS or HIDDEN.match(str(record.msg))
-        ):
+        if record.levelno < logging.WARNING and (event in HIDDEN_EVENTS or HIDDEN.match(str(record.msg))):
             return
         if self.snakemakes.filter(record):
             if self.live is None:
@@ -83,21 +81,13 @@ class Progress(logging.Handler):
             return
         dag, machine = workflow.dag, workflow.global_resources
         after = {job: dag.dependencies[job] for job in dag.jobs}
-        needed = [
-            job for job in TopologicalSorter(after).static_order() if dag.needrun(job)
-        ]
-        limits = {
-            name: machine[name].value for name in ("_cores", "gpu") if name in machine
-        }
+        needed = [job for job in TopologicalSorter(after).static_order() if dag.needrun(job)]
+        limits = {name: machine[name].value for name in ("_cores", "gpu") if name in machine}
         if not workflow.local_exec:
             limits = {"_nodes": machine["_nodes"].value}
         jobs = {}
         for job in needed:
-            parts = [
-                job.resources.get(name, 0) / limit
-                for name, limit in limits.items()
-                if limit
-            ]
+            parts = [job.resources.get(name, 0) / limit for name, limit in limits.items() if limit]
             jobs[key_of(job.rule.name, job.wildcards_dict)] = boards.Job(
                 " ".join([job.rule.name, *job.wildcards_dict.values()]),
                 job.rule.name,
@@ -111,9 +101,7 @@ class Progress(logging.Handler):
             if job.log and job.benchmark is None
         }
         targets = ", ".join(asked_results())
-        self.board = boards.Board(
-            targets, jobs, forecast=self.forecast, clock=time.time
-        )
+        self.board = boards.Board(targets, jobs, forecast=self.forecast, clock=time.time)
         self.look_ahead(needed)
         self.console = Console(file=self.snakemakes.stream, highlight=False)
         if self.console.is_terminal and not self.console.is_dumb_terminal:
@@ -134,9 +122,7 @@ class Progress(logging.Handler):
         for key, rule, seconds in planned_seconds(needed):
             self.forecast.plan(key, rule, seconds)
         for name in names_behind(needed):
-            took = forecasts.measured_before(
-                manifest_of(*name), benchmark_of(*name), spec=SPECS.spec(*name)
-            )
+            took = forecasts.measured_before(manifest_of(*name), benchmark_of(*name), spec=SPECS.spec(*name))
             if took is not None:
                 self.forecast.took(specs.key_of(*name), took)
 
@@ -168,9 +154,7 @@ class Progress(logging.Handler):
     def show(self, key, but=None):
         """Print what a job said that was asked for, but for one line, on standard output."""
         if key in self.shown and self.shown[key].exists():
-            lines = (
-                self.shown[key].read_text(errors="replace").splitlines(keepends=True)
-            )
+            lines = self.shown[key].read_text(errors="replace").splitlines(keepends=True)
             text = "".join(line for line in lines if line.rstrip("\n") != but)
             if not text:
                 return
@@ -194,10 +178,7 @@ class Progress(logging.Handler):
         with self.state:
             lines = self.board.lines(max(self.console.height - 1, 3))
         return Group(
-            *(
-                Text(text, STYLES.get(kind, ""), no_wrap=True, overflow="ellipsis")
-                for kind, text in lines
-            )
+            *(Text(text, STYLES.get(kind, ""), no_wrap=True, overflow="ellipsis") for kind, text in lines)
         )
 
     def tell(self):
@@ -221,18 +202,14 @@ def asked_jobs():
     """The jobs that were asked for; of a rule that makes nothing itself, those that it needs."""
     dag = workflow.dag
     asked = [
-        job
-        for target in dag.targetjobs
-        for job in ([target] if target.output else dag.dependencies[target])
+        job for target in dag.targetjobs for job in ([target] if target.output else dag.dependencies[target])
     ]
     return asked or list(dag.targetjobs)
 
 
 def asked_results():
     """The first file of each job that was asked for, or its name where it makes none."""
-    return sorted(
-        str(job.output[0]) if job.output else job.rule.name for job in asked_jobs()
-    )
+    return sorted(str(job.output[0]) if job.output else job.rule.name for job in asked_jobs())
 
 
 def job_of(rule, wildcards):
@@ -249,16 +226,12 @@ def key_of(rule, wildcards):
 def names_behind(needed):
     """All jobs behind those that must run, as the specs name them."""
     ours = (job for job in needed if job.rule.name in RULES)
-    return SPECS.jobs_behind_all(
-        job_of(job.rule.name, job.wildcards_dict) for job in ours
-    )
+    return SPECS.jobs_behind_all(job_of(job.rule.name, job.wildcards_dict) for job in ours)
 
 
 def planned_seconds(needed):
     """What the plan says of these jobs and those behind them: key, rule and seconds."""
-    described = planned_jobs.describe_jobs(
-        names_behind(needed), specs=SPECS, is_counted=True, is_timed=False
-    )
+    described = planned_jobs.describe_jobs(names_behind(needed), specs=SPECS, is_counted=True, is_timed=False)
     return forecasts.planned_seconds(
         planned_jobs.jobs_of(described),
         Tables(COSTS),

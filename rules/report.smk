@@ -10,10 +10,7 @@ PAGE = Path(os.path.relpath(ROOT / "condenser" / "report"))
 
 rule report:
     input:
-        page=[
-            str(PAGE / f"{name}")
-            for name in ("page.html.j2", "report.css", "report.js")
-        ],
+        page=[str(PAGE / f"{name}") for name in ("page.html.j2", "report.css", "report.js")],
     output:
         report=report(
             "results/{dataset}/report.html",
@@ -35,9 +32,7 @@ rule report:
             "report",
             settings=["report"],
             packages=["jinja2", "matplotlib", "numpy"],
-            options=lambda wildcards, threads, resources: {
-                "counted": state_of(wildcards)
-            },
+            options=lambda wildcards, threads, resources: {"counted": state_of(wildcards)},
         ),
         counted=lambda wildcards: state_of(wildcards),
     shell:

@@ -15,7 +15,6 @@ from snakemake.jobs import Job
 from snakemake.persistence import ParamsChange, PersistenceBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from condenser.experiment import jobs
 from condenser.pipeline import freshness
 
 
@@ -44,9 +43,7 @@ def manifest_of_job(job):
 
 def spec_of_job(job):
     rule_name, fixed = RULES[job.rule.name]
-    return SPECS.spec(
-        rule_name, {**fixed, **dict(job.wildcards.items())}, inputs=list(job.input)
-    )
+    return SPECS.spec(rule_name, {**fixed, **dict(job.wildcards.items())}, inputs=list(job.input))
 
 
 def changes_of(job, manifest):
@@ -56,9 +53,7 @@ def changes_of(job, manifest):
     return spec["rule"], FRESHNESS.changes(Path(manifest), outputs, spec)
 
 
-def params_changed(
-    persistence, job, file=None, snakemakes=PersistenceBase.params_changed
-):
+def params_changed(persistence, job, file=None, snakemakes=PersistenceBase.params_changed):
     manifest = manifest_of_job(job)
     if manifest is None:
         return snakemakes(persistence, job, file=file)
@@ -71,9 +66,7 @@ def params_changed(
 
 # The spec tells what the inputs are made by. Their paths, which Snakemake compares, change where the
 # checkout or the user's files move.
-def input_changed(
-    persistence, job, file=None, snakemakes=PersistenceBase.input_changed
-):
+def input_changed(persistence, job, file=None, snakemakes=PersistenceBase.input_changed):
     if manifest_of_job(job) is None:
         return snakemakes(persistence, job, file=file)
     return [] if file is None else False
@@ -148,18 +141,14 @@ def last_error(log):
 
 def why_no_rule(file):
     """Which name of a file the configuration lacks."""
-    return jobs.unknown_name(config, file) or (
+    return specs.unknown_name(config, file) or (
         "expected a file that a rule makes, got another. docs/architecture.md lists them under Places."
     )
 
 
 def say_what_changed():
     needed = list(workflow.dag.needrun_jobs(exclude_finished=False))
-    changes = [
-        changes_of(job, manifest)
-        for job in needed
-        if (manifest := manifest_of_job(job))
-    ]
+    changes = [changes_of(job, manifest) for job in needed if (manifest := manifest_of_job(job))]
     if edits := freshness.edits(changes, most=5):
         logger.info("\n    ".join(["What changed since the last run:", *edits]))
     if needed and "RULES" in globals():

@@ -19,12 +19,7 @@ rule metrics:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        job=job(
-            "metrics",
-            settings=["metrics"],
-            packages=["numpy"],
-            modules=measure_modules,
-        ),
+        job=job("metrics", settings=["metrics"], packages=["numpy"], modules=measure_modules),
     shell:
         RUN
 
@@ -59,16 +54,13 @@ rule table:
             packages=["numpy", "pandas", "scipy"],
             modules=lambda settings: list(
                 dict.fromkeys(
-                    measures.parse(column["measure"]).module.__name__
-                    for column in settings.table.columns
+                    measures.parse(column["measure"]).module.__name__ for column in settings.table.columns
                 )
             ),
             options={
                 "overlays": overlay_files(),
                 "searchable": [
-                    name
-                    for name, system in config.systems.items()
-                    if system.kind in kinds.names(SEARCHERS)
+                    name for name, system in config.systems.items() if system.kind in kinds.names(SEARCHERS)
                 ],
             },
         ),
@@ -98,12 +90,7 @@ rule compare:
     params:
         job=job(
             "compare",
-            settings=[
-                "table.rows",
-                "table.comparisons",
-                "table.columns",
-                "significance",
-            ],
+            settings=["table.rows", "table.comparisons", "table.columns", "significance"],
             packages=["numpy", "pandas", "scipy"],
         ),
     shell:

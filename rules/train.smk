@@ -9,13 +9,9 @@ from condenser.blocks import FineTuning
 rule train:
     input:
         initial=initial_file,
-        tokens=lambda wildcards: collection_tokens(
-            wildcards.dataset, initial_of(wildcards)
-        ),
+        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
         query_tokens=lambda wildcards: token_file(
-            wildcards.dataset,
-            initial_of(wildcards),
-            f"queries.{split_of(wildcards.dataset, 'train_split')}",
+            wildcards.dataset, initial_of(wildcards), f"queries.{split_of(wildcards.dataset, 'train_split')}"
         ),
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{train}.jsonl"),
@@ -53,9 +49,7 @@ rule train:
                 "seed",
             ],
             packages=TORCH,
-            modules=lambda settings: [
-                kinds.module_name(SYSTEMS, settings.system.kind)
-            ],
+            modules=lambda settings: [kinds.module_name(SYSTEMS, settings.system.kind)],
             options=vars(config.safety),
             processes=True,
         ),
@@ -67,9 +61,7 @@ rule train:
 rule distil:
     input:
         initial=initial_file,
-        tokens=lambda wildcards: collection_tokens(
-            wildcards.dataset, initial_of(wildcards)
-        ),
+        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
         query_tokens=taught_queries("tokens"),
         doc_ids=data("doc_ids.txt"),
         queries=taught_queries("queries"),
@@ -95,12 +87,7 @@ rule distil:
     params:
         job=job(
             "distil",
-            settings=[
-                "system",
-                *(f"recipe.{key}" for key in FineTuning.model_fields),
-                "compute",
-                "seed",
-            ],
+            settings=["system", *(f"recipe.{key}" for key in FineTuning.model_fields), "compute", "seed"],
             packages=TORCH,
             options=vars(config.safety),
             processes=True,

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def root() -> Path:
     """The folder of the workflow."""
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def written(root: Path) -> dict[str, Any]:
+    """The configuration as the workflow reads it: config.yaml and the papers' other tables."""
+    import yaml
+
+    from condenser.settings import merged
+
+    files = (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml")))
+    return reduce(merged, (yaml.safe_load(file.read_text()) for file in files))
 
 
 @pytest.fixture(scope="session")

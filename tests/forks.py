@@ -18,7 +18,7 @@ FORKS.set_forkserver_preload(
     [
         "condenser.train.pretrain",
         "condenser.train.finetune",
-        "condenser.train.machine",
+        "condenser.train.loop",
         "condenser.retrieve.encode",
         "condenser.retrieve.search",
         "condenser.retrieve.bm25",

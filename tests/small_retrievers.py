@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from condenser.model.backbone import new_backbone
+from condenser.model.retriever import UntiedEncoders
 from condenser.model.text_vector import TextVector
-from condenser.model.untied import UntiedEncoders
 
 
 def random_retriever(folder: Path, *, pooling: str, normalised: bool, tied: bool) -> Path:

@@ -22,7 +22,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolve_lengths
     from condenser.data.text_files import TextFiles
     from condenser.train.finetune import distil_retriever
-    from condenser.train.machine import run_training
+    from condenser.train.loop import run_training
     from condenser.train.teacher import TaughtFiles
 
     files, recipe, distillation = job.input, job.settings.recipe, job.settings.system.distillation

@@ -20,7 +20,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.records import read_queries
     from condenser.data.subsets import read_subset
     from condenser.model.devices import set_up
-    from condenser.model.untied import query_encoder_folder
+    from condenser.model.retriever import query_encoder_folder
     from condenser.retrieve.encode import encode_texts
     from condenser.shards import prefix_of
 

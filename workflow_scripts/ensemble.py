@@ -14,7 +14,7 @@ from condenser.job import Job, run_job
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.records import write_run
-    from condenser.retrieve.ensemble import averaged_run
+    from condenser.retrieve.fusion import averaged_run
 
     run = averaged_run(job.input.runs)
     return {"hits": write_run(job.output.run, run, system=job.wildcards["system"])}

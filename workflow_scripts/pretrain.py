@@ -19,7 +19,7 @@ from condenser.train.launch import launch
 def main(job: Job) -> dict[str, Any]:
     from condenser import kinds
     from condenser.shards import prefix_of
-    from condenser.train.machine import run_training
+    from condenser.train.loop import run_training
     from condenser.train.pretrain import pretrain
 
     settings = job.settings.model

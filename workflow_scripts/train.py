@@ -26,7 +26,7 @@ def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolve_lengths
     from condenser.data.text_files import TextFiles
     from condenser.train.examples import TrainingFiles
-    from condenser.train.machine import run_training
+    from condenser.train.loop import run_training
 
     files, recipe = job.input, job.settings.recipe
     examples = TrainingFiles(

@@ -16,7 +16,7 @@ from condenser.job import Job, run_job
 
 def main(job: Job) -> dict[str, Any]:
     from condenser.data import sources
-    from condenser.train.machine import run_training
+    from condenser.train.loop import run_training
     from condenser.train.sentences import train_sentence_encoder
 
     files, task = job.input, sources.task(job.settings.dataset)

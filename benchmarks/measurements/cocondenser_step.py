@@ -9,7 +9,7 @@ from measuring import Form, in_new_process, line, peak_bytes
 from stepping import lines_of_steps, step_settings, write_step_inputs
 from steps import run_updates, shape_of
 
-from condenser.train.machine import training_machine
+from condenser.train.loop import training_machine
 
 SPANS = 512
 MOST_SPANS = 1024

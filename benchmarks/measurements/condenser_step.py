@@ -11,8 +11,7 @@ from stepping import lines_of_steps, step_settings, write_step_inputs
 from steps import as_read
 
 from condenser import kinds
-from condenser.train.loop import Run
-from condenser.train.machine import training_machine
+from condenser.train.loop import Run, training_machine
 from condenser.train.pretrain import pretrain
 
 

@@ -21,7 +21,7 @@ from torch import nn
 from condenser.data.records import Passage, read_passages, write_passages
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.model.devices import choose_device, choose_precision, set_up
-from condenser.model.products import linear
+from condenser.model.operations import linear
 from condenser.model.retriever import Retriever
 from condenser.pipeline.costs.measure import product_rate
 

@@ -27,8 +27,7 @@ from condenser.data.records import (
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.model.retriever import Retriever
 from condenser.shards import shard_files
-from condenser.train.loop import StepRecord
-from condenser.train.machine import Machine, training_machine
+from condenser.train.loop import Machine, StepRecord, training_machine
 
 QUERIES = PASSAGES = 8
 WIDTHS = {"queries": 32, "passages": 128}

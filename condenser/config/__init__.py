@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from condenser import experiment, kinds
+from condenser import kinds
 from condenser.blocks import Config, Written, recipe_class
 from condenser.config import references
 from condenser.config.messages import LONGEST_PATH, check_name, checked_block, first_line, preview
@@ -22,7 +22,7 @@ from condenser.config.texts import check_texts
 from condenser.data import sources
 from condenser.evaluate import figures
 from condenser.objectives import FOLDER as OBJECTIVES
-from condenser.settings import partly
+from condenser.settings import merged_training, partly
 from condenser.systems import FOLDER as SYSTEMS
 
 _TAKEN = {  # names that stand for other results
@@ -90,7 +90,7 @@ def _entry(key: str, entry: Mapping[str, Any], *, tag: str, folder: str, default
     if not isinstance(kind, str) or kind not in kinds.names(folder):
         known = ", ".join(kinds.names(folder))
         raise ValueError(f"{key}.{tag}: expected one of {known}, got {preview(kind)}.")
-    values = experiment.merged_training(defaults.get(kind, {}), entry)
+    values = merged_training(defaults.get(kind, {}), entry)
     checked = checked_block(kinds.load(folder, kind).Settings, values, key=key)
     if getattr(checked, "path", None) is not None:
         checked.path = _with_home(checked.path)

@@ -14,7 +14,7 @@ from condenser.config.messages import LONGEST_PATH, check_name, checked_block, p
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
-from condenser.settings import plain
+from condenser.settings import merged_training, plain
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -254,7 +254,7 @@ def check_systems(config: Config) -> None:
             for recipe in config.recipes.values():
                 if not isinstance(recipe, wanted):
                     continue
-                changed = experiment.merged_training(plain(recipe), system.recipe)
+                changed = merged_training(plain(recipe), system.recipe)
                 checked = checked_block(wanted, changed, key=f"{key}.recipe")
                 _check_recipe(f"{key}.recipe", checked, config)
                 if isinstance(checked, Recipe) and checked.negatives.denoise:

@@ -25,7 +25,7 @@ import regex
 from condenser.data.passages import UNSPACED
 from condenser.data.randomness import stream_key
 from condenser.data.records import Passage, Query, document_of, read_passages, write_queries
-from condenser.data.sentences import split_sentences
+from condenser.data.tokens import split_sentences
 from condenser.files import count_lines, write_json
 from condenser.progress import track
 

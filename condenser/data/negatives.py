@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from itertools import groupby
-from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 
 from condenser.data.randomness import permutation
 from condenser.data.records import (
-    ScoredDoc,
     TrainExample,
     first_passage,
     read_positives,
     read_qrels,
-    read_queries,
-    read_run,
+    read_runs,
     write_examples,
 )
 from condenser.files import count_lines
-from condenser.progress import Progress
+from condenser.progress import track
 
 COUNTS = (
     "queries",
@@ -110,7 +106,9 @@ def make_examples(
         not_relevant = {(qrel.query_id, qrel.doc_id) for qrel in read_qrels(qrels) if qrel.grade <= 0}
 
     def examples() -> Iterator[TrainExample]:
-        for query_id, hits in _runs_by_query(run, queries):
+        runs = track(read_runs([run], queries), "examples", total=count_lines(queries), unit="queries")
+        for query_id, (found,) in runs:
+            hits = {hit.doc_id: hit for hit in found}
             ranked = {doc_id: hit.score for doc_id, hit in hits.items()}
             if wanted is not None and query_id not in wanted:
                 continue
@@ -190,18 +188,3 @@ def logit(probability: float) -> float:
     if probability in (0.0, 1.0):
         return math.inf if probability else -math.inf
     return math.log(probability) - math.log1p(-probability)
-
-
-def _runs_by_query(run: str | Path, queries: str | Path) -> Iterator[tuple[str, dict[str, ScoredDoc]]]:
-    """Every query with the hits of its run by document, best first; none if it lacks the query."""
-    groups = groupby(read_run(run), key=attrgetter("query_id"))
-    waiting = next(groups, None)
-    with Progress("examples", total=count_lines(queries), unit="queries") as progress:
-        for query in read_queries(queries):
-            ranked: dict[str, ScoredDoc] = {}
-            if waiting is not None and waiting[0] == query.query_id:
-                ranked = {hit.doc_id: hit for hit in waiting[1]}
-                waiting = next(groups, None)
-            yield query.query_id, ranked
-            progress.advance()
-    assert waiting is None, f"{run}: query {waiting[0]} is not in the order of {queries}"

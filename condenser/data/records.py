@@ -20,6 +20,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby, islice, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -235,6 +236,23 @@ def read_run(path: str | Path) -> Iterator[ScoredDoc]:
             *(column.to_pylist() for column in block), strict=True
         ):
             yield ScoredDoc(query_id, doc_id, score, passage_id if "#" in passage_id else "")
+
+
+def read_runs(runs: Sequence[str | Path], queries: str | Path) -> Iterator[tuple[str, list[list[ScoredDoc]]]]:
+    """Each query of the file `queries`, and its hits in every run: [] where a run lacks it.
+
+    Holds one query at a time: the queries of every run are in the order of that file.
+    """
+    readers = [groupby(read_run(run), key=attrgetter("query_id")) for run in runs]
+    waiting = [next(reader, None) for reader in readers]
+    for query in read_queries(queries):
+        found: list[list[ScoredDoc]] = [[] for _ in runs]
+        for place, group in enumerate(waiting):
+            if group is not None and group[0] == query.query_id:
+                found[place] = list(group[1])
+                waiting[place] = next(readers[place], None)
+        yield query.query_id, found
+    assert not any(waiting), f"{runs}: a query is not in {queries}, or out of its order"
 
 
 def hits_by_query(path: str | Path) -> Iterator[tuple[str, pyarrow.StringArray, Float64[np.ndarray, " hit"]]]:

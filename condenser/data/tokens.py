@@ -14,6 +14,7 @@ of 255 for each whole 255 in it, and a byte for the rest.
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,13 +24,18 @@ from typing import IO, Any
 
 import numpy as np
 from jaxtyping import Bool, Int, Integer, UInt8, UInt32
+from sentencex import segment
 
 from condenser.data.lengths import TokenCounts
 from condenser.data.records import read_passages, read_queries
-from condenser.data.sentences import split_sentences
 from condenser.files import atomic_write, count_lines, load_npy, read_json, save_npy
 from condenser.progress import Progress
 from condenser.shards import counts_file, shard_files
+
+# sentencex 1.0.32 panics on a capital letter, one of these spaces and a full stop ("John F\u00a0. Kennedy"),
+# as it assumes that every space is one byte. So we segment a copy with plain spaces, of equal length.
+_WIDE_SPACES = dict.fromkeys(map(ord, "\u0085\u00a0\u1680\u2028\u2029\u202f\u205f\u3000"), " ")
+_WIDE_SPACES |= dict.fromkeys(range(0x2000, 0x200B), " ")
 
 
 def shard_bounds(num_rows: int, *, num_shards: int, multiple_of: int = 1) -> list[tuple[int, int]]:
@@ -72,12 +78,9 @@ class Tokenizer:
         from tokenizers import Tokenizer as Backend
 
         file = Path(folder) / "tokenizer.json"
-        if not file.is_file():
+        if not file.is_file():  # a job may be written by hand
             raise ValueError(f"{folder}: expected a folder with tokenizer.json, found none.")
-        try:
-            self._backend = Backend.from_file(str(file))
-        except Exception as error:  # tokenizers raises no other kind
-            raise ValueError(f"{file}: expected a tokenizer, got {error}. Make the model again.") from error
+        self._backend = Backend.from_file(str(file))
         self._backend.no_truncation()
         self._backend.no_padding()
         self._backend.encode_special_tokens = False
@@ -275,6 +278,32 @@ def _encode_rows(
     lengths[is_closed] += 1
     kept = is_title | (lengths > 0)
     return ids, lengths[kept], np.add.reduceat(kept.astype(np.int64), np.cumsum(nums) - nums)
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of an English text; joined they are the text, with its whitespace.
+
+    A boundary is kept only after whitespace or punctuation, where BERT also splits words. So the tokens of
+    the sentences, concatenated, are the tokens of the text.
+    """
+    pieces: list[str] = []
+    begin = end = 0
+    for piece in segment("en", text if text.isascii() else text.translate(_WIDE_SPACES)):
+        end += len(piece)
+        if _ends_word(text[end - 1]):
+            pieces.append(text[begin:end])
+            begin = end
+    if begin < len(text):
+        pieces.append(text[begin:])
+    return pieces
+
+
+@cache
+def _ends_word(char: str) -> bool:
+    # BERT removes control characters, also those that are whitespace to Python: they do not end a word.
+    # The character must be punctuation in Unicode 3.2, too: the tokenizer may not know newer punctuation.
+    tables = (unicodedata, unicodedata.ucd_3_2_0)
+    return char in "\t\n\r" or all(table.category(char)[0] in "PZ" for table in tables)
 
 
 def _spaces_in_front(sentences: Sequence[str]) -> list[str]:

@@ -84,19 +84,8 @@ def summaries(
         pair_seeds: row s of two systems with as many seeds is of the same seed, with the same draws in both.
             Then their difference is taken seed by seed, and its variance over seeds is that of these
             differences, with S - 1 degrees of freedom: less, if a seed moves both systems alike.
-
-    Raises:
-        ValueError: values are of different numbers of queries.
     """
     alpha, pairs = round(1 - confidence, 12), list(pairs)  # 1 - 0.95 is 0.050000000000000044
-    first_name = next(iter(systems))
-    num_queries = systems[first_name].shape[1]
-    for name, values in systems.items():
-        if values.shape[1] != num_queries:
-            raise ValueError(
-                f"{name}: expected values of {num_queries} queries, as for {first_name}, "
-                f"got {values.shape[1]}."
-            )
     of_pairs = [(systems[first], systems[second]) for first, second in pairs]
     are_paired = [pair_seeds and len(first) == len(second) > 1 for first, second in of_pairs]
     of_pairs = [

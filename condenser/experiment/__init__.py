@@ -1,20 +1,20 @@
 """What the names in a validated configuration refer to: chains of models, places, variants, recipes.
 
 Data sets, models, systems and tables refer to each other by name. The rules resolve the names with these
-functions. `tables` has what tables and figures show, `jobs` the settings of one job.
+functions. `tables` has what tables and figures show.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
 from condenser import kinds
 from condenser.blocks import Config, Denoise, Metrics
 from condenser.data import sources
-from condenser.settings import partly, plain
+from condenser.settings import merged_training, partly, plain
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
 
@@ -29,29 +29,6 @@ VARIANT = rf"(n[1-9]\d*-)?seed\d+|{UNTRAINED}"
 
 SEED = r"-seed(0|[1-9]\d*)"
 """The end of the name of a model that is pre-trained for each seed, for example `condenser-seed1`."""
-
-
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two blocks merged: `above` wins where both have a key, and nested blocks are merged alike."""
-    result = dict(below)
-    for key, value in above.items():
-        is_block = isinstance(value, Mapping) and isinstance(below.get(key), Mapping)
-        result[key] = merged(below[key], value) if is_block else value
-    return result
-
-
-def merged_training(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Two blocks of a training merged; `above` replaces the whole length of the training that is below it.
-
-    So `epochs` above also replace `updates` and `epochs_by_size` below, and a number of updates replaces
-    `epochs`. Bounds of the updates leave the epochs that they bound.
-    """
-    replaced: set[str] = set()
-    if above.get("epochs") is not None:
-        replaced = {"updates", "epochs_by_size"}
-    elif isinstance(above.get("updates"), int):
-        replaced = {"epochs", "epochs_by_size"}
-    return merged({key: value for key, value in below.items() if key not in replaced}, above)
 
 
 def chain(config: Config, model: str) -> list[str]:

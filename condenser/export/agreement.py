@@ -22,8 +22,8 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.export.folders import joined
 from condenser.files import load_npy
 from condenser.model.devices import Compute, set_up
+from condenser.model.retriever import query_encoder_folder
 from condenser.model.text_vector import Role, read_text_vector
-from condenser.model.untied import query_encoder_folder
 from condenser.retrieve.encode import encode_texts
 
 NUM_QUERIES = NUM_PASSAGES = 50

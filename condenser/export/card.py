@@ -27,6 +27,7 @@ from condenser.export.mteb_task import mteb_section
 from condenser.files import canonical_json, sha256_text
 from condenser.manifest import Record, record_of, sound_record
 from condenser.model.projection import Projection
+from condenser.model.retriever import query_encoder_folder
 from condenser.model.text_vector import (
     TextVector,
     assumptions,
@@ -34,7 +35,6 @@ from condenser.model.text_vector import (
     read_text_vector,
     vector_length,
 )
-from condenser.model.untied import query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
 from condenser.shards import QUERY_FOLDER
 
@@ -222,11 +222,7 @@ _UNKNOWN = "not known to the workflow: state it before you share the model"
 
 
 def _rules_behind(weights: Path) -> list[Record]:
-    """The records of all rules behind some weights, each once: the first rule first, their own last.
-
-    Raises:
-        ValueError: the weights have no sound manifest.
-    """
+    """The records of all rules behind some weights, each once: the first rule first, their own last."""
     read = cache(sound_record)
     found: dict[str, Record] = {}
 
@@ -238,11 +234,8 @@ def _rules_behind(weights: Path) -> list[Record]:
                     visit(above)
             found[key] = record
 
-    if (own := record_of(weights, read)) is None:
-        raise ValueError(
-            f"{weights}: expected a model with its manifest beside its folder, found none. "
-            "Give the folder where the workflow wrote it."
-        )
+    own = record_of(weights, read)
+    assert own is not None, "the job's input was checked by it"
     visit(own)
     return list(found.values())
 
@@ -271,9 +264,6 @@ def model_card(
         small_vectors: what vectors of fewer bits cost (`condenser.export.quantised`).
         texts: how long the texts are.
         lengths: tokens of a query and of a passage.
-
-    Raises:
-        ValueError: the weights have no sound manifest.
     """
     settings, rules = spec["config"], _rules_behind(retriever / WEIGHTS_FILE)
     folder = query_encoder_folder(model)

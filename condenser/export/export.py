@@ -17,7 +17,7 @@ from condenser.export.folders import passage_encoder_folder, write_index, write_
 from condenser.export.onnx_files import write_onnx
 from condenser.export.quantised import describe_losses, quantised_measures
 from condenser.files import atomic_folder, load_npy, write_json
-from condenser.model.untied import query_encoder_folder
+from condenser.model.retriever import query_encoder_folder
 
 
 def export_retriever(

@@ -15,6 +15,7 @@ import faiss
 from condenser.encoders import read_encoder_config
 from condenser.files import load_npy, read_json, sha256_file, write_json
 from condenser.model.backbone_folder import TOKENIZER_FILES
+from condenser.model.retriever import query_encoder_folder
 from condenser.model.text_vector import (
     MODULES_FILE,
     SIMILARITY_FILE,
@@ -23,7 +24,6 @@ from condenser.model.text_vector import (
     read_text_vector,
     write_text_vector,
 )
-from condenser.model.untied import query_encoder_folder
 from condenser.model.weights import WEIGHTS_FILE
 from condenser.shards import QUERY_FOLDER
 

@@ -87,7 +87,7 @@ fused = np.array([
 
 
 def hybrid_section(hybrid: Mapping[str, Any] | None, *, dataset: str, always_separated: bool) -> str:
-    """The section on a fusion (`condenser.experiment.jobs.hybrid_of`); empty without one."""
+    """The section on a fusion (`condenser.pipeline.specs.hybrid_of`); empty without one."""
     if hybrid is None:
         return ""
     from condenser.retrieve.bm25 import index_name

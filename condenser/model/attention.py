@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from condenser.model.dropout import dropped_signs, is_drawn_here, kept_scale
+from condenser.model.operations import dropped_signs, is_drawn_here, kept_scale
 from condenser.model.rows import Layout
 
 

@@ -12,9 +12,8 @@ from condenser.files import atomic_folder, read_json, write_json
 from condenser.model.backbone_folder import copy_tokenizer, empty_backbone, load_backbone
 from condenser.model.bert import Pooler
 from condenser.model.checkpoint import read_checkpoint, read_scorer
-from condenser.model.dropout import dropout
 from condenser.model.encoder import ACTIVATIONS, Encoder
-from condenser.model.products import linear
+from condenser.model.operations import dropout, linear
 from condenser.model.rows import Rows
 from condenser.model.weights import WEIGHTS_FILE, fill, initialise, on_meta_device, write_weights
 
@@ -90,20 +89,13 @@ class CrossEncoder(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path) -> CrossEncoder:
-        """Read a folder that `save` wrote.
-
-        Raises:
-            ValueError: the folder holds no encoder, or one without the layers for scores.
-        """
+        """Read a folder that `save` wrote."""
         config, tensors, _ = read_checkpoint(folder)
         path = Path(folder) / WEIGHTS_FILE
-        scorer = read_scorer(folder, config)
-        if "out.weight" not in scorer:
-            raise ValueError(f"{path}: expected a cross-encoder, got an encoder without layers for scores.")
         model = cls(empty_backbone(config), seed=0)
         encoder = {name: value for name, value in tensors.items() if not name.startswith("pooler.")}
         fill(model.encoder, encoder, origin=path)
-        fill(model.scorer, scorer, origin=path)
+        fill(model.scorer, read_scorer(folder, config), origin=path)
         return model
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from condenser.encoders import EncoderConfig
 from condenser.model.encoder import ACTIVATIONS
-from condenser.model.products import linear, product
+from condenser.model.operations import linear, product
 from condenser.model.weights import fill, read_weights
 
 MLM_HEAD_FILE = "mlm_head.safetensors"
@@ -39,11 +39,9 @@ class MaskedLanguageHead(nn.Module):
         """Read a folder's `mlm_head.safetensors`.
 
         Raises:
-            ValueError: the file is missing or does not fit the backbone.
+            ValueError: the file does not fit the backbone.
         """
         path = Path(folder) / MLM_HEAD_FILE
-        if not path.is_file():
-            raise ValueError(f"{path}: no such file. Was this folder made by the rule checkpoint?")
         head = cls(config)
         fill(head, read_weights(path), origin=path)
         return head

@@ -15,9 +15,8 @@ from torch import Tensor, nn
 
 from condenser.encoders import ModernBertConfig
 from condenser.model.attention import attention, scores
-from condenser.model.dropout import add_dropped, dropout
 from condenser.model.encoder import ACTIVATIONS, Encoder, EncoderLayer
-from condenser.model.products import linear, product, product_dtype
+from condenser.model.operations import add_dropped, dropout, linear, product, product_dtype
 from condenser.model.relative_positions import window_bias
 from condenser.model.rows import Chosen, Rows
 

@@ -1,4 +1,4 @@
-"""The bi-encoder: a text is one vector of the last layer's states."""
+"""The bi-encoder: a text is one vector of the last layer's states, of one encoder or of two."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from condenser.model.encoder import Encoder
 from condenser.model.projection import Projection, vector_dim
 from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, folder_projection, read_text_vector
+from condenser.shards import QUERY_FOLDER
 
 
 class Retriever(nn.Module):
@@ -59,3 +60,40 @@ class Retriever(nn.Module):
         """Read a Hugging Face folder; `dropout` replaces the folder's own probability, None keeps it."""
         backbone = load_backbone(folder, dropout=dropout)
         return cls(backbone, read_text_vector(folder), folder_projection(Path(folder)))
+
+
+class UntiedEncoders(nn.Module):
+    """A passage encoder and a query encoder that share no weights.
+
+    Source: Karpukhin et al. 2020 (DPR); Condenser, §4.3.
+    """
+
+    def __init__(self, queries: Retriever, passages: Retriever) -> None:
+        super().__init__()
+        self.queries, self.passages = queries, passages
+
+    @property
+    def recompute_layers(self) -> bool:
+        """Whether both encoders use activation checkpointing."""
+        return self.passages.recompute_layers
+
+    @recompute_layers.setter
+    def recompute_layers(self, value: bool) -> None:
+        self.queries.recompute_layers = self.passages.recompute_layers = value
+
+    def save(self, folder: str | Path, tokenizer_folder: str | Path) -> None:
+        """Write the passage encoder as a Hugging Face folder, and the query encoder into `query/` of it."""
+        self.passages.save(folder, tokenizer_folder)
+        self.queries.save(Path(folder) / QUERY_FOLDER, tokenizer_folder)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, dropout: float | int | None) -> UntiedEncoders:
+        """The two encoders of a folder that has two, else two with the weights of the one."""
+        queries = query_encoder_folder(Path(folder))
+        return cls(Retriever.load(queries, dropout=dropout), Retriever.load(folder, dropout=dropout))
+
+
+def query_encoder_folder(folder: Path) -> Path:
+    """The folder of a retriever's query encoder: its own, or the one that both share."""
+    own = folder / QUERY_FOLDER
+    return own if own.is_dir() else folder

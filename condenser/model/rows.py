@@ -16,9 +16,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from condenser.widths import CHOSEN_MULTIPLE, TOKENS_MULTIPLE, padded_count, row_widths
-
 CPU = torch.device("cpu")
+TOKENS_MULTIPLE, CHOSEN_MULTIPLE = 128, 32  # of all tokens of a chunk; of those that a last layer computes
+_GPU_MULTIPLE = 8  # of a row, in which matrices are multiplied fastest
+_CPU_MULTIPLE = 16  # of others, PyTorch's softmax of bfloat16 takes up to three times as long on a CPU
 Part = TypeVar("Part", bound="OnDevice")
 
 
@@ -247,6 +248,30 @@ def _of_row(begins: Int[np.ndarray, " row"], lengths: Int[np.ndarray, " row"]) -
     array([10, 11, 12, 20, 21])
     """
     return np.arange(int(lengths.sum())) + np.repeat(begins - np.cumsum(lengths) + lengths, lengths)
+
+
+def padded_count(count: int, *, multiple: int) -> int:
+    """Tokens that are computed for so many: some more, so that few different numbers occur.
+
+    oneDNN compiles a product for every number of tokens, which takes 2 to 4 ms.
+
+    >>> padded_count(130, multiple=128), padded_count(0, multiple=128)
+    (256, 0)
+    """
+    return -(-count // multiple) * multiple
+
+
+def row_widths(lengths: Int[np.ndarray, " row"], *, on_cpu: bool) -> Int[np.ndarray, " row"]:
+    """How wide attention lays out rows of these lengths; consecutive ones of one width are computed together.
+
+    On a GPU all rows have one width. On a CPU, where large products are no faster, little is padded.
+
+    >>> row_widths(np.array([40, 33, 5]), on_cpu=True), row_widths(np.array([40, 33, 5]), on_cpu=False)
+    (array([48, 48, 16]), array([40, 40, 40]))
+    """
+    if on_cpu:
+        return -(-lengths // _CPU_MULTIPLE) * _CPU_MULTIPLE
+    return np.full_like(lengths, padded_count(int(lengths.max()), multiple=_GPU_MULTIPLE))
 
 
 # Each is the gradient of the other. PyTorch's own gradient of index_select adds up, token by token, what went

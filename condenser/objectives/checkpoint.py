@@ -144,8 +144,7 @@ def prepare(
     source, pooling, normalised = settings.source, settings.pooling, settings.normalised
     prompts: dict[str, Any] = {f"{role}_prompt": prompt for role, prompt in vars(settings.prompts).items()}
     if source == "scratch":
-        if collection is None:
-            raise ValueError("expected a collection, got none. Source scratch learns its words there.")
+        assert collection is not None, "its words are learnt there"
         counts = new_backbone(
             output,
             shape={name: getattr(settings, name) for name in _SHAPE}

@@ -1,6 +1,6 @@
 """Exhaustive search by inner product with PyTorch, on a GPU or any other device.
 
-The hits are those of FAISS on the processor (`condenser.retrieve.faiss_search`): scores agree to the rounding
+The hits are those of FAISS on the processor (`condenser.retrieve.exact`): scores agree to the rounding
 of float32, a tie goes to the lower row, and neither shards nor reads change a bit. For that, every product is
 of `QUERIES_PER_PRODUCT` queries and `block_rows` passages here too, in float32 without TF32.
 
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from condenser.model.devices import choose_device, claim_visible_gpus, make_deterministic
 from condenser.retrieve import exact
-from condenser.retrieve.exact import Rows, Scores
+from condenser.retrieve.documents import Rows, Scores
 
 HELD_BYTES = 1 << 31  # of queries and their hits on the device; so many queries share a read of the passages
 _HIT_BYTES = 8 + 4
@@ -67,7 +67,7 @@ def top_passages_on(
     block_rows: int,
     on_read: Callable[[int], None] | None = None,
 ) -> tuple[Rows, Scores]:
-    """As `condenser.retrieve.faiss_search.top_passages`, on a device.
+    """As `condenser.retrieve.exact.top_passages`, on a device.
 
     The device holds all these queries and their hits (`queries_at_once`), the passages of one read, and a
     product of `QUERIES_PER_PRODUCT` times `block_rows` scores.

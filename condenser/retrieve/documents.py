@@ -7,13 +7,16 @@ ranking is that over all passages.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise, repeat
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Float32, Int64
 
 from condenser.data.records import ScoredDoc, document_of
-from condenser.retrieve.exact import Rows, Scores
+
+Rows = Int64[np.ndarray, "query rank"]
+Scores = Float32[np.ndarray, "query rank"]
 
 MORE = 4
 """Passages that are searched for each document that is wanted; how much deeper a search goes at a time."""
@@ -47,6 +50,31 @@ def best_of_documents(
         asked = min(MORE * asked, len(documents))
     chosen = np.array(places, np.int64).reshape(len(places), width)
     return np.take_along_axis(rows, chosen, axis=1), np.take_along_axis(scores, chosen, axis=1)
+
+
+def ranked_pairs(
+    query_ids: Sequence[str],
+    doc_ids: Sequence[str],
+    query_rows: Int64[np.ndarray, " pair"],
+    passage_rows: Int64[np.ndarray, " pair"],
+    scores: Float32[np.ndarray, " pair"],
+    *,
+    depth: int,
+    is_split: bool,
+) -> Iterator[ScoredDoc]:
+    """The `depth` best passages of each query, whose pairs stand together; a tie goes to the lower row.
+
+    Of a collection that is split, the best documents by their best passages.
+    """
+    bounds = [*np.flatnonzero(np.diff(query_rows, prepend=-1)).tolist(), len(query_rows)]
+    for begin, end in pairwise(bounds):
+        order = begin + np.lexsort((passage_rows[begin:end], -scores[begin:end]))
+        query_id = query_ids[query_rows[begin]]
+        ids = [doc_ids[row] for row in passage_rows[order].tolist()]
+        if is_split:
+            yield from best_passages(query_id, ids, scores[order].tolist(), depth=depth)
+        else:
+            yield from map(ScoredDoc, repeat(query_id, depth), ids, scores[order].tolist())
 
 
 def best_passages(

@@ -17,7 +17,7 @@ from condenser.data.batches import pack_texts, row_windows, token_batches
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named
 from condenser.model.devices import Compute
-from condenser.model.products import weights_unchanged
+from condenser.model.operations import weights_unchanged
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import Role

@@ -1,4 +1,4 @@
-"""The hits of several runs, fused into one run query by query."""
+"""The hits of several runs as one run, query by query: fused, or by the mean of their scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import fsum, sqrt
 from operator import attrgetter
 from pathlib import Path
 
-from condenser.data.records import ScoredDoc, read_queries, read_run
+from condenser.data.records import ScoredDoc, read_run, read_runs
 from condenser.files import read_json
 
 
@@ -31,9 +31,6 @@ def fused_run(
         queries: the queries of the runs; those that no run has are left out.
         subset: ids of the queries that are fused; None for all.
         weights: of the runs; None for equal ones.
-
-    Raises:
-        ValueError: a run has another query, or its queries in another order.
     """
     weights = weights or [1.0] * len(runs)
     for query_id, found in read_together(runs, queries, subset=subset):
@@ -120,29 +117,22 @@ def rank_scores(
 def read_together(
     runs: Sequence[Path], queries: Path, *, subset: Collection[str] | None
 ) -> Iterator[tuple[str, list[list[ScoredDoc]]]]:
-    """Each query that some run has, with its hits in every run; none where a run lacks it.
+    """Each query that some run has, with its hits in every run (`read_runs`)."""
+    for query_id, found in read_runs(runs, queries):
+        if any(found) and (subset is None or query_id in subset):
+            yield query_id, found
 
-    Holds one query at a time: the queries of every run are in the order of the file `queries`.
 
-    Raises:
-        ValueError: a run has another query, or its queries in another order.
+def averaged_run(runs: Sequence[Path]) -> Iterator[ScoredDoc]:
+    """The hits of the runs by the mean of their scores; ties by doc_id. Holds one query at a time.
+
+    The runs are of systems that rerank the same hits, so they have the same queries and passages. The passage
+    of a document, where the collection is split, is that of the first run.
     """
-    readers = [groupby(read_run(run), key=attrgetter("query_id")) for run in runs]
-    waiting = [next(reader, None) for reader in readers]
-    for query in read_queries(queries):
-        found: list[list[ScoredDoc]] = []
-        for place, reader in enumerate(readers):
-            group = waiting[place]
-            if group is not None and group[0] == query.query_id:
-                found.append(list(group[1]))
-                waiting[place] = next(reader, None)
-            else:
-                found.append([])
-        if any(found) and (subset is None or query.query_id in subset):
-            yield query.query_id, found
-    for run, group in zip(runs, waiting, strict=True):
-        if group is not None:
-            raise ValueError(
-                f"{run}: expected the queries of {queries} in their order, got {group[0]!r} among others. "
-                "Make the run again."
-            )
+    by_query = [groupby(read_run(run), key=attrgetter("query_id")) for run in runs]
+    for groups in zip(*by_query, strict=True):
+        found_by = [{hit.doc_id: hit for hit in hits} for _, hits in groups]
+        first = found_by[0]
+        means = {doc_id: fsum(found[doc_id].score for found in found_by) / len(runs) for doc_id in first}
+        for doc_id in sorted(means, key=lambda doc_id: (-means[doc_id], doc_id)):
+            yield first[doc_id]._replace(score=means[doc_id])

@@ -34,19 +34,19 @@ from jaxtyping import Bool, Float, Float16, Float32, Int, Int64
 from torch import Tensor
 
 from condenser.data.batches import pack_texts, row_windows, token_batches
-from condenser.data.records import ScoredDoc, write_run
+from condenser.data.records import write_run
 from condenser.data.text_files import TextFiles, Texts
 from condenser.data.token_choice import TokenChoice, counted_tokens, token_choices
 from condenser.data.tokens import Tokenizer, TokenShards
 from condenser.files import full_disk_named, load_npy
 from condenser.model.devices import Compute
-from condenser.model.products import weights_unchanged
+from condenser.model.operations import weights_unchanged
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.model.text_vector import Role
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
-from condenser.retrieve.documents import best_passages
+from condenser.retrieve.documents import ranked_pairs
 from condenser.retrieve.fusion import read_together
 
 States = Float16[np.ndarray, "token dim"]
@@ -96,7 +96,7 @@ def rank_by_maxsim(
     `hits`.
 
     Raises:
-        ValueError: a run has a query or passage that is not of the data set, or a state is NaN or infinite.
+        ValueError: a state is NaN or infinite.
     """
     texts = files.read()
     query_rows, passage_rows = _pairs(candidates, files, texts, subset=subset, hits=hits)
@@ -136,24 +136,15 @@ def rank_by_maxsim(
             folder=work_folder,
         )
     _, first_pairs = np.unique(passage_rows, return_index=True)
-    bounds = [*np.flatnonzero(np.diff(query_rows, prepend=-1)).tolist(), len(query_rows)]
-
-    def best() -> Iterator[ScoredDoc]:
-        for begin, end in pairwise(bounds):
-            order = begin + np.lexsort((passage_rows[begin:end], -scores[begin:end]))
-            query_id = texts.query_ids[query_rows[begin]]
-            found = [(texts.doc_ids[passage_rows[pair]], float(scores[pair])) for pair in order.tolist()]
-            if is_split:
-                yield from best_passages(query_id, *zip(*found, strict=True), depth=depth)
-            else:
-                yield from (ScoredDoc(query_id, *hit) for hit in found[:depth])
-
+    best = ranked_pairs(
+        *(texts.query_ids, texts.doc_ids, query_rows, passage_rows, scores), depth=depth, is_split=is_split
+    )
     return {
-        "queries": len(bounds) - 1,
+        "queries": len(np.unique(query_rows)),
         "pairs": len(query_rows),
         "passages": len(first_pairs),
         "tokens": int(tokens[first_pairs].sum()),
-        "hits": write_run(output, best(), system=system),
+        "hits": write_run(output, best, system=system),
     }
 
 
@@ -344,11 +335,6 @@ def _pairs(
     queries, passages = array("q"), array("q")
     for query_id, found in read_together(candidates, files.queries, subset=subset):
         for text_id in dict.fromkeys(hit.text_id for of_run in found for hit in islice(of_run, hits)):
-            if text_id not in doc_row:
-                raise ValueError(
-                    f"{', '.join(map(str, candidates))}: expected passages of this data set, got {text_id!r} "
-                    f"for query {query_id}. Were run and collection made together?"
-                )
             queries.append(query_row[query_id])
             passages.append(doc_row[text_id])
     return np.array(queries, dtype=np.int64), np.array(passages, dtype=np.int64)

@@ -62,9 +62,6 @@ def read_judged_hits(
 
     Of the queries that have a relevant hit the first `most_queries` in file order are read, and the others
     are counted (`left_out`). So are judged queries without a relevant hit, which teach nothing.
-
-    Raises:
-        ValueError: see `read_together`.
     """
     relevant = read_positives(qrels)
     asked = relevant.keys() if subset is None else relevant.keys() & set(subset)

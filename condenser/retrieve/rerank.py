@@ -7,8 +7,8 @@ is sorted by length and divided into batches separately, so that a resumed job h
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterator, Mapping
-from itertools import groupby, islice, pairwise
+from collections.abc import Collection, Mapping
+from itertools import groupby, islice
 from operator import attrgetter
 from pathlib import Path
 
@@ -17,17 +17,17 @@ import torch
 from jaxtyping import Float32, Int64
 
 from condenser.data.batches import PairWindows, pack_pairs, pair_windows, token_batches
-from condenser.data.records import ScoredDoc, read_run, write_run
+from condenser.data.records import read_run, write_run
 from condenser.data.text_files import TextFiles
 from condenser.data.tokens import Tokenizer
 from condenser.files import full_disk_named, load_npy
 from condenser.model.crossencoder import CrossEncoder
 from condenser.model.devices import Compute
-from condenser.model.products import weights_unchanged
+from condenser.model.operations import weights_unchanged
 from condenser.model.rows import Rows
 from condenser.progress import Progress
 from condenser.retrieve.blocks import BlockFile
-from condenser.retrieve.documents import best_passages
+from condenser.retrieve.documents import ranked_pairs
 
 
 def rerank(
@@ -119,24 +119,14 @@ def rerank(
             blocks.append(block)
             progress.advance(len(of_block))
     scores = load_npy(blocks.path, mapped=False)[:, 0]
-    bounds = [*np.flatnonzero(np.diff(query_rows, prepend=-1)).tolist(), num_pairs]  # of each query's pairs
-
-    def hits() -> Iterator[ScoredDoc]:
-        for begin, end in pairwise(bounds):
-            order = begin + np.lexsort((passage_rows[begin:end], -scores[begin:end]))
-            for pair in order.tolist():
-                query_id, text_id = texts.query_ids[query_rows[pair]], texts.doc_ids[passage_rows[pair]]
-                score = float(scores[pair])
-                if is_split:
-                    yield from best_passages(query_id, [text_id], [score], depth=1)
-                else:
-                    yield ScoredDoc(query_id, text_id, score)
-
-    num_hits = write_run(output, hits(), system=system)
+    hits = ranked_pairs(
+        *(texts.query_ids, texts.doc_ids, query_rows, passage_rows, scores), depth=depth, is_split=is_split
+    )
+    _, num_hits_of_query = np.unique(query_rows, return_counts=True)
     return {
-        "queries": len(bounds) - 1,
-        "queries_of_fewer_hits": sum(end - begin < depth for begin, end in pairwise(bounds)),
-        "hits": num_hits,
+        "queries": len(num_hits_of_query),
+        "queries_of_fewer_hits": int((num_hits_of_query < depth).sum()),
+        "hits": write_run(output, hits, system=system),
         "tokens": int(pairs.lengths.sum()),
     }
 

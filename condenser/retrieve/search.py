@@ -1,7 +1,7 @@
 """Search of one shard of embeddings, query block by query block, and the run of all shards together.
 
-FAISS searches on the processor (`condenser.retrieve.faiss_search`), PyTorch on a GPU
-(`condenser.retrieve.device_search`); what both keep to is in `condenser.retrieve.exact`.
+FAISS searches on the processor (`condenser.retrieve.exact`, with what both keep to), PyTorch on a GPU
+(`condenser.retrieve.device_search`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from condenser.files import atomic_write, load_npy, save_npy
 from condenser.progress import Progress
 from condenser.retrieve import exact
 from condenser.retrieve.blocks import finish_block, is_finished
-from condenser.retrieve.documents import best_of_documents, best_passages
-from condenser.retrieve.exact import Rows, Scores, best_of, mapped_rows
-from condenser.retrieve.faiss_search import top_passages
+from condenser.retrieve.documents import Rows, Scores, best_of_documents, best_passages
+from condenser.retrieve.exact import best_of, mapped_rows, top_passages
 
 if TYPE_CHECKING:
     import torch

@@ -1,4 +1,4 @@
-"""An ensemble: the mean of the scores that systems give the same hits (`condenser.retrieve.ensemble`).
+"""An ensemble: the mean of the scores that systems give the same hits (`condenser.retrieve.fusion`).
 
 Source: coCondenser, §4.3 and Table 3; that every system counts alike is ours. A cross-encoder trained by a
 softmax over a query's passages gives logarithms of their odds: the mean of its scores with another's ranks by

@@ -11,6 +11,7 @@ A work folder holds
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import os
 import shutil
@@ -59,6 +60,32 @@ class Checkpoint:
     state: dict[str, Any]
     log: LogPosition
 
+    @classmethod
+    def of(
+        cls,
+        step: int,
+        weights: Mapping[str, Tensor],
+        optimiser: torch.optim.Optimizer,
+        state: dict[str, Any],
+        log: StepLog,
+    ) -> Checkpoint:
+        """The checkpoint of a training: `step` steps are done and logged."""
+        moments = {
+            f"{name}/{key}": value
+            for name, weight in weights.items()
+            for key, value in optimiser.state[weight].items()
+        }
+        return cls(step, dict(weights), moments, state, log.position())
+
+    def restore(self, weights: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
+        """Put its weights and moments into a model and its optimiser."""
+        with torch.no_grad():
+            for name, weight in weights.items():
+                weight.copy_(self.weights[name])
+        for key, value in self.optimiser.items():
+            name, _, moment = key.rpartition("/")
+            optimiser.state[weights[name]][moment] = value
+
 
 class StepLog:
     """The training log, one JSON object on each line, continued after its first `num_bytes`.
@@ -89,6 +116,22 @@ class StepLog:
         self._file.close()
 
 
+def log_totals(path: str | Path) -> dict[str, int]:
+    """Sums over a training log: steps, items and tokens (repetitions included), skipped updates.
+
+    They come from the log, so that a resumed training has the sums of an uninterrupted one.
+    """
+    totals = {"steps": 0, "items_seen": 0, "tokens_seen": 0, "updates_skipped": 0}
+    with Path(path).open("rb") as file:
+        for line in file:
+            record = json.loads(line)
+            totals["steps"] += 1
+            totals["items_seen"] += record["items"]
+            totals["tokens_seen"] += record["tokens"]
+            totals["updates_skipped"] += record["outcome"] != "updated"
+    return totals
+
+
 def prepare_work_folder(folder: Path) -> None:
     """Make a work folder, or remove from it what a killed process left half-written."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -103,8 +146,6 @@ def save_checkpoint(work_folder: str | Path, checkpoint: Checkpoint, *, fingerpr
     The newest `keep` checkpoints stay. Checkpoints of later steps are removed too: the training went
     back to an older one and is computing these steps again.
     """
-    if keep < 1:
-        raise ValueError(f"checkpoints_kept: expected 1 or more, got {keep}.")
     work_folder = Path(work_folder)
     final = work_folder / f"step-{checkpoint.step:08d}"
     with atomic_folder(final) as folder:

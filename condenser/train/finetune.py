@@ -27,10 +27,9 @@ from condenser.loss.contrastive import in_batch_loss
 from condenser.loss.listwise import listwise_kl
 from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
-from condenser.model.retriever import Retriever
+from condenser.model.retriever import Retriever, UntiedEncoders
 from condenser.model.rows import OnDevice, Rows
 from condenser.model.text_vector import Role
-from condenser.model.untied import UntiedEncoders
 from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.examples import ExampleRows, TrainingFiles, count_examples, draw_passages
 from condenser.train.gradient_cache import contrastive_backward

@@ -35,10 +35,8 @@ def launch(command: Sequence[str], *, processes: int, device: str) -> int | None
     The status is that of the process that failed first, or 128 + signal if a signal ended it or all.
 
     Raises:
-        ValueError: `processes` is below 1, or too few GPUs are free.
+        ValueError: too few GPUs are free.
     """
-    if processes < 1:
-        raise ValueError(f"processes: expected 1 or more, got {processes}.")
     if processes == 1:
         log.info("1 process, %s", _assigned_gpus())
         return None

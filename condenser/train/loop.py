@@ -1,4 +1,4 @@
-"""The one training loop: optimiser, schedule, clipping, checkpoints, resuming, stopping.
+"""The one training loop: optimiser, schedule, clipping, checkpoints, resuming, stopping; and its machine.
 
 The caller gives it a model and two functions, one for batches and one for gradients. The loop itself
 knows no objective and no file format but that of its checkpoints and its log.
@@ -6,7 +6,6 @@ knows no objective and no file format but that of its checkpoints and its log.
 
 from __future__ import annotations
 
-import json
 import logging
 import math
 import shutil
@@ -28,7 +27,9 @@ from torch import Tensor, nn
 
 from condenser.data.batches import num_steps, step_items, steps_per_epoch
 from condenser.files import atomic_folder, full_disk_named, write_json
-from condenser.model.products import weights_unchanged
+from condenser.job import Job
+from condenser.model.devices import set_up
+from condenser.model.operations import weights_unchanged
 from condenser.progress import Progress
 from condenser.settings import Optimiser
 from condenser.train.checkpoint import (
@@ -36,15 +37,17 @@ from condenser.train.checkpoint import (
     Checkpoint,
     StepLog,
     load_newest_checkpoint,
+    log_totals,
     prepare_work_folder,
     save_checkpoint,
 )
-from condenser.train.distributed import Processes, sum_gradients
+from condenser.train.distributed import Processes, joined, sum_gradients
 
 log = logging.getLogger(__name__)
 
 BAD_BATCH_NAME = "bad_batch.json"
 BETAS = 0.9, 0.999  # of AdamW
+TIMEOUT_S = 600.0  # of processes for each other: the first one writes checkpoints of the largest BERT
 LOSSES_FILE = "losses.jsonl"  # one line a step, in the folder of what was trained
 
 Content = TypeVar("Content")
@@ -165,6 +168,54 @@ class Run(Generic[Trained]):
         return log_totals(self.work_folder / LOG_NAME)
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What a training runs on."""
+
+    processes: Processes
+    precision: str
+    device_name: str
+
+
+@contextmanager
+def training_machine(*, device: str, precision: str, threads: int) -> Iterator[Machine]:
+    """What the config's device and precision mean on this machine, and the processes of the run.
+
+    Raises:
+        ValueError: the machine lacks the device or the precision.
+    """
+    compute = set_up(device=device, precision=precision, threads=threads)
+    with joined(compute.device.type, timeout_s=TIMEOUT_S) as processes:
+        yield Machine(processes, compute.precision, str(compute))
+
+
+def run_training(
+    job: Job, settings: Trained, training: Callable[[Run[Trained]], dict[str, int]]
+) -> dict[str, int]:
+    """Do a training job on this machine; gives its counts.
+
+    Args:
+        settings: the recipe, or the model's entry.
+        training: trains, writes the model and gives counts.
+    """
+    options = job.options
+    with training_machine(**vars(job.settings.compute)) as machine:
+        job.device = machine.device_name
+        return training(
+            Run(
+                settings,
+                job.settings.seed,
+                machine.precision,
+                machine.processes,
+                job.manifest.fingerprint,
+                job.work_folder,
+                options.checkpoint_every_s,
+                options.checkpoints_kept,
+                options.bad_loss_patience,
+            )
+        )
+
+
 def train(
     model: nn.Module,
     prepare: Callable[[int], Batch[Content]],
@@ -214,7 +265,7 @@ def train(
     processes.barrier()
     checkpoint = load_newest_checkpoint(work_folder, fingerprint=run.fingerprint, device=device)
     if checkpoint is not None:
-        _restore(checkpoint, weights, optimiser)
+        checkpoint.restore(weights, optimiser)
         start, state, log_bytes = checkpoint.step, checkpoint.state, checkpoint.log.num_bytes
         log.info("%s: resuming after step %d of %d", title, start, num_steps)
     del checkpoint  # a second copy of all weights on the device
@@ -283,7 +334,7 @@ def train(
                 if step_log is not None:
                     save_checkpoint(
                         work_folder,
-                        _checkpoint(step + 1, weights, optimiser, state, step_log),
+                        Checkpoint.of(step + 1, weights, optimiser, state, step_log),
                         fingerprint=run.fingerprint,
                         keep=run.checkpoints_kept,
                     )
@@ -306,12 +357,7 @@ def num_warmup_steps(num_steps: int, *, warmup_ratio: float) -> int:
 
     The ratio counts as the decimal number that a person wrote: 0.1 of 70 steps is 7, although
     70 * 0.1 = 7.000000000000001 in floating point.
-
-    Raises:
-        ValueError: the ratio is not between 0 and 1.
     """
-    if not 0 <= warmup_ratio <= 1:
-        raise ValueError(f"warmup_ratio: expected a number from 0 to 1, got {warmup_ratio}.")
     return math.ceil(Fraction(str(warmup_ratio)) * num_steps)
 
 
@@ -363,22 +409,6 @@ def weight_groups(model: nn.Module, *, weight_decay: float) -> list[dict[str, An
         if weight.requires_grad:
             (others if id(weight) in norms or "bias" in name else decayed).append(weight)
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
-
-
-def log_totals(path: str | Path) -> dict[str, int]:
-    """Sums over a training log: steps, items and tokens (repetitions included), skipped updates.
-
-    They come from the log, so that a resumed training has the sums of an uninterrupted one.
-    """
-    totals = {"steps": 0, "items_seen": 0, "tokens_seen": 0, "updates_skipped": 0}
-    with Path(path).open("rb") as file:
-        for line in file:
-            record = json.loads(line)
-            totals["steps"] += 1
-            totals["items_seen"] += record["items"]
-            totals["tokens_seen"] += record["tokens"]
-            totals["updates_skipped"] += record["outcome"] != "updated"
-    return totals
 
 
 def _bad_batch(
@@ -459,40 +489,6 @@ def _unscale_and_clip(weights: Any, loss_scale: float, max_grad_norm: float) -> 
         if factor < 1.0:
             torch._foreach_mul_(gradients, factor)
     return norm
-
-
-def _checkpoint(
-    step: int,
-    weights: Mapping[str, Tensor],
-    optimiser: torch.optim.Optimizer,
-    state: dict[str, Any],
-    step_log: StepLog,
-) -> Checkpoint:
-    moments = {
-        f"{name}/{key}": value
-        for name, weight in weights.items()
-        for key, value in optimiser.state[weight].items()
-    }
-    return Checkpoint(step, dict(weights), moments, state, step_log.position())
-
-
-def _restore(checkpoint: Checkpoint, weights: Mapping[str, Tensor], optimiser: torch.optim.Optimizer) -> None:
-    found = {name: weight.shape for name, weight in checkpoint.weights.items()}
-    expected = {name: weight.shape for name, weight in weights.items()}
-    odd = [name for name in found.keys() | expected.keys() if found.get(name) != expected.get(name)]
-    odd += [key for key in checkpoint.optimiser if key.rpartition("/")[0] not in weights]
-    odd += checkpoint.state.keys() ^ _initial_state(False).keys()
-    if odd:
-        raise ValueError(
-            f"checkpoint of step {checkpoint.step}: expected this model's weights, but {min(odd)} differs. "
-            "Remove the work folder."
-        )
-    with torch.no_grad():
-        for name, weight in weights.items():
-            weight.copy_(checkpoint.weights[name])
-    for key, value in checkpoint.optimiser.items():
-        name, _, moment = key.rpartition("/")
-        optimiser.state[weights[name]][moment] = value
 
 
 class _Stop:

@@ -47,7 +47,7 @@ def read_taught_rows(
     Counts: `queries`, and of these `queries_with_fewer_hits`, which are left out.
 
     Raises:
-        ValueError: an id is not in queries or collection, or no query has as many hits.
+        ValueError: no query has as many hits.
     """
     queries: list[int] = []
     passages: list[list[int]] = []
@@ -60,14 +60,8 @@ def read_taught_rows(
         if len(first) < passages_per_query:
             counts["queries_with_fewer_hits"] += 1
             continue
-        try:
-            queries.append(query_rows[query_id])
-            passages.append([doc_rows[hit.text_id] for hit in first])
-        except KeyError as error:
-            raise ValueError(
-                f"{run}: expected ids of the queries and of the collection, got {error.args[0]!r}. Was the "
-                "run made for them?"
-            ) from error
+        queries.append(query_rows[query_id])
+        passages.append([doc_rows[hit.text_id] for hit in first])
         scores.append([hit.score for hit in first])
     if not queries:
         raise ValueError(

@@ -30,11 +30,7 @@ rule encode:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        job=job(
-            "encode",
-            settings=["recipe.lengths.passage", *ENCODING, "compute"],
-            packages=TORCH,
-        ),
+        job=job("encode", settings=["recipe.lengths.passage", *ENCODING, "compute"], packages=TORCH),
     shell:
         RUN
 
@@ -65,11 +61,7 @@ rule encode_queries:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        job=job(
-            "encode_queries",
-            settings=["recipe.lengths.query", *ENCODING, "compute"],
-            packages=TORCH,
-        ),
+        job=job("encode_queries", settings=["recipe.lengths.query", *ENCODING, "compute"], packages=TORCH),
     shell:
         RUN
 
@@ -99,13 +91,7 @@ rule search:
     params:
         job=job(
             "search",
-            settings=[
-                "dataset.split",
-                "depth",
-                "encode.block_rows",
-                "compute.threads",
-                "compute.device",
-            ],
+            settings=["dataset.split", "depth", "encode.block_rows", "compute.threads", "compute.device"],
             packages=["faiss-cpu", "numpy", "torch"],
         ),
     shell:

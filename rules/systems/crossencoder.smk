@@ -11,9 +11,7 @@ rule rerank:
             wildcards.variant,
             wildcards.split,
         ),
-        tokens=lambda wildcards: collection_tokens(
-            wildcards.dataset, initial_of(wildcards)
-        ),
+        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
         query_tokens=lambda wildcards: token_file(
             wildcards.dataset, initial_of(wildcards), f"queries.{wildcards.split}"
         ),

@@ -4,9 +4,7 @@
 
 rule fusion_weights:
     input:
-        runs=lambda wildcards: runs_of(
-            wildcards, "of", split_of(wildcards.dataset, "train_split")
-        ),
+        runs=lambda wildcards: runs_of(wildcards, "of", split_of(wildcards.dataset, "train_split")),
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
         subset=queries_to_mix_by,

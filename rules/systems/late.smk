@@ -6,9 +6,7 @@ rule late:
     input:
         model=encoder_of,
         candidates=lambda wildcards: runs_of(wildcards, "candidates"),
-        tokens=lambda wildcards: collection_tokens(
-            wildcards.dataset, initial_of(wildcards)
-        ),
+        tokens=lambda wildcards: collection_tokens(wildcards.dataset, initial_of(wildcards)),
         query_tokens=lambda wildcards: token_file(
             wildcards.dataset, initial_of(wildcards), f"queries.{wildcards.split}"
         ),

@@ -18,9 +18,7 @@ rule train_sentences:
     benchmark:
         "results/{dataset}/benchmarks/train_sentences.{system}.{variant}.tsv"
     wildcard_constraints:
-        system=names(
-            name for name in SENTENCE_ENCODERS if experiment.is_trained(config, name)
-        ),
+        system=names(name for name in SENTENCE_ENCODERS if experiment.is_trained(config, name)),
     conda:
         "../../envs/torch.yaml"
     threads: THREADS
@@ -95,10 +93,7 @@ rule sentence_metrics:
         runtime=growing(60),
     params:
         job=job(
-            "sentence_metrics",
-            settings=["metrics.measures"],
-            packages=["numpy"],
-            modules=measure_modules,
+            "sentence_metrics", settings=["metrics.measures"], packages=["numpy"], modules=measure_modules
         ),
     shell:
         RUN

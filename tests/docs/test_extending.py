@@ -17,8 +17,8 @@ from runs import copied, digests, edit, finished, rows_of, started_rules
 
 from condenser.data.records import read_examples, read_passages, read_qrels, read_queries, read_run
 from condenser.evaluate import published
-from condenser.experiment import merged
 from condenser.files import read_json
+from condenser.settings import merged
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from condenser.config import validated
-from condenser.experiment import merged
+from condenser.settings import merged
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = "benchmarks|condenser|configs|docs|envs|profiles|rules|tests|workflow_scripts"
@@ -43,19 +43,18 @@ def test_files_links_and_rules_that_a_page_names_exist(root: Path, page: Path) -
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_overlays_of_a_page_are_valid(root: Path, tmp_path: Path, page: Path) -> None:
+def test_overlays_of_a_page_are_valid(
+    root: Path, written: dict[str, Any], tmp_path: Path, page: Path
+) -> None:
     if page.name == "extending.md":
         pytest.skip("its blocks need its files: test_extending.py")
-    below: dict[str, Any] = {}
-    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
-        below = merged(below, yaml.safe_load(file.read_text()))
     blocks = re.findall(r"^```yaml\n(.*?)^```$", page.read_text(), flags=re.M | re.S)
     blocks += [
         Path(root, name).read_text() for name in re.findall(r"configs/findings/\w+\.yaml", page.read_text())
     ]
     for block in blocks:
         overlay = yaml.safe_load(re.sub(r"\.\./my/\w+|/data/mirror", str(tmp_path), block))
-        validated(merged(below, overlay))
+        validated(merged(written, overlay))
 
 
 def test_pages_that_code_and_configuration_name_exist(root: Path) -> None:

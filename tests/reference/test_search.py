@@ -12,9 +12,9 @@ import torch
 
 from condenser.data.tokens import shard_bounds
 from condenser.files import save_npy
-from condenser.retrieve import device_search, exact, faiss_search, search
+from condenser.retrieve import device_search, exact, search
 from condenser.retrieve.device_search import queries_at_once, top_passages_on
-from condenser.retrieve.faiss_search import top_passages
+from condenser.retrieve.exact import top_passages
 from condenser.retrieve.search import merged_run, search_device, search_shard
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="searches on a GPU: PyTorch finds none")
@@ -60,7 +60,7 @@ def test_hits_equal_one_flat_index(top, monkeypatch):
 @pytest.mark.parametrize("depth", [100, 5])  # more than a block; fewer than the ties
 def test_ties_go_to_the_lower_row_also_at_the_last_rank(top, monkeypatch, read_bytes, depth):
     monkeypatch.setattr(exact, "READ_BYTES", read_bytes)
-    monkeypatch.setattr(faiss_search, "SPARE_HITS", 1)
+    monkeypatch.setattr(exact, "SPARE_HITS", 1)
     monkeypatch.setattr(exact, "WINDOW", 24)  # a block in three, the last one short
     # more ties than ranks; of whole numbers, so that they tie by whatever kernel they are multiplied
     passages, queries = (np.round(4 * vectors) for vectors in made_up(1000, 20, copies=300))
@@ -73,15 +73,15 @@ def test_ties_go_to_the_lower_row_also_at_the_last_rank(top, monkeypatch, read_b
 
 
 def test_a_block_seen_by_windows_gives_the_bits_of_the_whole_block(monkeypatch):
-    monkeypatch.setattr(faiss_search, "SPARE_HITS", 1)
+    monkeypatch.setattr(exact, "SPARE_HITS", 1)
     monkeypatch.setattr(exact, "WINDOW", 24)
-    real, blocks = faiss_search._top_of_block, []
+    real, blocks = exact._top_of_block, []
 
     def counted(block, queries, *, depth):
         blocks.append(len(block))
         return real(block, queries, depth=depth)
 
-    monkeypatch.setattr(faiss_search, "_top_of_block", counted)
+    monkeypatch.setattr(exact, "_top_of_block", counted)
     passages, queries = made_up(100, 37, copies=60)
     passages[20] = 2 * passages[0]  # a better hit, late in its window, drives the first of a tie out
     found, everything = (
@@ -156,7 +156,7 @@ def test_the_number_of_shards_changes_no_bit(top, device, tmp_path, monkeypatch,
 def test_pytorch_finds_the_bytes_of_faiss_where_products_are_exact(monkeypatch, depth, window, ascending):
     """Whole numbers: every sum is exact in float32, and there are ties at every rank."""
     monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 10)
-    monkeypatch.setattr(faiss_search, "SPARE_HITS", 1)  # FAISS has to go through the windows too
+    monkeypatch.setattr(exact, "SPARE_HITS", 1)  # FAISS has to go through the windows too
     monkeypatch.setattr(exact, "WINDOW", window)
     rng = np.random.default_rng(3)
     passages, queries = (rng.integers(-3, 4, (rows, 12)).astype(np.float32) for rows in (1013, 33))

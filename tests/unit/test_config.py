@@ -18,13 +18,14 @@ from condenser.config import positions as real_positions
 from condenser.config.positions import EMBEDDED_LAYERS, EMBEDDED_POSITIONS
 from condenser.data.batches import num_steps
 from condenser.data.sources import msmarco
-from condenser.experiment import jobs
 from condenser.model.backbone_sources import embedded_folder
+from condenser.pipeline import specs
+from condenser.settings import merged
 from condenser.train.loop import num_warmup_steps
 from configs import OnPlainValues
 
 experiment, validated = OnPlainValues(real_experiment), OnPlainValues(real_config).validated
-job_settings = OnPlainValues(jobs).job_settings
+job_settings = OnPlainValues(specs).job_settings
 check_longest_row = OnPlainValues(real_positions).check_longest_row
 layers_and_positions = OnPlainValues(real_positions).layers_and_positions
 
@@ -32,12 +33,8 @@ Config = dict[str, Any]
 
 
 @pytest.fixture
-def config(root: Path) -> Config:
-    """As the workflow reads it: config.yaml and the papers' other tables."""
-    whole: Config = {}
-    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
-        whole = experiment.merged(whole, yaml.safe_load(file.read_text()))
-    return whole
+def config(written: Config) -> Config:
+    return copy.deepcopy(written)
 
 
 def changed(config: Config, key: str, value: Any) -> Config:
@@ -78,14 +75,14 @@ def test_the_default_is_validated_without_a_change_of_what_is_given(
     root: Path, config: Config, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(root)
-    given = experiment.merged(config, yaml.safe_load((root / name).read_text()))
+    given = merged(config, yaml.safe_load((root / name).read_text()))
     before = copy.deepcopy(given)
     validated(given)
     assert given == before
 
 
 def test_the_papers_configuration_has_the_values_of_the_authors_code(root: Path, config: Config) -> None:
-    paper = experiment.merged(config, yaml.safe_load((root / "configs/paper.yaml").read_text()))
+    paper = merged(config, yaml.safe_load((root / "configs/paper.yaml").read_text()))
     checked = validated(paper)
     assert checked["encode"]["separator"] == "always"
     assert checked["models"]["cocondenser"]["span_tokens"][1] == 128 - 2
@@ -164,7 +161,7 @@ def test_the_papers_form_is_one_overlay_away(root: Path, config: Config) -> None
         name: yaml.safe_load((root / "configs" / f"{name}.yaml").read_text()) for name in ("cls", "paper")
     }
     for overlay in overlays.values():
-        made = validated(experiment.merged(config, overlay))
+        made = validated(merged(config, overlay))
         backbone, models = made["models"]["backbone"], made["models"]
         assert (backbone["pooling"], backbone["normalised"]) == ("cls", False)
         assert models["condenser"]["initial_share"] == models["cocondenser"]["initial_share"] == 0
@@ -533,7 +530,7 @@ def test_a_table_may_have_measures_by_answer_which_only_some_data_sets_have(conf
 
 def test_question_answering_and_documents_are_overlays_of_the_papers(root: Path, config: Config) -> None:
     for name in ("configs/tables/qa.yaml", "configs/paper.yaml", "configs/qa.yaml"):
-        config = experiment.merged(config, yaml.safe_load((root / name).read_text()))
+        config = merged(config, yaml.safe_load((root / name).read_text()))
     checked = validated(config)
     recipe, datasets = checked["recipes"]["dpr"], checked["datasets"]
     assert (recipe["tied"], recipe["batch_size"], recipe["passages_per_query"]) == (False, 128, 2)

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from condenser import config as real_config
 from condenser import experiment as real_experiment
 from condenser.config import positions
-from condenser.experiment import jobs, merged
 from condenser.experiment import tables as real_tables
+from condenser.pipeline import specs
+from condenser.settings import merged
 from configs import OnPlainValues
 
 experiment, tables = OnPlainValues(real_experiment), OnPlainValues(real_tables)
-validated, job_settings = OnPlainValues(real_config).validated, OnPlainValues(jobs).job_settings
+validated, job_settings = OnPlainValues(real_config).validated, OnPlainValues(specs).job_settings
 check_longest_row, table_rows = OnPlainValues(positions).check_longest_row, tables.table_rows
 
 Config = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def given(root: Path) -> Config:
-    whole: Config = {}
-    for file in (root / "config.yaml", *sorted(root.glob("configs/tables/*.yaml"))):
-        whole = merged(whole, yaml.safe_load(file.read_text()))
-    return whole
-
-
-@pytest.fixture(scope="module")
-def config(given: Config) -> Config:
-    return validated(given)
+def config(written: Config) -> Config:
+    return validated(written)
 
 
 def test_a_table_has_other_rows_and_measures_for_a_data_set_of_sentences(config: Config) -> None:
@@ -134,16 +125,16 @@ def test_systems_are_for_queries_or_for_sentences(config: Config) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_wrong_with_sentences_is_one_line(given: Config, overlay: Config, said: str) -> None:
+def test_what_is_wrong_with_sentences_is_one_line(written: Config, overlay: Config, said: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011 - the message is what the test looks at
-        validated(merged(given, overlay))
+        validated(merged(written, overlay))
     assert str(caught.value).startswith(said) and "\n" not in str(caught.value)
 
 
-def test_sentences_need_as_many_positions_as_their_recipe_says(given: Config) -> None:
+def test_sentences_need_as_many_positions_as_their_recipe_says(written: Config) -> None:
     scratch = {"source": "scratch", "vocab_size": 600, "hidden_size": 32, "num_layers": 4, "num_heads": 2,
                "intermediate_size": 64, "max_positions": 136}  # fmt: skip
-    small = merged(given, {"models": {"backbone": scratch}})
+    small = merged(written, {"models": {"backbone": scratch}})
     check_longest_row(validated(small), "stsb", "backbone-sentences")
     longer = validated(merged(small, {"recipes": {"stsb": {"max_tokens": 256}}}))  # may serve other systems
     with pytest.raises(

@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 from condenser import experiment as real_experiment
 from condenser import kinds
 from condenser.blocks import Extracted
-from condenser.experiment import jobs, merged, parse_variant
+from condenser.experiment import parse_variant
 from condenser.experiment import tables as real_tables
 from condenser.objectives.checkpoint import display_name, local_files, needs_network
-from condenser.settings import Settings
+from condenser.pipeline import specs
+from condenser.settings import Settings, merged
 from condenser.systems import FOLDER as SYSTEMS
 from configs import OnPlainValues
 
 experiment, tables = OnPlainValues(real_experiment), OnPlainValues(real_tables)
-job_settings, table_rows, variant = OnPlainValues(jobs).job_settings, tables.table_rows, experiment.variant
+job_settings, table_rows, variant = OnPlainValues(specs).job_settings, tables.table_rows, experiment.variant
 
 LENGTHS = {"lengths": {"query": 32, "passage": 128}, "negatives": {"margin": None}}
 MODEL = {"corpus": "collection", "seed": None}

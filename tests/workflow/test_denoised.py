@@ -14,8 +14,8 @@ from graphs import Graph, Load, rerun, rules
 from runs import checkout, copied, digests, finished, scores_by_query, started_rules
 
 from condenser.data.records import read_examples, read_positives
-from condenser.experiment import merged
 from condenser.files import read_json
+from condenser.settings import merged
 
 pytestmark = pytest.mark.workflow
 

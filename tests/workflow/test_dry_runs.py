@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import resource
 import subprocess
@@ -14,8 +15,8 @@ import pytest
 import yaml
 from graphs import Graph, Load, refusal
 
-from condenser import experiment
-from condenser.experiment.jobs import unknown_name
+from condenser.pipeline.specs import unknown_name
+from condenser.settings import merged
 
 pytestmark = pytest.mark.workflow
 
@@ -182,7 +183,7 @@ def test_question_answering_is_planned_offline_with_dprs_files(load: Load, datas
         assert ("results/downloads/biencoder-nq-adv-hn-train.json.gz" in mined) is is_released
         # passages with an answer are no negatives
         assert (f"results/{dataset}/data/collection.jsonl" in mined) is not is_released
-    own = load(experiment.merged(QA, {"datasets": {dataset: {"hard_negatives": None}}}), configfile=PAPER)
+    own = load(merged(QA, {"datasets": {dataset: {"hard_negatives": None}}}), configfile=PAPER)
     assert f"bm25_run {dataset} bm25 untrained train" in own.jobs(f"results/{dataset}/full_train.tsv")
     assert graph.jobs(f"results/{dataset}/full_train.plan.H200.tsv")
 
@@ -294,10 +295,6 @@ def test_a_missing_file_of_ones_own_is_one_line(load: Load) -> None:
     ("text", "message"),
     [
         ("seed: 1\nshards: 2\nseed: 3\n", ":3: seed: expected each key once, got it in line 1 already."),
-        ("models:\n  a: {seed: 1}\n  b: {seed: 1}\nmodels: {}\n", ":4: models: expected each key once"),
-        ("tables:\n  a:\n    seeds: [1]\n    seeds: [2]\n", ":4: tables.a.seeds: expected each key once"),
-        ("a: [{b: 1}, {b: 2, b: 3}]\n", ":1: a.b: expected each key once"),
-        ('{"seed": 1,\n\t"seed": 2}', ":2: seed: expected each key once"),
         ("a: &a {b: 1}\nc: *a\n", "error: config: a: unknown key."),
         # true would run it here, before the workflow is asked
         ("seed: 1\n__use_yte__: false\n", ":2: __use_yte__: expected settings"),
@@ -312,10 +309,18 @@ def test_a_key_that_a_file_gives_twice_or_a_program_is_refused_with_its_line(
     assert said.startswith(f"error: {file}{message}" if message.startswith(":") else message)
 
 
-@pytest.mark.parametrize("option", ["--configfile theirs.yaml", "-n --configfiles mine.yaml theirs.yaml"])
-@pytest.mark.parametrize("target", ["results/msmarco/table2.tsv", "report", "verify", "search", "serve"])
+@pytest.mark.parametrize(
+    ("target", "option"),
+    [
+        ("results/msmarco/table2.tsv", "--configfile theirs.yaml"),
+        ("report", "-n --configfiles mine.yaml theirs.yaml"),
+        ("verify", "--configfile theirs.yaml"),
+        ("search", "-n --configfiles mine.yaml theirs.yaml"),
+        ("serve", "--configfile theirs.yaml"),
+    ],
+)
 def test_make_runs_no_program_that_an_overlay_asks_for(
-    root: Path, folder: Path, option: str, target: str
+    root: Path, folder: Path, target: str, option: str
 ) -> None:
     (folder / "mine.yaml").write_text("seed: 1\n")
     (folder / "theirs.yaml").write_text(
@@ -418,20 +423,17 @@ def test_a_folder_that_snakemake_cannot_write_to_is_said_in_one_line(root: Path,
     assert done.stdout.splitlines()[-1].startswith("error: .snakemake: File exists. Snakemake itself writes")
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_texts_without_judgements_are_refused_in_one_line(load: Load) -> None:
+    graph = load({"datasets": {"wiki": {"source": "hub_text", "parts": [{"id": "a/b"}]}}})
+    for result in (
         "table2.tsv",
         "systems/condenser-round1/seed42/run.dev.trec",
         "systems/condenser-zeroshot/untrained/run.dev.trec",
         "systems/bm25/seed42/examples.jsonl",
         "systems/bm25/untrained/metrics.dev.json",
-    ],
-)
-def test_texts_without_judgements_are_refused_in_one_line(load: Load, result: str) -> None:
-    graph = load({"datasets": {"wiki": {"source": "hub_text", "parts": [{"id": "a/b"}]}}})
-    said = refusal(lambda: graph.jobs(f"results/wiki/{result}"))
-    assert "results/wiki: expected a data set with queries and judgements" in said
+    ):
+        said = refusal(functools.partial(graph.jobs, f"results/wiki/{result}"))
+        assert "results/wiki: expected a data set with queries and judgements" in said
 
 
 def test_a_measure_that_a_data_set_lacks_is_refused_in_one_line(load: Load) -> None:

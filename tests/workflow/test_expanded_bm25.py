@@ -13,8 +13,8 @@ from graphs import Load, refusal, rerun
 from runs import checkout, finished, scores_by_query
 
 from condenser.data.records import read_passages
-from condenser.experiment import merged
 from condenser.files import read_json
+from condenser.settings import merged
 
 FILE = "tests/data/tiny/corpus.jsonl"  # any that is there
 OVERLAY: dict[str, Any] = {

@@ -11,8 +11,8 @@ import pytest
 from graphs import Graph, Load, rules
 from runs import digests, finished, rows_of, run, started_rules
 
-from condenser.experiment.jobs import unknown_name
 from condenser.files import read_json
+from condenser.pipeline.specs import unknown_name
 
 pytestmark = pytest.mark.workflow
 

@@ -15,7 +15,7 @@ import pytest
 from graphs import Load, rerun, rules
 
 from condenser.blocks import Written
-from condenser.experiment import merged
+from condenser.settings import merged
 
 TARGET = "results/msmarco/table2.tsv"
 TARGETS = [  # all tables, the tests of one, and a system that stands in none

@@ -15,9 +15,10 @@ from graphs import Load, refusal, rerun
 from runs import finished, rows_of, rules_to_run, scores_by_query
 
 from condenser.config.positions import check_longest_row
-from condenser.experiment import merged, origin, root
+from condenser.experiment import origin, root
 from condenser.experiment.tables import table_rows
 from condenser.files import read_json, sha256_file
+from condenser.settings import merged
 
 SYSTEM = {"objective": "checkpoint", "source": "system"}
 MOVED: dict[str, Any] = {

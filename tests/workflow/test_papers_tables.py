@@ -19,8 +19,9 @@ from transformers import BertConfig
 from condenser.blocks import Config
 from condenser.data.records import read_qrels
 from condenser.evaluate import published
-from condenser.experiment import chain, home, is_trained, merged, tables
+from condenser.experiment import chain, home, is_trained, tables
 from condenser.files import read_json
+from condenser.settings import merged
 
 pytestmark = pytest.mark.workflow
 

@@ -12,9 +12,10 @@ import yaml
 from graphs import Load, refusal
 from runs import finished
 
-from condenser.experiment import checkpoints_of, has_seeds, has_sizes, initial_model, merged, starts_from
+from condenser.experiment import checkpoints_of, has_seeds, has_sizes, initial_model, starts_from
 from condenser.experiment.tables import table_notes, table_rows
 from condenser.files import sha256_file
+from condenser.settings import merged
 
 ROUNDS: dict[str, Any] = {
     "systems": {

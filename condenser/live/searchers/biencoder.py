@@ -38,8 +38,7 @@ class Searcher:
         _refuse_another_models(files["embeddings"], weights.parent, digests, doc_ids.path)
 
         from condenser.data.tokens import Tokenizer
-        from condenser.model.retriever import Retriever
-        from condenser.model.untied import query_encoder_folder
+        from condenser.model.retriever import Retriever, query_encoder_folder
 
         encoder = query_encoder_folder(weights.parent)
         self._threads, self._block_rows = settings["compute"]["threads"], settings["encode"]["block_rows"]
@@ -51,18 +50,10 @@ class Searcher:
         self._prompt = self._tokenizer.encode_prompt(prompt, max_tokens=self._max_tokens)
         self._space = self._tokenizer.leading_space(prompt)
         self._shards = [load_npy(file) for file in files["embeddings"]]
-        num_rows = sum(map(len, self._shards))
-        shapes = {(shard.ndim, shard.shape[-1], str(shard.dtype)) for shard in self._shards}
-        dim = self._retriever.dim
-        if num_rows != len(doc_ids) or shapes != {(2, dim, "float32")}:
-            raise ValueError(
-                f"{files['embeddings'][0].parent}: expected float32 [{len(doc_ids)}, {dim}], "
-                f"got {num_rows} rows in arrays of {sorted(shapes)}."
-            )
 
     def search(self, query: str, depth: int) -> Found:
         """The `depth` best passages: score descending, row ascending."""
-        from condenser.retrieve.faiss_search import top_of_shards
+        from condenser.retrieve.exact import top_of_shards
 
         began = perf_counter()
         vector, notes = self._encoded(query)

@@ -22,7 +22,7 @@ def ranker(files: Mapping[str, Sequence[Path]], settings: Mapping[str, Any], tex
 
     def rank(query: OneQuery, output: Path) -> None:
         from condenser.data.records import write_run
-        from condenser.retrieve.ensemble import averaged_run
+        from condenser.retrieve.fusion import averaged_run
 
         write_run(output, averaged_run(query.runs), system="ensemble")
 

@@ -467,13 +467,6 @@ def test_a_sample_depends_on_seed_and_query_and_not_on_other_queries(tmp_path):
     assert whole["a"].negative_doc_ids != whole["b"].negative_doc_ids
 
 
-@pytest.mark.parametrize("order", [["r", "q"], ["q"], ["r"]])
-def test_a_run_out_of_the_queries_order_makes_no_examples(tmp_path, order):
-    with pytest.raises(AssertionError, match=r"run\.trec: query [qr] is not in the order of"):
-        made(tmp_path, {"q": ["a"], "r": ["a"]}, {"q": {"p": 1}, "r": {"p": 1}}, queries=order)
-    assert not (tmp_path / "examples.jsonl").exists()
-
-
 def test_a_run_that_leaves_no_example_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"got none \(queries 1, without_positives 1\)"):
         made(tmp_path, {"q": ["a"]}, {"r": {"a": 1}})

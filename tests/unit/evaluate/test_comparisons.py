@@ -172,12 +172,6 @@ def test_without_judged_queries_nothing_is_claimed(tmp_path: Path) -> None:
     assert len(one.cells) == 3 and all(np.isnan([cell.mean, cell.low, cell.high]).all() for cell in one.cells)
 
 
-def test_a_missing_measure_is_named_with_its_file(tmp_path: Path) -> None:
-    files = metrics_files(tmp_path)
-    with pytest.raises(ValueError, match=r"bm25.untrained.json: expected R@1000, got none"):
-        measured_of(files, measure="R@1000")
-
-
 def test_each_column_is_tested_on_its_own_queries_with_holm_over_the_table(tmp_path: Path) -> None:
     (tmp_path / "dev").mkdir()
     (tmp_path / "test").mkdir()

@@ -571,13 +571,6 @@ def test_seeds_whose_means_agree_by_chance_give_the_p_value_over_queries():
     assert paired_test(first, second, num_permutations=100, seed=1) == 2 / 2**4
 
 
-def test_systems_of_different_queries_are_refused():
-    systems = small_table()
-    systems["condenser"] = systems["condenser"][:, 1:]
-    with pytest.raises(ValueError, match="condenser: expected values of 60 queries, as for bm25, got 59"):
-        summaries(systems, AGAINST_BM25, **SETTINGS)
-
-
 def test_twenty_systems_of_the_official_dev_set_and_three_references_take_less_than_ten_seconds():
     generator = np.random.default_rng(15)
     difficulty = generator.normal(1, 2, size=6980)

@@ -23,9 +23,8 @@ from condenser.export.folders import (
     write_model,
 )
 from condenser.files import read_json, save_npy
-from condenser.model.retriever import Retriever
+from condenser.model.retriever import Retriever, query_encoder_folder
 from condenser.model.rows import Rows
-from condenser.model.untied import query_encoder_folder
 
 WAYS = [(pooling, normalised) for pooling in ("cls", "mean") for normalised in (False, True)]
 QUERY_LENGTH, PASSAGE_LENGTH = 6, 12

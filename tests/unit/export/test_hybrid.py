@@ -15,11 +15,11 @@ from small_trainings import PASSAGE_LENGTH, QUERY_LENGTH, Files, prepare, sharpe
 from yaml import safe_load
 
 from condenser.data.records import ScoredDoc, read_run, write_run
-from condenser.experiment.jobs import hybrid_of
 from condenser.export.card import _base_model, _model_index
 from condenser.export.folders import write_model
 from condenser.export.hybrid import hybrid_section
 from condenser.model.devices import set_up
+from condenser.pipeline.specs import hybrid_of
 from condenser.retrieve.fusion import fused_run
 from condenser.retrieve.late import rank_by_maxsim
 

@@ -18,8 +18,7 @@ from condenser.live.systems import Asked, Known, LiveSystem, OpenSystems
 from condenser.model.devices import set_up
 from condenser.model.text_vector import read_text_vector, write_text_vector
 from condenser.retrieve.encode import encode_texts
-from condenser.retrieve.ensemble import averaged_run
-from condenser.retrieve.fusion import fused_run
+from condenser.retrieve.fusion import averaged_run, fused_run
 from condenser.retrieve.late import rank_by_maxsim
 from condenser.retrieve.rerank import rerank
 

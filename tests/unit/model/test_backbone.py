@@ -29,10 +29,9 @@ from condenser.model.backbone import new_backbone
 from condenser.model.backbone_folder import load_backbone, save_backbone
 from condenser.model.checkpoint import read_checkpoint
 from condenser.model.mlm_head import MaskedLanguageHead
-from condenser.model.retriever import Retriever
+from condenser.model.retriever import Retriever, UntiedEncoders
 from condenser.model.text_vector import VECTOR_FILES
 from condenser.model.tokenizer_files import wordpiece_tokenizer
-from condenser.model.untied import UntiedEncoders
 from condenser.model.vocabulary import learn_wordpieces
 from condenser.objectives import checkpoint
 
@@ -377,8 +376,10 @@ def test_settings_that_bert_rejects_are_refused(changes: dict, source: Path, tmp
     refused(source, tmp_path / "ours", r"config\.json: expected the settings of an encoder of type bert \(")
 
 
-@pytest.mark.parametrize("name", SIZES)
-@pytest.mark.parametrize("value", ["abc", None, 0, 24, 12.5, [12]], ids=str)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [*((name, 24) for name in SIZES), *(("hidden_size", value) for value in ("abc", None, 0, 12.5, [12]))],
+)
 def test_a_size_that_does_not_fit_the_weights_is_refused(
     name: str, value: object, source: Path, tmp_path: Path
 ) -> None:
@@ -406,7 +407,7 @@ def test_a_damaged_tokenizer_is_refused(content: str, source: Path, tmp_path: Pa
     refused(source, tmp_path / "ours", "expected a tokenizer, got a damaged one")
 
 
-@pytest.mark.parametrize("content", ["[]", "3", "null", '"auto_map"', '["auto_map"]'])
+@pytest.mark.parametrize("content", ["null", '"auto_map"', '["auto_map"]'])
 @pytest.mark.parametrize("file", ["config.json", "tokenizer_config.json", "special_tokens_map.json"])
 def test_settings_that_are_no_object_are_refused_in_one_line(
     file: str, content: str, source: Path, tmp_path: Path
@@ -444,8 +445,9 @@ def test_quantised_weights_are_refused(source: Path, tmp_path: Path) -> None:
 EXOTIC = {"I8": 1, "BOOL": 1, "C64": 8, "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "F4": 0.5}
 
 
-@pytest.mark.parametrize("dtype", EXOTIC)
-@pytest.mark.parametrize("file", ["model.safetensors", "mlm_head.safetensors"])
+@pytest.mark.parametrize(
+    ("file", "dtype"), [*(("model.safetensors", dtype) for dtype in EXOTIC), ("mlm_head.safetensors", "I8")]
+)
 def test_weights_that_are_not_floating_point_are_refused(
     file: str, dtype: str, source: Path, tmp_path: Path
 ) -> None:

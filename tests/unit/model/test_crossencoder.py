@@ -180,10 +180,3 @@ def test_texts_that_have_no_positions_together_are_refused_before_the_first_step
 ) -> None:
     with pytest.raises(ValueError, match=r"a query and a passage \(65 tokens with specials\), got 64"):
         train("crossencoder", files, tmp_path / "out", lengths={"query": 12, "passage": 54})
-
-
-def test_a_folder_without_the_layer_for_scores_is_refused(files: Files) -> None:
-    with pytest.raises(
-        ValueError, match=r"model.safetensors: expected a cross-encoder, got an encoder without"
-    ):
-        CrossEncoder.load(files.backbone)

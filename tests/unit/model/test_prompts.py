@@ -122,7 +122,7 @@ def test_a_prompt_named_passage_is_used_and_said(tmp_path: Path) -> None:
 def test_an_exported_folder_holds_the_prompts_and_gives_the_same_vectors(tmp_path: Path, tied: bool) -> None:
     from sentence_transformers import SentenceTransformer
 
-    from condenser.model.untied import UntiedEncoders, query_encoder_folder
+    from condenser.model.retriever import UntiedEncoders, query_encoder_folder
 
     origin = folder_with(tmp_path / "origin", prompts={"query": "query: ", "document": "passage: "})
     model = made(origin, tmp_path / "model")

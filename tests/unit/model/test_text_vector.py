@@ -24,10 +24,9 @@ from condenser.model.backbone_sources import embedded_folder
 from condenser.model.masked_language import MaskedLanguageModel
 from condenser.model.mlm_head import MaskedLanguageHead
 from condenser.model.pretraining import Condenser
-from condenser.model.retriever import Retriever
+from condenser.model.retriever import Retriever, UntiedEncoders, query_encoder_folder
 from condenser.model.rows import Rows
 from condenser.model.text_vector import TextVector, read_text_vector, write_text_vector
-from condenser.model.untied import UntiedEncoders, query_encoder_folder
 from condenser.shards import encoder_files
 
 WAYS = [TextVector(pooling, normalised) for pooling in ("cls", "mean") for normalised in (False, True)]

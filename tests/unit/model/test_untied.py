@@ -11,8 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from condenser.loss.contrastive import in_batch_loss
 from condenser.model.backbone import new_backbone
-from condenser.model.retriever import Retriever
-from condenser.model.untied import UntiedEncoders, query_encoder_folder
+from condenser.model.retriever import Retriever, UntiedEncoders, query_encoder_folder
 from condenser.shards import QUERY_FOLDER
 
 torch.set_num_threads(1)

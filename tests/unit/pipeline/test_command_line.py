@@ -24,6 +24,10 @@ from condenser.pipeline.command_line import check_overlay, overlays_of
         (b"seed\n", ":1: expected keys such as datasets at the top, got a single value"),
         (b"seed: 1\n__use_yte__: true\n?print(1): 2\n", ":2: __use_yte__: expected settings, got a file"),
         (b"seed: 1\nseed: 2\n", ":2: seed: expected each key once, got it in line 1 already"),
+        (b"models:\n  a: {seed: 1}\n  b: {seed: 1}\nmodels: {}\n", ":4: models: expected each key once"),
+        (b"tables:\n  a:\n    seeds: [1]\n    seeds: [2]\n", ":4: tables.a.seeds: expected each key once"),
+        (b"a: [{b: 1}, {b: 2, b: 3}]\n", ":1: a.b: expected each key once"),
+        (b'{"seed": 1,\n\t"seed": 2}', ":2: seed: expected each key once"),
     ],
 )
 def test_an_overlay_with_a_fault_is_named_with_its_line(tmp_path: Path, text: bytes, said: str) -> None:

@@ -28,7 +28,7 @@ from condenser.model.bert import Embeddings
 from condenser.model.pretraining import Condenser
 from condenser.pipeline.costs.tables import Tables
 from condenser.settings import Settings
-from condenser.train.machine import training_machine
+from condenser.train.loop import training_machine
 
 OVERLAY = {
     "datasets": {"msmarco": {"source": "msmarco"}},

@@ -14,11 +14,10 @@ from small_trainings import sharpen
 
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
-from condenser.model.attention_entropy import cls_attention_entropies
 from condenser.model.backbone import new_backbone
 from condenser.model.backbone_folder import load_backbone
 from condenser.model.text_vector import TextVector
-from condenser.retrieve.attention import write_attention_entropies
+from condenser.retrieve.attention import cls_attention_entropies, write_attention_entropies
 
 TEXTS = [("a title" * (row % 2), "one two three four " * (1 + row % 5)) for row in range(12)]
 IDS = [f"d{row}" for row in range(len(TEXTS))]

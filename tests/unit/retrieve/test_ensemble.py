@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from condenser.data.records import ScoredDoc, write_run
-from condenser.retrieve.ensemble import averaged_run
+from condenser.retrieve.fusion import averaged_run
 from condenser.settings import Settings
 from condenser.systems.ensemble import check
 

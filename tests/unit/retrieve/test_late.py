@@ -363,17 +363,6 @@ def test_punctuation_is_the_signs_that_the_vocabulary_has(files: Files) -> None:
     assert set(punctuation_ids(Tokenizer(files.backbone)).tolist()) == expected and expected
 
 
-def test_a_run_of_another_data_set_is_refused(files: Files, tmp_path: Path) -> None:
-    known = files.queries[0].query_id, files.passages[0].doc_id
-    for query_id, doc_id, message in (
-        (known[0], "gone", "expected passages of this data set, got 'gone'"),
-        ("lost", known[1], "expected the queries of .*, got 'lost'"),
-    ):
-        write_run(tmp_path / "odd.trec", [ScoredDoc(query_id, doc_id, 1.0)], system="first")
-        with pytest.raises(ValueError, match=f"odd.trec: {message}"):
-            rank(files, tmp_path, [tmp_path / "odd.trec"])
-
-
 def test_a_state_that_is_no_number_names_its_text(
     files: Files, tmp_path: Path, candidates: list[Path]
 ) -> None:

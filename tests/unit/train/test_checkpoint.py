@@ -205,8 +205,3 @@ def test_a_checkpoint_that_is_a_link_is_used_and_later_unlinked(tmp_path: Path) 
     assert loaded is not None and loaded.step == 1
     _save(work, 2, keep=1)
     assert _steps(work) == ["step-00000002"] and elsewhere.exists()
-
-
-def test_keeping_no_checkpoint_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="checkpoints_kept: expected 1 or more, got 0"):
-        _save(tmp_path, 1, keep=0)

@@ -17,8 +17,8 @@ from condenser.data.batches import step_items
 from condenser.data.records import Query, TrainExample, read_examples, write_examples, write_queries
 from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json
+from condenser.model.retriever import query_encoder_folder
 from condenser.model.rows import Rows
-from condenser.model.untied import query_encoder_folder
 from condenser.train import crossencoder, finetune
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.chunks import Chunk
@@ -72,36 +72,6 @@ def test_the_examples_of_all_files_stand_one_after_the_other_as_rows(tmp_path: P
     assert {examples.queries.dtype, examples.positives.dtype, examples.negatives.dtype} == {
         np.dtype(np.int32)
     }
-
-
-@pytest.mark.parametrize(
-    ("query_id", "positives", "negatives", "message"),
-    [
-        ("q9", ("d1",), ("d2",), "expected an id of the train queries, got 'q9'"),
-        ("q2", ("d99",), ("d2",), "expected ids of the collection, got 'd99'"),
-        ("q2", ("d1",), ("d2", "d98"), "expected ids of the collection, got 'd98'"),
-        ("q2", (), ("d2",), "expected at least one positive for query 'q2', got none"),
-        ("q2", ("d1",), (), "expected at least one negative for query 'q2', got none"),
-        (
-            "q2",
-            ("d1", "d3"),
-            ("d2", "d3"),
-            "expected negatives that are not judged positive .* got 'd3' as both",
-        ),
-    ],
-)
-def test_an_example_that_cannot_be_used_is_refused_with_its_line(
-    tmp_path: Path, query_id: str, positives: tuple[str, ...], negatives: tuple[str, ...], message: str
-) -> None:
-    path = _one_example(tmp_path / "bad.jsonl", query_id, positives, negatives)
-    with pytest.raises(ValueError, match=f"bad.jsonl:2: {message}"):
-        _rows([path])
-
-
-def test_no_examples_at_all_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "none.jsonl").touch()
-    with pytest.raises(ValueError, match="expected training examples, got none"):
-        _rows([tmp_path / "none.jsonl"])
 
 
 def test_the_positive_comes_first_and_the_negatives_move_on_each_epoch(tmp_path: Path) -> None:

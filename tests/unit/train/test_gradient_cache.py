@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from condenser.loss.contrastive import in_batch_loss, span_contrastive_loss
 from condenser.loss.mlm import masked_cross_entropy_sum
+from condenser.model.operations import weights_unchanged
 from condenser.model.pretraining import Condenser
-from condenser.model.products import weights_unchanged
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Chosen, Rows
 from condenser.model.text_vector import TextVector

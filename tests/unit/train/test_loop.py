@@ -493,27 +493,6 @@ def test_another_training_does_not_resume_from_this_ones_checkpoints(tmp_path: P
         _train(tmp_path, fingerprint="g")
 
 
-@pytest.mark.parametrize(
-    ("part", "content", "odd"),
-    [
-        ("weights", {"evil.weight": torch.zeros(3)}, "evil.weight"),
-        ("weights", {"out.bias": torch.zeros(1)}, "out.bias"),  # copy_ would spread it
-        ("optimiser", {"evil.weight/exp_avg": torch.zeros(3)}, "evil.weight/exp_avg"),
-        ("state", {"run": "import os"}, "run"),
-    ],
-)
-def test_a_checkpoint_of_foreign_content_is_refused(
-    tmp_path: Path, part: str, content: dict[str, Any], odd: str
-) -> None:
-    _train(tmp_path)
-    whole = load_newest_checkpoint(tmp_path, fingerprint="f", device="cpu")
-    assert whole is not None
-    foreign = dataclasses.replace(whole, step=11, **{part: {**getattr(whole, part), **content}})
-    save_checkpoint(tmp_path, foreign, fingerprint="f", keep=2)
-    with pytest.raises(ValueError, match=f"step 11: expected this model's weights, but {odd} differs"):
-        _train(tmp_path)
-
-
 def test_the_hook_gets_each_step_as_it_is_logged_and_changes_no_byte(tmp_path: Path) -> None:
     """After the log's line and before the checkpoint; in a resumed training, for the steps left."""
     seen: list[StepRecord] = []

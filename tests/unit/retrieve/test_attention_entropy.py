@@ -9,8 +9,8 @@ import pytest
 import torch
 from small_models import padded, small_backbone, transformers_bert
 
-from condenser.model.attention_entropy import cls_attention_entropies
 from condenser.model.rows import Rows
+from condenser.retrieve.attention import cls_attention_entropies
 
 IDS = np.array([[3, 9, 17, 25, 2, 8], [3, 11, 4, 2, 0, 0]])
 LENGTHS = np.array([6, 4])
