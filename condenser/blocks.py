@@ -182,6 +182,7 @@ class SentenceRecipe(Optimiser, SizedEpochs):
 
     max_tokens: Annotated[int, Field(ge=3, le=512)]
     margin: Positive | None = None  # of triplets
+    products: bool = False  # of pairs with a class: whether these are told by u * v, too
     bias_correction: bool = True  # of AdamW
     epsilon: Positive = 1.0e-8  # of AdamW
     similarities: (  # cosine for pairs, euclidean for triplets

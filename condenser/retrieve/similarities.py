@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from condenser.data.records import Item, read_items, write_similarities
+from condenser.data.word_vectors import read_word_vectors
 from condenser.progress import track
 
 if TYPE_CHECKING:
@@ -136,30 +137,6 @@ def write_word_similarities(
         "texts_without_a_word": without,
         "lines_left_out": num_left_out,
     }
-
-
-def read_word_vectors(path: Path, words: set[str]) -> tuple[dict[str, np.ndarray], int]:
-    """The vectors of `words` from a text file, float32 [dim] by word, and the number of lines left out.
-
-    The first line may have the numbers of words and dimensions alone, as word2vec's. Of a word that occurs
-    twice the first line counts.
-    """
-    vectors: dict[str, np.ndarray] = {}
-    dim, num_left_out = None, 0
-    with path.open("rb") as file:
-        for number, line in enumerate(file):
-            word, *cells = line.decode(errors="replace").rstrip().split(" ")
-            if number == 0 and len(cells) == 1:
-                continue
-            dim = dim or len(cells)
-            if len(cells) != dim:
-                num_left_out += 1
-            elif word in words and word not in vectors:
-                try:
-                    vectors[word] = np.array([float(cell) for cell in cells], dtype=np.float32)
-                except ValueError:
-                    num_left_out += 1
-    return vectors, num_left_out
 
 
 def _forms(word: str) -> tuple[str, str, str]:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from condenser.settings import DatasetName, Name, System
 
-TASKS = ("similarity", "triplets", "inference")
+TASKS = ("similarity", "triplets", "inference", "neighbours")
 
 
 class Settings(System):

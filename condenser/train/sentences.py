@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import losses
-from sentence_transformers.util import batch_to_device
+from sentence_transformers.util import batch_to_device, dot_score
 from torch import Tensor, nn
 
 from condenser.blocks import SentenceRecipe
@@ -38,14 +38,17 @@ class Columns:
 
 
 def sentence_loss(
-    encoder: SentenceTransformer, task: str, *, margin: float | None, seed: int
+    encoder: SentenceTransformer, task: str, *, margin: float | None, products: bool, seed: int
 ) -> tuple[nn.Module, torch.dtype]:
     """The loss of a task as a module around the encoder, and the type of its labels.
 
     - `similarity`: the mean square of cosine less score / 5.
     - `triplets`: max(|a - p| - |a - n| + margin, 0) with Euclidean distances. They are torch's, which
       sentence-transformers took at the papers' time: the gradient is finite where two texts are equal.
-    - `inference`: cross-entropy of a linear layer on (u, v, |u - v|), whose weights are drawn by `seed`.
+    - `inference`: cross-entropy of a linear layer on (u, v, |u - v|), whose weights are drawn by `seed`; with
+      `products` also on u * v (Conneau et al. 2017).
+    - `neighbours`: cross-entropy of a sentence's inner products with the second sentences of all pairs of the
+      batch (Logeswaran and Lee 2018, but with one encoder for both).
 
     Source: Reimers and Gurevych 2019, §3; Condenser, §4.2.
     """
@@ -55,32 +58,43 @@ def sentence_loss(
         assert margin is not None, "the configuration has seen to it"
         distance = nn.functional.pairwise_distance
         return losses.TripletLoss(encoder, distance_metric=distance, triplet_margin=margin), torch.float32
+    if task == "neighbours":
+        ranking = losses.MultipleNegativesRankingLoss(encoder, scale=1.0, similarity_fct=dot_score)
+        return ranking, torch.float32
     assert task == "inference", task
     torch.manual_seed(stream_key(seed, "classifier"))
     dim = encoder.get_embedding_dimension()
     assert dim is not None
-    return losses.SoftmaxLoss(encoder, embedding_dimension=dim, num_labels=NUM_CLASSES), torch.int64
+    classifier = losses.SoftmaxLoss(
+        encoder,
+        embedding_dimension=dim,
+        num_labels=NUM_CLASSES,
+        concatenation_sent_multiplication=products,
+    )
+    return classifier, torch.int64
 
 
 def train_sentence_encoder(
     items_file: Path, subset: Path | None, initial: Path, output: Path, run: Run[SentenceRecipe], *, task: str
 ) -> dict[str, int]:
-    """Fine-tune the encoder of the Hugging Face folder `initial` on items; gives counts.
+    """Fine-tune the encoder of the folder `initial` on items; gives counts.
 
     An epoch ends with a shorter batch if the items do not divide evenly.
 
     Args:
         subset: the ids of the items to train on; None for all.
-        run: of one process. Its settings are the recipe; `max_tokens` and `margin` (of triplets alone) are
-            read here.
-        task: `similarity`, `triplets` or `inference` (`condenser.data.sources`).
+        run: of one process. Its settings are the recipe; `max_tokens`, `margin` and `products` are read
+            here.
+        task: `similarity`, `triplets`, `inference` or `neighbours` (`condenser.data.sources`).
     """
     assert run.processes.world_size == 1
     wanted = read_subset(subset) if subset else None
     items = [item for item in read_items(items_file) if wanted is None or item.item_id in wanted]
     settings, seed, device = run.settings, run.seed, run.processes.device
     encoder = load_sentence_encoder(initial, max_tokens=settings.max_tokens, device=device)
-    loss, label_type = sentence_loss(encoder, task, margin=settings.margin, seed=seed)
+    loss, label_type = sentence_loss(
+        encoder, task, margin=settings.margin, products=settings.products, seed=seed
+    )
     loss.to(device).train()
 
     def prepare(step: int) -> Batch[Columns]:
@@ -112,6 +126,6 @@ def train_sentence_encoder(
 
 
 def _labels(items: Sequence[Item], task: str) -> list[float]:
-    """What the loss compares with; of triplets, which have no labels, nothing that it reads."""
+    """What the loss compares with; of triplets and neighbours, without labels, nothing that it reads."""
     scale = HIGHEST_SCORE if task == "similarity" else 1.0
     return [0.0 if item.label is None else item.label / scale for item in items]

@@ -24,14 +24,11 @@ from transformers import AutoModel
 
 from condenser.data.batches import num_steps, step_items
 from condenser.data.records import Item, read_items, read_similarities, write_items
+from condenser.data.word_vectors import read_word_vectors
 from condenser.evaluate.measures import accuracy, spearman
 from condenser.model.devices import set_up
 from condenser.model.sentence_encoder import load_sentence_encoder
-from condenser.retrieve.similarities import (
-    read_word_vectors,
-    write_model_similarities,
-    write_word_similarities,
-)
+from condenser.retrieve.similarities import write_model_similarities, write_word_similarities
 from condenser.train.loop import linear_factor, num_warmup_steps
 from condenser.train.sentences import sentence_loss, train_sentence_encoder
 
@@ -73,7 +70,13 @@ def train(files: Files, task: str, output: Path, **changes: Any) -> dict[str, in
     torch.set_num_threads(1)
     items = output.with_name(f"{output.name}.items.train.jsonl")
     write_items(items, items_of(files, task))
-    settings = {"max_tokens": 32, "batch_size": BATCH_SIZE, "epochs": EPOCHS, "margin": MARGIN}
+    settings = {
+        "max_tokens": 32,
+        "batch_size": BATCH_SIZE,
+        "epochs": EPOCHS,
+        "margin": MARGIN,
+        "products": False,
+    }
     subset = changes.pop("subset", None)
     run = run_of(task, output, {**OPTIMISER, **settings}, **{"seed": SEED, **changes})
     return train_sentence_encoder(items, subset, files.backbone, output, run, task=task)
@@ -88,7 +91,7 @@ def theirs(files: Files, task: str) -> tuple[list[float], SentenceTransformer]:
     elif task == "triplets":
         loss = their_losses.TripletLoss(model)  # Euclidean, margin 5
     else:
-        mine, _ = sentence_loss(model, task, margin=None, seed=SEED)
+        mine, _ = sentence_loss(model, task, margin=None, products=False, seed=SEED)
         loss = their_losses.SoftmaxLoss(model, model.get_embedding_dimension(), num_labels=3)
         loss.classifier.load_state_dict(mine.classifier.state_dict())
     loss.train()
@@ -247,7 +250,7 @@ def test_a_subset_trains_on_its_items_alone(files: Files, tmp_path: Path) -> Non
 def test_triplets_of_equal_texts_have_a_finite_gradient(tmp_path_factory: pytest.TempPathFactory) -> None:
     files = prepare(tmp_path_factory.mktemp("equal"), dropout=0.0)
     encoder = load_sentence_encoder(files.backbone, max_tokens=32, device=torch.device("cpu"))
-    loss, _ = sentence_loss(encoder, "triplets", margin=MARGIN, seed=SEED)
+    loss, _ = sentence_loss(encoder, "triplets", margin=MARGIN, products=False, seed=SEED)
     value = loss([encoder.preprocess(["the same"]) for _ in range(3)], torch.zeros(1))
     value.backward()
     assert float(value.detach()) == pytest.approx(MARGIN, abs=1e-3)

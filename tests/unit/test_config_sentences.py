@@ -21,6 +21,10 @@ check_longest_row, table_rows = OnPlainValues(positions).check_longest_row, tabl
 Config = dict[str, Any]
 
 
+LSTM = {"objective": "checkpoint", "source": "lstm", "path": "config.yaml", "vocab_size": 99,
+        "hidden_size": 4, "pooling": "max"}  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def config(written: Config) -> Config:
     return validated(written)
@@ -120,6 +124,18 @@ def test_systems_are_for_queries_or_for_sentences(config: Config) -> None:
          "systems.backbone-sentences.recipe.passages_per_query: unknown key."),
         ({"systems": {"condenser-round1": {"recipe": {"max_tokens": 20}}}},
          "systems.condenser-round1.recipe.max_tokens: unknown key."),
+        ({"models": {"l": LSTM}, "systems": {"condenser-round1": {"initial": "l"}}},
+         "systems.condenser-round1.initial: expected a Transformer, got l, an LSTM, from which only systems"),
+        ({"models": {"l": LSTM, "condenser-ct": {"initial": "l"}}},
+         "models.condenser-ct.initial: expected a Transformer, got l, an LSTM, from which only systems of"),
+        ({"models": {"l": LSTM, "o": {"objective": "checkpoint", "source": "system", "dataset": "stsb",
+                                      "system": "backbone-sentences"}},
+          "systems": {"backbone-sentences": {"initial": "l"}, "late": {"initial": "o"}}},
+         "systems.late.initial: expected a Transformer, got o, an LSTM, from which only systems of kind"),
+        ({"models": {"l": {**LSTM, "pooling": "cls"}}},
+         "models.l: source lstm needs pooling max or mean, got cls."),
+        ({"models": {"l": {**LSTM, "normalised": True}}}, "models.l: source lstm takes no normalised."),
+        ({"models": {"l": {**LSTM, "path": None}}}, "models.l: source lstm needs path."),
         ({"recipes": {"stsb": {"margin": -1.0}}}, "recipes.stsb.margin: expected greater than 0, got -1.0."),
         ({"recipes": {"stsb": {"epoch": 3}}}, "recipes.stsb.epoch: unknown key. Did you mean epochs?"),
     ],

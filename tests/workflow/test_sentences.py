@@ -56,6 +56,34 @@ def test_an_encoder_is_trained_on_nli_first_with_one_seed_for_all_its_variants(l
     assert graph.spec(job)["config"]["recipe"]["epochs"] == 4
 
 
+LSTM = {"objective": "checkpoint", "source": "lstm", "path": "config.yaml", "vocab_size": 99,
+        "hidden_size": 4, "pooling": "max"}  # fmt: skip
+
+
+def test_an_lstm_starts_from_the_users_file_and_serves_other_data_sets_as_a_model(load: Load) -> None:
+    overlay = {
+        "models": {
+            "lstm": LSTM,
+            "of-nli": {"objective": "checkpoint", "source": "system", "dataset": "nli", "system": "trained"},
+        },
+        "systems": {
+            "trained": {"kind": "sentence_encoder", "initial": "lstm"},
+            "infersent": {"kind": "sentence_encoder", "initial": "of-nli", "train": False},
+        },
+    }
+    graph = load(overlay)
+    jobs = graph.jobs("results/stsb/systems/infersent/untrained/metrics.test.json")
+    assert [job for job in jobs if job.startswith(("checkpoint", "train", "similarities"))] == [
+        *("checkpoint nli lstm", "train_sentences nli trained seed42", "checkpoint stsb of-nli"),
+        "similarities stsb infersent untrained test",
+    ]
+    assert graph.spec("checkpoint nli lstm")["contents"].keys() == {"config.yaml"}
+    assert "sentence-transformers" in graph.spec("checkpoint nli lstm")["versions"]
+    lost = load({**overlay, "models": {**overlay["models"], "lstm": {**LSTM, "path": "no/glove.txt"}}})
+    line = refusal(lambda: lost.jobs("results/stsb/systems/trained/seed42/metrics.test.json"))
+    assert line.startswith("error: config: models.lstm.path: expected a file of word vectors such as GloVe's")
+
+
 def test_word_vectors_are_the_users_file_and_train_nothing(load: Load) -> None:
     graph = load({"systems": {"glove": {"kind": "word_vectors", "path": "config.yaml"}}})
     jobs = graph.jobs("results/stsb/systems/glove/untrained/metrics.test.json")

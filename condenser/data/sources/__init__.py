@@ -25,8 +25,8 @@ It may hold:
 - `LEAST_GRADES`: by split, the least grade that its judges call relevant;
 - `AFTER_COLLECTING`: keys of the settings that `collect` does not use;
 - `TASK`: what sentences are judged by, where it gives pairs or triplets of sentences and no queries, with
-  `Settings` made from `Sentences`: `similarity` (pairs with a score from 0 to 5), `triplets`, or `inference`
-  (pairs with a class).
+  `Settings` made from `Sentences`: `similarity` (pairs with a score from 0 to 5), `triplets`, `inference`
+  (pairs with a class), or `neighbours` (pairs that follow each other).
 
 `settings` is the data set's entry in the configuration.
 """

@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from condenser.data.batches import num_items_of, num_steps
 from condenser.data.canonical import count_judged
+from condenser.data.word_vectors import word_vector_length
 from condenser.encoders import read_encoder_config
 from condenser.experiment import parse_variant
 from condenser.manifest import SUFFIX
 from condenser.pipeline.costs.jobs import Job
-from condenser.pipeline.costs.shape import Shape
+from condenser.pipeline.costs.shape import LstmShape, Shape
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import (
     Texts,
@@ -231,6 +233,9 @@ def checkpoint_shape(model: Any, tables: Tables) -> Shape:
     names = ["num_layers", "hidden_size", "intermediate_size", "num_heads", "vocab_size", "max_positions"]
     if model.source == "scratch":
         return Shape(*(getattr(model, name) or 512 for name in names))  # only max_positions may be null
+    if model.source == "lstm":
+        sizes = 1, model.hidden_size, 0, 0, model.vocab_size, 0
+        return LstmShape(*sizes, word_dim=word_vector_length(Path(model.path)))
     if model.source == "folder":
         names = ["num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"]
         settings = read_encoder_config(model.path)

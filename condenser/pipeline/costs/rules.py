@@ -18,7 +18,7 @@ from condenser.pipeline.costs.jobs import Job
 from condenser.settings import Settings
 
 _HIT_BYTES = 8 + 4  # a row number and a score; condenser.retrieve.search
-_SENTENCES = {"similarity": 2, "triplets": 3, "inference": 2}  # of an item, by task
+_SENTENCES = {"similarity": 2, "triplets": 3, "inference": 2, "neighbours": 2}  # of an item, by task
 _JSON_BYTES = 36  # of a line of JSON, besides text and ids
 
 

@@ -1,4 +1,4 @@
-"""The dimensions of a BERT: its weights, its operations for a token, its memory.
+"""The dimensions of a BERT or an LSTM: its weights, its operations for a token, its memory.
 
 An operation is a multiplication or an addition of a matrix product. All layers are counted at every token:
 the few that a model leaves out are in the rates, which are measured on whole jobs.
@@ -45,3 +45,23 @@ class Shape:
         vectors = 12 * self.dim + 2 * self.feed_forward + 3 * self.num_heads * length
         layers = (self.num_layers + self.num_head_layers) * vectors
         return 4 * num_tokens * (layers + num_logits * 3 * self.vocab_size)
+
+
+@dataclass(frozen=True)
+class LstmShape(Shape):
+    """The dimensions of an LSTM over vectors of words: `dim` numbers in each of two directions."""
+
+    word_dim: int = 0
+
+    @property
+    def num_weights(self) -> int:
+        """Weights: vectors of words, not trained, and of each direction four gates with two biases."""
+        return self.vocab_size * self.word_dim + 8 * self.dim * (self.word_dim + self.dim + 2)
+
+    def token_flops(self, length: float, *, num_logits: float = 0.0) -> float:
+        """Operations of a forward pass for one word of a text."""
+        return 2 * 8 * self.dim * (self.word_dim + self.dim)
+
+    def graph_bytes(self, num_tokens: float, *, length: float, num_logits: float = 0.0) -> float:
+        """Bytes in float32 that the graph keeps: the word, and of each direction gates, cell and state."""
+        return 4 * num_tokens * (self.word_dim + 2 * 6 * self.dim)

@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from condenser.data.records import Passage, read_doc_ids, read_passages
+from condenser.data.records import Passage, read_doc_ids, read_items, read_passages
 from condenser.data.sources import hub_text
 from configs import sources
 
@@ -47,6 +47,25 @@ def collected(hub, *parts, bad_rows="strict"):
         "bad_rows": bad_rows,
     }
     return sources.collect(hub / "out", {}, described), list(read_passages(hub / "out" / "collection.jsonl"))
+
+
+def test_neighbouring_sentences_are_pairs_of_rows_that_follow_each_other(hub):
+    books = hub / "bookcorpus"
+    (books / "train-00001-of-00001.jsonl").write_text(
+        '{"text": "again one"}\n{"text": 3}\n{"text": "last"}\n'
+    )
+    parts = [dict(hub_text.Part(id=str(books), max_rows=8)), dict(hub_text.Part(id=str(books), max_rows=2))]
+    described = {"source": "neighbours", "train_split": "train", "parts": parts}
+    counts = sources.collect(hub / "out", {}, {**described, "bad_rows": "skip"})
+    text = "sentence number {} .".format
+    pairs = [(text(0), text(1)), (text(1), text(2)), (text(2), text(3)), (text(3), text(4))]
+    pairs += [(text(4), "again one"), (text(0), text(1))]  # not over the row of no text, nor over parts
+    items = list(read_items(hub / "out" / "items.train.jsonl"))
+    assert [item.texts for item in items] == pairs and all(item.label is None for item in items)
+    assert [item.item_id for item in items] == [f"train-{number}" for number in range(1, 7)]
+    assert counts["items"] == {"train": 6}
+    with pytest.raises(ValueError, match=r"jsonl:2: expected a text, got 3\."):
+        sources.collect(hub / "strict", {}, {**described, "bad_rows": "strict"})
 
 
 def test_an_article_gives_a_passage_a_paragraph_with_its_title_or_one_where_rows_stay_whole(hub):

@@ -44,13 +44,14 @@ from condenser.model.retriever import Retriever
 from condenser.model.text_vector import TextVector
 from condenser.pipeline.costs import jobs as planned
 from condenser.pipeline.costs import texts as cost_texts
-from condenser.pipeline.costs.data import Data
+from condenser.pipeline.costs.data import Data, checkpoint_shape
 from condenser.pipeline.costs.jobs import Job, read_jobs
 from condenser.pipeline.costs.measure import measure_device, product_rate
 from condenser.pipeline.costs.plan import Row, make_plan, rendered, write_plan
 from condenser.pipeline.costs.shape import Shape
 from condenser.pipeline.costs.tables import Device, Tables
 from condenser.pipeline.costs.texts import Texts, assumed_texts, counted_texts
+from condenser.settings import Settings
 from condenser.shards import counts_file, prefix_of, shard_files
 from configs import OnPlainValues
 from configs import sources as written_sources
@@ -159,6 +160,16 @@ def shape_of(config: BertConfig, *, num_head_layers: int = 0) -> Shape:
         config.max_position_embeddings,
         num_head_layers,
     )
+
+
+def test_an_lstm_has_the_weights_and_products_of_pytorchs(tmp_path: Path) -> None:
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("".join(f"word{row} 1 2 3\n" for row in range(7)))
+    shape = checkpoint_shape(Settings(source="lstm", path=str(vectors), hidden_size=5, vocab_size=10), tables)
+    lstm = torch.nn.LSTM(3, 5, bidirectional=True)
+    assert shape.num_weights == 10 * 3 + sum(weight.numel() for weight in lstm.parameters())
+    matrices = [weight for name, weight in lstm.named_parameters() if name.startswith("weight")]
+    assert shape.token_flops(20.0) == 2 * sum(matrix.numel() for matrix in matrices)
 
 
 def test_a_token_has_the_operations_that_pytorch_counts() -> None:

@@ -159,7 +159,7 @@ def test_a_sentence_encoder_is_trained_by_the_library_and_kept_by_name(files: Fi
     texts = [" ".join(passage.text.split()[:6]) for passage in files.passages]
     items = [Item(f"train-{row}", tuple(texts[2 * row : 2 * row + 2]), float(row % 6)) for row in range(10)]
     write_items(tmp_path / "items.jsonl", items)
-    settings = {"max_tokens": 32, "batch_size": 4, "epochs": 1, "margin": 5.0}
+    settings = {"max_tokens": 32, "batch_size": 4, "epochs": 1, "margin": 5.0, "products": False}
     run = run_of("similarity", tmp_path / "out", {**OPTIMISER, **settings})
     train_sentence_encoder(
         tmp_path / "items.jsonl", None, files.backbone, tmp_path / "out", run, task="similarity"

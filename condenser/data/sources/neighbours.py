@@ -1,0 +1,64 @@
+"""Neighbouring sentences of running text, such as BookCorpus: a sentence, and the one that follows it.
+
+The parts are those of `condenser.data.sources.hub_text`, with a sentence a row; it and the next are a pair.
+Source: Kiros et al. 2015 (skip-thoughts), whose corpus it is; Logeswaran and Lee 2018 (quick-thoughts).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from condenser.data.canonical import CanonicalFiles
+from condenser.data.parsing import Row
+from condenser.data.records import Item, Passage
+from condenser.data.sources.hub_text import NEEDS_NETWORK as NEEDS_NETWORK
+from condenser.data.sources.hub_text import Part, part_passages
+from condenser.data.sources.hub_text import expected as expected
+from condenser.data.sources.hub_text import local_files as local_files
+from condenser.settings import Sentences
+
+TASK = "neighbours"
+
+
+class Settings(Sentences):
+    """Parts with a sentence a row; nothing is evaluated on them, encoders are for another data set."""
+
+    parts: Annotated[list[Part], Field(min_length=1)]
+    bad_rows: Literal["strict", "skip"] = "skip"
+    train_split: Literal["train"] = "train"
+    eval_split: None = None
+
+
+def collect(
+    folder: Path, raw: Mapping[str, Path], *, parts: Sequence[Part], train_split: str, bad_rows: str, **_: Any
+) -> dict[str, Any]:
+    """Write the pairs of all parts into `folder`; gives the counts, with the commits of parts on the hub.
+
+    A row that is no sentence has no neighbours.
+
+    Raises:
+        ValueError: a part cannot be opened, a row does not fit (with `bad_rows` "strict"), or none is left.
+    """
+    short, commits = Counter[str](), dict[str, str]()
+
+    def pairs() -> Iterator[Row[Item]]:
+        number = 0  # ids count the pairs, as lines of several files are alike
+        for part in parts:
+            before: str | None = None
+            for row in part_passages(part, files, short, commits):
+                sentence = row.record.text if isinstance(row.record, Passage) else None
+                if not isinstance(row.record, Passage):
+                    yield Row(row.file, row.line, row.record)
+                elif before is not None:
+                    number += 1
+                    yield Row(row.file, number, Item("", (before, row.record.text)))
+                before = sentence
+
+    with CanonicalFiles(folder, bad_rows=bad_rows) as files:
+        files.write_items({train_split: pairs()})
+        return files.counts | ({"revisions": commits} if commits else {})
