@@ -58,11 +58,6 @@ def test_manifest_names_the_collection_and_every_file(tmp_path: Path) -> None:
     assert load_backbone(tmp_path / "backbone", dropout=None).config.vocab_size <= 80
 
 
-def test_scratch_without_a_collection_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="expected a collection"):
-        do("checkpoint", **parts(tmp_path, SCRATCH))
-
-
 def test_mirror_is_also_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     collection = tmp_path / "collection.jsonl"
     write_passages(collection, [Passage("1", "Cats", "the cat sat")] * 3)

@@ -123,13 +123,6 @@ def test_a_head_trained_with_other_settings_is_refused(
         load(tmp_path / "condenser", **{name: asked})
 
 
-def test_a_folder_without_masked_language_head_is_refused(scratch: Path, tmp_path: Path) -> None:
-    load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
-    (tmp_path / "condenser" / "mlm_head.safetensors").unlink()
-    with pytest.raises(ValueError, match=r"mlm_head\.safetensors: no such file"):
-        load(tmp_path / "condenser")
-
-
 def test_a_damaged_head_is_refused_in_one_line(scratch: Path, tmp_path: Path) -> None:
     load(scratch, missing_head="random").save(tmp_path / "condenser", scratch)
     path = tmp_path / "condenser" / "condenser_head.safetensors"
