@@ -103,13 +103,11 @@ def server() -> Iterator[Server]:
             self.close_connection = True
 
         def do_HEAD(self) -> None:
-            does = state.script[0]
+            does = state.script.pop(0) if state.script[0].status else state.script[0]
             self.send_response(does.status or 200)
             if does.length:
                 self.send_header("Content-Length", str(len(does.content)))
             self.end_headers()
-            if does.status:
-                state.script.pop(0)
 
         def log_message(self, *_: object) -> None:
             pass
