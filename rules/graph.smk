@@ -8,7 +8,7 @@ from pathlib import Path
 
 from condenser.job import write_job
 from condenser.pipeline.costs import jobs as planned
-from condenser.pipeline import specs
+from condenser.pipeline import remembered, specs
 from condenser.report.state import write_state
 
 RULES = {}  # name -> rule, and the wildcards that the name stands for
@@ -55,7 +55,7 @@ SPECS = specs.Specs(
     owner=owner_of,
     manifest=manifest_of,
     benchmark=benchmark_of,
-    digest_cache=Path(WORK, "digests.json"),
+    remembered=remembered.Remembered(Path(WORK, "digests.json")),
 )
 
 

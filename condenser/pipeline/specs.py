@@ -13,7 +13,6 @@ The graph and its places are those of the rules: `inputs`, `owner`, `manifest` a
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
@@ -35,8 +34,9 @@ from condenser.experiment.tables import (
     table_notes,
     table_rows,
 )
-from condenser.files import canonical_json, read_json, sha256_file, sha256_text, write_json
+from condenser.files import canonical_json, sha256_file, sha256_text
 from condenser.pipeline.code import code_digests
+from condenser.pipeline.remembered import Remembered
 from condenser.settings import BlockType, Settings, partly, plain
 from condenser.systems import FOLDER as SYSTEMS
 from condenser.systems import UNTRAINED
@@ -71,8 +71,7 @@ class Specs:
         owner: the job that makes a file; None for the user's own.
         manifest: where a job writes its manifest.
         benchmark: where Snakemake writes what a job took; None where the rule has no benchmark.
-        digest_cache: a JSON file that remembers digests of the user's files by path, size and time of
-            change, so that a large collection is read once.
+        remembered: digests of the user's files and of our code.
         rules: what each rule depends on; its rule says so.
     """
 
@@ -82,7 +81,7 @@ class Specs:
     owner: Callable[[str], Job | None]
     manifest: Callable[[str, dict[str, str]], str]
     benchmark: Callable[[str, dict[str, str]], str | None]
-    digest_cache: Path
+    remembered: Remembered
     rules: dict[str, Rule] = field(default_factory=dict)
     _specs: dict[_Key, dict[str, Any]] = field(default_factory=dict)
     _hashes: dict[_Key, str] = field(default_factory=dict)
@@ -114,12 +113,13 @@ class Specs:
                 "rule": rule,
                 "wildcards": wildcards,
                 "config": _picked(settings, declared.settings),
-                "code": code_digests(program, self.root, tuple(declared.modules(settings))),
+                "code": code_digests(program, self.root, tuple(declared.modules(settings)), self.remembered),
                 "versions": {name: _version(name) for name in packages},
                 "lineage": self._lineage(wildcards, files),
             }
             if contents := self._contents_of([file for file in files if self.owner(file) is None]):
                 spec["contents"] = contents
+            self.remembered.write()
             self._specs[key] = spec
         return self._specs[key]
 
@@ -181,23 +181,10 @@ class Specs:
         digests: dict[str, str] = {}
         for file in filter(Path.is_file, map(Path, files)):
             number = 1 + sum(name.partition(" ")[0] == file.name for name in digests)
-            digests[file.name if number == 1 else f"{file.name} ({number})"] = self._digest(file)
+            digests[file.name if number == 1 else f"{file.name} ({number})"] = self.remembered.of(
+                file, sha256_file
+            )
         return digests
-
-    def _digest(self, file: Path) -> str:
-        """SHA-256 of a user's file, read again only where its size or a time of change is another."""
-        try:
-            known = read_json(self.digest_cache)
-        except (OSError, ValueError):
-            known = {}
-        status = file.stat()
-        # the system's own time too, which nobody sets back
-        state = f"{file.absolute()} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-        if state not in known:
-            known[state] = sha256_file(file)
-            with contextlib.suppress(OSError):  # results of others, which may be read but not written
-                write_json(self.digest_cache, known)
-        return known[state]
 
 
 def key_of(rule: str, wildcards: Mapping[str, str]) -> str:

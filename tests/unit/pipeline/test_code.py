@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from condenser.pipeline import code
+from condenser.pipeline.remembered import Remembered
 
 
 @pytest.fixture
@@ -28,6 +29,35 @@ def digests(checkout: Path, *modules: str) -> dict[str, str]:
     code._read.cache_clear()
     code.code_digests.cache_clear()
     return code.code_digests(checkout / "workflow_scripts" / "tool.py", checkout, modules)
+
+
+def test_files_are_parsed_once_until_they_or_the_rendering_change(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[str] = []
+    parse = code.ast.parse
+    monkeypatch.setattr(code.ast, "parse", lambda text, filename: parsed.append(filename) or parse(text))
+    place, tool = tmp_path / "work" / "digests.json", checkout / "workflow_scripts" / "tool.py"
+
+    def remembered_digests() -> dict[str, str]:
+        code._read.cache_clear()
+        remembered = Remembered(place)
+        found = code.code_digests(tool, checkout, (), remembered)
+        remembered.write()
+        return found
+
+    first = remembered_digests()
+    assert len(parsed) == len(first) == 5 and first == digests(checkout)
+    parsed.clear()
+    assert remembered_digests() == first and not parsed
+    (checkout / "condenser/data/b.py").write_text("def f():\n    return 3\n")
+    changed = remembered_digests()
+    assert [Path(file).name for file in parsed] == ["b.py"]
+    assert {name for name in first if first[name] != changed[name]} == {"condenser.data.b"}
+    (tmp_path / "code.py").write_text("")
+    monkeypatch.setattr(code, "__file__", str(tmp_path / "code.py"))
+    parsed.clear()
+    assert remembered_digests() == changed and len(parsed) == 5
 
 
 def edit(checkout: Path, name: str, text: str) -> dict[str, str]:

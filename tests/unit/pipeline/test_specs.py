@@ -13,6 +13,7 @@ import yaml
 from condenser.config import validated
 from condenser.files import sha256_file
 from condenser.pipeline.freshness import differences
+from condenser.pipeline.remembered import Remembered
 from condenser.pipeline.specs import Rule, Specs
 
 Wildcards = dict[str, str]
@@ -45,7 +46,7 @@ def specs(
         owner=owner,
         manifest=lambda rule, wildcards: f"{rule}.manifest.json",
         benchmark=lambda rule, wildcards: None,
-        digest_cache=cache or Path("nothing is read"),
+        remembered=Remembered(cache),
     )
     for rule in known:
         made.rules[rule] = (rules or {}).get(rule, Rule())

@@ -1,0 +1,48 @@
+"""What was computed from a file before, so that a large collection and our own code are read once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from condenser.files import atomic_write, json_bytes, read_json
+
+
+class Remembered:
+    """Results by file, kept in a JSON file; a result counts only while the file has its size and its times.
+
+    Args:
+        place: the JSON file; None remembers within this process alone.
+    """
+
+    def __init__(self, place: Path | None) -> None:
+        self._place, self._is_changed = place, False
+        try:
+            self._known = read_json(place) if place else {}
+        except (OSError, ValueError):
+            self._known = {}
+
+    def of(self, file: Path, compute: Callable[[Path], Any], *, by: Path | None = None) -> Any:
+        """`compute(file)`, which JSON can hold, or what it gave before.
+
+        `by` is the file of the code that computes: another code computes again.
+        """
+        key, state = str(file.absolute()), [_state(file), by and _state(by)]
+        if self._known.get(key, [None])[0] != state:
+            self._known[key], self._is_changed = [state, compute(file)], True
+        return self._known[key][1]
+
+    def write(self) -> None:
+        """Write what is new."""
+        if self._place and self._is_changed:
+            with contextlib.suppress(OSError), atomic_write(self._place, is_synced=False) as opened:
+                opened.write(json_bytes(self._known))  # suppressed: results of others, read but not written
+            self._is_changed = False
+
+
+def _state(file: Path) -> list[int]:
+    status = file.stat()
+    # the system's own time too, which nobody sets back
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
