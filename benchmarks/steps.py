@@ -44,10 +44,10 @@ from condenser.pipeline.costs.texts import Texts, assumed_passages, assumed_quer
 from condenser.settings import Settings, partly, plain
 from condenser.shards import shard_files
 from condenser.train.examples import TrainingFiles
-from condenser.train.finetune import train_retriever
-from condenser.train.loop import Machine, Run, StepRecord, training_machine
+from condenser.train.finetune import retriever_training
+from condenser.train.loop import Machine, Run, StepRecord, train_to_folder, training_machine
 from condenser.train.masked_texts import MaskedRows
-from condenser.train.pretrain import pretrain
+from condenser.train.pretrain import pretraining
 
 TABLES = ROOT / "condenser" / "pipeline" / "costs" / "tables"
 LEFT_OUT = 2  # first updates, in which memory is allocated and kernels are chosen
@@ -232,10 +232,11 @@ def _run(
     )  # fmt: skip
     if job == "train":
         texts = TextFiles([tokens], folder / "queries.train", doc_ids, folder / "queries.jsonl")
-        train_retriever(TrainingFiles([folder / "examples.jsonl"], texts), backbone, work / "model", run)
+        trainable = retriever_training(TrainingFiles([folder / "examples.jsonl"], texts), backbone, run)
     else:
         objective = kinds.load("objectives", settings["objective"]).training
-        pretrain(objective, [tokens], backbone, work / "model", run, title=job, doc_ids=doc_ids)
+        trainable = pretraining(objective, [tokens], backbone, run, title=job, doc_ids=doc_ids)
+    train_to_folder(trainable, run, work / "model")
 
 
 @dataclass

@@ -20,6 +20,6 @@ rule audit:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        job=job("audit", settings=["audit", "lengths", "dataset.split"], packages=["numpy"]),
+        job=SPECS.job("audit", settings=["audit", "lengths", "dataset.split"], packages=["numpy"]),
     shell:
         RUN

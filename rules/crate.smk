@@ -20,6 +20,6 @@ rule crate:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        job=job("crate"),
+        job=SPECS.job("crate"),
     shell:
         RUN

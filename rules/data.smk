@@ -15,7 +15,7 @@ rule download:
     conda:
         "../envs/data.yaml"
     params:
-        job=job("download", options=vars(config.downloads)),
+        job=SPECS.job("download", options=vars(config.downloads)),
     shell:
         RUN
 
@@ -50,10 +50,9 @@ for name, entry in config.datasets.items():
             mem_mb=growing(8000),
             runtime=growing(480),
         params:
-            job=job(
+            job=SPECS.job(
                 "collect",
-                named=f"collect_{name}",
-                fixed={"dataset": name},
+                dataset=name,
                 settings=["dataset"],
                 packages=lambda settings: ["datasets", *sources.packages(settings.dataset)],
                 modules=source_module,
@@ -87,12 +86,7 @@ for name, entry in config.datasets.items():
                 mem_mb=growing(4000),
                 runtime=growing(60),
             params:
-                job=job(
-                    "queries",
-                    named=f"queries_{name}",
-                    fixed={"dataset": name},
-                    settings=["dataset.bad_rows"],
-                ),
+                job=SPECS.job("queries", dataset=name, settings=["dataset.bad_rows"]),
             shell:
                 RUN
 
@@ -121,10 +115,9 @@ for name, entry in config.datasets.items():
                 mem_mb=growing(4000),
                 runtime=growing(60),
             params:
-                job=job(
+                job=SPECS.job(
                     "unjudged",
-                    named=f"unjudged_{name}",
-                    fixed={"dataset": name},
+                    dataset=name,
                     settings=["dataset.source", "dataset.bad_rows"],
                     modules=source_module,
                 ),
@@ -150,7 +143,9 @@ rule extracted:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=job("extracted", settings=["query_set", "extraction", "dataset.split"], packages=["sentencex"]),
+        job=SPECS.job(
+            "extracted", settings=["query_set", "extraction", "dataset.split"], packages=["sentencex"]
+        ),
     shell:
         RUN
 
@@ -176,7 +171,7 @@ rule tokens:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=job(
+        job=SPECS.job(
             "tokens",
             settings=["encode.block_rows", "encode.separator"],
             packages=["tokenizers", "sentencex"],
@@ -201,7 +196,7 @@ rule query_tokens:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        job=job("query_tokens", packages=["tokenizers"]),
+        job=SPECS.job("query_tokens", packages=["tokenizers"]),
     shell:
         RUN
 
@@ -229,7 +224,7 @@ rule lengths:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        job=job("lengths", settings=["auto_lengths"], packages=["numpy", "tokenizers"]),
+        job=SPECS.job("lengths", settings=["auto_lengths"], packages=["numpy", "tokenizers"]),
     shell:
         RUN
 
@@ -251,7 +246,7 @@ rule subset:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        job=job("subset", settings=["train_queries", "seed"], packages=["numpy"]),
+        job=SPECS.job("subset", settings=["train_queries", "seed"], packages=["numpy"]),
     shell:
         RUN
 
@@ -272,7 +267,7 @@ rule held_out:
         mem_mb=growing(2000),
         runtime=growing(30),
     params:
-        job=job("held_out", settings=["recipe.held_out", "seed"], packages=["numpy"]),
+        job=SPECS.job("held_out", settings=["recipe.held_out", "seed"], packages=["numpy"]),
     shell:
         RUN
 

@@ -22,7 +22,7 @@ rule examples:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        job=job(
+        job=SPECS.job(
             "examples",
             settings=["dataset.source", "dataset.split", "recipe.negatives", "seed"],
             packages=["numpy"],
@@ -54,6 +54,8 @@ rule pseudo_labels:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        job=job("pseudo_labels", settings=["dataset.split", "recipe.negatives", "seed"], packages=["numpy"]),
+        job=SPECS.job(
+            "pseudo_labels", settings=["dataset.split", "recipe.negatives", "seed"], packages=["numpy"]
+        ),
     shell:
         RUN

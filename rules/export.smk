@@ -33,7 +33,7 @@ rule export:
         mem_mb=growing(16000),
         runtime=growing(480),
     params:
-        job=job(
+        job=SPECS.job(
             "export",
             settings=[
                 "dataset.split",

@@ -27,7 +27,7 @@ rule attention_entropy:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        job=job(
+        job=SPECS.job(
             "attention_entropy",
             settings=["recipe.lengths.passage", "encode.batch_tokens", "compute.threads", "compute.device"],
             packages=TORCH,
@@ -58,7 +58,7 @@ rule figure:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        job=job(
+        job=SPECS.job(
             "figure",
             settings=["figure", "significance"],
             packages=["matplotlib", "numpy", "pandas", "scipy"],

@@ -3,23 +3,16 @@
 import functools
 import os
 import shlex
-import sys
 from pathlib import Path
 
-from condenser.job import write_job
 from condenser.pipeline.costs import jobs as planned
-from condenser.pipeline import remembered, specs
+from condenser.pipeline import specs
 from condenser.report.state import write_state
-
-RULES = {}  # name -> rule, and the wildcards that the name stands for
 
 
 def rule_of(rule_name, wildcards):
     """The rule that runs a job."""
-    for name, (of, fixed) in RULES.items():
-        if of == rule_name and fixed.items() <= wildcards.items():
-            return workflow.get_rule(name)
-    raise LookupError(f"expected a job of the workflow, got {rule_name} {wildcards}")
+    return workflow.get_rule(SPECS.name_of(rule_name, wildcards))
 
 
 def inputs_of(rule_name, wildcards):
@@ -42,66 +35,23 @@ def benchmark_of(rule_name, wildcards):
 @functools.cache
 def owner_of(file):
     """The job that makes a file: its rule and wildcards; None of the user's own files."""
-    for name, (rule_name, fixed) in RULES.items():
+    for name in SPECS.rules:
         maker = workflow.get_rule(name)
         if maker.is_producer(file):
-            return rule_name, {**fixed, **maker.get_wildcards(file)}
+            return SPECS.job_of(name, maker.get_wildcards(file))
 
 
 SPECS = specs.Specs(
     config,
     root=ROOT,
+    work=Path(WORK),
     inputs=inputs_of,
     owner=owner_of,
     manifest=manifest_of,
     benchmark=benchmark_of,
-    remembered=remembered.Remembered(Path(WORK, "digests.json")),
 )
 
-
 RUN = "{params.job} 2>&1 | tee {log:q}"  # the shell line of every rule
-
-
-def job(rule_name, *, named=None, fixed=None, options=None, processes=False, **declared):
-    """A param: the program of a rule and its job, a file; declares what the results of the rule depend on.
-
-    `options` change no result: values by name, or a function of wildcards, threads and resources. With
-    `processes` the program is started once on each GPU of the job.
-    """
-    RULES[named or rule_name] = rule_name, fixed or {}
-    SPECS.rules[rule_name] = specs.Rule(**declared)
-
-    def command(wildcards, input, output, threads, resources):
-        try:
-            names = {**(fixed or {}), **dict(wildcards.items())}
-            spec = SPECS.spec(rule_name, names, inputs=list(input))
-        except (LookupError, ValueError) as error:
-            sys.exit(f"error: {rule_name}: {error}")
-        given = options(wildcards, threads, resources) if callable(options) else dict(options or {})
-        if processes:
-            given["processes"] = max(1, resources.gpu)
-        return command_of(
-            rule_name,
-            **{"settings" if key == "config" else key: spec[key] for key in spec if key != "rule"},
-            input=by_name(input),
-            output=by_name(output),
-            work=f"{WORK}/{rule_name}-{SPECS.hash(rule_name, names)[:16]}",
-            options=given,
-        )
-
-    return command
-
-
-def command_of(rule, **written):
-    """A program and its job, which is written to a file: 500 shards would not fit into a command line."""
-    file = write_job(Path(".snakemake", "jobs"), {"rule": rule, **written})
-    program = ROOT / "workflow_scripts" / f"{rule}.py"
-    return f"python {shlex.quote(str(program))} {file}"
-
-
-def by_name(files):
-    """The files of a job by name, one or a list."""
-    return {name: given if isinstance(given, str) else list(given) for name, given in files.items()}
 
 
 def growing(first):

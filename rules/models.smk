@@ -24,7 +24,7 @@ rule checkpoint:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        job=job(
+        job=SPECS.job(
             "checkpoint",
             settings=["model", "seed"],
             packages=lambda settings: checkpoints.packages(settings.model),
@@ -66,7 +66,7 @@ rule pretrain:
         mem_mb=growing(32000),
         runtime=growing(1440),
     params:
-        job=job(
+        job=SPECS.job(
             "pretrain",
             settings=["model", "compute", "seed"],
             packages=TORCH,
@@ -100,7 +100,7 @@ rule best_of:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        job=job(
+        job=SPECS.job(
             "best_of",
             settings=["model", "significance", "dataset.split"],
             packages=["matplotlib", "numpy", "pandas", "scipy"],

@@ -31,7 +31,7 @@ rule plan:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        job=job(
+        job=SPECS.job(
             "plan",
             settings=["compute"],
             modules=lambda settings: [

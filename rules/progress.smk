@@ -212,21 +212,15 @@ def asked_results():
     return sorted(str(job.output[0]) if job.output else job.rule.name for job in asked_jobs())
 
 
-def job_of(rule, wildcards):
-    """A job as the specs name it: its rule and wildcards."""
-    rule_name, fixed = RULES.get(rule, (rule, {}))
-    return rule_name, {**fixed, **wildcards}
-
-
 def key_of(rule, wildcards):
     """The id of a job, for the board and the forecast."""
-    return specs.key_of(*job_of(rule, wildcards))
+    return specs.key_of(*SPECS.job_of(rule, wildcards))
 
 
 def names_behind(needed):
     """All jobs behind those that must run, as the specs name them."""
-    ours = (job for job in needed if job.rule.name in RULES)
-    return SPECS.jobs_behind_all(job_of(job.rule.name, job.wildcards_dict) for job in ours)
+    ours = (job for job in needed if job.rule.name in SPECS.rules)
+    return SPECS.jobs_behind_all(SPECS.job_of(job.rule.name, job.wildcards_dict) for job in ours)
 
 
 def planned_seconds(needed):

@@ -28,7 +28,7 @@ rule report:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        job=job(
+        job=SPECS.job(
             "report",
             settings=["report"],
             packages=["jinja2", "matplotlib", "numpy"],

@@ -35,15 +35,18 @@ class Changes(ParamsChange):
         return ", ".join(sorted(self.only_new))
 
 
+def is_ours(rule_name):
+    """Whether a rule gives its jobs specs; rules of somebody else's Snakefile do not."""
+    return "SPECS" in globals() and rule_name in SPECS.rules
+
+
 def manifest_of_job(job):
     """The manifest of a job; None of a job of somebody else's rules."""
-    is_ours = job.rule.name in globals().get("RULES", {})
-    return getattr(job.output, "manifest", None) if is_ours else None
+    return getattr(job.output, "manifest", None) if is_ours(job.rule.name) else None
 
 
 def spec_of_job(job):
-    rule_name, fixed = RULES[job.rule.name]
-    return SPECS.spec(rule_name, {**fixed, **dict(job.wildcards.items())}, inputs=list(job.input))
+    return SPECS.spec(*SPECS.job_of(job.rule.name, dict(job.wildcards.items())), inputs=list(job.input))
 
 
 def changes_of(job, manifest):
@@ -151,15 +154,15 @@ def say_what_changed():
     changes = [changes_of(job, manifest) for job in needed if (manifest := manifest_of_job(job))]
     if edits := freshness.edits(changes, most=5):
         logger.info("\n    ".join(["What changed since the last run:", *edits]))
-    if needed and "RULES" in globals():
+    if needed and "SPECS" in globals():
         logger.info(hours_of(needed))
 
 
 def accept(rule_name, wildcards):
     """`snakemake --touch` accepts a result as it is: its manifest must say so."""
-    if rule_name not in globals().get("RULES", {}):
+    if not is_ours(rule_name):
         return
-    name = job_of(rule_name, wildcards)
+    name = SPECS.job_of(rule_name, wildcards)
     manifest = Path(manifest_of(*name))
     if manifest.exists():
         for change in freshness.accept(manifest, SPECS.spec(*name)):

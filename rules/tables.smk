@@ -19,7 +19,7 @@ rule metrics:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        job=job("metrics", settings=["metrics"], packages=["numpy"], modules=measure_modules),
+        job=SPECS.job("metrics", settings=["metrics"], packages=["numpy"], modules=measure_modules),
     shell:
         RUN
 
@@ -48,7 +48,7 @@ rule table:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        job=job(
+        job=SPECS.job(
             "table",
             settings=["table", "significance", "notes"],
             packages=["numpy", "pandas", "scipy"],
@@ -88,7 +88,7 @@ rule compare:
         mem_mb=growing(4000),
         runtime=growing(30),
     params:
-        job=job(
+        job=SPECS.job(
             "compare",
             settings=["table.rows", "table.comparisons", "table.columns", "significance"],
             packages=["numpy", "pandas", "scipy"],

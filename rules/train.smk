@@ -39,7 +39,7 @@ rule train:
         mem_mb=growing(16000),
         runtime=growing(1440),
     params:
-        job=job(
+        job=SPECS.job(
             "train",
             settings=[
                 "system",
@@ -85,7 +85,7 @@ rule distil:
         mem_mb=growing(16000),
         runtime=growing(1440),
     params:
-        job=job(
+        job=SPECS.job(
             "distil",
             settings=["system", *(f"recipe.{key}" for key in FineTuning.model_fields), "compute", "seed"],
             packages=TORCH,

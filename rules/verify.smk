@@ -13,7 +13,7 @@ rule verify:
         "../envs/verify.yaml"
     params:
         # AGAINST is a file that the run does not depend on, so it is no input
-        job=lambda wildcards: command_of(
+        job=lambda wildcards: SPECS.command(
             "verify",
             options={
                 "results": "results",

@@ -31,13 +31,13 @@ from condenser.data.tokens import Tokenizer, write_token_shard
 from condenser.files import read_json, write_json
 from condenser.model.backbone import backbone_from, new_backbone
 from condenser.settings import Optimiser, partly
-from condenser.train.crossencoder import train_crossencoder
+from condenser.train.crossencoder import crossencoder_training
 from condenser.train.distributed import Processes, alone
 from condenser.train.examples import TrainingFiles
-from condenser.train.finetune import distil_retriever, train_retriever
-from condenser.train.late import train_late
-from condenser.train.loop import Run
-from condenser.train.pretrain import pretrain
+from condenser.train.finetune import distillation_training, retriever_training
+from condenser.train.late import late_training
+from condenser.train.loop import Run, Trainable, train_to_folder
+from condenser.train.pretrain import pretraining
 from condenser.train.teacher import TaughtFiles
 
 TINY = Path(__file__).parent / "data" / "tiny"
@@ -235,19 +235,22 @@ def train(
     tokens_that_count = {key: changes.pop(key, value) for key, value in LATE.items()}
     settings = OPTIMISER | OBJECTIVES.get(kind, {**RETRIEVER, "tied": kind != "untied"})
     run = run_of(kind, output, settings, processes=processes, **changes)
+    trainable: Trainable[Any]
     if kind in OBJECTIVES:
         objective = kinds.load("objectives", kind).training
-        return pretrain(objective, tokens, initial, output, run, title=kind, doc_ids=texts.doc_ids)
-    if kind == "distilled":
+        trainable = pretraining(objective, tokens, initial, run, title=kind, doc_ids=texts.doc_ids)
+    elif kind == "distilled":
         taught = TaughtFiles(
             _teacher_run(files), texts, with_own_passage=True, temperature=0.5, initial_share=0.2
         )
-        return distil_retriever(taught, initial, output, run)
-    if kind == "late":
-        return train_late(examples, initial, output, run, **tokens_that_count, keep_graphs=keep_graphs)
-    if kind == "crossencoder":
-        return train_crossencoder(examples, initial, output, run, **of_pairs, keep_graphs=keep_graphs)
-    return train_retriever(examples, initial, output, run, keep_graphs=keep_graphs)
+        trainable = distillation_training(taught, initial, run)
+    elif kind == "late":
+        trainable = late_training(examples, initial, run, **tokens_that_count, keep_graphs=keep_graphs)
+    elif kind == "crossencoder":
+        trainable = crossencoder_training(examples, initial, run, **of_pairs, keep_graphs=keep_graphs)
+    else:
+        trainable = retriever_training(examples, initial, run, keep_graphs=keep_graphs)
+    return train_to_folder(trainable, run, output)
 
 
 def settings_of(kind: str, settings: Mapping[str, Any]) -> Optimiser:

@@ -21,7 +21,7 @@ from condenser.train.launch import launch
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.lengths import resolve_lengths
     from condenser.data.text_files import TextFiles
-    from condenser.train.finetune import distil_retriever
+    from condenser.train.finetune import distillation_training
     from condenser.train.loop import run_training
     from condenser.train.teacher import TaughtFiles
 
@@ -37,7 +37,7 @@ def main(job: Job) -> dict[str, Any]:
     return run_training(
         job,
         partly(FineTuning, {**vars(recipe), "lengths": vars(lengths)}),
-        lambda run: distil_retriever(taught, files.initial.parent, job.output.model.parent, run),
+        lambda run: distillation_training(taught, files.initial.parent, run),
     )
 
 

@@ -20,17 +20,16 @@ def main(job: Job) -> dict[str, Any]:
     from condenser import kinds
     from condenser.shards import prefix_of
     from condenser.train.loop import run_training
-    from condenser.train.pretrain import pretrain
+    from condenser.train.pretrain import pretraining
 
     settings = job.settings.model
     return run_training(
         job,
         settings,
-        lambda run: pretrain(
+        lambda run: pretraining(
             kinds.load("objectives", settings.objective).training,
             list(map(prefix_of, job.input.tokens)),
             job.input.initial.parent,
-            job.output.model.parent,
             run,
             title=settings.objective,
             doc_ids=job.input.doc_ids,

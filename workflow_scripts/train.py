@@ -38,9 +38,7 @@ def main(job: Job) -> dict[str, Any]:
     return run_training(
         job,
         partly(FineTuning, {**vars(recipe), "lengths": vars(lengths)}),
-        lambda run: system.train(
-            job.settings.system, examples, files.initial.parent, job.output.model.parent, run
-        ),
+        lambda run: system.training(job.settings.system, examples, files.initial.parent, run),
     )
 
 

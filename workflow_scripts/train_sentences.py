@@ -17,20 +17,15 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data import sources
     from condenser.train.loop import run_training
-    from condenser.train.sentences import train_sentence_encoder
+    from condenser.train.sentences import sentence_training
 
     files, task = job.input, sources.task(job.settings.dataset)
     assert task is not None
     return run_training(
         job,
         job.settings.recipe,
-        lambda run: train_sentence_encoder(
-            files.sentences,
-            files.subset or None,
-            files.initial.parent,
-            job.output.model.parent,
-            run,
-            task=task,
+        lambda run: sentence_training(
+            files.sentences, files.subset or None, files.initial.parent, run, task=task
         ),
     )
 

@@ -11,8 +11,8 @@ from stepping import lines_of_steps, step_settings, write_step_inputs
 from steps import as_read
 
 from condenser import kinds
-from condenser.train.loop import Run, training_machine
-from condenser.train.pretrain import pretrain
+from condenser.train.loop import Run, train_to_folder, training_machine
+from condenser.train.pretrain import pretraining
 
 
 def measure(form: Form) -> list[dict[str, Any]]:
@@ -50,7 +50,9 @@ def _waiting(form: Form, settings: dict[str, Any]) -> float:
             processes=machine.processes, fingerprint="waiting", work_folder=folder / "work",
             checkpoint_every_s=sys.maxsize, checkpoints_kept=1, bad_loss_patience=0,
         )  # fmt: skip
-        backbone, model = folder / "backbone", folder / "model"
-        pretrain(objective, [tokens], backbone, model, run, title="condenser", doc_ids=doc_ids)
+        training = pretraining(
+            objective, [tokens], folder / "backbone", run, title="condenser", doc_ids=doc_ids
+        )
+        train_to_folder(training, run, folder / "model")
     log.removeFilter(read)
     return said[0]

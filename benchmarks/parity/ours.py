@@ -173,7 +173,7 @@ def objective(setting: Setting, name: str, settings: Mapping[str, Any]) -> Train
 
 
 def batch_of(setting: Setting, training: Training, step: int, *, size: int, chunk: int) -> MaskedTexts:
-    """The masked batch of a step, as `condenser.train.pretrain.pretrain` makes it."""
+    """The masked batch of a step, as `condenser.train.pretrain.pretraining` makes it."""
     epoch, _, items = batches.step_items(
         training.num_items, batch_size=size, step=step, seed=SEED, stream="parity"
     )
@@ -190,7 +190,7 @@ def condenser(setting: Setting) -> Results:
     texts = batch_of(setting, training, 0, size=16, chunk=5)
     setting.inputs["weights"] = both.as_tensors(dict(named_as_theirs(training.model)))
     setting.inputs["condenser"] = whole_batch(texts)
-    figures = _backward(training, ALONE, precision="fp32")(texts, 0, 1.0)
+    figures = _backward(training, ALONE, precision="fp32")(texts, 1.0)
     named = {name: figures[name] for name in ("loss", "head_mlm", "late_mlm")}
     return {"condenser": {**named, "loss of two parts": figures["loss"], **gradients(training.model)}}
 
@@ -200,7 +200,7 @@ def cocondenser(setting: Setting) -> Results:
 
     def step(changes: Mapping[str, Any]) -> tuple[Condenser, Mapping[str, Any], dict[str, Tensor]]:
         training = objective(setting, "cocondenser", COCONDENSER | changes)
-        figures = _backward(training, ALONE, precision="fp32")(texts, 0, 1.0)
+        figures = _backward(training, ALONE, precision="fp32")(texts, 1.0)
         return training.model, figures, gradients(training.model)
 
     texts = batch_of(setting, objective(setting, "cocondenser", COCONDENSER), 0, size=8, chunk=6)
@@ -332,7 +332,7 @@ class Texts:
         return padded[:, : self.max_tokens]
 
     def chunks(self, group: str, rows: np.ndarray) -> Iterator[Chunk[Rows]]:
-        """Chunks of similar length, as `condenser.train.finetune.train_retriever` makes them."""
+        """Chunks of similar length, as `condenser.train.finetune.retriever_training` makes them."""
         starts, lengths = batches.row_windows(self.shards, rows, max_tokens=self.max_tokens)
         for number, places in enumerate(batches.length_chunks(lengths, rows_per_chunk=5)):
             ids, whole = batches.pack_texts(self.shards, starts[places], lengths[places], self.tokenizer)
@@ -478,16 +478,17 @@ def optimiser(setting: Setting) -> Results:
     def updates(weight_decay: float) -> tuple[Condenser, dict[str, Any], list[loop.StepRecord]]:
         training, done = objective(setting, "condenser", CONDENSER), list[loop.StepRecord]()
         before = both.as_tensors(dict(named_as_theirs(training.model)))
+        lengths = {"batch_size": 6, "drop_last": False, "epochs": None, "updates": NUM_STEPS}
         folder = setting.work / f"loop, {weight_decay}"
         folder.mkdir()
         run = loop.Run(
-            settings=partly(Optimiser, OPTIMISER | {"weight_decay": weight_decay}), seed=SEED,
+            settings=partly(Optimiser, {**OPTIMISER, **lengths, "weight_decay": weight_decay}), seed=SEED,
             precision="fp32", processes=ALONE, fingerprint="parity", work_folder=folder,
             checkpoint_every_s=3600, checkpoints_kept=1, bad_loss_patience=0, on_step=done.append,
         )  # fmt: skip
         batch = partial(loop.Batch, epoch=0, num_items=6, num_tokens=0, ids=dict, num_in_epoch=6)
         works = (lambda step: batch(texts[step])), _backward(training, ALONE, precision="fp32")
-        loop.train(training.model, *works, run, num_steps=NUM_STEPS, title="parity")
+        loop.train(loop.Trainable("parity", training.model, 6, *works, save=print, counts={}), run)
         named = named_as_theirs(training.model)
         return training.model, {f"moved/{key}": weight - before[key] for key, weight in named}, done
 

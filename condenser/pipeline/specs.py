@@ -1,9 +1,9 @@
-"""The spec of a job: everything its result depends on, and nothing else.
+"""What a rule declares, the spec of each of its jobs, and the file that its program reads.
 
-A spec holds the rule, its wildcards, the settings it uses (nested as in the configuration), digests of its
-code, versions of the packages that matter, digests of the user's own files among its inputs, and its
-lineage: the hashes of the specs of the jobs that make its other inputs. So a result stays out of date until
-everything above it has really been made again.
+A spec is everything that a job's result depends on, and nothing else: the rule, its wildcards, the settings
+it uses (nested as in the configuration), digests of its code, versions of the packages that matter, digests
+of the user's own files among its inputs, and its lineage: the hashes of the specs of the jobs that make its
+other inputs. So a result stays out of date until everything above it has really been made again.
 
 The settings are those that one job sees of the configuration (`job_settings`).
 
@@ -14,6 +14,7 @@ The graph and its places are those of the rules: `inputs`, `owner`, `manifest` a
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field
@@ -35,6 +36,7 @@ from condenser.experiment.tables import (
     table_rows,
 )
 from condenser.files import canonical_json, sha256_file, sha256_text
+from condenser.job import write_job
 from condenser.pipeline.code import code_digests
 from condenser.pipeline.remembered import Remembered
 from condenser.settings import BlockType, Settings, partly, plain
@@ -50,11 +52,15 @@ class Rule:
     """What one rule's result depends on besides its inputs.
 
     Attributes:
+        name: in specs, and of the program.
+        wildcards: those that the rule's name in the Snakefile stands for, as `collect_msmarco` does.
         settings: dotted keys of `job_settings`: blocks or single values.
         packages: installed packages whose versions matter, or what gives them by the job's settings.
         modules: modules that the program loads by name, which no import statement shows.
     """
 
+    name: str
+    wildcards: Mapping[str, str]
     settings: Sequence[str] = ()
     packages: Sequence[str] | Callable[[Settings], Sequence[str]] = ()
     modules: Callable[[Settings], list[str]] = lambda settings: []
@@ -67,25 +73,86 @@ class Specs:
     Attributes:
         config: from `condenser.config.validated`.
         root: the folder with `condenser/` and `workflow_scripts/`.
+        work: the folder of partial work. `digests.json` in it remembers digests of the user's files and of
+            our code.
         inputs: the input files of a job.
         owner: the job that makes a file; None for the user's own.
         manifest: where a job writes its manifest.
         benchmark: where Snakemake writes what a job took; None where the rule has no benchmark.
-        remembered: digests of the user's files and of our code.
-        rules: what each rule depends on; its rule says so.
+        rules: by their names in the Snakefile.
     """
 
     config: Config
     root: Path
+    work: Path
     inputs: Callable[[str, dict[str, str]], Sequence[str]]
     owner: Callable[[str], Job | None]
     manifest: Callable[[str, dict[str, str]], str]
     benchmark: Callable[[str, dict[str, str]], str | None]
-    remembered: Remembered
     rules: dict[str, Rule] = field(default_factory=dict)
     _specs: dict[_Key, dict[str, Any]] = field(default_factory=dict)
     _hashes: dict[_Key, str] = field(default_factory=dict)
     _needs: dict[_Key, list[Job]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._remembered = Remembered(self.work / "digests.json")
+
+    def job(
+        self,
+        rule: str,
+        *,
+        dataset: str | None = None,
+        options: Mapping[str, Any] | Callable[..., Mapping[str, Any]] | None = None,
+        processes: bool = False,
+        **declared: Any,
+    ) -> Callable[..., str]:
+        """Declare a rule; gives its param, a function that Snakemake calls for the command of each job.
+
+        Args:
+            dataset: of the rule `<rule>_<dataset>`, which is for this data set alone.
+            options: what changes no result, by name, or a function of wildcards, threads and resources.
+            processes: start the program once on each GPU of the job.
+            declared: what the results depend on, as in `Rule`.
+        """
+        fixed = {} if dataset is None else {"dataset": dataset}
+        self.rules["_".join([rule, *fixed.values()])] = Rule(rule, fixed, **declared)
+
+        def command_of(wildcards: Any, input: Any, output: Any, threads: int, resources: Any) -> str:
+            names = {**fixed, **dict(wildcards.items())}
+            try:
+                spec = self.spec(rule, names, inputs=list(input))
+            except (LookupError, ValueError) as error:
+                raise SystemExit(f"error: {rule}: {error}") from None
+            given = dict(options(wildcards, threads, resources) if callable(options) else options or {})
+            if processes:
+                given["processes"] = max(1, resources.gpu)
+            return self.command(
+                **{key: value for key, value in spec.items() if key != "config"},
+                settings=spec["config"],
+                input=_by_name(input),
+                output=_by_name(output),
+                work=f"{self.work}/{rule}-{self.hash(rule, names)[:16]}",
+                options=given,
+            )
+
+        return command_of
+
+    def command(self, rule: str, **written: Any) -> str:
+        """A program and its job, which is written to a file: 500 shards would not fit into a command line."""
+        file = write_job(Path(".snakemake", "jobs"), {"rule": rule, **written})
+        return f"python {shlex.quote(str(self._program(rule)))} {file}"
+
+    def job_of(self, name: str, wildcards: Mapping[str, str]) -> Job:
+        """The job of a rule by its name in the Snakefile, which may be somebody else's rule."""
+        rule = self.rules.get(name, Rule(name, {}))
+        return rule.name, {**rule.wildcards, **wildcards}
+
+    def name_of(self, rule: str, wildcards: Mapping[str, str]) -> str:
+        """The name in the Snakefile of the rule that runs a job; LookupError where there is none."""
+        for name, declared in self.rules.items():
+            if declared.name == rule and declared.wildcards.items() <= wildcards.items():
+                return name
+        raise LookupError(f"expected a job of the workflow, got {rule} {wildcards}.")
 
     def spec(
         self, rule: str, wildcards: dict[str, str], *, inputs: Sequence[str] | None = None
@@ -97,9 +164,8 @@ class Specs:
         """
         key = _key(rule, wildcards)
         if key not in self._specs:
-            if rule not in self.rules:
-                raise LookupError(f"expected a rule of the workflow, got {rule}.")
-            declared, settings = self.rules[rule], job_settings(self.config, wildcards)
+            declared = self.rules[self.name_of(rule, wildcards)]
+            settings = job_settings(self.config, wildcards)
             shards = experiment.token_shards(self.config)
             if wildcards.get("shard", shards[0]) not in shards:
                 raise LookupError(
@@ -108,18 +174,19 @@ class Specs:
                 )
             files = self.inputs(rule, wildcards) if inputs is None else inputs
             packages = declared.packages(settings) if callable(declared.packages) else declared.packages
-            program = self.root / "workflow_scripts" / f"{rule}.py"
             spec: dict[str, Any] = {
                 "rule": rule,
                 "wildcards": wildcards,
                 "config": _picked(settings, declared.settings),
-                "code": code_digests(program, self.root, tuple(declared.modules(settings)), self.remembered),
+                "code": code_digests(
+                    self._program(rule), self.root, tuple(declared.modules(settings)), self._remembered
+                ),
                 "versions": {name: _version(name) for name in packages},
                 "lineage": self._lineage(wildcards, files),
             }
             if contents := self._contents_of([file for file in files if self.owner(file) is None]):
                 spec["contents"] = contents
-            self.remembered.write()
+            self._remembered.write()
             self._specs[key] = spec
         return self._specs[key]
 
@@ -156,6 +223,9 @@ class Specs:
                 visit(job)
         return list(found.values())
 
+    def _program(self, rule: str) -> Path:
+        return self.root / "workflow_scripts" / f"{rule}.py"
+
     def _makers(self, files: Sequence[str]) -> list[Job]:
         owners = filter(None, map(self.owner, files))
         return list({_key(*job): job for job in owners}.values())
@@ -181,7 +251,7 @@ class Specs:
         digests: dict[str, str] = {}
         for file in filter(Path.is_file, map(Path, files)):
             number = 1 + sum(name.partition(" ")[0] == file.name for name in digests)
-            digests[file.name if number == 1 else f"{file.name} ({number})"] = self.remembered.of(
+            digests[file.name if number == 1 else f"{file.name} ({number})"] = self._remembered.of(
                 file, sha256_file
             )
         return digests
@@ -194,6 +264,11 @@ def key_of(rule: str, wildcards: Mapping[str, str]) -> str:
 
 def _key(rule: str, wildcards: Mapping[str, str]) -> _Key:
     return rule, frozenset(wildcards.items())
+
+
+def _by_name(files: Any) -> dict[str, str | list[str]]:
+    """The files of a job by name, one or a list."""
+    return {name: given if isinstance(given, str) else list(given) for name, given in files.items()}
 
 
 def _picked(settings: Settings, keys: Sequence[str]) -> dict[str, Any]:

@@ -5,8 +5,9 @@ found by their names. The module holds:
 
 - `Settings`: a pydantic class of its keys, made from `condenser.settings.System`;
 - `is_trained(settings) -> bool`: whether fine-tuning makes it; then it has `initial` and `negatives` among
-  its keys and a function `train(settings, files, initial, output, run) -> counts`, with a
-  `condenser.train.examples.TrainingFiles` and a `condenser.train.loop.Run`, whose settings are the recipe.
+  its keys and a function `training(settings, files, initial, run) -> Trainable`, with a
+  `condenser.train.examples.TrainingFiles` and `Run` and `Trainable` of `condenser.train.loop`; the settings
+  of the run are the recipe.
 
 It may hold:
 

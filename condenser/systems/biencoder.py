@@ -14,7 +14,7 @@ from condenser.settings import Block, Name, Positive, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
-    from condenser.train.loop import Run
+    from condenser.train.loop import Run, Trainable
 
 
 class Distillation(Block):
@@ -91,11 +91,11 @@ def systems_of(settings: Settings) -> list[str]:
     return list(dict.fromkeys(named))
 
 
-def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
-    """Fine-tune the encoder of `initial` on examples; gives counts. See `train_retriever`."""
-    from condenser.train.finetune import train_retriever
+def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
+    """Fine-tuning of the encoder of `initial` on examples: see `retriever_training`."""
+    from condenser.train.finetune import retriever_training
 
-    return train_retriever(files, initial, output, run)
+    return retriever_training(files, initial, run)
 
 
 def cost(job: Any, data: Any) -> dict[str, Any] | None:

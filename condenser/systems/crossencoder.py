@@ -16,7 +16,7 @@ from condenser.settings import Count, Name, System
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
-    from condenser.train.loop import Run
+    from condenser.train.loop import Run, Trainable
 
 OF_RUNS = ("candidates", "depth")
 
@@ -97,11 +97,11 @@ def longest_row(recipe: Any) -> int:
     return int(recipe.lengths.query + recipe.lengths.passage - 1)
 
 
-def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
-    """Fine-tune a cross-encoder from `initial` on examples; gives counts. See `train_crossencoder`."""
-    from condenser.train.crossencoder import train_crossencoder
+def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
+    """Fine-tuning of a cross-encoder from `initial` on examples: see `crossencoder_training`."""
+    from condenser.train.crossencoder import crossencoder_training
 
-    return train_crossencoder(files, initial, output, run, loss=settings.loss)
+    return crossencoder_training(files, initial, run, loss=settings.loss)
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from condenser.systems.biencoder import training_cost
 
 if TYPE_CHECKING:
     from condenser.train.examples import TrainingFiles
-    from condenser.train.loop import Run
+    from condenser.train.loop import Run, Trainable
 
 OF_RUNS = ("candidates", "depth")
 
@@ -88,12 +88,12 @@ def reorders(settings: Settings) -> list[str]:
     return list(settings.candidates) if len(settings.candidates) == 1 else []
 
 
-def train(settings: Any, files: TrainingFiles, initial: Path, output: Path, run: Run[Any]) -> dict[str, int]:
-    """Fine-tune the encoder of `initial` on examples; gives counts. See `train_late`."""
-    from condenser.train.late import train_late
+def training(settings: Any, files: TrainingFiles, initial: Path, run: Run[Any]) -> Trainable[Any]:
+    """Fine-tuning of the encoder of `initial` on examples: see `late_training`."""
+    from condenser.train.late import late_training
 
     keys = ("dim", "special_tokens", "punctuation", "match", "first_states")
-    return train_late(files, initial, output, run, **{key: getattr(settings, key) for key in keys})
+    return late_training(files, initial, run, **{key: getattr(settings, key) for key in keys})
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

@@ -24,23 +24,22 @@ from condenser.model.rows import Rows
 from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.examples import TrainingFiles, count_examples, draw_passages
 from condenser.train.gradient_cache import contrastive_backward
-from condenser.train.loop import Batch, Run, train
+from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
 from condenser.train.validation import NOT_COMPARED, VALIDATION_FILE
 
 LOSSES = {"localised": localised_contrastive_loss, "pointwise": pointwise_loss}
 
 
-def train_crossencoder(
+def crossencoder_training(
     files: TrainingFiles,
     initial: Path,
-    output: Path,
     run: Run[FineTuning],
     *,
     loss: Literal["localised", "pointwise"] = "localised",
     keep_graphs: bool = True,
-) -> dict[str, int]:
-    """Fine-tune a cross-encoder from the Hugging Face folder `initial` on examples; gives counts.
+) -> Trainable[ChunkedTexts[Rows]]:
+    """Fine-tuning of a cross-encoder from the Hugging Face folder `initial` on examples.
 
     Items, positives and negatives are drawn as for a bi-encoder. With the loss `localised` each query must
     find its positive among its own passages (`condenser.loss.listwise`), with `pointwise` each pair is
@@ -105,7 +104,7 @@ def train_crossencoder(
             scores: Tensor = model(chunk.inputs.to(processes.device))
             return scores
 
-    def backward(pairs: ChunkedTexts[Rows], step: int, loss_scale: float) -> dict[str, float]:
+    def backward(pairs: ChunkedTexts[Rows], loss_scale: float) -> dict[str, float]:
         losses = contrastive_backward(
             pairs.chunks,
             score,
@@ -118,11 +117,9 @@ def train_crossencoder(
         )
         return {"loss": losses["contrastive"]}
 
-    num_steps = run.num_steps(len(examples), title="fine-tuning")
-    train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
-
     def save(folder: Path) -> None:
         model.save(folder, initial)
         write_json(folder / VALIDATION_FILE, asdict(NOT_COMPARED))
 
-    return {**count_examples(examples, held_out, passages_per_query), **run.finish(output, save)}
+    counts = count_examples(examples, held_out, passages_per_query)
+    return Trainable("fine-tuning", model, len(examples), prepare, backward, save, counts)

@@ -33,7 +33,7 @@ from condenser.model.text_vector import Role
 from condenser.train.chunks import Chunk, ChunkedTexts
 from condenser.train.examples import ExampleRows, TrainingFiles, count_examples, draw_passages
 from condenser.train.gradient_cache import contrastive_backward
-from condenser.train.loop import Batch, Run, train
+from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.memory import StepMemory
 from condenser.train.pretrain import mix_in
 from condenser.train.teacher import TaughtFiles
@@ -116,16 +116,15 @@ def one_vector(initial: Path, *, tied: bool) -> Vectors:
     )
 
 
-def train_retriever(
+def retriever_training(
     files: TrainingFiles,
     initial: Path,
-    output: Path,
     run: Run[FineTuning],
     *,
     vectors: Vectors | None = None,
     keep_graphs: bool = True,
-) -> dict[str, int]:
-    """Fine-tune a retriever from the Hugging Face folder `initial` on examples; gives counts.
+) -> Trainable[BatchTexts]:
+    """Fine-tuning of a retriever from the Hugging Face folder `initial` on examples.
 
     Each query must find its positive among all passages of the batch: its own negatives, and the
     passages of the other queries. An epoch ends with a shorter batch if the examples do not
@@ -150,7 +149,7 @@ def train_retriever(
 
     made = vectors or one_vector(initial, tied=run.settings.tied)
     scale = run.settings.scale or made.scale
-    totals = _train(
+    return _training(
         files.texts,
         (passages, queries),
         examples.queries,
@@ -158,23 +157,22 @@ def train_retriever(
         made,
         lambda items, tokens: made.loss(tokens, scale),
         initial,
-        output,
         run,
+        counts=count_examples(examples, held_out, passages_per_query),
         keep_graphs=keep_graphs,
         held_out=held_out,
         validation=files.validation,
     )
-    return {**count_examples(examples, held_out, passages_per_query), **totals}
 
 
-def distil_retriever(
-    files: TaughtFiles, initial: Path, output: Path, run: Run[FineTuning], *, keep_graphs: bool = True
-) -> dict[str, int]:
-    """Train a bi-encoder from the Hugging Face folder `initial` to score as a teacher does; gives counts.
+def distillation_training(
+    files: TaughtFiles, initial: Path, run: Run[FineTuning], *, keep_graphs: bool = True
+) -> Trainable[BatchTexts]:
+    """Training of a bi-encoder from the Hugging Face folder `initial` to score as a teacher does.
 
     An item is a query with the first `passages_per_query` hits of the teacher (`condenser.train.teacher`);
     the loss is `condenser.loss.listwise.listwise_kl`. `scale` of the recipe is the inverse of the student's
-    temperature; the rest is read as by `train_retriever`.
+    temperature; the rest is read as by `retriever_training`.
     """
     passages, queries, taught = files.read(passages_per_query=run.settings.passages_per_query)
     vectors = one_vector(initial, tied=run.settings.tied)
@@ -191,7 +189,7 @@ def distil_retriever(
 
         return of_batch
 
-    totals = _train(
+    return _training(
         files.texts,
         (passages, queries),
         taught.queries,
@@ -199,15 +197,14 @@ def distil_retriever(
         vectors,
         loss,
         initial,
-        output,
         run,
+        counts=taught.counts,
         keep_graphs=keep_graphs,
         initial_share=files.initial_share,
     )
-    return {**taught.counts, **totals}
 
 
-def _train(
+def _training(
     texts: TextFiles,
     shards: tuple[TokenShards, TokenShards],
     queries: np.ndarray,
@@ -215,15 +212,15 @@ def _train(
     vectors: Vectors,
     loss: Callable[[np.ndarray, Mapping[str, ChosenTokens]], Callable[..., Tensor]],
     initial: Path,
-    output: Path,
     run: Run[FineTuning],
     *,
+    counts: Mapping[str, int],
     keep_graphs: bool,
     initial_share: float = 0.0,
     held_out: ExampleRows | None = None,
     validation: Validation | None = None,
-) -> dict[str, int]:
-    """Train a retriever on queries with passages; gives the sums over the log.
+) -> Trainable[BatchTexts]:
+    """Training of a retriever on queries with passages.
 
     Args:
         shards: of the passages and of the queries.
@@ -298,7 +295,7 @@ def _train(
         with autocast(processes.device, run.precision):
             return vectors.encode(chunk.group, chunk.inputs.to(processes.device))
 
-    def backward(batch: BatchTexts, step: int, loss_scale: float) -> dict[str, float]:
+    def backward(batch: BatchTexts, loss_scale: float) -> dict[str, float]:
         losses = contrastive_backward(
             batch.chunks,
             encode,
@@ -360,6 +357,4 @@ def _train(
             log.info("fine-tuning: %s", compared)
             write_json(folder / VALIDATION_FILE, asdict(compared))
 
-    num_steps = run.num_steps(len(queries), title="fine-tuning")
-    train(model, prepare, backward, run, num_steps=num_steps, title="fine-tuning")
-    return run.finish(output, save)
+    return Trainable("fine-tuning", model, len(queries), prepare, backward, save, counts)

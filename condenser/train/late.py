@@ -22,14 +22,13 @@ from condenser.model.projection import new_projection, vector_dim
 from condenser.model.retriever import Retriever
 from condenser.model.text_vector import assumptions, write_text_vector
 from condenser.train.examples import TrainingFiles
-from condenser.train.finetune import Vectors, train_retriever
-from condenser.train.loop import Run
+from condenser.train.finetune import BatchTexts, Vectors, retriever_training
+from condenser.train.loop import Run, Trainable
 
 
-def train_late(
+def late_training(
     files: TrainingFiles,
     initial: Path,
-    output: Path,
     run: Run[FineTuning],
     *,
     dim: int | None,
@@ -38,10 +37,10 @@ def train_late(
     match: str,
     first_states: int | None,
     keep_graphs: bool = True,
-) -> dict[str, int]:
-    """Fine-tune the encoder of the Hugging Face folder `initial` for MaxSim on examples; gives counts.
+) -> Trainable[BatchTexts]:
+    """Fine-tuning of the encoder of the Hugging Face folder `initial` for MaxSim on examples.
 
-    As `condenser.train.finetune.train_retriever` does for a bi-encoder, but for two keys of the recipe:
+    As `condenser.train.finetune.retriever_training` of a bi-encoder, but for two keys of the recipe:
     queries and passages share one encoder whatever `tied` says, and `scale` is 1 by default, as in ColBERT,
     COIL and ME-BERT. All products of a batch's query tokens and passage tokens are in memory at once.
 
@@ -59,7 +58,7 @@ def train_late(
         first_states=first_states,
         seed=run.seed,
     )
-    return train_retriever(files, initial, output, run, vectors=vectors, keep_graphs=keep_graphs)
+    return retriever_training(files, initial, run, vectors=vectors, keep_graphs=keep_graphs)
 
 
 def token_vectors(

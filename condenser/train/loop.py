@@ -1,7 +1,7 @@
 """The one training loop: optimiser, schedule, clipping, checkpoints, resuming, stopping; and its machine.
 
-The caller gives it a model and two functions, one for batches and one for gradients. The loop itself
-knows no objective and no file format but that of its checkpoints and its log.
+A `Trainable` says what is trained: a model, and functions for its batches, gradients and files. The loop
+itself knows no objective and no file format but that of its checkpoints and its log.
 """
 
 from __future__ import annotations
@@ -95,6 +95,31 @@ class StepRecord:
         }
 
 
+@dataclass(frozen=True)
+class Trainable(Generic[Content]):
+    """What a training is of: a model, its batches and gradients. The loop does the rest.
+
+    Attributes:
+        title: in the program's log.
+        num_items: of an epoch.
+        prepare: gives the whole batch of a step. It must be a pure function; a second thread calls it
+            one step ahead.
+        backward: `backward(content, loss_scale)` adds this process's part of the gradient of
+            `loss_scale * loss` to the weights' `grad`, and gives losses of the whole batch by name,
+            "loss" among them, the same in every process.
+        save: writes the model's files to a folder, in the first process.
+        counts: for the manifest.
+    """
+
+    title: str
+    model: nn.Module
+    num_items: int
+    prepare: Callable[[int], Batch[Content]]
+    backward: Callable[[Content, float], Mapping[str, float]]
+    save: Callable[[Path], None]
+    counts: Mapping[str, int]
+
+
 Trained = TypeVar("Trained", bound=Optimiser)
 """The class of a training's settings: of a recipe, or of a model's entry."""
 
@@ -156,17 +181,6 @@ class Run(Generic[Trained]):
         epoch, _, items = step_items(num_items, step=step, seed=self.seed, stream=stream, **self._batches)
         return epoch, items
 
-    def finish(self, output: Path, save: Callable[[Path], None]) -> dict[str, int]:
-        """Write what was trained, in the first process; gives the sums over the log.
-
-        `save` writes the model's files to a folder, which becomes `output` with `losses.jsonl` in it.
-        """
-        if self.processes.is_first:
-            with atomic_folder(output) as folder:
-                save(folder)
-                shutil.copyfile(self.work_folder / LOG_NAME, folder / LOSSES_FILE)
-        return log_totals(self.work_folder / LOG_NAME)
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -190,49 +204,44 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
 
 
 def run_training(
-    job: Job, settings: Trained, training: Callable[[Run[Trained]], dict[str, int]]
+    job: Job, settings: Trained, training: Callable[[Run[Trained]], Trainable[Any]]
 ) -> dict[str, int]:
     """Do a training job on this machine; gives its counts.
 
     Args:
         settings: the recipe, or the model's entry.
-        training: trains, writes the model and gives counts.
+        training: gives what is trained in a run.
     """
     options = job.options
     with training_machine(**vars(job.settings.compute)) as machine:
         job.device = machine.device_name
-        return training(
-            Run(
-                settings,
-                job.settings.seed,
-                machine.precision,
-                machine.processes,
-                job.manifest.fingerprint,
-                job.work_folder,
-                options.checkpoint_every_s,
-                options.checkpoints_kept,
-                options.bad_loss_patience,
-            )
+        run = Run(
+            settings,
+            job.settings.seed,
+            machine.precision,
+            machine.processes,
+            job.manifest.fingerprint,
+            job.work_folder,
+            options.checkpoint_every_s,
+            options.checkpoints_kept,
+            options.bad_loss_patience,
         )
+        return train_to_folder(training(run), run, job.output.model.parent)
 
 
-def train(
-    model: nn.Module,
-    prepare: Callable[[int], Batch[Content]],
-    backward: Callable[[Content, int, float], Mapping[str, float]],
-    run: Run[Any],
-    *,
-    num_steps: int,
-    title: str,
-) -> None:
-    """Train `model` in place for `num_steps` updates, or for those left after the newest checkpoint.
+def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> dict[str, int]:
+    """Train, and write the model and its log to the folder `output`; gives counts, with sums of the log."""
+    train(trainable, run)
+    losses = run.work_folder / LOG_NAME
+    if run.processes.is_first:
+        with atomic_folder(output) as folder:
+            trainable.save(folder)
+            shutil.copyfile(losses, folder / LOSSES_FILE)
+    return {**trainable.counts, **log_totals(losses)}
 
-    Args:
-        prepare: gives the whole batch of a step. It must be a pure function; a second thread calls it
-            one step ahead.
-        backward: `backward(content, step, loss_scale)` adds this process's part of the gradient of
-            `loss_scale * loss` to the weights' `grad`, and gives losses of the whole batch by name,
-            "loss" among them, the same in every process.
+
+def train(trainable: Trainable[Content], run: Run[Any]) -> None:
+    """Train the model in place, all updates, or those left after the newest checkpoint.
 
     In float16 the loss is scaled. The scale doubles every 2,000 good steps; if a gradient overflows, it is
     halved and the update skipped.
@@ -248,6 +257,8 @@ def train(
         SystemExit: with status 143, after SIGTERM to any process.
         KeyboardInterrupt: after Ctrl-C.
     """
+    model, title, prepare = trainable.model, trainable.title, trainable.prepare
+    num_steps = run.num_steps(trainable.num_items, title=title)
     settings, processes, work_folder = run.settings, run.processes, run.work_folder
     use_loss_scale = run.precision == "fp16"
     weights = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
@@ -304,7 +315,7 @@ def train(
             if not getattr(settings, "bias_correction", True):
                 undo_bias_correction(optimiser, epsilon=settings.epsilon, weight_decay=settings.weight_decay)
             with weights_unchanged():
-                losses = backward(batch.content, step, state["loss_scale"])
+                losses = trainable.backward(batch.content, state["loss_scale"])
             sum_gradients(weights.values(), processes)
             due = step_log is not None and time.monotonic() - last_saved >= run.checkpoint_every_s
             num_stopping, num_due = processes.sum_floats([float(stop.signal != 0), float(due)])

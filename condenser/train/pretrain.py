@@ -28,7 +28,7 @@ from condenser.settings import Pretraining
 from condenser.train.chunks import Chunk
 from condenser.train.distributed import Processes
 from condenser.train.gradient_cache import contrastive_backward
-from condenser.train.loop import Batch, Run, train
+from condenser.train.loop import Batch, Run, Trainable
 from condenser.train.masked_texts import MaskedRows, MaskedTexts, Texts, ids_of, masked_texts
 from condenser.train.memory import StepMemory, graph_bytes, memory_for_graphs
 
@@ -69,17 +69,16 @@ class Training:
     memory_gb: float = 0.0
 
 
-def pretrain(
+def pretraining(
     objective: Callable[..., Training],
     token_prefixes: Sequence[Path],
     initial: Path,
-    output: Path,
     run: Run[Pretraining],
     *,
     title: str,
     doc_ids: Path,
-) -> dict[str, int]:
-    """Train the model that an objective makes from the folder `initial`; gives counts.
+) -> Trainable[MaskedTexts]:
+    """Pre-training of the model that an objective makes from the folder `initial`.
 
     A loss over masked tokens is the mean over all masked tokens of the whole batch, however the batch is
     cut into chunks and dealt to the processes. Spans of all processes are negatives of each other.
@@ -93,7 +92,7 @@ def pretrain(
         doc_ids: the ids of the collection's rows, for error messages.
 
     Raises:
-        ValueError: the collection has no text for this objective; also as `condenser.train.loop.train`.
+        ValueError: the collection has no text for this objective.
     """
     settings, processes = run.settings, run.processes
     shards, tokenizer = TokenShards(token_prefixes), Tokenizer(initial)
@@ -139,15 +138,15 @@ def pretrain(
         if head.is_file() and not (folder / MLM_HEAD_FILE).exists():  # trained without it
             shutil.copyfile(head, folder / MLM_HEAD_FILE)
 
-    train(
-        training.model,
-        prepare,
-        _backward(training, processes, precision=run.precision),
-        run,
-        num_steps=run.num_steps(training.num_items, title=title),
+    return Trainable(
         title=title,
+        model=training.model,
+        num_items=training.num_items,
+        prepare=prepare,
+        backward=_backward(training, processes, precision=run.precision),
+        save=save,
+        counts={"rows": shards.num_rows, **training.counts},
     )
-    return {"rows": shards.num_rows, **training.counts, **run.finish(output, save)}
 
 
 @torch.no_grad()
@@ -175,7 +174,7 @@ def condenser_losses(model: Condenser, texts: MaskedRows) -> tuple[Tensor, dict[
 
 def _backward(
     training: Training, processes: Processes, *, precision: str
-) -> Callable[[MaskedTexts, int, float], dict[str, float]]:
+) -> Callable[[MaskedTexts, float], dict[str, float]]:
     """The function that adds a step's gradients and gives its losses, for the loop."""
     model, device = training.model, processes.device
     weights = {name: weight for name, weight in training.loss_weights.items() if weight > 0}
@@ -189,7 +188,7 @@ def _backward(
     def unweighted(totals: Mapping[str, float]) -> dict[str, float]:
         return {name: totals[name] / weight for name, weight in weights.items()}
 
-    def by_chunks(texts: MaskedTexts, step: int, loss_scale: float) -> dict[str, float]:
+    def by_chunks(texts: MaskedTexts, loss_scale: float) -> dict[str, float]:
         def losses_of(chunk: Chunk[MaskedRows]) -> Tensor:  # the logits are freed on return: they are large
             torch.manual_seed(chunk.seed)
             with autocast(device, precision):
@@ -214,7 +213,7 @@ def _backward(
     contrast, represent = training.contrast, training.represent
     memory_bytes = memory_for_graphs(model, device, memory_gb=training.memory_gb)
 
-    def with_contrast(texts: MaskedTexts, step: int, loss_scale: float) -> dict[str, float]:
+    def with_contrast(texts: MaskedTexts, loss_scale: float) -> dict[str, float]:
         fits = training.gradient_cache == "never" or graph_bytes(texts.chunks, model) <= memory_bytes
         figures = {}
 

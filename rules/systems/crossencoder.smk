@@ -36,7 +36,7 @@ rule rerank:
         mem_mb=growing(16000),
         runtime=growing(1440),
     params:
-        job=job(
+        job=SPECS.job(
             "rerank",
             settings=[
                 "dataset.split",

@@ -17,6 +17,6 @@ rule ensemble:
         mem_mb=growing(2000),
         runtime=growing(240),
     params:
-        job=job("ensemble", settings=["system", "depth"]),
+        job=SPECS.job("ensemble", settings=["system", "depth"]),
     shell:
         RUN

@@ -21,7 +21,7 @@ rule fusion_weights:
         mem_mb=growing(4000),
         runtime=growing(240),
     params:
-        job=job("fusion_weights", settings=["system"], packages=["numpy", "scipy"]),
+        job=SPECS.job("fusion_weights", settings=["system"], packages=["numpy", "scipy"]),
     shell:
         RUN
 
@@ -45,6 +45,6 @@ rule fusion:
         mem_mb=growing(2000),
         runtime=growing(240),
     params:
-        job=job("fusion", settings=["system", "depth"]),
+        job=SPECS.job("fusion", settings=["system", "depth"]),
     shell:
         RUN

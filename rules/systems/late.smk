@@ -31,7 +31,7 @@ rule late:
         mem_mb=growing(16000),
         runtime=growing(1440),
     params:
-        job=job(
+        job=SPECS.job(
             "late",
             settings=[
                 "dataset.split",

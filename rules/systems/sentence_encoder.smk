@@ -27,7 +27,7 @@ rule train_sentences:
         mem_mb=growing(8000),
         runtime=growing(1440),
     params:
-        job=job(
+        job=SPECS.job(
             "train_sentences",
             settings=["dataset.source", "recipe", "compute", "seed"],
             packages=SENTENCE_PACKAGES,
@@ -59,7 +59,7 @@ rule similarities:
         mem_mb=growing(8000),
         runtime=growing(240),
     params:
-        job=job(
+        job=SPECS.job(
             "similarities",
             settings=[
                 "dataset.source",
@@ -92,7 +92,7 @@ rule sentence_metrics:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        job=job(
+        job=SPECS.job(
             "sentence_metrics", settings=["metrics.measures"], packages=["numpy"], modules=measure_modules
         ),
     shell:

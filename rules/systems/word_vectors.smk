@@ -19,7 +19,7 @@ rule word_similarities:
         mem_mb=growing(8000),
         runtime=growing(60),
     params:
-        job=job(
+        job=SPECS.job(
             "word_similarities",
             settings=["dataset.source"],
             packages=SENTENCE_PACKAGES,

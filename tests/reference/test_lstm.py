@@ -22,7 +22,8 @@ from condenser.model.devices import set_up
 from condenser.model.lstm import new_lstm
 from condenser.model.sentence_encoder import load_sentence_encoder
 from condenser.retrieve.similarities import write_model_similarities
-from condenser.train.sentences import sentence_loss, train_sentence_encoder
+from condenser.train.loop import train_to_folder
+from condenser.train.sentences import sentence_loss, sentence_training
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", ",", "dog", "<unk>", "</s>"]
 TEXTS = ["The cat sat on a mat", "a zebra", "", "cat, cat, cat, dog", "the dog sat"]
@@ -129,7 +130,7 @@ def train(folder: Path, task: str, output: Path, **changes: Any) -> dict[str, in
     write_items(items, items_of(task))
     settings = {**OPTIMISER, "max_tokens": 32, "batch_size": 4, "epochs": 2, "margin": 5.0, "products": True}
     run = run_of(task, output, settings, seed=SEED, **changes)
-    return train_sentence_encoder(items, None, folder, output, run, task=task)
+    return train_to_folder(sentence_training(items, None, folder, run, task=task), run, output)
 
 
 @pytest.mark.parametrize("task", ["similarity", "triplets", "inference", "neighbours"])

@@ -29,8 +29,8 @@ from condenser.evaluate.measures import accuracy, spearman
 from condenser.model.devices import set_up
 from condenser.model.sentence_encoder import load_sentence_encoder
 from condenser.retrieve.similarities import write_model_similarities, write_word_similarities
-from condenser.train.loop import linear_factor, num_warmup_steps
-from condenser.train.sentences import sentence_loss, train_sentence_encoder
+from condenser.train.loop import linear_factor, num_warmup_steps, train_to_folder
+from condenser.train.sentences import sentence_loss, sentence_training
 
 TASKS = {"similarity": 2, "triplets": 3, "inference": 2}
 # weights whose gradients are rounding alone: a distance does not change where all vectors move together
@@ -79,7 +79,7 @@ def train(files: Files, task: str, output: Path, **changes: Any) -> dict[str, in
     }
     subset = changes.pop("subset", None)
     run = run_of(task, output, {**OPTIMISER, **settings}, **{"seed": SEED, **changes})
-    return train_sentence_encoder(items, subset, files.backbone, output, run, task=task)
+    return train_to_folder(sentence_training(items, subset, files.backbone, run, task=task), run, output)
 
 
 def theirs(files: Files, task: str) -> tuple[list[float], SentenceTransformer]:

@@ -309,15 +309,14 @@ def _first_step(
     """Loss and gradients of a training's first step, by its own code up to the optimiser."""
     caught: list[tuple[float, dict[str, Tensor]]] = []
 
-    def one_step(model, prepare, backward, run, **_) -> None:
-        figures = backward(prepare(0).content, 0, 1.0)
-        weights = model.named_parameters()
+    def one_step(trainable, run) -> None:
+        figures = trainable.backward(trainable.prepare(0).content, 1.0)
+        weights = trainable.model.named_parameters()
         gradients = {name: weight.grad for name, weight in weights if weight.grad is not None}
         caught.append((figures["loss"], gradients))
         raise _Enough
 
-    monkeypatch.setattr("condenser.train.pretrain.train", one_step)
-    monkeypatch.setattr("condenser.train.finetune.train", one_step)
+    monkeypatch.setattr("condenser.train.loop.train", one_step)
     with pytest.raises(_Enough):
         train(kind, files, folder / "out", **changes, **STEADY)
     return caught[0]

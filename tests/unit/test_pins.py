@@ -40,7 +40,7 @@ def rules_with_an_environment(root: Path) -> dict[str, tuple[str, tuple[str, ...
     for file in sorted((root / "rules").rglob("*.smk")):
         for text in re.split(r"^ *rule\b", file.read_text(), flags=re.MULTILINE)[1:]:
             environment = re.search(r'conda:\s*"(?:\.\./)+(envs/[^"]+)"', text)
-            programs = re.findall(r'job=(?:lambda wildcards: command_of|job)\(\s*"(\w+)"', text)
+            programs = re.findall(r'job=(?:lambda wildcards: )?SPECS\.(?:command|job)\(\s*"(\w+)"', text)
             programs += re.findall(r'"workflow_scripts" / "(\w+)\.py"', text)
             if environment:
                 name = text.split(":")[0].strip() or programs[0]

@@ -13,8 +13,7 @@ import yaml
 from condenser.config import validated
 from condenser.files import sha256_file
 from condenser.pipeline.freshness import differences
-from condenser.pipeline.remembered import Remembered
-from condenser.pipeline.specs import Rule, Specs
+from condenser.pipeline.specs import Specs
 
 Wildcards = dict[str, str]
 
@@ -23,11 +22,11 @@ def specs(
     root: Path,
     *,
     inputs: dict[str, list[str]] | None = None,
-    cache: Path | None = None,
-    rules: dict[str, Rule] | None = None,
+    work: Path = Path("nothing is read"),
+    rules: dict[str, dict[str, Any]] | None = None,
     **blocks: Any,
 ) -> Specs:
-    """The specs of the default configuration, with other blocks; by rule, the inputs of its jobs.
+    """The specs of the default configuration, with other blocks; by rule, its inputs and what it declares.
 
     The file `STAGE/NAME` is made by the job STAGE of the data set of that name.
     """
@@ -42,14 +41,14 @@ def specs(
     made = Specs(
         config,
         root=root,
+        work=work,
         inputs=lambda rule, wildcards: (inputs or {}).get(rule, []),
         owner=owner,
         manifest=lambda rule, wildcards: f"{rule}.manifest.json",
         benchmark=lambda rule, wildcards: None,
-        remembered=Remembered(cache),
     )
     for rule in known:
-        made.rules[rule] = (rules or {}).get(rule, Rule())
+        made.job(rule, **(rules or {}).get(rule, {}))
     return made
 
 
@@ -81,14 +80,14 @@ def test_a_name_that_the_configuration_lacks_has_no_job(root: Path, noun: str) -
         specs(root).spec("collect", {"dataset": "msmarco", noun: "gone"})
 
 
-def test_a_rule_that_no_rule_declares_has_no_spec(root: Path) -> None:
-    with pytest.raises(LookupError, match="expected a rule of the workflow, got gone"):
+def test_a_job_that_no_rule_declares_has_no_spec(root: Path) -> None:
+    with pytest.raises(LookupError, match="expected a job of the workflow, got gone"):
         specs(root).spec("gone", {"dataset": "msmarco"})
 
 
 def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
-    declared = Rule(settings=["recipe.lengths.passage", "recipe.negatives", "encode.block_rows", "seed"])
-    made = specs(root, rules={"encode": declared}).spec("encode", SYSTEM)
+    keys = ["recipe.lengths.passage", "recipe.negatives", "encode.block_rows", "seed"]
+    made = specs(root, rules={"encode": {"settings": keys}}).spec("encode", SYSTEM)
     assert made["config"] == {
         "recipe": {
             "lengths": {"passage": 128},
@@ -104,14 +103,14 @@ def test_the_settings_keep_the_nesting_of_the_configuration(root: Path) -> None:
 
 def test_a_package_that_is_not_installed_is_named(root: Path) -> None:
     with pytest.raises(ValueError, match="package no-such: not installed in this environment"):
-        specs(root, rules={"collect": Rule(packages=["no-such"])}).spec("collect", {"dataset": "msmarco"})
+        specs(root, rules={"collect": {"packages": ["no-such"]}}).spec("collect", {"dataset": "msmarco"})
 
 
 def test_packages_and_modules_that_the_settings_name_count(root: Path) -> None:
-    declared = Rule(
-        packages=lambda settings: ["numpy", *settings.dataset.packages],
-        modules=lambda settings: [f"condenser.data.sources.{settings.dataset.source}"],
-    )
+    declared = {
+        "packages": lambda settings: ["numpy", *settings.dataset.packages],
+        "modules": lambda settings: [f"condenser.data.sources.{settings.dataset.source}"],
+    }
     made = specs(root, rules={"merge": declared}).spec("merge", {"dataset": "msmarco"})
     assert set(made["versions"]) == {"numpy", "scipy", "scikit-learn"}
     assert "condenser.data.sources.pydoc" in made["code"]
@@ -137,7 +136,7 @@ def test_users_files_are_known_by_their_names_wherever_they_lie(root: Path, tmp_
         for number, file in enumerate(files):
             file.parent.mkdir(parents=True)
             file.write_text(f"text {number}")
-        made = specs(root, inputs={"collect": [*map(str, files)]}, cache=tmp_path / "digests.json")
+        made = specs(root, inputs={"collect": [*map(str, files)]}, work=tmp_path)
         found: dict[str, str] = made.spec("collect", {"dataset": "msmarco"})["contents"]
         assert [*found.values()] == [sha256_file(file) for file in files]
         return [*found]
@@ -152,7 +151,8 @@ def test_a_package_counts_by_its_version_and_not_by_its_build(
 
     monkeypatch.setattr(module, "version", lambda name: "2.13.0+cpu")
     module._version.cache_clear()
-    made = specs(root, rules={"collect": Rule(packages=["torch"])}).spec("collect", {"dataset": "msmarco"})
+    declared = {"collect": {"packages": ["torch"]}}
+    made = specs(root, rules=declared).spec("collect", {"dataset": "msmarco"})
     module._version.cache_clear()
     assert made["versions"] == {"torch": "2.13.0"}
 
@@ -163,7 +163,7 @@ def test_all_shards_of_a_rule_make_one_entry_of_the_lineage_that_knows_each(root
             root,
             shards=3,
             inputs={"merge": [f"search/{shard}" for shard in shards]},
-            rules={"merge": Rule()},
+            rules={"merge": {}},
         )
         made.owner = lambda file: ("search", {**SYSTEM, "split": "dev", "shard": file.partition("/")[2]})
         lineage: dict[str, str] = made.spec("merge", {**SYSTEM, "split": "dev"})["lineage"]
@@ -185,7 +185,7 @@ def test_the_bytes_of_the_users_files_count_and_are_read_once(
     file, cache = tmp_path / "corpus.jsonl", tmp_path / "cache" / "digests.json"
 
     def contents() -> dict[str, str]:
-        made = specs(root, inputs={"collect": [str(file)]}, cache=cache)
+        made = specs(root, inputs={"collect": [str(file)]}, work=cache.parent)
         return made.spec("collect", {"dataset": "msmarco"})["contents"]
 
     file.write_text("one")

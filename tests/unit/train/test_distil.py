@@ -26,7 +26,8 @@ from transformers import AutoModel, AutoTokenizer
 
 from condenser.data.batches import step_items
 from condenser.data.records import Passage, ScoredDoc, read_run, write_run
-from condenser.train.finetune import distil_retriever
+from condenser.train.finetune import distillation_training
+from condenser.train.loop import train_to_folder
 from condenser.train.teacher import TaughtFiles
 
 TEMPERATURE, DEPTH = 0.5, RETRIEVER["passages_per_query"]
@@ -56,7 +57,8 @@ def distilled(files: Files, output: Path, *, updates: int, initial_share: float)
         initial_share=initial_share,
     )
     settings = {**OPTIMISER, **RETRIEVER, "tied": True, "epochs": None, "updates": updates}
-    distil_retriever(taught, files.backbone, output, run_of("distilled", output, settings))
+    run = run_of("distilled", output, settings)
+    train_to_folder(distillation_training(taught, files.backbone, run), run, output)
     return output
 
 

@@ -128,21 +128,22 @@ def _gradient_of_a_training(processes: Processes, kind: str, folder: Path) -> np
     """Losses and gradient of the first step of a training, as it computes them, in float64."""
     import small_trainings
 
-    from condenser.train import finetune, pretrain
+    from condenser.train import loop
 
     taken: list[np.ndarray] = []
 
-    def take(model, prepare, backward, run, **_) -> None:
-        figures = backward(prepare(0).content, 0, 1.0)
-        sum_gradients(model.parameters(), processes)
-        flat = [p.grad.flatten() for p in model.parameters() if p.grad is not None]
+    def take(trainable, run) -> None:
+        figures = trainable.backward(trainable.prepare(0).content, 1.0)
+        weights = list(trainable.model.parameters())
+        sum_gradients(weights, processes)
+        flat = [weight.grad.flatten() for weight in weights if weight.grad is not None]
         taken.append(torch.cat([*flat, torch.tensor(list(figures.values())).double()]).numpy())
         raise _Taken
 
-    module, model = (finetune, Retriever) if kind == "retriever" else (pretrain, Condenser)
+    model = Retriever if kind == "retriever" else Condenser
     load = model.load
     with (
-        mock.patch.object(module, "train", take),
+        mock.patch.object(loop, "train", take),
         mock.patch.object(model, "load", lambda *arguments, **named: load(*arguments, **named).double()),
         suppress(_Taken),
     ):

@@ -38,8 +38,9 @@ from condenser.model.devices import set_up
 from condenser.model.retriever import Retriever
 from condenser.model.rows import Rows
 from condenser.retrieve.encode import encode_texts
-from condenser.train.pretrain import pretrain
-from condenser.train.sentences import train_sentence_encoder
+from condenser.train.loop import train_to_folder
+from condenser.train.pretrain import pretraining
+from condenser.train.sentences import sentence_training
 
 torch.set_num_threads(1)
 _COMMON = {"initial_share": 0.0, "batch_size": 8, "rows_per_chunk": 5, "epochs": 1, "updates": None}
@@ -63,7 +64,10 @@ def kind_of(files: Files) -> str:
 def pretrained(objective: str, files: Files, output: Path, settings: dict[str, Any], **changes: Any) -> None:
     run = run_of(objective, output, OPTIMISER | settings, **changes)
     training = kinds.load("objectives", objective).training
-    pretrain(training, files.tokens, files.backbone, output, run, title=objective, doc_ids=files.doc_ids)
+    trainable = pretraining(
+        training, files.tokens, files.backbone, run, title=objective, doc_ids=files.doc_ids
+    )
+    train_to_folder(trainable, run, output)
 
 
 def assert_loss_falls(output: Path) -> None:
@@ -166,9 +170,8 @@ def test_a_sentence_encoder_is_trained_by_the_library_and_kept_by_name(files: Fi
     write_items(tmp_path / "items.jsonl", items)
     settings = {"max_tokens": 32, "batch_size": 4, "epochs": 1, "margin": 5.0, "products": False}
     run = run_of("similarity", tmp_path / "out", {**OPTIMISER, **settings})
-    train_sentence_encoder(
-        tmp_path / "items.jsonl", None, files.backbone, tmp_path / "out", run, task="similarity"
-    )
+    trainable = sentence_training(tmp_path / "items.jsonl", None, files.backbone, run, task="similarity")
+    train_to_folder(trainable, run, tmp_path / "out")
     start, trained = (
         load_file(folder / "model.safetensors") for folder in (files.backbone, tmp_path / "out")
     )

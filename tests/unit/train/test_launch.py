@@ -25,7 +25,7 @@ import torch
 from condenser import program
 from condenser.train.distributed import joined, sum_gradients
 from condenser.settings import Optimiser, partly
-from condenser.train.loop import Batch, Run, train
+from condenser.train.loop import Batch, Run, Trainable, train
 
 def main():
     what, folder, num_steps = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
@@ -35,18 +35,19 @@ def main():
         if what == "fail" and processes.rank == 1:
             raise ValueError("qrels.tsv:17: expected 4 columns, got 3.")
         model = torch.nn.Linear(1, 1)
-        def backward(content, step, scale):
+        def backward(content, scale):
             time.sleep(0.2)
             model(torch.ones(1, 1)).sum().backward()
             return {"loss": processes.sum_floats([processes.rank + 1.0])[0]}
         run = Run(
             partly(Optimiser, {"learning_rate": 0.1, "weight_decay": 0.0, "warmup_ratio": 0.0,
-                               "max_grad_norm": 0.0}),
+                               "max_grad_norm": 0.0, "batch_size": 1, "drop_last": False,
+                               "epochs": None, "updates": num_steps}),
             42, "fp32", processes, "test", folder,
             checkpoint_every_s=1000, checkpoints_kept=1, bad_loss_patience=0,
         )
         batches = lambda step: Batch(None, 0, 1, 1, dict, 1)
-        train(model, batches, backward, run, num_steps=num_steps, title="test")
+        train(Trainable("test", model, 1, batches, backward, save=print, counts={}), run)
 
 program.run(main)
 """

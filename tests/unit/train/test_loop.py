@@ -31,6 +31,7 @@ from condenser.train.loop import (
     BAD_BATCH_NAME,
     Batch,
     StepRecord,
+    Trainable,
     linear_factor,
     log_totals,
     train,
@@ -93,17 +94,16 @@ def _train(
     folder.mkdir(exist_ok=True)
     net = _Net()
 
-    def backward(batch: _Points, step: int, loss_scale: float) -> dict[str, float]:
-        assert batch.step == step
+    def backward(batch: _Points, loss_scale: float) -> dict[str, float]:
         loss = loss_of(net, batch)
         (loss * loss_scale).backward()
         return {"loss": loss.item()}
 
     settings = {"learning_rate": 0.1, "weight_decay": 0.05, "warmup_ratio": 0.25, "max_grad_norm": 1.0}
+    settings |= {"batch_size": 5, "updates": changes.pop("num_steps", _NUM_STEPS)}
     settings |= changes.pop("settings", {})
-    num_steps = changes.pop("num_steps", _NUM_STEPS)
     run = run_of("f", folder, settings, **{"work_folder": folder, "checkpoint_every_s": 0, **changes})
-    train(net, prepare, backward, run, num_steps=num_steps, title="test")
+    train(Trainable("test", net, 20, prepare, backward, save=print, counts={}), run)
     return net
 
 

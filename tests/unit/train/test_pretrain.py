@@ -42,10 +42,10 @@ from condenser.model.text_vector import TextVector, write_text_vector
 from condenser.objectives.ict import Contexts
 from condenser.train.checkpoint import load_newest_checkpoint
 from condenser.train.distributed import Processes, alone
-from condenser.train.loop import BAD_BATCH_NAME
+from condenser.train.loop import BAD_BATCH_NAME, train_to_folder
 from condenser.train.masked_texts import MaskedTexts, Stretches, Texts, masked_texts
 from condenser.train.memory import graph_bytes
-from condenser.train.pretrain import Training, pretrain
+from condenser.train.pretrain import Training, pretraining
 
 CPU = torch.device("cpu")
 
@@ -484,7 +484,8 @@ def _pretrain_halves(files: Files, output: Path, **changes: Any) -> dict[str, in
         **{"contrastive_weight": 1.0, "gradient_cache": "always"},
     }
     run = run_of("halves", output, settings, **changes)
-    return pretrain(_halves, files.tokens, files.backbone, output, run, title="halves", doc_ids=files.doc_ids)
+    trainable = pretraining(_halves, files.tokens, files.backbone, run, title="halves", doc_ids=files.doc_ids)
+    return train_to_folder(trainable, run, output)
 
 
 def test_texts_that_an_objective_makes_itself_have_what_a_batch_needs() -> None:

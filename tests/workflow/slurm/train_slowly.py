@@ -11,7 +11,7 @@ import torch
 from condenser import program
 from condenser.settings import Optimiser, partly
 from condenser.train.distributed import joined
-from condenser.train.loop import Batch, Run, train
+from condenser.train.loop import Batch, Run, Trainable, train
 
 NUM_STEPS = 220
 
@@ -23,7 +23,7 @@ def main() -> None:
     model = torch.nn.Linear(1, 1, bias=False)
     torch.nn.init.ones_(model.weight)
 
-    def backward(content: None, step: int, loss_scale: float) -> dict[str, float]:
+    def backward(content: None, loss_scale: float) -> dict[str, float]:
         time.sleep(0.5)
         loss = model(torch.ones(1, 1)).sum()
         loss.backward()
@@ -33,7 +33,10 @@ def main() -> None:
         run = Run(
             partly(
                 Optimiser,
-                {"learning_rate": 1e-3, "weight_decay": 0.0, "warmup_ratio": 0.0, "max_grad_norm": 0.0},
+                {
+                    **{"learning_rate": 1e-3, "weight_decay": 0.0, "warmup_ratio": 0.0, "max_grad_norm": 0.0},
+                    **{"batch_size": 1, "drop_last": False, "epochs": None, "updates": NUM_STEPS},
+                },
             ),
             seed=42,
             precision="fp32",
@@ -45,7 +48,7 @@ def main() -> None:
             bad_loss_patience=0,
         )
         batches = lambda step: Batch(None, 0, 1, 1, dict, 1)  # noqa: E731
-        train(model, batches, backward, run, num_steps=NUM_STEPS, title="slow training")
+        train(Trainable("slow training", model, 1, batches, backward, save=print, counts={}), run)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,6 @@ rule comb_mnz:
         mem_mb=growing(4000),
         runtime=growing(60),
     params:
-        job=job("comb_mnz", settings=["system", "depth"]),
+        job=SPECS.job("comb_mnz", settings=["system", "depth"]),
     shell:
         RUN
