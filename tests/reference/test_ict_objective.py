@@ -137,7 +137,7 @@ def test_its_gradient_is_that_of_the_whole_batch_at_once(files: Files, gradient_
         epoch=epoch, step=0, processes=processes,
     )  # fmt: skip
     assert texts.num_masked == 0 and texts.num_rows == {"queries": 6, "passages": 6}
-    figures = _backward(training, processes, precision="fp32")(texts, 0, 1.0)
+    figures = _backward(training, processes, precision="fp32")(texts, 1.0)
     cached = {
         name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None
     }

@@ -51,7 +51,7 @@ def test_loss_and_gradient_are_those_of_transformers_model(tmp_path: Path) -> No
     texts = masked_texts(
         shards, training.texts(items, epoch), rows_per_chunk=3, processes=processes, **common
     )
-    figures = _backward(training, processes, precision="fp32")(texts, 0, 1.0)
+    figures = _backward(training, processes, precision="fp32")(texts, 1.0)
 
     whole = masked_texts(
         shards, training.texts(items, epoch), rows_per_chunk=8, processes=processes, **common

@@ -79,7 +79,7 @@ def test_a_system_holds_what_its_folder_says_and_has_rules(root: Path, name: str
     if hasattr(system, "TASKS"):  # for sentences: their own rules train them
         assert set(system.TASKS) <= {"similarity", "triplets", "inference", "neighbours"}
     elif "negatives" in system.Settings.model_fields:
-        assert "initial" in system.Settings.model_fields and callable(system.train)
+        assert "initial" in system.Settings.model_fields and callable(system.training)
     assert (root / "rules" / "systems" / f"{name}.smk").is_file()
 
 
