@@ -22,7 +22,7 @@ def specs(
     root: Path,
     *,
     inputs: dict[str, list[str]] | None = None,
-    work: Path = Path("nothing is read"),
+    work: Path = Path("/dev/null/work"),  # nothing is remembered
     rules: dict[str, dict[str, Any]] | None = None,
     **blocks: Any,
 ) -> Specs:
