@@ -55,7 +55,6 @@ def code_digests(
     return dict(sorted(digests.items()))
 
 
-@cache  # most programs share most modules
 def _read(file: Path) -> tuple[str, list[str]]:
     """The digest of a file, and the names of ours in its import statements: modules, and what they hold."""
     imported: set[str] = set()

@@ -49,7 +49,7 @@ _Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts
 
 @dataclass(frozen=True)
 class Rule:
-    """What one rule's result depends on besides its inputs.
+    """What a rule declares: its name, and what its results depend on besides its inputs.
 
     Attributes:
         name: in specs, and of the program.

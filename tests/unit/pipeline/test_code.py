@@ -26,7 +26,6 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def digests(checkout: Path, *modules: str) -> dict[str, str]:
-    code._read.cache_clear()
     code.code_digests.cache_clear()
     return code.code_digests(checkout / "workflow_scripts" / "tool.py", checkout, modules)
 
@@ -40,7 +39,6 @@ def test_files_are_parsed_once_until_they_or_the_rendering_change(
     place, tool = tmp_path / "work" / "digests.json", checkout / "workflow_scripts" / "tool.py"
 
     def remembered_digests() -> dict[str, str]:
-        code._read.cache_clear()
         remembered = Remembered(place)
         found = code.code_digests(tool, checkout, (), remembered)
         remembered.write()
