@@ -2,8 +2,8 @@
 
 A query that is made from a passage has that passage to find, a known item: a title, a sentence or keywords of
 it. What a candidate gains over the start on such queries is tested as the rows of a table are. A candidate is
-taken where its gain over all queries is shown and large enough, and no set of queries shows a loss. Otherwise
-the start is kept: small gains on such queries can be losses on those that people ask.
+taken where its gain over all queries is shown, and large enough in each set of them. Otherwise the start is
+kept: small gains on such queries, or those of one way to make them, can be losses on queries of people.
 
 Source of known items: Azzopardi, de Rijke and Balog, Building simulated queries for known-item topics, SIGIR
 2007. Queries of people have none: for them other systems vote (`condenser.retrieve.votes`). How often the
@@ -76,9 +76,8 @@ def decide(
 ) -> Decision:
     """The candidate with the largest gain among those that may be taken, else the start.
 
-    A candidate may be taken if it is better than the start over all queries together, by `least_gain` or
-    more, and worse in no set; both by Holm's test over the candidates. Sets of fewer than `least_queries` are
-    left out.
+    A candidate may be taken if it is better than the start over all queries together, by Holm's test over the
+    candidates, and by `least_gain` or more in each set. Sets of fewer than `least_queries` are left out.
 
     Args:
         significance: further arguments of `summaries`.
@@ -99,7 +98,7 @@ def decide(
         return Decision(chosen, "Its gain over the start is shown.", comparisons, small)
     shown = {comparison.verdict for comparison in comparisons[ALL]}
     why = {
-        "better": f"A gain over the start is shown, but is below {least_gain} or comes with a loss in a set",
+        "better": f"A gain over the start is shown, but is below {least_gain} in a set of queries",
         "no difference shown": "No gain over the start is shown",
     }
     found = next((why[verdict] for verdict in why if verdict in shown), "Each candidate is shown to be worse")
@@ -107,10 +106,10 @@ def decide(
 
 
 def _may_be_taken(comparisons: Mapping[str, Sequence[Comparison]], number: int, *, least_gain: float) -> bool:
-    """Whether a candidate is better over all queries by at least `least_gain`, and worse in no set."""
-    of_all = comparisons[ALL][number - 1]
-    return (of_all.verdict, of_all.difference >= least_gain) == ("better", True) and not any(
-        of_set[number - 1].verdict == "worse" for of_set in comparisons.values()
+    """Whether a candidate is better over all queries, and by at least `least_gain` in each set."""
+    of_candidate = {name: of_set[number - 1] for name, of_set in comparisons.items()}
+    return of_candidate[ALL].verdict == "better" and all(
+        comparison.difference >= least_gain for comparison in of_candidate.values()
     )
 
 

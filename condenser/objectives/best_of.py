@@ -22,7 +22,7 @@ class Settings(Model):
     collection (`extracted`), `unjudged` names sets of the data set's own `queries`; one of fewer than
     `least_queries` is left out. The first hit of the `voters`, fused by z-scores, is what a query of
     `unjudged` has to find; they are systems of other families than the candidates and than each other. A gain
-    in `measure` of less than `least_gain` does not count.
+    in `measure` of less than `least_gain` in a set does not count.
     """
 
     initial: Name
