@@ -1,4 +1,4 @@
-"""Snakemake looks at the ready jobs when one ends, not ever more often."""
+"""Snakemake looks at the ready jobs when one ends and once a second, not ever more often."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ rule last:
 """
 
 
-@pytest.mark.parametrize(("limit", "number", "most"), [("100/1s", 12, 20), ("5/1s", 12, 40)])
+@pytest.mark.parametrize(("limit", "number", "most"), [("100/1s", 12, 30), ("5/1s", 12, 40)])
 def test_jobs_that_have_ended_cost_no_more_looks_at_the_ready_ones(
     root: Path, tmp_path: Path, *, limit: str, number: int, most: int
 ) -> None:
-    """`last` is ready while `long` runs. Snakemake by itself would look twelve times a second then."""
+    """`last` is ready while `long` runs. Snakemake by itself looked 59 and 80 times in all."""
     include = str(root / "rules" / "snakemake.smk")
     (tmp_path / "Snakefile").write_text(SNAKEFILE.format(include=include, number=number))
     options = ["--cores", "1", "--max-jobs-per-timespan", limit]
