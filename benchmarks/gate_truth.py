@@ -9,9 +9,10 @@ For each seed the gate (`condenser.evaluate.gate`) sees what the candidates of t
 queries that are made from passages. With `--unjudged train` it is also asked by the train queries without
 their judgements, for which the voters say what is to be found, and by all together; this reads
 `run.train.trec` of the candidates and of the voters. A line says what it estimates as a candidate's gain over
-the start in MRR@10, its verdict and decision, the true gain on the judged queries, and whether a test of
-these two models shows that. The last lines count for each kind of queries: signs that agree, also of those
-that the gate shows, and of those that the truth shows; and what it adopts, with the least true gain.
+the start in MRR@10, the least of its gains in a set of queries, its verdict and decision, the true gain on
+the judged queries, and whether a test of these two models shows that. The last lines count for each kind of
+queries: signs that agree, also of those that the gate shows, and of those that the truth shows; and what it
+adopts, with the least true gain.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def main() -> None:
     args = parser.parse_args()
     config = measuring.load_config(args.configfile)
     gate, significance = config.models["adapted"], vars(config.significance)
-    columns = ["data set", "seed", "queries", "candidate", "estimate", "verdict", "decision", "truth", "test"]
+    columns = ["data set", "seed", "queries", "candidate", "estimate", "least of a set"]
+    columns += ["verdict", "decision", "truth", "test"]
     print(*columns, sep="\t")
     pairs: dict[str, list[Pair]] = {}
     for folder in args.results:
@@ -91,9 +93,11 @@ def main() -> None:
                     pairs.setdefault(kind, []).append(
                         (estimate.difference, estimate.verdict, is_taken, truth.difference, truth.verdict)
                     )
+                    least = min(of_set[number - 1].difference for of_set in decision.comparisons.values())
                     print(
-                        *(folder.name, seed, kind, name, f"{estimate.difference:+.4f}", estimate.verdict),
-                        *("adopted" if is_taken else "", f"{truth.difference:+.4f}", truth.verdict),
+                        *(folder.name, seed, kind, name, f"{estimate.difference:+.4f}", f"{least:+.4f}"),
+                        *(estimate.verdict, "adopted" if is_taken else "", f"{truth.difference:+.4f}"),
+                        truth.verdict,
                         sep="\t",
                     )
     for kind, of_kind in pairs.items():
