@@ -209,19 +209,18 @@ def interrupt(*_):
 
 def end_at_once(*_):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # the interrupted code may hold a lock of the screen: another thread ends it, if it can
-    last_words = threading.Thread(target=say_last_words, daemon=True)
-    last_words.start()
-    last_words.join(timeout=5)
-    os._exit(130)
+    # The interrupted code may hold a lock of the screen: it goes on, and another thread ends it.
+    threading.Thread(target=end_with_last_words, daemon=True).start()
+    threading.Timer(5, os._exit, [130]).start()
 
 
-def say_last_words():
+def end_with_last_words():
     logger.warning(
         "Interrupted again: not waiting for the running jobs. Start the same command again to resume."
     )
     for handler in list(logger.handlers):
         handler.close()
+    os._exit(130)
 
 
 # Where there is something to do, once Snakemake's own handlers of signals are set; in no dry run.

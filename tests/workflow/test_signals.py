@@ -76,7 +76,8 @@ def test_two_interrupts_end_a_run_without_a_traceback_and_the_next_start_resumes
     done = on_terminal(folder, words, then=interrupts("pretrain tiny .* 00:0", gap_s=0.05, number=3))
     assert done.status == 130, done.raw
     assert "Traceback" not in done.raw and "KeyboardInterrupt" not in done.raw, done.raw
-    assert done.screens[-1].splitlines()[-1].startswith("Interrupted again: not waiting")
+    # jobs that end in this moment may add a line
+    assert any(line.startswith("Interrupted again: not waiting") for line in done.screens[-1].splitlines())
     assert done.raw.rindex("\x1b[?25h") > done.raw.rindex("\x1b[?25l")  # the cursor is back
     resumed = finished(folder, target=MODEL, overlays=["long.yaml"])
     assert "started pretrain" in resumed and "collect_tiny" not in resumed
