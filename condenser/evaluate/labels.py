@@ -21,7 +21,8 @@ def label_lines(
     """A line for each system with several train sizes: from which size it is worth its labels, and to which.
 
     Each size is compared with every smaller one, and with the best row that needs no label; Holm's correction
-    is over the comparisons of the system. "Enough" is the smallest size that no larger one is shown to beat.
+    is over the comparisons of the system. A size is too small if a larger one is shown to beat it, or to beat
+    one between them that is as good: of few labels the draws differ so much that no test shows it by itself.
 
     Args:
         rows: as `condenser.experiment.tables.table_rows` gives them.
@@ -46,10 +47,16 @@ def label_lines(
         pairs += [(number, best) for number in ordered] if best is not None else []
         _, comparisons = summaries(dict(enumerate(values)), pairs, **significance)
         is_better = {pair: comparison.verdict == "better" for pair, comparison in comparisons.items()}
+        means = {number: values[number].mean() for number in ordered}
+        beaten = [
+            number
+            for place, number in enumerate(ordered)
+            if any(is_better[larger, number] for larger in ordered[place + 1 :])
+        ]
         enough = next(
             number
             for place, number in enumerate(ordered)
-            if not any(is_better[larger, number] for larger in ordered[place + 1 :])
+            if not any(other in ordered[place:] and means[other] >= means[number] for other in beaten)
         )
         said = f"more than {_said(rows[enough])} add nothing that these queries show"
         if enough == ordered[-1]:

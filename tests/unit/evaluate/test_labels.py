@@ -63,6 +63,14 @@ def test_the_line_says_how_many_labels_are_enough_and_from_how_many_they_are_wor
     ]
 
 
+def test_draws_that_differ_do_not_make_a_size_enough() -> None:
+    rows, values = table({20: 0.0, 100: 0.0, 1000: 0.2}, 0.41)
+    draws = np.array([[-0.2], [0.0], [0.15]])  # 20 queries: alone not shown to be worse
+    values[2:] = [values[2] + draws, values[3] + 0.1 * draws, values[4] + 0.1 * draws]
+    (line,) = label_lines(rows, values, measure="MRR@10", significance=SIGNIFICANCE)
+    assert line.startswith("OURS: 1,000 train queries, the most tried, are not shown to be enough")
+
+
 def test_a_table_of_one_size_has_no_such_line() -> None:
     rows, values = table({100: 0.1}, 0.5)
     assert label_lines(rows, values, measure="MRR@10", significance=SIGNIFICANCE) == []
