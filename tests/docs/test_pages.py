@@ -54,7 +54,7 @@ def test_overlays_of_a_page_are_valid(
     ]
     for block in blocks:
         # an overlay that its own command puts behind others
-        below = re.search(r"--configfile configs/\{([\w,]+)\}\.yaml configs/findings/", block)
+        below = re.search(r"--configfile configs/\{?([\w,]+)\}?\.yaml configs/findings/", block)
         names = below[1].split(",") if below else []
         texts = [*((root / f"configs/{name}.yaml").read_text() for name in names), block]
         config = written
