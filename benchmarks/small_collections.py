@@ -45,7 +45,7 @@ def sentences(pairs: Path, folder: Path) -> None:
 
 def sections(triplets: Path, folder: Path) -> None:
     texts: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)  # dicts, as sets that keep their order
-    with next(triplets.glob("*.tsv")).open(newline="", encoding="utf-8") as file:
+    with (triplets / "triplets.tsv").open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             texts[row["article"], row["section"]] |= dict.fromkeys([row["anchor"], row["positive"]])
     names = {section: f"s{number}" for number, section in enumerate(texts)}
