@@ -18,13 +18,15 @@ from condenser.job import Job, run_job
 def main(job: Job) -> dict[str, Any]:
     from condenser.data.records import read_doc_ids
     from condenser.data.tokens import shard_rows
-    from condenser.files import count_lines
+    from condenser.files import count_lines, load_npy
     from condenser.retrieve.documents import documents_of_rows
     from condenser.retrieve.search import search_device, search_shard
 
     settings, files, compute = job.settings, job.input, job.settings.compute
     block_rows = settings.encode.block_rows
-    device = search_device(compute.device, threads=compute.threads)
+    queries, embeddings = load_npy(files.queries), load_npy(files.embeddings)
+    multiplications = float(queries.size) * len(embeddings)
+    device = search_device(compute.device, threads=compute.threads, multiplications=multiplications)
     job.device = f"{device.type} fp32" if device else "cpu"
     first_row, end_row = shard_rows(
         count_lines(files.doc_ids), job.wildcards["shard"], multiple_of=block_rows

@@ -27,18 +27,21 @@ if TYPE_CHECKING:
     import torch
 
 HITS_AT_ONCE = 1 << 22  # of one merge: bounds its memory, changes no result
+SMALL_SEARCH = 1e11  # multiplications: seconds on a processor, where a GPU takes twelve to start
 
 
-def search_device(name: str, *, threads: int) -> torch.device | None:
+def search_device(name: str, *, threads: int, multiplications: float) -> torch.device | None:
     """Where the config's `compute.device` lets PyTorch search; None for FAISS on the processor.
 
-    For "auto" on a machine without NVIDIA's devices, PyTorch is not imported: that takes longer than a search
-    of a small collection.
+    For "auto" and a small search, or on a machine without NVIDIA's devices, PyTorch is not imported: that
+    takes longer than the search. `multiplications` are queries x passages x dimensions.
 
     Raises:
         ValueError: the name is "cuda" and there is no GPU, or none is free.
     """
-    if name == "cpu" or (name == "auto" and not any(Path("/dev").glob("nvidia[0-9]*"))):
+    if name == "cpu":
+        return None
+    if name == "auto" and (multiplications < SMALL_SEARCH or not any(Path("/dev").glob("nvidia[0-9]*"))):
         return None
     from condenser.retrieve.device_search import free_gpu
 

@@ -185,8 +185,17 @@ def test_queries_are_held_in_whole_products_at_least_one():
 
 
 def test_only_a_gpu_that_is_asked_for_must_be_there(monkeypatch):
-    assert search_device("cpu", threads=1) is None
+    assert search_device("cpu", threads=1, multiplications=1e15) is None
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert search_device("auto", threads=1) is None
+    assert search_device("auto", threads=1, multiplications=1e15) is None
     with pytest.raises(ValueError, match=r"compute\.device: expected a GPU, PyTorch finds none"):
-        search_device("cuda", threads=1)
+        search_device("cuda", threads=1, multiplications=1.0)
+
+
+def test_a_small_search_leaves_the_gpu_to_others(monkeypatch):
+    gpu = torch.device("cuda", 0)
+    monkeypatch.setattr("condenser.retrieve.device_search.free_gpu", lambda name, threads: gpu)
+    monkeypatch.setattr(search.Path, "glob", lambda folder, pattern: iter([folder / "nvidia0"]))
+    assert search_device("auto", threads=1, multiplications=search.SMALL_SEARCH) == gpu
+    assert search_device("auto", threads=1, multiplications=search.SMALL_SEARCH - 1) is None
+    assert search_device("cuda", threads=1, multiplications=1.0) == gpu

@@ -56,7 +56,7 @@ def test_a_search_mixes_no_hits_of_other_embeddings(tmp_path, monkeypatch, noted
     config = {"dataset": {"split": None}, "depth": 5, "encode": {"block_rows": 8}, "compute": compute}
     monkeypatch.setattr(exact, "QUERIES_PER_PRODUCT", 4)
     monkeypatch.setattr(device_search, "HELD_BYTES", 1)  # so many queries at a time on a device, too
-    monkeypatch.setattr(search, "search_device", lambda name, threads: device)
+    monkeypatch.setattr(search, "search_device", lambda name, threads, multiplications: device)
     remade, anew = broken_off_then_remade(
         tmp_path,
         monkeypatch,
