@@ -482,6 +482,9 @@ def check_figures(config: Config) -> None:
             fit = experiment.systems_of_kind(config, figures.load(figure).PANELS_OF)
             for system in systems:
                 check_name(f"{key}.panels.{title}", system, fit)
+        for title, systems in getattr(figure, "lines", {}).items():
+            for system in systems:
+                check_name(f"{key}.lines.{title}", system, config.tables[figure.table].rows)
 
 
 def check_audit(config: Config) -> None:

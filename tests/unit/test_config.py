@@ -897,6 +897,8 @@ def test_every_kind_declares_settings_that_refuse_unknown_keys(folder: str) -> N
          "figures.mine.size: unknown key. Known: kind, table, by_dataset."),
         ({"kind": "train_size", "table": "table2", "measures": ["R@5"]},
          "figures.mine.measures: expected one of MRR@10, R@1000, got 'R@5'."),
+        ({"kind": "curve", "table": "table2", "x": "tokens", "lines": {"A": {"hybrid": 1.0}}},
+         "figures.mine.lines.A: expected one of backbone-zeroshot, "),
         ({"kind": "loss_curve", "table": "table2", "epochs": 1, "updates": 0},
          "figures.mine.updates: expected greater than or equal to 1, got 0."),
         ({"kind": "attention_entropy", "panels": {"A": ["bm25"]}, "passages": 5, "seed": 1},

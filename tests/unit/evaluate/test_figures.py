@@ -190,7 +190,15 @@ def compared_rows(folder: Path) -> tuple[dict[str, Any], list[Path]]:
     return settings_of("differences", [], table="table2", measures=None), [folder / "table2.tests.tsv"]
 
 
+def by_tokens(folder: Path) -> tuple[dict[str, Any], list[Path]]:
+    """The same table; BERT stands at 3,000 tokens, BM25 at 10."""
+    settings, files = low_data(folder)
+    lines = {"masked words": {"BERT": 3000.0}, "none": {"BM25": 10.0}}
+    return {**settings, "kind": "curve", "x": "tokens", "lines": lines}, files
+
+
 DRAWN = {
+    "curve": by_tokens,
     **{"attention_entropy": attention, "train_size": low_data, "loss_curve": losses, "costs": jobs},
     "differences": compared_rows,
 }
@@ -235,6 +243,20 @@ def test_quality_is_shown_by_train_size_as_in_the_table(tmp_path: Path) -> None:
     assert of_none[of_none["measure"] == "MRR@10"]["drop"].isna().all()  # of nothing there is no share
     only = table_of({**settings, "measures": ["R@10"]}, files)
     assert set(only["measure"]) == {"R@10"} and len(only) == 4
+
+
+def test_a_curve_has_a_tables_cells_at_the_numbers_that_are_given(tmp_path: Path) -> None:
+    settings, files = by_tokens(tmp_path)
+    table = table_of({**settings, "measures": ["R@10"]}, files)
+    shown = table[["line", "train_queries", "x", "value", "low", "high"]].values.tolist()
+    assert shown == [
+        ["masked words", "10", 3000.0, 0.6, *map(pytest.approx, (0.5, 0.7))],
+        ["masked words", "100", 3000.0, 0.75, *map(pytest.approx, (0.65, 0.85))],
+        ["masked words", "all", 3000.0, 0.8, *map(pytest.approx, (0.7, 0.9))],
+        ["none", "all", 10.0, 0.7, *map(pytest.approx, (0.6, 0.8))],
+    ]
+    with pytest.raises(ValueError, match=r"low_data\.tsv: expected a measured row of T5, got none"):
+        table_of({**settings, "lines": {"a line": {"T5": 1.0}}}, files)
 
 
 def test_published_rows_are_left_out_and_a_table_without_measured_ones_is_refused(tmp_path: Path) -> None:
@@ -371,6 +393,8 @@ def test_the_same_numbers_give_the_same_bytes_in_any_style_and_without_a_date(
                                "text vector: mean, normalised; not [CLS]"}),
         ("train_size", {"Quality by train size, tiny", "train queries (log scale)", "MRR@10", "R@10", "BERT",
                         "BM25", "10", "100", "150", "(all)"}),
+        ("curve", {"Quality by tokens, tiny", "tokens (log scale)", "MRR@10, 10 train queries",
+                   "R@10", "masked words", "3,000", "10"}),
         ("loss_curve", {"Training loss of the first updates, tiny (beir)", "updates",
                         "loss (mean of 2 updates)", "all train queries", "BERT"}),
         ("differences", {"Differences in table2, tiny (beir)", "difference, 95 % interval", "ours", "theirs",
