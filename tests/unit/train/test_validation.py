@@ -61,7 +61,9 @@ def test_each_held_out_query_ranks_the_first_negatives_of_all_its_examples() -> 
     [
         ([1.0, 0.5], [0.0, 0.0], "better", "trained", []),
         ([0.5, 0.25], [1.0, 0.25], "better", "mean", [0.3]),
-        ([0.5, 0.25], [0.5, 0.5], "better", "start", [0.3, 1.0]),  # no better than the start
+        ([0.5, 0.25], [0.5, 0.5], "better", "mean", [0.3]),
+        ([0.5, 0.25], [0.9, 0.0], "better", "mean", [0.3]),  # worse by .05, but by no standard error
+        ([0.5, 0.25], [0.4, 0.45], "better", "start", [0.3, 1.0]),
         ([0.5, 0.5], [0.0, 0.0], "better", "start", [0.3, 1.0]),
         ([0.0, 0.25], [1.0, 1.0], "trained", "trained", []),
     ],
