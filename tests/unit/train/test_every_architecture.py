@@ -95,7 +95,7 @@ def vectors(folder: Path, files: Files, prefix: Path, work: Path) -> np.ndarray:
 
 
 def test_it_is_pre_trained_by_every_objective(files: Files, tmp_path: Path) -> None:
-    train("condenser", files, tmp_path / "condenser")
+    train("condenser", files, tmp_path / "condenser", epochs=3)
     train("cocondenser", files, tmp_path / "cocondenser", initial=tmp_path / "condenser", epochs=3)
     pretrained("mlm", files, tmp_path / "mlm", MLM, epochs=3)
     pretrained("ict", files, tmp_path / "ict", ICT, epochs=3)
