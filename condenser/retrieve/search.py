@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     import torch
 
 HITS_AT_ONCE = 1 << 22  # of one merge: bounds its memory, changes no result
-SMALL_SEARCH = 1e11  # multiplications: seconds on a processor, where a GPU takes twelve to start
+SMALL_SEARCH = (
+    1e11  # multiplications; a processor makes them in seconds, as long as PyTorch needs to start a GPU
+)
 
 
 def search_device(name: str, *, threads: int, multiplications: float) -> torch.device | None:

@@ -52,7 +52,10 @@ def table(settings: Any, files: Sequence[Path], *, significance: Mapping[str, An
             for system, number in systems.items():
                 found = shown[shown["method"] == methods.get(system)]
                 if found.empty:
-                    raise ValueError(f"{file}: expected a measured row of {system}, got none. Name its rows.")
+                    raise ValueError(
+                        f"{file}: expected a measured row of {system}, got none. "
+                        "Add it to the table's rows, or remove it from the figure's lines."
+                    )
                 lines += [
                     {
                         "measure": measure,
