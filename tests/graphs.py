@@ -18,7 +18,6 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import yaml
 from snakemake.api import DeploymentSettings, ResourceSettings, StorageSettings  # before snakemake.workflow
 from snakemake.common.configfile import _load_configfile
 from snakemake.parser import parse
@@ -27,8 +26,10 @@ from snakemake.workflow import Workflow
 from snakemake_interface_executor_plugins.settings import ExecMode
 
 from condenser.blocks import Config
+from condenser.pipeline.command_line import check_overlay
 from condenser.pipeline.costs.jobs import write_jobs
 from condenser.pipeline.freshness import Freshness
+from condenser.pipeline.remembered import Remembered
 from condenser.pipeline.specs import Job
 from condenser.settings import plain
 
@@ -38,6 +39,7 @@ Load = Callable[..., "Graph"]
 
 _PARSED: dict[tuple[str, int, int], tuple[str, int, dict[int, int]]] = {}
 _CONFIGURATIONS: dict[tuple[str, int], dict[str, Any]] = {}
+_CHECKED: set[tuple[Path, int] | None] = set()
 
 
 def _parse_once(file: Any, workflow: Workflow, *, linemap: dict[int, int], rulecount: int) -> tuple[str, int]:
@@ -61,8 +63,16 @@ def _read_once(path: str | Path) -> dict[str, Any]:
     return copy.deepcopy(_CONFIGURATIONS[key])
 
 
-_compose_once = functools.cache(yaml.compose)
+_REMEMBERED = Remembered(None)  # makes digests of code once a process
 _compile_once = functools.cache(compile)
+
+
+def _check_once(file: Path) -> None:
+    """Refuse a configuration file that is not one, as Snakemake's command line does."""
+    state = (file.resolve(), file.stat().st_mtime_ns) if file.exists() else None
+    if state not in _CHECKED:
+        check_overlay(file)
+        _CHECKED.add(state)
 
 
 class Graph:
@@ -107,8 +117,9 @@ class Graph:
                 group_settings=GroupSettings(),
                 output_settings=OutputSettings(),
             )
-            # all workflows of a process share their globals otherwise
-            own = dict(workflow.vanilla_globals)
+            # all workflows of a process share their globals otherwise, and each keeps the rules of the last
+            own = workflow.vanilla_globals
+            own["rules"] = workflow.modifier.rule_proxies
             workflow.modifier_stack[0].globals = own
             own["config"] = copy.deepcopy(workflow.config_settings.overwrite_config)
             include = workflow.include
@@ -122,7 +133,7 @@ class Graph:
                 with (
                     mock.patch("snakemake.workflow.parse", _parse_once),
                     mock.patch("snakemake.common.configfile._load_configfile", _read_once),
-                    mock.patch("yaml.compose", _compose_once),
+                    mock.patch("condenser.pipeline.command_line.check_overlay", _check_once),
                     mock.patch("snakemake.workflow.compile", _compile_once, create=True),
                 ):
                     include(str(root / "Snakefile"), overwrite_default_target=True)
@@ -135,6 +146,7 @@ class Graph:
         self._get_rule = workflow.get_rule
         self._rule_of = own["rule_of"]
         self._specs = own["SPECS"]
+        self._specs._remembered = _REMEMBERED
         self._inputs_of = self._specs.inputs = _once(own["inputs_of"])
         self._owner_of, self._manifest_of = own["owner_of"], own["manifest_of"]
         self.wildcards: dict[str, Job] = {}
