@@ -79,12 +79,13 @@ def test_a_collection_without_any_judgement_ranks_a_log(root: Path, tmp_path: Pa
     folder = checkout(root, tmp_path / "checkout")
     (folder / "log.tsv").write_text("1\tset of vertices in a graph\n2\tmatrix\n")
     overlay = {
+        "shards": 1,
         "datasets": {
             "mine": {
                 **{"source": "beir", "path": "tests/data/tiny", "train_split": None, "eval_split": None},
                 "queries": {"log": "log.tsv"},
             }
-        }
+        },
     }
     (folder / "mine.yaml").write_text(yaml.safe_dump(overlay))
     systems = folder / "results" / "mine" / "systems"
