@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from architectures import write_folder
 from small_trainings import OPTIMISER, Files, losses, prepare, run_of, sharpen
 from transformers import AutoModel, AutoTokenizer
 
@@ -239,6 +240,17 @@ def test_a_word_is_its_pieces_together_and_special_tokens_are_none(files: Files)
     for ids in tokenizer.encode(texts)[1:]:
         firsts, words = reader.words(ids)
         assert len(firsts) == 0 and words == []
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta", "xlm-roberta"])
+def test_words_are_those_of_the_text_in_lower_case_with_any_tokenizer(kind: str, tmp_path: Path) -> None:
+    write_folder(kind, tmp_path / "model", head="MaskedLM")
+    tokenizer = Tokenizer(tmp_path / "model")
+    ids = tokenizer.encode([f"The cat{tokenizer.joint}sat on the mat. Words never unmasked"])[0]
+    firsts, words = WordReader(tokenizer).words(ids)
+    assert words == ["the", "cat", "sat", "on", "the", "mat", ".", "words", "never", "unmasked"]
+    assert firsts[-1] < len(ids) - 1  # the last has several pieces
+    assert tokenizer.decode(ids[firsts[-1] :].tolist()) == "unmasked"
 
 
 def test_query_term_recall_counts_queries_not_occurrences() -> None:
