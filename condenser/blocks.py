@@ -227,17 +227,40 @@ class Extraction(Block):
     keywords: Bounds
 
 
+class TermWeights(Optimiser):
+    """A model that learns the weights of terms from train queries: see condenser/train/term_weights.py.
+
+    An item is a passage that is relevant to a train query.
+    """
+
+    initial: Name
+    max_tokens: Annotated[int, Field(ge=3, le=512)]
+    rows_per_chunk: Count
+
+
 class Expansion(Block):
     """Words that are indexed behind passages or asked behind queries: see condenser/data/expansions.py.
 
     `files` has a file for the passages of a data set, `msmarco`, or for a set of its queries, `nq/test`. With
-    `weights` the terms of a line stand in place of the text, each round(weights * its weight) times.
+    `weights` the terms of a line stand in place of the text, each round(weights * its weight) times. In place
+    of files, `trained` makes one for any data set.
     """
 
-    files: Annotated[dict[str, HomePath], Field(min_length=1)]
-    by: Literal["row", "id"]
+    files: Annotated[dict[str, HomePath], Field(min_length=1)] | None = None
+    by: Literal["row", "id"] | None = None
     field: str = "contents"  # of JSON lines; Anserini's name
     weights: Positive | None = None
+    trained: TermWeights | None = None
+
+    @model_validator(mode="after")
+    def _has_one_origin(self) -> Expansion:
+        if (self.files is None) != (self.by is None) or (self.files is None) == (self.trained is None):
+            raise ValueError("expected files and by, or else trained")
+        if self.trained:
+            if self.weights is None:
+                raise ValueError("weights: expected a number beside trained, got none")
+            self.by = "row"
+        return self
 
 
 class Encode(Block):

@@ -33,6 +33,7 @@ from condenser.blocks import (
     Notes,
     Report,
     Significance,
+    TermWeights,
     recipe_class,
 )
 from condenser.files import atomic_write, json_bytes, sha256_text
@@ -54,7 +55,7 @@ BLOCKS: dict[str, type[Block]] = {
     **{"dataset": PartlyJudgedTexts, "model": Pretraining, "system": System},
     **{"compute": Compute, "encode": Encode, "metrics": Metrics, "significance": Significance},
     **{"lengths": Lengths, "audit": Audit, "notes": Notes, "report": Report},
-    **{"query_set": Extracted, "extraction": Extraction},
+    **{"query_set": Extracted, "extraction": Extraction, "term_weights": TermWeights},
 }
 
 

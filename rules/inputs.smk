@@ -119,8 +119,13 @@ def index_of(system):
 
 
 def expansions_of_index(wildcards):
-    """The user's file of what is indexed behind the passages; none for most."""
+    """The file of what is indexed behind the passages; none for most."""
     return expansion_files(expansion_of(wildcards.index), wildcards.dataset)
+
+
+def weigher_of(wildcards):
+    """How the model of an expansion's term weights is trained."""
+    return config.expansions[wildcards.expansion].trained
 
 
 def expansions_of_queries(wildcards):
@@ -133,6 +138,8 @@ def expansion_files(name, texts):
     """The file of an expansion for some texts; a missing one ends what needs it with a line."""
     if name is None:
         return []
+    if config.expansions[name].trained:
+        return [f"results/{texts}/expansions/{name}/weights.jsonl"]
     key = f"expansions.{name}.files"
     file = config.expansions[name].files.get(texts)
     if file is None:
@@ -237,7 +244,8 @@ def held_out_file(wildcards):
     name = experiment.recipe_name(config, wildcards.dataset)
     if config.recipes[name].held_out is None:
         return []
-    return f"results/{wildcards.dataset}/held_out/{wildcards.variant}.txt"
+    variant = getattr(wildcards, "variant", f"seed{config.seed}")
+    return f"results/{wildcards.dataset}/held_out/{variant}.txt"
 
 
 def queries_to_mix_by(wildcards):

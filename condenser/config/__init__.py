@@ -70,6 +70,7 @@ def validated(config: Mapping[str, Any]) -> Config:
     check_texts(checked)
     references.check_datasets(checked)
     references.check_models(checked)
+    references.check_expansions(checked)
     references.check_systems(checked)
     references.check_tables(checked)
     references.check_figures(checked)

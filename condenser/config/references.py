@@ -217,6 +217,16 @@ def _check_families(key: str, name: str, config: Config) -> None:
             kin[family] = voter
 
 
+def check_expansions(config: Config) -> None:
+    for name, expansion in config.expansions.items():
+        if expansion.trained is None:
+            continue
+        key, initial = f"expansions.{name}.trained.initial", expansion.trained.initial
+        check_name(key, initial, config.models)
+        if any(experiment.made_of(config, model) for model in experiment.chain(config, initial)):
+            raise ValueError(f"{key}: expected a model that no system is behind, got {initial}.")
+
+
 def check_systems(config: Config) -> None:
     systems = config.systems
     for name, system in systems.items():
@@ -234,8 +244,12 @@ def check_systems(config: Config) -> None:
             known = dict.fromkeys([*config.extracted, *chain.from_iterable(named)])
             check_name(f"{key}.distillation.queries", taught.queries, known)
         for of in ("expanded_passages", "expanded_queries"):
-            if getattr(system, of, None) is not None:
-                check_name(f"{key}.{of}", getattr(system, of), config.expansions)
+            if (expansion := getattr(system, of, None)) is not None:
+                check_name(f"{key}.{of}", expansion, config.expansions)
+                if of == "expanded_queries" and config.expansions[expansion].trained:
+                    raise ValueError(
+                        f"{key}.{of}: expected an expansion with files, got {expansion}, of passages."
+                    )
         if getattr(system, "first_on", None):
             check_name(f"{key}.first_on", system.first_on, config.datasets)
             if not experiment.fits(config, name, system.first_on):
@@ -260,6 +274,8 @@ def check_systems(config: Config) -> None:
                 if isinstance(checked, Recipe) and checked.negatives.denoise:
                     _check_teacher(f"{key}.recipe.negatives.denoise", name, config)
     for name, system in systems.items():
+        if getattr(system, "weights", None) == "learnt":
+            _check_mixed(f"systems.{name}.of", system, config)
         if getattr(system, "pseudo_labels", None):
             _check_pseudo_labels(f"systems.{name}.pseudo_labels", system.pseudo_labels, config)
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
@@ -286,6 +302,19 @@ def check_systems(config: Config) -> None:
                 check(system, systems)
             except ValueError as error:
                 raise ValueError(f"systems.{name}.{error}") from None
+
+
+def _check_mixed(key: str, fusion: Any, config: Config) -> None:
+    """Refuse to learn a fusion's weights from queries that the weights of terms were learnt from.
+
+    These hold out queries of the configuration's seed alone; a variant of a fusion, those of its own.
+    """
+    for part in fusion.of:
+        if experiment.learns_terms(config, part):
+            raise ValueError(
+                f"{key}: expected systems without trained weights of terms, as both learn from the same "
+                f"queries, got {part}. Take weights: equal."
+            )
 
 
 def _check_teacher(key: str, name: str, config: Config) -> None:
@@ -391,6 +420,7 @@ def _check_what_starts_from_lstm(config: Config) -> None:
     for key, entry in {
         **{f"models.{name}": entry for name, entry in config.models.items()},
         **{f"systems.{name}": entry for name, entry in config.systems.items()},
+        **{f"expansions.{name}.trained": entry.trained for name, entry in config.expansions.items()},
     }.items():
         initial = getattr(entry, "initial", None)
         is_lstm = initial in config.models and (

@@ -54,7 +54,7 @@ def _paths(config: Config) -> Iterator[tuple[str, str]]:
             for number, part in enumerate(getattr(entry, "parts", None) or ()):
                 yield f"{noun}.{name}.parts[{number}].id", part.id
     for name, expansion in config.expansions.items():
-        for texts, path in expansion.files.items():
+        for texts, path in (expansion.files or {}).items():
             yield f"expansions.{name}.files.{texts}", path
     if config.downloads.mirror is not None:
         yield "downloads.mirror", config.downloads.mirror

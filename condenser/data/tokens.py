@@ -132,6 +132,11 @@ class Tokenizer:
         lengths = np.fromiter(map(len, encoded), np.int64, count=len(encoded))
         return np.fromiter(chain.from_iterable(encoded), self.dtype, count=int(lengths.sum())), lengths
 
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of tokens, without special ones and without spaces around it."""
+        text: str = self._backend.decode(ids, skip_special_tokens=True)
+        return text.strip()
+
     def encode_prompt(self, prompt: str, *, max_tokens: int) -> Integer[np.ndarray, " token"]:
         """Ids of what is put before texts that are cut to `max_tokens` tokens with [CLS] and [SEP].
 

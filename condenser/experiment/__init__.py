@@ -179,6 +179,14 @@ def has_sizes(config: Config, system: str) -> bool:
     return learns(config, system) or any(has_sizes(config, other) for other in systems_of(config, system))
 
 
+def learns_terms(config: Config, system: str) -> bool:
+    """Whether a system, or one behind it, indexes weights of terms that are learnt from train queries."""
+    named = [
+        getattr(config.systems[one], "expanded_passages", None) for one in systems_behind(config, [system])
+    ]
+    return any(name is not None and config.expansions[name].trained for name in named)
+
+
 def has_seeds(config: Config, system: str) -> bool:
     """Whether the seed matters to a system: it, its model or a system that it reads from is trained by it."""
     initial = initial_model(config, system)

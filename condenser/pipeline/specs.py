@@ -307,7 +307,8 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     sentences, which no training reads, `depth`, the number of hits per query in runs of its split, and
     `query_set`, the entry of `extracted` for its split where that has one. Such queries, and official ones
     without judgement, have runs as deep as those of train queries. `expansion` is the entry of `expansions`
-    for an index or for a system's queries, without its files, which are inputs; else None.
+    for an index or for a system's queries, without what makes its files, which are inputs; else None.
+    `term_weights` is its key `trained`.
 
     Raises:
         LookupError: the configuration has no such data set, model, system, table or figure.
@@ -339,7 +340,9 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
     name = getattr(system, "expanded_queries", None)
     if "index" in wildcards:
         name = wildcards["index"].partition(".")[2]
-    seen.expansion = _without(config.expansions[name], {"files"}) if name else None
+    seen.expansion = _without(config.expansions[name], {"files", "trained"}) if name else None
+    if "expansion" in wildcards:
+        seen.term_weights = config.expansions[wildcards["expansion"]].trained
     if extracted := config.extracted.get(wildcards.get("split", "")):
         own = config.seed if extracted.seed is None else extracted.seed
         seen.query_set = partly(type(extracted), {**vars(extracted), "seed": own})

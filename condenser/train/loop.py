@@ -226,7 +226,7 @@ def run_training(
             options.checkpoints_kept,
             options.bad_loss_patience,
         )
-        return train_to_folder(training(run), run, job.output.model.parent)
+        return train_to_folder(training(run), run, job.output.losses.parent)
 
 
 def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> dict[str, int]:

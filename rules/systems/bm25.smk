@@ -1,7 +1,57 @@
-# BM25. Needs: the collection, and the user's files of expansions. Makes: a Lucene index for each language and
-# expansion of passages, and runs of any split.
+# BM25. Needs: the collection, and the user's files of expansions. Makes: weights of terms learnt from train queries,
+# a Lucene index for each language and expansion of passages, and runs of any split.
 
 BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
+
+
+rule term_weights:
+    input:
+        initial=lambda wildcards: model_file(
+            wildcards.dataset, weigher_of(wildcards).initial, seed=config.seed
+        ),
+        tokens=lambda wildcards: collection_tokens(wildcards.dataset, weigher_of(wildcards).initial),
+        query_tokens=lambda wildcards: token_file(
+            wildcards.dataset,
+            weigher_of(wildcards).initial,
+            f"queries.{split_of(wildcards.dataset, 'train_split')}",
+        ),
+        doc_ids=data("doc_ids.txt"),
+        queries=data("queries.{train}.jsonl"),
+        qrels=data("qrels.{train}.tsv"),
+        held_out=held_out_file,
+    output:
+        weights="results/{dataset}/expansions/{expansion}/weights.jsonl",
+        losses="results/{dataset}/expansions/{expansion}/losses.jsonl",
+        manifest="results/{dataset}/expansions/{expansion}.manifest.json",
+    log:
+        "results/{dataset}/logs/term_weights.{expansion}.log",
+    benchmark:
+        "results/{dataset}/benchmarks/term_weights.{expansion}.tsv"
+    wildcard_constraints:
+        expansion=names(name for name, entry in config.expansions.items() if entry.trained),
+    conda:
+        "../../envs/torch.yaml"
+    threads: THREADS
+    resources:
+        gpu=GPUS,
+        mem_mb=growing(16000),
+        runtime=growing(1440),
+    params:
+        job=SPECS.job(
+            "term_weights",
+            settings=[
+                "dataset.split",
+                "term_weights",
+                "encode.batch_tokens",
+                "encode.block_rows",
+                "compute",
+                "seed",
+            ],
+            packages=TORCH,
+            options=vars(config.safety),
+        ),
+    shell:
+        RUN
 
 
 rule bm25_index:

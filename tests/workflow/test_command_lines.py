@@ -31,6 +31,12 @@ systems:
      recipe: {negatives: {denoise: {negative_below: 0.1, positive_above: 0.9}}}}
   glove: {kind: word_vectors, path: overlay.yaml}
   learnt: {kind: fusion, of: [backbone-zeroshot, bm25], method: convex, weights: learnt, depth: 9}
+  deepct: {kind: bm25, k1: 10, b: 0.9, expanded_passages: deepct}
+expansions:
+  deepct:
+    weights: 100
+    trained: {initial: backbone, max_tokens: 40, rows_per_chunk: 4, batch_size: 4, learning_rate: 1.0e-4,
+              weight_decay: 0.0, warmup_ratio: 0.1, max_grad_norm: 1.0, epochs: 1}
 """
 TARGETS = [
     TARGET, "results/tiny/table2.tests.tsv", "results/tiny/table2.plan.H200.tsv",
@@ -42,7 +48,7 @@ TARGETS = [
     "results/tiny/table2.crate.zip", "results/tiny/systems/learnt/seed42/run.dev.trec",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
     "results/tiny/systems/teacher/seed42/pseudo_labels.log.jsonl",
-    "results/official/queries/rest/counts.json",
+    "results/official/queries/rest/counts.json", "results/tiny/systems/deepct/untrained/run.dev.trec",
 ]  # fmt: skip
 
 

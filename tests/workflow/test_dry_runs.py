@@ -78,7 +78,7 @@ def test_every_target_of_the_papers_is_planned_offline_at_their_scale(root: Path
         for name, ending in named
         for dataset in ("msmarco", *OTHER_DATASETS.get(name, []))
     }
-    names = ("paper", "qa", "recurrent", "ance", "expansions", "rocketqa", "interaction", "paq")
+    names = ("paper", "qa", "recurrent", "ance", "expansions", "deepct", "rocketqa", "interaction", "paq")
     overlays = [str(root / "configs" / f"{name}.yaml") for name in names]
     (folder.parent / "expansions").mkdir(exist_ok=True)  # a user's files
     for name in re.findall(r"\.\./expansions/([\w.-]+)", (root / "configs/expansions.yaml").read_text()):

@@ -29,6 +29,15 @@ OVERLAY: dict[str, Any] = {
     },
 }
 RUN = "results/msmarco/systems/both/untrained/run.dev.trec"
+TRAINED = {
+    **{"initial": "backbone", "max_tokens": 40, "rows_per_chunk": 8, "batch_size": 8, "epochs": 1},
+    **{"learning_rate": 1.0e-3, "weight_decay": 0.01, "warmup_ratio": 0.1, "max_grad_norm": 1.0},
+}
+WEIGHED: dict[str, Any] = {
+    "expansions": {"learnt": {"weights": 100, "trained": TRAINED}},
+    "systems": {"deepct": {"kind": "bm25", "k1": 10, "b": 0.9, "expanded_passages": "learnt"}},
+}
+WEIGHED_RUN = "results/msmarco/systems/deepct/untrained/run.dev.trec"
 
 
 def test_an_expansion_has_an_index_or_queries_of_its_own(load: Load) -> None:
@@ -86,6 +95,101 @@ def test_an_unknown_expansion_is_refused(load: Load) -> None:
         SystemExit, match=r"systems\.gar\.expanded_queries: expected one of predicted, contexts"
     ):
         load(merged(OVERLAY, edit))
+
+
+def test_learnt_weights_of_terms_are_a_job_between_train_queries_and_index(load: Load) -> None:
+    graph = load(WEIGHED)
+    assert graph.jobs(WEIGHED_RUN)
+    assert graph.parents("bm25_index msmarco index.learnt") == {
+        "collect msmarco",
+        "term_weights msmarco learnt",
+    }
+    assert graph.parents("term_weights msmarco learnt") == {
+        *("collect msmarco", "checkpoint msmarco backbone", "held_out msmarco seed42"),
+        *("tokens msmarco backbone 0-of-1", "query_tokens msmarco backbone train"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ({"trained": {"learning_rate": 2.0e-3}}, {"term_weights", "bm25_index", "bm25_run"}),
+        ({"trained": {"initial": "mlm"}}, {"term_weights", "bm25_index", "bm25_run", "pretrain"}),
+        ({"weights": 50}, {"bm25_index", "bm25_run"}),
+    ],
+)
+def test_a_key_of_learnt_weights_reruns_what_reads_it(
+    load: Load, edit: dict[str, Any], expected: set[str]
+) -> None:
+    changed = load(merged(WEIGHED, {"expansions": {"learnt": edit}}))
+    found = rerun(load(WEIGHED).hashes(WEIGHED_RUN), changed.hashes(WEIGHED_RUN))
+    assert {job.split()[0] for job in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (
+            {"expansions": {"learnt": {"by": "row"}}},
+            "expansions.learnt: expected files and by, or else trained.",
+        ),
+        ({"expansions": {"none": {"by": "row"}}}, "expansions.none: expected files and by, or else trained."),
+        (
+            {"expansions": {"learnt": {"files": {"msmarco": FILE}, "by": "row"}}},
+            "expansions.learnt: expected files and by, or else trained.",
+        ),
+        (
+            {"expansions": {"learnt": {"weights": None}}},
+            "expansions.learnt: weights: expected a number beside",
+        ),
+        (
+            {"expansions": {"learnt": {"trained": {"initial": "bert"}}}},
+            "expansions.learnt.trained.initial: expected one of backbone, condenser",
+        ),
+        (
+            {"expansions": {"learnt": {"trained": {"initial": "adapted"}}}},
+            "expansions.learnt.trained.initial: expected a model that no system is behind, got adapted.",
+        ),
+        (
+            {"systems": {"gar": {"kind": "bm25", "k1": 1, "b": 0.4, "expanded_queries": "learnt"}}},
+            "systems.gar.expanded_queries: expected an expansion with files, got learnt",
+        ),
+        (
+            {"systems": {"hybrid-trained": {"of": ["cocondenser-round2", "deepct"]}}},
+            "systems.hybrid-trained.of: expected systems without trained weights of terms, .*, got deepct",
+        ),
+    ],
+)
+def test_an_entry_that_cannot_be_is_refused_in_one_line(
+    load: Load, edit: dict[str, Any], message: str
+) -> None:
+    said = refusal(lambda: load(merged(WEIGHED, edit)))
+    assert re.match(f"error: config: {message}", said)
+
+
+def test_weights_cannot_be_learnt_without_train_queries(load: Load) -> None:
+    mine = {"source": "beir", "path": "tests/data/tiny", "train_split": None, "eval_split": "dev"}
+    table = {"rows": ["bm25", "deepct"], "measures": ["MRR@10"]}
+    graph = load(merged(WEIGHED, {"datasets": {"mine": mine}, "tables": {"weighed": table}}))
+    said = refusal(lambda: graph.jobs("results/mine/weighed.tsv"))
+    assert said.startswith("error: results/mine: expected a data set with queries and judgements, got one")
+    assert "results/mine/adapt.tsv" in said and "weighed" not in said  # what needs no train query
+
+
+@pytest.mark.workflow
+def test_weights_that_are_learnt_from_train_queries_are_indexed(root: Path, tmp_path: Path) -> None:
+    folder = checkout(root, tmp_path / "checkout")
+    (folder / "weighed.yaml").write_text(yaml.safe_dump(WEIGHED))
+    run = WEIGHED_RUN.replace("msmarco", "tiny")
+    finished(folder, target=run, overlays=["weighed.yaml"])
+    counts = read_json(folder / "results/tiny/expansions/learnt.manifest.json")["counts"]
+    lines = (folder / "results/tiny/expansions/learnt/weights.jsonl").read_text().splitlines()
+    passages = [one.doc_id for one in read_passages(folder / "results/tiny/data/collection.jsonl")]
+    assert [json.loads(line)["id"] for line in lines] == passages and counts["passages"] == len(passages)
+    indexed = read_json(folder / "results/tiny/bm25/index.learnt.manifest.json")["counts"]
+    assert indexed["expanded"] == len(passages)
+    assert scores_by_query(folder / run)
+    assert "0 findings" in finished(folder, target="verify", overlays=["weighed.yaml"])
 
 
 @pytest.mark.workflow

@@ -19,7 +19,7 @@ from transformers import BertConfig
 from condenser.blocks import Config
 from condenser.data.records import read_qrels
 from condenser.evaluate import published
-from condenser.experiment import chain, home, is_trained, systems_behind, tables
+from condenser.experiment import chain, home, is_trained, learns_terms, systems_behind, tables
 from condenser.files import read_json
 from condenser.settings import merged
 
@@ -34,7 +34,7 @@ QUESTIONS = {  # stand in for Natural Questions; their recipe is that of the con
 }
 
 
-OVERLAYS = ("qa", "nli", "recurrent", "expansions", "ance", "rocketqa", "interaction", "paq")
+OVERLAYS = ("qa", "nli", "recurrent", "expansions", "deepct", "ance", "rocketqa", "interaction", "paq")
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,7 @@ NOT_PUBLISHED = {  # labels of rows that a table of the papers' scale has beside
     ("full_train", "tqa"): {"Condenser w/o hard negatives"},
     ("full_train", "msmarco_doc"): set(),
     ("expanded", "msmarco"): set(),
+    ("deepct", "msmarco"): set(),
     ("ance", "msmarco"): {
         *("RoBERTa, warm-up of ANCE", "ANCE, 1 round", "ANCE, 2 rounds", "ANCE, 3 rounds"),
     },
@@ -206,6 +207,7 @@ def published_rows(papers: Config) -> list[tuple[str, str, str, str]]:
                         found.append(target)
                     behind = systems_behind(papers, [ours[row.method]])  # itself, and those of its model
                     is_fine_tuned[name, row.method] = any(is_trained(papers, one) for one in behind)
+                    is_fine_tuned[name, row.method] |= learns_terms(papers, ours[row.method])
     lines = []
     for name in published.names():
         for method in dict.fromkeys(row.method for row in published.rows_of([published.file(name)])):

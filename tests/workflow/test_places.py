@@ -29,7 +29,12 @@ TARGETS = [
     "results/msmarco/systems/learnt/seed42/run.dev.trec",
     "results/msmarco/systems/teacher/seed42/pseudo_labels.log.jsonl",
     "results/official/queries/rest/counts.json",
+    "results/msmarco/systems/deepct/untrained/run.dev.trec",
 ]
+TERM_WEIGHTS = {
+    **{"initial": "backbone", "max_tokens": 128, "rows_per_chunk": 16, "batch_size": 16, "epochs": 3},
+    **{"learning_rate": 2.0e-5, "weight_decay": 0.01, "warmup_ratio": 0.1, "max_grad_norm": 1.0},
+}
 GLOVE = {
     "systems": {
         "glove": {"kind": "word_vectors", "path": "config.yaml"},
@@ -45,7 +50,9 @@ GLOVE = {
             **{"depth": 9, "loss": "pointwise"},
             "recipe": {"negatives": {"denoise": {"negative_below": 0.1, "positive_above": 0.9}}},
         },
+        "deepct": {"kind": "bm25", "k1": 10, "b": 0.9, "expanded_passages": "learnt"},
     },
+    "expansions": {"learnt": {"weights": 100, "trained": TERM_WEIGHTS}},
     "datasets": {
         "msmarco": {"queries": {"log": "tests/data/tiny/queries.jsonl"}},
         "official": {"source": "msmarco", "unjudged": "rest"},

@@ -78,7 +78,7 @@ class Data:
                 rule: sum(self.num_examples(need) for need in job.needs if need.rule == rule)
                 for rule in ("examples", "pseudo_labels")
             }
-            return made["examples"] * (1 - self._share_held_out(job)) + made["pseudo_labels"]
+            return made["examples"] * (1 - self.share_held_out(job)) + made["pseudo_labels"]
         if job.counts:
             return job.counts["examples"]
         if job.rule == "pseudo_labels":
@@ -95,7 +95,7 @@ class Data:
         self.assumptions.append(f"{share:.0%} of the train queries give an example of {system}")
         return share * self.queries(job).count
 
-    def _share_held_out(self, job: Job) -> float:
+    def share_held_out(self, job: Job) -> float:
         """The share of the train queries that a training does not see."""
         drawn = next((need for need in job.needs if need.rule == "held_out"), None)
         if drawn is None:

@@ -65,6 +65,22 @@ def bm25_index(job: Job, data: Data) -> Work:
     return work | ({"note": "the length of its expansions is not counted"} if job.config.expansion else {})
 
 
+def term_weights(job: Job, data: Data) -> Work:
+    """A training on the relevant passages, and a forward pass of all; a weight is as long as its word."""
+    settings, shape, texts = job.config.term_weights, data.shape(job), data.passages(job)
+    length = texts.cut(settings.max_tokens, num_positions=shape.max_positions)
+    data.assumptions.append("each train query has a relevant passage of its own")
+    judged = data.queries(job).count * (1 - data.share_held_out(job))
+    training = data.training(settings, shape, [(1, length)], num_items=judged, keeps_batch=False)
+    passes = data.inference(job, shape, num_rows=texts.count, length=length)
+    return {
+        **training,
+        **{unit: training[unit] + passes[unit] for unit in ("tokens", "flops")},
+        "rows": texts.count,
+        "bytes_on_disk": 2 * data.text_bytes(texts) + texts.count * (texts.id_bytes + _JSON_BYTES),
+    }
+
+
 def examples(job: Job, data: Data) -> Work:
     """From a run, or from official files that are read as a whole."""
     files = [need.wildcards["file"] for need in job.needs if need.rule == "download"]

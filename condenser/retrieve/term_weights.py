@@ -1,0 +1,120 @@
+"""The weight of each word in its passage, in a file that an index reads in place of the texts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Int
+
+from condenser.data.batches import pack_texts, row_windows, token_batches
+from condenser.data.records import read_doc_ids
+from condenser.data.terms import WordReader
+from condenser.data.tokens import Tokenizer, TokenShards
+from condenser.files import atomic_write, full_disk_named
+from condenser.model.devices import Compute
+from condenser.model.operations import weights_unchanged
+from condenser.model.rows import Rows
+from condenser.model.term_weigher import TermWeigher
+from condenser.progress import Progress
+from condenser.retrieve.blocks import finish_block, is_finished
+
+_DIGITS = 6  # of a weight; TF is a whole number of hundredths of it, or so
+
+
+def weigh_terms(
+    model: TermWeigher,
+    initial: Path,
+    token_prefixes: Sequence[Path],
+    doc_ids: Path,
+    output: Path,
+    *,
+    max_tokens: int,
+    batch_tokens: int,
+    block_rows: int,
+    device: torch.device,
+    precision: str,
+    work_folder: Path,
+) -> None:
+    """Write `{"id", "contents": {word: weight}}` for each passage, by row.
+
+    The weight of a word is that of its first token; of a word that occurs twice the larger one. Words whose
+    weight is not above zero, or that lie behind `max_tokens` tokens (with [CLS] and [SEP]), are left out.
+    An interrupted job resumes after the last finished block in `work_folder`.
+
+    Args:
+        initial: the folder with the model's tokenizer.
+    """
+    shards, ids, tokenizer = TokenShards(token_prefixes), read_doc_ids(doc_ids), Tokenizer(initial)
+    reader, compute = WordReader(tokenizer), Compute(device, precision)
+    model.to(device).eval()
+    blocks = []
+    with (
+        weights_unchanged(),
+        full_disk_named(work_folder),
+        Progress("term weights", total=shards.num_rows, unit="passages") as progress,
+    ):
+        for start in range(0, shards.num_rows, block_rows):
+            rows = np.arange(start, min(start + block_rows, shards.num_rows))
+            block = work_folder / f"passages-{start:09}.jsonl"
+            mark = block.with_suffix(".json")
+            if not is_finished(mark, [block]):
+                words = _words_of_rows(
+                    model, tokenizer, shards, rows, reader,
+                    max_tokens=max_tokens, batch_tokens=batch_tokens, compute=compute,
+                )  # fmt: skip
+                with atomic_write(block) as file:
+                    for row, of_row in zip(rows.tolist(), words, strict=True):
+                        line = json.dumps({"id": ids[row], "contents": of_row}, ensure_ascii=False)
+                        file.write(f"{line}\n".encode())
+                finish_block(mark, [block])
+            blocks.append(block)
+            progress.advance(len(rows))
+    with atomic_write(output) as file:
+        for block in blocks:
+            with block.open("rb") as part:
+                shutil.copyfileobj(part, file, 1 << 20)
+
+
+def _words_of_rows(
+    model: TermWeigher,
+    tokenizer: Tokenizer,
+    shards: TokenShards,
+    rows: Int[np.ndarray, " row"],
+    reader: WordReader,
+    *,
+    max_tokens: int,
+    batch_tokens: int,
+    compute: Compute,
+) -> list[dict[str, float]]:
+    """The words of each row with their weights, in the row's order."""
+    starts, lengths = row_windows(shards, rows, max_tokens=max_tokens)
+    found: list[dict[str, float]] = [{} for _ in rows]
+    for batch in token_batches(lengths + 2, batch_tokens=batch_tokens):
+        packed, whole = pack_texts(shards, starts[batch], lengths[batch], tokenizer)
+        words = [reader.words(ids[1 : size - 1]) for ids, size in zip(packed, whole, strict=True)]
+        begins = np.cumsum(whole) - whole
+        places = np.concatenate(
+            [begin + 1 + firsts for begin, (firsts, _) in zip(begins, words, strict=True)]
+        )
+        with torch.inference_mode(), compute.autocast():
+            inputs = Rows.of(packed, whole, device=compute.device).to(compute.device)
+            weights = model(inputs, torch.from_numpy(places).to(compute.device)).cpu().numpy()
+        ends = np.cumsum([len(of_row) for _, of_row in words])
+        for row, (_, of_row), values in zip(batch, words, np.split(weights, ends[:-1]), strict=True):
+            found[row] = _largest(of_row, values)
+    return found
+
+
+def _largest(words: Sequence[str], weights: Float32[np.ndarray, " word"]) -> dict[str, float]:
+    """Each word with the largest of its weights above zero."""
+    largest: dict[str, float] = {}
+    for word, weight in zip(words, weights.tolist(), strict=True):
+        rounded = round(weight, _DIGITS)
+        if rounded > largest.get(word, 0.0):
+            largest[word] = rounded
+    return largest

@@ -1,0 +1,55 @@
+"""Learn the weights of terms from train queries, and write those of every passage.
+
+    python workflow_scripts/term_weights.py .snakemake/jobs/term_weights-0123456789abcdef.json
+
+The settings are the key `trained` of an entry of `expansions`, `encode`, `compute`, `seed` and
+`dataset.split`. Reads the model to start from, the tokens and ids of the collection and of the train queries,
+their judgements, and the ids of those that are held out. Writes weights.jsonl (a line for each passage),
+losses.jsonl, and the manifest. SIGTERM saves a checkpoint; started again with the same job and inputs, it
+resumes after the last checkpoint or the last finished block of passages.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from condenser.job import Job, run_job
+
+
+def main(job: Job) -> dict[str, Any]:
+    from condenser.data.text_files import TextFiles
+    from condenser.retrieve.term_weights import weigh_terms
+    from condenser.train.loop import run_training
+    from condenser.train.term_weights import term_weights_training
+
+    files, settings, texts = job.input, job.settings, TextFiles.of_inputs(job.input)
+    initial = files.initial.parent
+    return run_training(
+        job,
+        settings.term_weights,
+        lambda run: term_weights_training(
+            texts,
+            files.qrels,
+            initial,
+            run,
+            held_out=files.held_out or None,
+            is_split=settings.dataset.split is not None,
+            save=lambda model, folder: weigh_terms(
+                model,
+                initial,
+                texts.collection_tokens,
+                texts.doc_ids,
+                folder / Path(job.output.weights).name,
+                max_tokens=settings.term_weights.max_tokens,
+                **vars(settings.encode),
+                device=run.processes.device,
+                precision=run.precision,
+                work_folder=job.work_folder,
+            ),
+        ),
+    )
+
+
+if __name__ == "__main__":
+    run_job(main)
