@@ -9,7 +9,7 @@ from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
 from condenser.objectives import checkpoint as checkpoints
-from condenser.retrieve.bm25 import expansion_of, index_name
+from condenser.retrieve.bm25 import expansion_of, index_name, variant_of
 from condenser.settings import AUTO
 
 
@@ -112,15 +112,24 @@ def given_examples(wildcards):
     )
 
 
-def index_of(system):
-    """The index of a BM25 system."""
+def index_of(system, variant):
+    """The index of a variant of a BM25 system."""
     entry = config.systems[system]
-    return index_name(entry.language, entry.expanded_passages)
+    return index_name(entry.language, entry.expanded_passages, variant)
+
+
+def index_pattern(system):
+    """The indexes of a BM25 system, one or one for each variant, as a regular expression."""
+    index = re.escape(index_of(system, experiment.UNTRAINED))
+    return rf"{index}\.{experiment.TRAINED}" if experiment.learns(config, system) else index
 
 
 def expansions_of_index(wildcards):
     """The file of what is indexed behind the passages; none for most."""
-    return expansion_files(expansion_of(wildcards.index), wildcards.dataset)
+    name = expansion_of(wildcards.index)
+    if name and config.expansions[name].trained:
+        return [f"results/{wildcards.dataset}/expansions/{name}/{variant_of(wildcards.index)}/weights.jsonl"]
+    return expansion_files(name, wildcards.dataset)
 
 
 def weigher_of(wildcards):
@@ -138,8 +147,6 @@ def expansion_files(name, texts):
     """The file of an expansion for some texts; a missing one ends what needs it with a line."""
     if name is None:
         return []
-    if config.expansions[name].trained:
-        return [f"results/{texts}/expansions/{name}/weights.jsonl"]
     key = f"expansions.{name}.files"
     file = config.expansions[name].files.get(texts)
     if file is None:
@@ -244,8 +251,7 @@ def held_out_file(wildcards):
     name = experiment.recipe_name(config, wildcards.dataset)
     if config.recipes[name].held_out is None:
         return []
-    variant = getattr(wildcards, "variant", f"seed{config.seed}")
-    return f"results/{wildcards.dataset}/held_out/{variant}.txt"
+    return f"results/{wildcards.dataset}/held_out/{wildcards.variant}.txt"
 
 
 def queries_to_mix_by(wildcards):
@@ -470,7 +476,7 @@ def rows_of_table(wildcards):
 
 def made_from_texts(dataset, system, variant):
     """What a variant of a system makes before any query comes, and the systems that it reads from."""
-    made = experiment.made_from_texts(config, system)
+    made = experiment.made_from_texts(config, system, variant)
     files = [f"results/{dataset}/{name}" for name in made]
     if hasattr(config.systems[system], "initial"):
         files.append(encoder_file(dataset, system, variant))

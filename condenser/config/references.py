@@ -274,8 +274,6 @@ def check_systems(config: Config) -> None:
                 if isinstance(checked, Recipe) and checked.negatives.denoise:
                     _check_teacher(f"{key}.recipe.negatives.denoise", name, config)
     for name, system in systems.items():
-        if getattr(system, "weights", None) == "learnt":
-            _check_mixed(f"systems.{name}.of", system, config)
         if getattr(system, "pseudo_labels", None):
             _check_pseudo_labels(f"systems.{name}.pseudo_labels", system.pseudo_labels, config)
         _refuse_cycles(f"systems.{name}", name, lambda one: experiment.systems_of(config, one))
@@ -302,19 +300,6 @@ def check_systems(config: Config) -> None:
                 check(system, systems)
             except ValueError as error:
                 raise ValueError(f"systems.{name}.{error}") from None
-
-
-def _check_mixed(key: str, fusion: Any, config: Config) -> None:
-    """Refuse to learn a fusion's weights from queries that the weights of terms were learnt from.
-
-    These hold out queries of the configuration's seed alone; a variant of a fusion, those of its own.
-    """
-    for part in fusion.of:
-        if experiment.learns_terms(config, part):
-            raise ValueError(
-                f"{key}: expected systems without trained weights of terms, as both learn from the same "
-                f"queries, got {part}. Take weights: equal."
-            )
 
 
 def _check_teacher(key: str, name: str, config: Config) -> None:

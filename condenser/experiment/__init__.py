@@ -24,8 +24,11 @@ OWN = "collection"
 EACH = "each"
 """The seed of a model that is pre-trained once for every seed of a table."""
 
-VARIANT = rf"(n[1-9]\d*-)?seed\d+|{UNTRAINED}"
+TRAINED = r"(n[1-9]\d*-)?seed\d+"
 """Train size and seed of a result, for example `seed42` or `n1000-seed1`, as a regular expression."""
+
+VARIANT = rf"{TRAINED}|{UNTRAINED}"
+"""Those, or that no training by seed reaches it."""
 
 SEED = r"-seed(0|[1-9]\d*)"
 """The end of the name of a model that is pre-trained for each seed, for example `condenser-seed1`."""
@@ -147,11 +150,11 @@ def is_trained(config: Config, system: str) -> bool:
 
 
 def learns(config: Config, system: str) -> bool:
-    """Whether a system itself learns from judged queries: its model, or the weights of its parts."""
+    """Whether a system itself learns from judged queries: its model, or weights of its parts or terms."""
     entry = config.systems[system]
     kind = kinds.load(SYSTEMS, entry.kind)
     answer: bool = getattr(kind, "learns_from_judgements", kind.is_trained)(entry)
-    return answer
+    return answer or learns_terms(config, system)
 
 
 def fits(config: Config, system: str, dataset: str) -> bool:
@@ -180,11 +183,9 @@ def has_sizes(config: Config, system: str) -> bool:
 
 
 def learns_terms(config: Config, system: str) -> bool:
-    """Whether a system, or one behind it, indexes weights of terms that are learnt from train queries."""
-    named = [
-        getattr(config.systems[one], "expanded_passages", None) for one in systems_behind(config, [system])
-    ]
-    return any(name is not None and config.expansions[name].trained for name in named)
+    """Whether a system indexes weights of terms that are learnt from train queries."""
+    name = getattr(config.systems[system], "expanded_passages", None)
+    return name is not None and config.expansions[name].trained is not None
 
 
 def has_seeds(config: Config, system: str) -> bool:
@@ -192,6 +193,7 @@ def has_seeds(config: Config, system: str) -> bool:
     initial = initial_model(config, system)
     return (
         is_trained(config, system)
+        or learns_terms(config, system)
         or (initial is not None and is_seeded(config, initial))
         or any(has_seeds(config, one) for one in systems_of(config, system))
     )
@@ -349,11 +351,11 @@ def is_measured(config: Config, dataset: str) -> bool:
     return getattr(config.datasets[dataset], "eval_split", None) is not None
 
 
-def made_from_texts(config: Config, system: str) -> list[str]:
-    """What a system makes of a collection before any query comes, below the results of the data set."""
+def made_from_texts(config: Config, system: str, variant: str) -> list[str]:
+    """What a variant of a system makes before any query comes, below the results of the data set."""
     entry = config.systems[system]
     made = getattr(kinds.load(SYSTEMS, entry.kind), "made_from_texts", None)
-    return made(entry) if made else []
+    return made(entry, variant) if made else []
 
 
 def unknown(noun: str, name: str, known: Iterable[str]) -> LookupError:

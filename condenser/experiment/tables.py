@@ -19,7 +19,6 @@ from condenser.experiment import (
     is_seeded,
     is_trained,
     learns,
-    learns_terms,
     metrics,
     parse_variant,
     ranking_variant,
@@ -53,12 +52,7 @@ def untrained_tables(config: Config, dataset: str) -> list[str]:
     return [
         name
         for name, systems in rows.items()
-        if all(
-            fits(config, system, dataset)
-            and not has_sizes(config, system)
-            and not learns_terms(config, system)
-            for system in systems
-        )
+        if all(fits(config, system, dataset) and not has_sizes(config, system) for system in systems)
     ]
 
 

@@ -141,5 +141,5 @@ def write_known(
 def _variants_of(config: Config, system: str) -> str:
     """The variants that a system can have, as a regular expression."""
     if experiment.has_sizes(config, system):
-        return r"(n[1-9]\d*-)?seed\d+"
+        return experiment.TRAINED
     return r"seed\d+" if experiment.has_seeds(config, system) else experiment.UNTRAINED

@@ -339,7 +339,7 @@ def job_settings(config: Config, wildcards: Mapping[str, str]) -> Settings:
             seen.hybrid = hybrid_of(config, wildcards["dataset"], wildcards["system"])
     name = getattr(system, "expanded_queries", None)
     if "index" in wildcards:
-        name = wildcards["index"].partition(".")[2]
+        name = next(iter(wildcards["index"].split(".")[1:]), None)
     seen.expansion = _without(config.expansions[name], {"files", "trained"}) if name else None
     if "expansion" in wildcards:
         seen.term_weights = config.expansions[wildcards["expansion"]].trained

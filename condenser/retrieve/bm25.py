@@ -33,6 +33,7 @@ from condenser.program import bound
 from condenser.progress import Progress, track
 from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.documents import MORE, best_passages
+from condenser.systems import UNTRAINED
 
 PASSAGES_PER_FILE = 100_000  # each of Anserini's indexing threads takes a file at a time
 HITS_PER_BLOCK = 2_000_000  # in Java's memory at a time, about 250 bytes each
@@ -167,14 +168,18 @@ def _shown_on(progress: Progress) -> Callable[[str], None]:
     return show
 
 
-def index_name(language: str, expansion: str | None = None) -> str:
+def index_name(language: str, expansion: str | None = None, variant: str = UNTRAINED) -> str:
     """The folder of the index in a language and of an expansion, which all systems with these share.
+
+    `variant` is that of the system, which matters where its expansion is trained.
 
     >>> index_name("en"), index_name("de"), index_name("en", "doct5query")
     ('index', 'index-de', 'index.doct5query')
+    >>> index_name("en", "deepct", "n100-seed1")
+    'index.deepct.n100-seed1'
     """
     name = "index" if language == "en" else f"index-{language}"
-    return name if expansion is None else f"{name}.{expansion}"
+    return ".".join([name, *([expansion] if expansion else []), *([variant] if variant != UNTRAINED else [])])
 
 
 def language_of(index: str) -> str:
@@ -189,10 +194,19 @@ def language_of(index: str) -> str:
 def expansion_of(index: str) -> str | None:
     """The expansion of an index, by the name of its folder.
 
-    >>> expansion_of("index-de"), expansion_of("index.doct5query")
-    (None, 'doct5query')
+    >>> expansion_of("index-de"), expansion_of("index.doct5query"), expansion_of("index.deepct.seed1")
+    (None, 'doct5query', 'deepct')
     """
-    return index.partition(".")[2] or None
+    return next(iter(index.split(".")[1:]), None)
+
+
+def variant_of(index: str) -> str:
+    """The variant of the trained expansion of an index, by the name of its folder; else `untrained`.
+
+    >>> variant_of("index.doct5query"), variant_of("index.deepct.seed1")
+    ('untrained', 'seed1')
+    """
+    return next(iter(index.split(".")[2:]), UNTRAINED)
 
 
 class Expansion(Protocol):

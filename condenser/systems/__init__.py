@@ -26,8 +26,8 @@ It may hold:
 - `longest_row(recipe) -> int`: tokens of the longest row that its model reads, specials included, if that is
   longer than a query or a passage; its rules ask `condenser.config.positions.check_longest_row`.
 - `check(settings, systems)`: raises `ValueError` where its entry does not fit those of the other systems.
-- `made_from_texts(settings) -> list[str]`: results under `results/<dataset>/` that it makes of the collection
-  before any query. A table makes these and the models of its rows where no query is judged.
+- `made_from_texts(settings, variant) -> list[str]`: results under `results/<dataset>/` that it makes of the
+  collection before any query. A table makes these and the models of its rows where no query is judged.
 - `TASKS: tuple[str, ...]`: the tasks of the data sets that it is for (`condenser.data.sources`), where it is
   for sentences. Then it has no `negatives`, its own rules train it, and they make `similarities.<split>.tsv`
   in place of a run; see `condenser/systems/sentence_encoder.py`.

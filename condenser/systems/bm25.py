@@ -32,11 +32,11 @@ def is_trained(settings: Settings) -> bool:
     return False
 
 
-def made_from_texts(settings: Settings) -> list[str]:
+def made_from_texts(settings: Settings, variant: str) -> list[str]:
     """The index."""
     from condenser.retrieve.bm25 import index_name
 
-    return [f"bm25/{index_name(settings.language, settings.expanded_passages)}"]
+    return [f"bm25/{index_name(settings.language, settings.expanded_passages, variant)}"]
 
 
 def cost(job: Any, data: Any) -> dict[str, Any]:

@@ -48,14 +48,19 @@ class JudgedPassages:
         return len(self.passages)
 
 
-def judged_passages(qrels: Path, texts: Texts, *, held_out: Path | None, is_split: bool) -> JudgedPassages:
+def judged_passages(
+    qrels: Path, texts: Texts, *, subset: Path | None, held_out: Path | None, is_split: bool
+) -> JudgedPassages:
     """The relevant passages of the train queries that are not held out, in the collection's order.
+
+    With `subset`, the ids of some train queries, those alone count.
 
     Of a collection that is split, each passage of a relevant document is one.
 
     Raises:
         ValueError: there is none.
     """
+    wanted = read_subset(subset) if subset else None
     left_out = read_subset(held_out) if held_out else frozenset()
     query_rows: dict[str, int] = {}
     for row, query_id in enumerate(texts.query_ids):
@@ -65,7 +70,7 @@ def judged_passages(qrels: Path, texts: Texts, *, held_out: Path | None, is_spli
     for query_id, relevant in read_positives(qrels).items():
         if query_id in left_out:
             num_held_out += 1
-        elif query_id in query_rows:
+        elif query_id in query_rows and (wanted is None or query_id in wanted):
             for doc_id in relevant:
                 queries_of.setdefault(doc_id, []).append(query_rows[query_id])
     passages, queries, starts = array("q"), array("q"), array("q", [0])
@@ -105,6 +110,7 @@ def term_weights_training(
     initial: Path,
     run: Run[TermWeights],
     *,
+    subset: Path | None,
     held_out: Path | None,
     is_split: bool,
     save: Callable[[TermWeigher, Path], None],
@@ -123,7 +129,7 @@ def term_weights_training(
     settings, seed, processes = run.settings, run.seed, run.processes
     tokenizer, texts = Tokenizer(initial), files.read()
     reader = WordReader(tokenizer)
-    judged = judged_passages(qrels, texts, held_out=held_out, is_split=is_split)
+    judged = judged_passages(qrels, texts, subset=subset, held_out=held_out, is_split=is_split)
     shards, queries = texts.passages, texts.queries
     del texts  # nothing holds the ids
     model = TermWeigher.start(initial, seed=seed)

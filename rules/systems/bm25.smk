@@ -7,7 +7,9 @@ BM25_SYSTEMS = experiment.systems_of_kind(config, "bm25")
 rule term_weights:
     input:
         initial=lambda wildcards: model_file(
-            wildcards.dataset, weigher_of(wildcards).initial, seed=config.seed
+            wildcards.dataset,
+            weigher_of(wildcards).initial,
+            seed=experiment.parse_variant(wildcards.variant)[1],
         ),
         tokens=lambda wildcards: collection_tokens(wildcards.dataset, weigher_of(wildcards).initial),
         query_tokens=lambda wildcards: token_file(
@@ -18,17 +20,19 @@ rule term_weights:
         doc_ids=data("doc_ids.txt"),
         queries=data("queries.{train}.jsonl"),
         qrels=data("qrels.{train}.tsv"),
+        subset=subset_file,
         held_out=held_out_file,
     output:
-        weights="results/{dataset}/expansions/{expansion}/weights.jsonl",
-        losses="results/{dataset}/expansions/{expansion}/losses.jsonl",
-        manifest="results/{dataset}/expansions/{expansion}.manifest.json",
+        weights="results/{dataset}/expansions/{expansion}/{variant}/weights.jsonl",
+        losses="results/{dataset}/expansions/{expansion}/{variant}/losses.jsonl",
+        manifest="results/{dataset}/expansions/{expansion}/{variant}.manifest.json",
     log:
-        "results/{dataset}/logs/term_weights.{expansion}.log",
+        "results/{dataset}/logs/term_weights.{expansion}.{variant}.log",
     benchmark:
-        "results/{dataset}/benchmarks/term_weights.{expansion}.tsv"
+        "results/{dataset}/benchmarks/term_weights.{expansion}.{variant}.tsv"
     wildcard_constraints:
         expansion=names(name for name, entry in config.expansions.items() if entry.trained),
+        variant=experiment.TRAINED,
     conda:
         "../../envs/torch.yaml"
     threads: THREADS
@@ -66,7 +70,7 @@ rule bm25_index:
     benchmark:
         "results/{dataset}/benchmarks/bm25_{index}.tsv"
     wildcard_constraints:
-        index=names({index_of(name) for name in BM25_SYSTEMS}),
+        index="|".join(sorted(map(index_pattern, BM25_SYSTEMS))) or "(?!)",
     conda:
         "../../envs/bm25.yaml"
     threads: THREADS
@@ -83,7 +87,9 @@ rule bm25_index:
 
 rule bm25_run:
     input:
-        index=lambda wildcards: (f"results/{wildcards.dataset}/bm25/{index_of(wildcards.system)}"),
+        index=lambda wildcards: (
+            f"results/{wildcards.dataset}/bm25/{index_of(wildcards.system, wildcards.variant)}"
+        ),
         queries=data("queries.{split}.jsonl"),
         expansions=expansions_of_queries,
     output:
@@ -95,7 +101,6 @@ rule bm25_run:
         "results/{dataset}/benchmarks/bm25_run.{system}.{variant}.{split}.tsv"
     wildcard_constraints:
         system=names(BM25_SYSTEMS),
-        variant="untrained",
     conda:
         "../../envs/bm25.yaml"
     threads: THREADS

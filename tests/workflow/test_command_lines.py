@@ -48,7 +48,7 @@ TARGETS = [
     "results/tiny/table2.crate.zip", "results/tiny/systems/learnt/seed42/run.dev.trec",
     "results/tiny/systems/cocondenser-round1/seed42/export/agreement.json",
     "results/tiny/systems/teacher/seed42/pseudo_labels.log.jsonl",
-    "results/official/queries/rest/counts.json", "results/tiny/systems/deepct/untrained/run.dev.trec",
+    "results/official/queries/rest/counts.json", "results/tiny/systems/deepct/seed42/run.dev.trec",
 ]  # fmt: skip
 
 

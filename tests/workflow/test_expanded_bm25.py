@@ -37,7 +37,7 @@ WEIGHED: dict[str, Any] = {
     "expansions": {"learnt": {"weights": 100, "trained": TRAINED}},
     "systems": {"deepct": {"kind": "bm25", "k1": 10, "b": 0.9, "expanded_passages": "learnt"}},
 }
-WEIGHED_RUN = "results/msmarco/systems/deepct/untrained/run.dev.trec"
+WEIGHED_RUN = "results/msmarco/systems/deepct/seed42/run.dev.trec"
 
 
 def test_an_expansion_has_an_index_or_queries_of_its_own(load: Load) -> None:
@@ -100,14 +100,29 @@ def test_an_unknown_expansion_is_refused(load: Load) -> None:
 def test_learnt_weights_of_terms_are_a_job_between_train_queries_and_index(load: Load) -> None:
     graph = load(WEIGHED)
     assert graph.jobs(WEIGHED_RUN)
-    assert graph.parents("bm25_index msmarco index.learnt") == {
+    assert graph.parents("bm25_index msmarco index.learnt.seed42") == {
         "collect msmarco",
-        "term_weights msmarco learnt",
+        "term_weights msmarco seed42 learnt",
     }
-    assert graph.parents("term_weights msmarco learnt") == {
+    learnt_from = {
         *("collect msmarco", "checkpoint msmarco backbone", "held_out msmarco seed42"),
         *("tokens msmarco backbone 0-of-1", "query_tokens msmarco backbone train"),
     }
+    assert graph.parents("term_weights msmarco seed42 learnt") == learnt_from
+    assert graph.jobs(WEIGHED_RUN.replace("seed42", "n100-seed1"))
+    assert graph.parents("term_weights msmarco n100-seed1 learnt") == {
+        *(job.replace("seed42", "n100-seed1") for job in learnt_from),
+        "subset msmarco n100-seed1",
+    }
+
+
+def test_a_fusion_learns_its_weights_from_queries_that_learnt_weights_of_terms_never_saw(load: Load) -> None:
+    mixed = {"of": ["backbone-zeroshot", "deepct"], "kind": "fusion", "method": "convex", "depth": 9}
+    graph = load(merged(WEIGHED, {"systems": {"mixed": {**mixed, "weights": "learnt"}}}))
+    assert graph.jobs("results/msmarco/systems/mixed/seed3/run.dev.trec")
+    learnt_from = graph.inputs("fusion_weights msmarco mixed seed3")
+    assert "results/msmarco/held_out/seed3.txt" in learnt_from
+    assert "results/msmarco/systems/deepct/seed3/run.train.trec" in learnt_from
 
 
 @pytest.mark.parametrize(
@@ -154,10 +169,6 @@ def test_a_key_of_learnt_weights_reruns_what_reads_it(
             {"systems": {"gar": {"kind": "bm25", "k1": 1, "b": 0.4, "expanded_queries": "learnt"}}},
             "systems.gar.expanded_queries: expected an expansion with files, got learnt",
         ),
-        (
-            {"systems": {"hybrid-trained": {"of": ["cocondenser-round2", "deepct"]}}},
-            "systems.hybrid-trained.of: expected systems without trained weights of terms, .*, got deepct",
-        ),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused_in_one_line(
@@ -182,11 +193,11 @@ def test_weights_that_are_learnt_from_train_queries_are_indexed(root: Path, tmp_
     (folder / "weighed.yaml").write_text(yaml.safe_dump(WEIGHED))
     run = WEIGHED_RUN.replace("msmarco", "tiny")
     finished(folder, target=run, overlays=["weighed.yaml"])
-    counts = read_json(folder / "results/tiny/expansions/learnt.manifest.json")["counts"]
-    lines = (folder / "results/tiny/expansions/learnt/weights.jsonl").read_text().splitlines()
+    counts = read_json(folder / "results/tiny/expansions/learnt/seed42.manifest.json")["counts"]
+    lines = (folder / "results/tiny/expansions/learnt/seed42/weights.jsonl").read_text().splitlines()
     passages = [one.doc_id for one in read_passages(folder / "results/tiny/data/collection.jsonl")]
     assert [json.loads(line)["id"] for line in lines] == passages and counts["passages"] == len(passages)
-    indexed = read_json(folder / "results/tiny/bm25/index.learnt.manifest.json")["counts"]
+    indexed = read_json(folder / "results/tiny/bm25/index.learnt.seed42.manifest.json")["counts"]
     assert indexed["expanded"] == len(passages)
     assert scores_by_query(folder / run)
     assert "0 findings" in finished(folder, target="verify", overlays=["weighed.yaml"])

@@ -29,7 +29,7 @@ TARGETS = [
     "results/msmarco/systems/learnt/seed42/run.dev.trec",
     "results/msmarco/systems/teacher/seed42/pseudo_labels.log.jsonl",
     "results/official/queries/rest/counts.json",
-    "results/msmarco/systems/deepct/untrained/run.dev.trec",
+    "results/msmarco/systems/deepct/seed42/run.dev.trec",
 ]
 TERM_WEIGHTS = {
     **{"initial": "backbone", "max_tokens": 128, "rows_per_chunk": 16, "batch_size": 16, "epochs": 3},

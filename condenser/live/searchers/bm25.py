@@ -28,7 +28,8 @@ def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -
     """
     if settings.expanded_queries is not None:
         raise ValueError("systems with expanded_queries answer only the queries of their files.")
-    return {"index": [f"{dataset}/bm25/{index_name(settings.language, settings.expanded_passages)}"]}
+    name = index_name(settings.language, settings.expanded_passages, variant)
+    return {"index": [f"{dataset}/bm25/{name}"]}
 
 
 class Searcher:
