@@ -55,6 +55,7 @@ Updates = Annotated[  # 18, or {least: 16, most: 64}
 ]
 QUERY_FILE = re.compile(r"\.(jsonl|tsv)(\.gz)?$")  # of queries without judgements; the name says the form
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=100)]  # part of a file's name
+UNTRAINED = "untrained"  # the variant of a system that no training by seed reaches
 DatasetName = Annotated[  # of a folder, so that it may have a dot where others have an ending
     str, Field(pattern=r"^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$", max_length=100)
 ]

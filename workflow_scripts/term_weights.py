@@ -49,6 +49,7 @@ def main(job: Job) -> dict[str, Any]:
                 work_folder=job.work_folder,
             ),
         ),
+        output=job.output.weights.parent,
     )
 
 

@@ -14,9 +14,8 @@ from condenser.config.messages import LONGEST_PATH, check_name, checked_block, p
 from condenser.data import sources
 from condenser.evaluate import columns, figures, measures, published
 from condenser.experiment import tables
-from condenser.settings import merged_training, plain
+from condenser.settings import UNTRAINED, merged_training, plain
 from condenser.systems import FOLDER as SYSTEMS
-from condenser.systems import UNTRAINED
 
 
 def check_datasets(config: Config) -> None:

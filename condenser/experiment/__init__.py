@@ -14,9 +14,8 @@ from typing import Any
 from condenser import kinds
 from condenser.blocks import Config, Denoise, Metrics
 from condenser.data import sources
-from condenser.settings import merged_training, partly, plain
+from condenser.settings import UNTRAINED, merged_training, partly, plain
 from condenser.systems import FOLDER as SYSTEMS
-from condenser.systems import UNTRAINED
 
 OWN = "collection"
 """The corpus of a model that is trained on the texts of the data set it is used for: see `home`."""

@@ -72,14 +72,14 @@ def write_known(
         if entry.kind not in kinds.names(FOLDER):
             error = f"systems of the kind {entry.kind} cannot be asked yet."
             return {**found, "variants": {usual: {"error": error}}}
-        searchers = kinds.load(FOLDER, entry.kind)
+        searchers, has_variants = kinds.load(FOLDER, entry.kind), experiment.has_seeds(config, system)
         parts = searchers.parts(entry) if hasattr(searchers, "parts") else []
         if hasattr(searchers, "needs"):
             try:
                 found["files"] = searchers.needs(
                     entry,
                     dataset=str(results / dataset),
-                    variant=str(folder / "{variant}"),
+                    variant=str(folder / ("{variant}" if has_variants else experiment.UNTRAINED)),
                     shards=experiment.token_shards(config),
                 )
             except ValueError as error:

@@ -39,9 +39,8 @@ from condenser.files import canonical_json, sha256_file, sha256_text
 from condenser.job import write_job
 from condenser.pipeline.code import code_digests
 from condenser.pipeline.remembered import Remembered
-from condenser.settings import BlockType, Settings, partly, plain
+from condenser.settings import UNTRAINED, BlockType, Settings, partly, plain
 from condenser.systems import FOLDER as SYSTEMS
-from condenser.systems import UNTRAINED
 
 Job = tuple[str, dict[str, str]]  # a rule and its wildcards
 _Key = tuple[str, frozenset[tuple[str, str]]]  # of a job, in dicts

@@ -33,7 +33,7 @@ from condenser.program import bound
 from condenser.progress import Progress, track
 from condenser.retrieve.blocks import finish_block, is_finished
 from condenser.retrieve.documents import MORE, best_passages
-from condenser.systems import UNTRAINED
+from condenser.settings import UNTRAINED
 
 PASSAGES_PER_FILE = 100_000  # each of Anserini's indexing threads takes a file at a time
 HITS_PER_BLOCK = 2_000_000  # in Java's memory at a time, about 250 bytes each

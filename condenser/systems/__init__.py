@@ -39,6 +39,3 @@ it to check the configuration.
 """
 
 FOLDER = "systems"
-
-UNTRAINED = "untrained"
-"""The variant of a system that no training by seed reaches: it is the same for every train size and seed."""

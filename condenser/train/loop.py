@@ -204,13 +204,18 @@ def training_machine(*, device: str, precision: str, threads: int) -> Iterator[M
 
 
 def run_training(
-    job: Job, settings: Trained, training: Callable[[Run[Trained]], Trainable[Any]]
+    job: Job,
+    settings: Trained,
+    training: Callable[[Run[Trained]], Trainable[Any]],
+    *,
+    output: Path | None = None,
 ) -> dict[str, int]:
     """Do a training job on this machine; gives its counts.
 
     Args:
         settings: the recipe, or the model's entry.
         training: gives what is trained in a run.
+        output: the folder that is written; None for that of the job's model.
     """
     options = job.options
     with training_machine(**vars(job.settings.compute)) as machine:
@@ -226,7 +231,7 @@ def run_training(
             options.checkpoints_kept,
             options.bad_loss_patience,
         )
-        return train_to_folder(training(run), run, job.output.losses.parent)
+        return train_to_folder(training(run), run, output or job.output.model.parent)
 
 
 def train_to_folder(trainable: Trainable[Any], run: Run[Any], output: Path) -> dict[str, int]:

@@ -507,8 +507,8 @@ def test_a_table_of_texts_without_queries_has_its_rows_without_batch_and_its_col
     columns, left_out = tables.table_columns(config, "wiki", "plain")
     assert [(one.name, one.place, one.depth) for one in columns] == [("MRR@10", ("wiki", None), None)]
     assert left_out == measures[1:]
-    assert experiment.made_from_texts(CONFIG, "bm25") == ["bm25/index"]
-    assert experiment.made_from_texts(CONFIG, "zero") == []
+    assert experiment.made_from_texts(CONFIG, "bm25", "untrained") == ["bm25/index"]
+    assert experiment.made_from_texts(CONFIG, "zero", "untrained") == []
 
 
 @pytest.mark.parametrize("noun", ["dataset", "model", "system", "table"])

@@ -28,7 +28,7 @@ def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -
     """
     if settings.expanded_queries is not None:
         raise ValueError("systems with expanded_queries answer only the queries of their files.")
-    name = index_name(settings.language, settings.expanded_passages, variant)
+    name = index_name(settings.language, settings.expanded_passages, Path(variant).name)
     return {"index": [f"{dataset}/bm25/{name}"]}
 
 
