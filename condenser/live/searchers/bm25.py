@@ -28,6 +28,7 @@ def needs(settings: Any, *, dataset: str, variant: str, shards: Sequence[str]) -
     """
     if settings.expanded_queries is not None:
         raise ValueError("systems with expanded_queries answer only the queries of their files.")
+    # the folder's name is `untrained`, or a place where the caller puts each variant's name
     name = index_name(settings.language, settings.expanded_passages, Path(variant).name)
     return {"index": [f"{dataset}/bm25/{name}"]}
 
