@@ -22,6 +22,7 @@ from condenser.blocks import SentenceRecipe
 from condenser.data.randomness import stream_key
 from condenser.data.records import Item, read_items
 from condenser.data.subsets import read_subset
+from condenser.loss.precision import at_least_float32
 from condenser.model.devices import autocast
 from condenser.model.sentence_encoder import load_sentence_encoder, save_sentence_encoder
 from condenser.train.loop import Batch, Run, Trainable
@@ -61,7 +62,7 @@ def sentence_loss(
         distance = nn.functional.pairwise_distance
         return losses.TripletLoss(encoder, distance_metric=distance, triplet_margin=margin), torch.float32
     if task == "neighbours":
-        ranking = losses.MultipleNegativesRankingLoss(encoder, scale=1.0, similarity_fct=dot_score)
+        ranking = losses.MultipleNegativesRankingLoss(encoder, scale=1.0, similarity_fct=_inner_products)
         return ranking, torch.float32
     assert task == "inference", task
     torch.manual_seed(stream_key(seed, "classifier"))
@@ -74,6 +75,12 @@ def sentence_loss(
         concatenation_sent_multiplication=products,
     )
     return classifier, torch.int64
+
+
+def _inner_products(vectors: Tensor, others: Tensor) -> Tensor:
+    """Of all pairs; autocast would round products, and with them the loss, to three digits."""
+    with torch.autocast(vectors.device.type, enabled=False):
+        return dot_score(at_least_float32(vectors), at_least_float32(others))
 
 
 def sentence_training(

@@ -214,3 +214,7 @@ def test_the_losses_of_infersent_and_quick_thoughts_by_hand(tmp_path: Path, task
         scores, labels = first @ second.T, torch.arange(4)
     of_right = scores[np.arange(4), labels.numpy()] - np.log(np.exp(scores).sum(axis=1))
     assert value == pytest.approx(-of_right.mean(), rel=1e-5)
+    if task == "neighbours":  # only the vectors are rounded
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rounded = loss([encoder.preprocess(column) for column in columns], labels)
+        assert rounded.dtype == torch.float32 and float(rounded.detach()) == pytest.approx(value, rel=0.02)
