@@ -22,7 +22,7 @@ def test_a_choice_needs_runs_of_made_queries_and_no_judgements(load: Load) -> No
     assert not [job for job in jobs if " dev" in job or " train" in job]
     candidates = graph.settings.models["adapted"].of
     runs = {f"merge msmarco {system} untrained {name}" for system in candidates for name in SETS}
-    models = {f"pretrain msmarco {model}" for model in ("mlm", "ict", "condenser", "cocondenser")}
+    models = {f"pretrain msmarco {model}" for model in ("ict", "stacked", "condenser", "cocondenser")}
     made = {f"extracted msmarco {name}" for name in SETS}
     assert graph.parents("best_of msmarco adapted") == runs | models | made | {"checkpoint msmarco backbone"}
 
@@ -42,7 +42,7 @@ def test_another_candidate_or_margin_changes_the_choice_alone(load: Load) -> Non
     assert rerun(before, load({"models": {"adapted": {"least_gain": 0.5}}}).hashes(MODEL)) == {
         "best_of msmarco adapted"
     }
-    fewer = load({"models": {"adapted": {"of": ["backbone-zeroshot", "mlm-zeroshot"]}}})
+    fewer = load({"models": {"adapted": {"of": ["backbone-zeroshot", "ict-zeroshot"]}}})
     assert rerun(before, fewer.hashes(MODEL)) == {"best_of msmarco adapted"}
     assert not [job for job in fewer.jobs(MODEL) if "condenser" in job]
 
@@ -56,7 +56,7 @@ def test_it_lies_with_the_data_set_that_it_is_chosen_for(load: Load) -> None:
         if job.startswith("encode msmarco adapted-zeroshot")
     )
     assert MODEL in graph.inputs(encode)
-    assert "results/mine/models/mlm/model.safetensors" in graph.inputs("best_of msmarco adapted")
+    assert "results/mine/models/ict/model.safetensors" in graph.inputs("best_of msmarco adapted")
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_it_lies_with_the_data_set_that_it_is_chosen_for(load: Load) -> None:
          "of: expected candidates that do not learn from practice, which compares them, got distilled."),
         ({"unjudged": ["dev"]}, "unjudged: expected one of log, got 'dev'"),
         ({"unjudged": ["log"], "voters": ["late"]}, "voters: expected one system of each family, and none of "
-         "a candidate's, got late, which shares backbone with cocondenser-zeroshot."),
+         "a candidate's, got late, which shares backbone with stacked-zeroshot."),
         ({"unjudged": ["log"], "voters": ["bm25", "other"]}, "voters: expected one system of each family, "
          "and none of a candidate's, got other, which shares bm25 with bm25."),
         ({"unjudged": ["log"], "of": ["backbone-zeroshot", "distilled"]}, "voters: expected one system of "
