@@ -67,7 +67,12 @@ def test_attention_is_measured_before_and_after_fine_tuning_on_the_same_passages
 
 
 def test_a_figure_over_seeds_reads_each(load: Load) -> None:
-    graph = load({"figures": {"attention_entropy": {"seeds": [1, 2]}}, "models": {"ict": {"seed": "each"}}})
+    graph = load(
+        {
+            "figures": {"attention_entropy": {"seeds": [1, 2]}},
+            "models": {name: {"seed": "each"} for name in ("ict", "stacked")},
+        }
+    )
     graph.jobs("results/msmarco/attention_entropy.svg")
     read = graph.inputs("figure msmarco attention_entropy")
     variants = [file.split("/")[4] for file in read if "/ict-" in file]

@@ -75,7 +75,7 @@ def test_a_setting_reruns_what_it_changes(
 
 def test_each_seed_of_a_model_and_each_subset_has_a_run_of_its_own(load: Load) -> None:
     parts = {"hybrid": {"of": ["condenser-round1", "bm25", "late"]}, "late": {"initial": "ict"}}
-    graph = load({"systems": parts, "models": {"ict": {"seed": "each"}}})
+    graph = load({"systems": parts, "models": {name: {"seed": "each"} for name in ("ict", "stacked")}})
     jobs = graph.jobs("results/msmarco/systems/hybrid/n100-seed1/run.train.trec")
     assert {"late msmarco late seed1 train", "fusion msmarco hybrid n100-seed1 train"} <= set(jobs)
     assert "results/msmarco/subsets/n100-seed1.txt" in graph.inputs("fusion msmarco hybrid n100-seed1 train")

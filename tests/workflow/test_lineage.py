@@ -111,6 +111,7 @@ USED_BY: dict[str, set[str]] = {
     "models.adapted.*": {"best_of *"},
     "models.*": {"pretrain * {name}"},
     "objectives.best_of.*": {"best_of *"},
+    "objectives.cocondenser.*": {"pretrain * cocondenser", "pretrain * stacked"},
     "objectives.*": {"pretrain * {name}"},  # each has one model, of its name
     "systems.bm25.label": {"* msmarco table2", "table * adapt", "table * best"},  # table and compare
     "expansions": set(),  # no system of the default reads one: test_expansions
@@ -133,6 +134,7 @@ USED_BY: dict[str, set[str]] = {
         "figure * attention_entropy",
     },
     "systems.mlm-zeroshot.label": {"table * adapt"},
+    "systems.stacked-zeroshot.label": {"table * adapt"},
     "systems.late.label": {"table * adapt"},
     "systems.distilled.label": {"table * adapt"},
     "systems.hybrid.label": {"table * adapt", "table * best"},
@@ -229,6 +231,7 @@ VALUES: dict[str, Any] = {
     "models.cocondenser.initial": "backbone",
     "*.skip_from": 2,
     "models.cocondenser.new_head": {"num_head_layers": 2, "skip_from": 3},
+    "models.stacked.initial": "condenser",
     "models.condenser-ct.initial": "backbone",
     "models.ict.initial": "condenser",
     "models.mlm.initial": "condenser",

@@ -30,7 +30,7 @@ def test_rows_without_fine_tuning_need_no_train_query(graph: Graph) -> None:
     assert not rules(set(jobs)) & {"train", "examples", "subset"}
     files = {file for job in jobs for file in [*graph.inputs(job), *graph.outputs(job)]}
     assert not [file for file in files if ".train" in file]
-    assert sum(job.startswith("metrics ") for job in jobs) == 10
+    assert sum(job.startswith("metrics ") for job in jobs) == 11
 
 
 @pytest.mark.parametrize("dataset", ["texts", "hub"])
@@ -39,7 +39,7 @@ def test_without_queries_a_table_makes_the_models_of_its_rows_and_the_index(
 ) -> None:
     jobs = graph.jobs(f"results/{dataset}/adapt.tsv")
     made = {job.split()[2] for job in jobs if job.startswith(("pretrain ", "checkpoint "))}
-    assert made == {"backbone", "mlm", "ict", "condenser", "cocondenser"}
+    assert made == {"backbone", "mlm", "ict", "stacked", "condenser", "cocondenser"}
     assert rules(set(jobs)) == {
         *("collect", "checkpoint", "tokens", "lengths", "pretrain", "bm25_index", "table"),
         # the distilled row learns from a ranking of queries that are made from the texts
@@ -99,7 +99,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
 
     texts = folder / "results/texts"
     table = rows_of(texts / "adapt.tsv")
-    assert len(table) == 10 and {row["MRR@10"] + row["R@100"] + row["origin"] for row in table} == {""}
+    assert len(table) == 11 and {row["MRR@10"] + row["R@100"] + row["origin"] for row in table} == {""}
     about = "texts (no judged queries: not measured)"
     assert {(row["collection"], row["passages"], row["queries"]) for row in table} == {(about, "240", "0")}
     assert f"{about}: 240 passages, 0 queries" in said
@@ -107,7 +107,7 @@ def test_a_folder_of_texts_is_adapted_to_and_one_without_train_queries_is_measur
     assert f"Made: results/texts/bm25/index, {models}/backbone, {models}/mlm, {models}/ict, " in said
     search = 'make search DATASET=texts SYSTEM=hybrid QUERY="..."'
     assert f'{search} CONFIG="configs/tiny.yaml overlay.yaml"' in said
-    for name in ("backbone", "mlm", "ict", "condenser", "cocondenser"):
+    for name in ("backbone", "mlm", "ict", "stacked", "condenser", "cocondenser"):
         assert (texts / "models" / name / "model.safetensors").is_file()
     assert (texts / "bm25/index").is_dir() and (texts / "models/adapted.tsv").is_file()
     bm25, start = rows_of(folder / "results/judged/brief.tsv")

@@ -426,8 +426,6 @@ def test_fine_tuning_and_retrieval_at_the_papers_scale_agree_with_a_hand_calcula
 
 # Seconds of the default's jobs one after the other (--cores 1) on a quiet Xeon with AMX (2026-11-24), as the
 # rules' benchmarks and the manifests have them, and the peak rates of one thread that `plan` measured there.
-# Fine-tuning had batches of 16.
-OF_THEN = {"recipes": {"marco": {"batch_size": 16}}}
 MEASURED_S = {
     "pretrain condenser": 39.9,
     "pretrain cocondenser": 61.2,
@@ -465,7 +463,7 @@ EPYC = Device("an EPYC", "cpu", "bf16", 1.65e11, 1.09e11, 25e9)
 
 
 def test_the_default_is_foreseen_within_a_factor_of_one_and_a_half(load: Load, tmp_path: Path) -> None:
-    jobs = read_own_jobs(load(OF_THEN).write_plan_of("msmarco", "table2", tmp_path))
+    jobs = read_own_jobs(load().write_plan_of("msmarco", "table2", tmp_path))
     rows = plan(jobs, THAT_MACHINE, dataset="msmarco")
     for rule, seconds in MEASURED_S.items():
         assert seconds / 1.5 < rows[rule]["seconds"] < seconds * 1.5, rule
@@ -479,7 +477,7 @@ def test_what_was_measured_lies_in_the_range_of_the_rates(
     load: Load, tmp_path: Path, device: Device, basis: str, measured: dict[str, float]
 ) -> None:
     """Also without the factor for assumed sizes; and the point estimate lies in it too."""
-    jobs = read_own_jobs(load(OF_THEN).write_plan_of("msmarco", "table2", tmp_path))
+    jobs = read_own_jobs(load().write_plan_of("msmarco", "table2", tmp_path))
     rows = plan(jobs, device, dataset="msmarco")
     for rule, seconds in measured.items():
         low, high = tables.seconds_range(rows[rule]["rates"], sizes_assumed=False)
