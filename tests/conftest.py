@@ -68,7 +68,7 @@ def golden(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_made.exists():
             shutil.rmtree(folder, ignore_errors=True)  # what a failed run left
-            finished(checkout(root, folder))
+            finished(checkout(root, folder), is_forked=False)
             is_made.touch()
     return folder
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import csv
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -18,6 +22,7 @@ from typing import Any
 from condenser.data.records import ScoredDoc, read_run
 from condenser.files import sha256_file
 
+ROOT = Path(__file__).resolve().parents[1]
 TARGET = "results/tiny/table2.tsv"
 # Records of how and when a job went; everything else must be the same in every run.
 _NOT_COMPARED = ("logs", "benchmarks", ".work", "index")
@@ -56,12 +61,34 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "OMP_NUM_THREADS"}
 
 
-def run(folder: Path, *arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run Snakemake in a checkout and wait for it; gives its status and all it said."""
+@cache
+def forked_jobs() -> dict[str, str]:
+    """Variables for Snakemake by which its jobs are forks of a process that has imported PyTorch already.
+
+    An import of the packages takes longer than most jobs of the tests (tests/forked_jobs).
+    """
+    sockets = tempfile.mkdtemp(prefix="forked-jobs-")
+    atexit.register(shutil.rmtree, sockets, ignore_errors=True)
+    client = ROOT / "tests" / "forked_jobs" / "client.py"
+    return {
+        "FORKED_JOBS_FOLDER": sockets,
+        "FORKED_JOBS_TESTS": str(os.getpid()),
+        # an exported function of bash, which runs the shell lines of rules
+        "BASH_FUNC_python%%": f'() {{ command python -I -S {shlex.quote(str(client))} "$@"; }}',
+    }
+
+
+def run(
+    folder: Path, *arguments: str, is_forked: bool = True, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run Snakemake in a checkout and wait for it; gives its status and all it said.
+
+    Its jobs are forks, or processes of their own as everywhere but in the tests.
+    """
     return subprocess.run(
         command(*arguments, **options),
         cwd=folder,
-        env=environment(),
+        env=environment() | (forked_jobs() if is_forked else {}),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
