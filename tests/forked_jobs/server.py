@@ -24,7 +24,7 @@ import traceback
 from pathlib import Path
 
 PACKAGES = (
-    "torch", "torch._inductor.config", "transformers", "tokenizers", "safetensors.torch", "faiss",
+    "torch", "torch._dynamo", "transformers", "tokenizers", "safetensors.torch", "faiss",
     "pandas", "pyarrow.compute", "pyarrow.csv", "scipy.special", "pydantic.main", "pydantic.types",
     "jaxtyping", "regex", "sentencex", "tqdm", "matplotlib.figure",
 )  # fmt: skip
