@@ -116,7 +116,7 @@ def make_deterministic(*, threads: int) -> None:
     """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.set_num_threads(threads)
-    torch.set_deterministic_debug_mode("error")  # use_deterministic_algorithms imports Inductor: 1.5 s a job
+    torch.set_deterministic_debug_mode("error")  # use_deterministic_algorithms imports Inductor: 1.3 s a job
     # No kernel here reads memory that was never written, and filling it first takes a tenth of a step.
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
     torch.backends.cudnn.benchmark = False
